@@ -1,0 +1,61 @@
+# The usual ways in. `make demo` and `make test` work on a fresh Debian 12 with only git and make.
+SHELL := /bin/bash
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+BUILD := build
+
+# A compiler named with CC= (or in the environment) is passed on; otherwise CMake finds one.
+compiler = $(if $(filter-out default undefined,$(origin CC)),-DCMAKE_C_COMPILER=$(CC))
+# $(call configure,folder,options): quiet unless it fails.
+configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo "$$log"; exit 1; }
+# $(call build,folder,options,targets)
+build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
+
+.PHONY: all demo test asan tsan lint format bench bench-peers install setup clean
+
+all:
+	@$(call build,$(BUILD))
+
+setup:
+	@tools/setup.sh test
+
+demo:
+	@tools/setup.sh build
+	@$(call build,$(BUILD),,ebb)
+	@tools/demo.sh $(BUILD)/ebb
+
+# T=name runs only the test programs whose path contains name.
+test:
+	@tools/setup.sh test
+	@$(call build,$(BUILD))
+	@tools/run_tests.sh $(BUILD) $(T)
+
+asan:
+	@tools/setup.sh test
+	@$(call build,build-asan,-DEBB_SANITIZE=address)
+	@EBB_SANITIZE=address tools/run_tests.sh build-asan $(T)
+
+tsan:
+	@tools/setup.sh test
+	@$(call build,build-tsan,-DEBB_SANITIZE=thread)
+	@EBB_SANITIZE=thread tools/run_tests.sh build-tsan $(T)
+
+lint:
+	@tools/setup.sh lint
+	@$(call configure,$(BUILD))
+	@tools/lint.sh $(BUILD)
+
+format:
+	@tools/lint.sh --format
+
+bench: all
+	@bench/run.sh $(BUILD)/ebb
+
+bench-peers:
+	@bench/peers/setup.sh
+
+install: all
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$$(realpath -m "$(PREFIX)")"
+
+clean:
+	@rm -rf build build-asan build-tsan demo

@@ -1,0 +1,54 @@
+/* sink.c - gathers small pieces into writes of 64 KiB. A buffer exists exactly while the file
+ * underneath is open, so close knows from it whether there is something to abandon. */
+#include "data/sink.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+enum { SINK_BYTES = 65536 };
+
+ebb_status ebb__sink_open(ebb_ctx *ctx, const char *path, data_sink *out) {
+    *out = (data_sink){.ctx = ctx};
+    TRY(ebb__alloc(ctx, SINK_BYTES, 1, &out->buffer));
+    ebb_status status = ebb__file_create(ctx, path, &out->file);
+    if (status != EBB_OK) {
+        ebb__free(ctx, out->buffer);
+        out->buffer = NULL;
+    }
+    return status;
+}
+
+static ebb_status flush(data_sink *sink) {
+    size_t used = sink->used;
+    sink->used = 0;
+    return used == 0 ? EBB_OK : ebb__file_write(&sink->file, sink->buffer, used);
+}
+
+ebb_status ebb__sink_put(data_sink *sink, const void *data, size_t bytes) {
+    const char *from = data;
+    while (bytes > 0) {
+        size_t room = SINK_BYTES - sink->used, part = bytes < room ? bytes : room;
+        memcpy(sink->buffer + sink->used, from, part);
+        sink->used += part;
+        from += part;
+        bytes -= part;
+        if (sink->used == SINK_BYTES) {
+            TRY(flush(sink));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__sink_commit(data_sink *sink) {
+    TRY(flush(sink));
+    return ebb__file_commit(&sink->file);
+}
+
+void ebb__sink_close(data_sink *sink) {
+    if (sink->buffer != NULL) {
+        ebb__file_abandon(&sink->file);
+        ebb__free(sink->ctx, sink->buffer);
+        sink->buffer = NULL;
+    }
+}

@@ -1,0 +1,190 @@
+/* source.c - plain and gzip files behind one read call.
+ *
+ * A gzip file may have several members (as `cat a.gz b.gz` makes); what follows the last must be
+ * another member. The tap sees the raw bytes exactly once and in order, so a consumer that
+ * reads to the end knows the hash of precisely the file it consumed, even if it was being
+ * replaced at the time. */
+#include "data/source.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
+#include <xxhash.h>
+
+enum { PACKED_BYTES = 65536 };
+
+static ebb_status check_regular(ebb_ctx *ctx, const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return ebb__fail(ctx, EBB_DATA, "data file %s: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) {
+        return ebb__fail(ctx, EBB_DATA, "data file %s: is a folder; name a text file", path);
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return ebb__fail(ctx, EBB_DATA,
+                         "data file %s: is not a regular file; save it to one, since it is read "
+                         "more than once",
+                         path);
+    }
+    if (info.st_size == 0) {
+        return ebb__fail(ctx, EBB_DATA, "data file %s: is empty", path);
+    }
+    return EBB_OK;
+}
+
+static voidpf zlib_alloc(voidpf ctx, uInt count, uInt size) {
+    void *block = NULL;
+    return ebb__alloc(ctx, count, size, &block) == EBB_OK ? block : Z_NULL;
+}
+
+static void zlib_free(voidpf ctx, voidpf block) {
+    ebb__free(ctx, block);
+}
+
+static ebb_status start_inflater(data_source *source) {
+    TRY(ebb__alloc(source->ctx, PACKED_BYTES, 1, &source->packed));
+    source->inflater.zalloc = zlib_alloc;
+    source->inflater.zfree = zlib_free;
+    source->inflater.opaque = source->ctx;
+    if (inflateInit2(&source->inflater, 15 + 16) != Z_OK) { /* 15: largest window, 16: gzip only */
+        return ebb__fail(source->ctx, EBB_NOMEM, "data file %s: no memory to inflate it",
+                         source->path);
+    }
+    source->gzip = true;
+    source->member_open = true;
+    return EBB_OK;
+}
+
+ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
+                            struct XXH3_state_s *tap, data_source *out) {
+    ebb_status status = EBB_OK;
+    *out = (data_source){.ctx = ctx, .path = path, .phase = phase, .fd = -1, .tap = tap};
+    unsigned char magic[2] = {0, 0};
+    TRY_OUT(check_regular(ctx, path));
+    TRY_OUT(ebb__file_open(ctx, path, &out->fd, &out->raw_bytes));
+    if (out->raw_bytes >= sizeof magic) {
+        TRY_OUT(ebb__file_pread(ctx, out->fd, path, magic, sizeof magic, 0));
+    }
+    if (magic[0] == 0x1f && magic[1] == 0x8b) {
+        TRY_OUT(start_inflater(out));
+    }
+out:
+    if (status != EBB_OK) {
+        ebb__source_close(out);
+    }
+    return status;
+}
+
+static ebb_status read_raw(data_source *source, void *data, size_t bytes, size_t *got) {
+    *got = 0;
+    while (*got < bytes) {
+        size_t part = 0;
+        TRY(ebb__file_read(source->ctx, source->fd, source->path, (char *)data + *got, bytes - *got,
+                           &part));
+        if (part == 0) {
+            break;
+        }
+        *got += part;
+    }
+    if (source->tap != NULL && *got > 0) {
+        XXH3_64bits_update(source->tap, data, *got);
+    }
+    source->raw_done += *got;
+    ebb__progress(source->ctx, source->phase, source->raw_done, source->raw_bytes);
+    return EBB_OK;
+}
+
+/* Inflates until the output is full or a step needs more input; tells whether the file ended. */
+static ebb_status inflate_some(data_source *source, bool *ended) {
+    z_stream *z = &source->inflater;
+    *ended = false;
+    if (z->avail_in == 0) {
+        size_t got = 0;
+        TRY(read_raw(source, source->packed, PACKED_BYTES, &got));
+        if (got == 0) {
+            *ended = true;
+            return source->member_open
+                       ? ebb__fail(
+                             source->ctx, EBB_DATA,
+                             "data file %s: ends in the middle of its gzip data; copy it again",
+                             source->path)
+                       : EBB_OK;
+        }
+        z->next_in = source->packed;
+        z->avail_in = (uInt)got;
+    }
+    if (!source->member_open) {
+        if (inflateReset(z) != Z_OK) {
+            return ebb__fail(source->ctx, EBB_INTERNAL, "data file %s: inflateReset failed",
+                             source->path);
+        }
+        source->member_open = true;
+    }
+    int code = inflate(z, Z_NO_FLUSH);
+    if (code == Z_STREAM_END) {
+        source->member_open = false;
+    } else if (code == Z_MEM_ERROR) {
+        return ebb__fail(source->ctx, EBB_NOMEM, "data file %s: no memory to inflate it",
+                         source->path);
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+        return ebb__fail(source->ctx, EBB_DATA,
+                         "data file %s: damaged gzip data (%s); copy it again", source->path,
+                         z->msg != NULL ? z->msg : "unknown");
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__source_read(data_source *source, void *data, size_t bytes, size_t *got) {
+    if (!source->gzip) {
+        return read_raw(source, data, bytes, got);
+    }
+    z_stream *z = &source->inflater;
+    *got = 0;
+    bool ended = false;
+    while (*got < bytes && !ended) {
+        size_t want = bytes - *got < PACKED_BYTES ? bytes - *got : PACKED_BYTES;
+        z->next_out = (unsigned char *)data + *got;
+        z->avail_out = (uInt)want;
+        TRY(inflate_some(source, &ended));
+        *got += want - z->avail_out;
+    }
+    return EBB_OK;
+}
+
+void ebb__source_close(data_source *source) {
+    if (source->gzip) {
+        inflateEnd(&source->inflater);
+        source->gzip = false;
+    }
+    ebb__free(source->ctx, source->packed);
+    source->packed = NULL;
+    ebb__file_close(source->fd);
+    source->fd = -1;
+}
+
+ebb_status ebb__source_hash(ebb_ctx *ctx, const char *path, uint64_t *hash, uint64_t *bytes) {
+    ebb_status status = EBB_OK;
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    data_source raw = {.ctx = ctx, .path = path, .phase = "check text", .fd = -1, .tap = &state};
+    void *buffer = NULL;
+    size_t got = 0;
+    TRY_OUT(check_regular(ctx, path));
+    TRY_OUT(ebb__file_open(ctx, path, &raw.fd, &raw.raw_bytes));
+    TRY_OUT(ebb__alloc(ctx, PACKED_BYTES, 1, &buffer));
+    do {
+        TRY_OUT(read_raw(&raw, buffer, PACKED_BYTES, &got));
+    } while (got > 0);
+    *hash = XXH3_64bits_digest(&state);
+    *bytes = raw.raw_done;
+out:
+    ebb__free(ctx, buffer);
+    ebb__source_close(&raw);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* source.h - the bytes of a text file, plain or gzip, streamed once from start to end.
+ *
+ * The kind is told by the first two bytes, not by the name. The file must be regular, since
+ * texts are read more than once. What is wrong with a data file is EBB_DATA; EBB_IO is left to
+ * a disk that fails or refuses. zlib takes its memory from base/alloc. */
+#ifndef DATA_SOURCE_H
+#define DATA_SOURCE_H
+
+#include "base/ctx.h"
+
+#include <zlib.h>
+
+struct XXH3_state_s;
+
+typedef struct data_source {
+    ebb_ctx *ctx;
+    const char *path;  /* the caller's; must outlive the source */
+    const char *phase; /* what the progress callback is told */
+    int fd;
+    uint64_t raw_done, raw_bytes; /* bytes of the file, read and in all */
+    struct XXH3_state_s *tap;     /* sees every raw byte; may be NULL */
+    bool gzip, member_open;
+    unsigned char *packed; /* gzip input not yet inflated */
+    z_stream inflater;
+} data_source;
+
+/* On failure nothing is held, and ebb__source_close is harmless. */
+ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
+                            struct XXH3_state_s *tap, data_source *out) EBB_MUST_CHECK;
+/* Fills `data` wholly unless the text ends before; *got 0 at the end. */
+ebb_status ebb__source_read(data_source *source, void *data, size_t bytes,
+                            size_t *got) EBB_MUST_CHECK;
+void ebb__source_close(data_source *source);
+
+/* XXH3-64 and size of the file as it lies on disk (compressed, if it is). */
+ebb_status ebb__source_hash(ebb_ctx *ctx, const char *path, uint64_t *hash,
+                            uint64_t *bytes) EBB_MUST_CHECK;
+
+#endif

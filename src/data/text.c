@@ -1,0 +1,228 @@
+/* text.c - splits a byte source into words, code points or bytes.
+ *
+ * Invariant: bytes [cursor, end) of the buffer are unread; a token never straddles the buffer
+ * because need() moves the unread tail to the front before it reads on. It does not know
+ * vocabularies: it yields bytes. */
+#include "data/text.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static bool is_space(unsigned char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Makes at least `count` unread bytes available unless the text ends before. */
+static ebb_status need(text_reader *reader, size_t count) {
+    if (reader->end - reader->cursor >= count || reader->ended) {
+        return EBB_OK;
+    }
+    size_t kept = reader->end - reader->cursor;
+    memmove(reader->buffer, reader->buffer + reader->cursor, kept);
+    reader->cursor = 0;
+    reader->end = kept;
+    size_t got = 0, want = TEXT_BUFFER_BYTES - kept;
+    TRY(ebb__source_read(&reader->source, reader->buffer + kept, want, &got));
+    reader->end += got;
+    reader->ended = got < want;
+    return EBB_OK;
+}
+
+static void consume(text_reader *reader, size_t count) {
+    reader->cursor += count;
+    reader->bytes += count;
+    reader->line_open = true;
+}
+
+static void give_token(text_reader *reader, size_t length, text_token *out) {
+    *out = (text_token){.kind = TEXT_TOKEN,
+                        .length = (uint32_t)length,
+                        .bytes = (const char *)reader->buffer + reader->cursor};
+    reader->tokens++;
+    consume(reader, length);
+}
+
+static void give_eos(text_reader *reader, text_token *out) {
+    *out = (text_token){.kind = TEXT_EOS};
+    reader->tokens++;
+    reader->words++;
+    reader->line_open = false;
+    reader->word_open = false;
+}
+
+static void give_newline(text_reader *reader, text_token *out) {
+    consume(reader, 1);
+    reader->line++;
+    give_eos(reader, out);
+}
+
+/* The text is used up: an unfinished line still ends. */
+static void give_end(text_reader *reader, text_token *out) {
+    if (reader->line_open && reader->mode != TEXT_BYTE) {
+        give_eos(reader, out);
+    } else {
+        *out = (text_token){.kind = TEXT_END};
+    }
+}
+
+static void count_word(text_reader *reader, unsigned char first) {
+    bool space = is_space(first);
+    reader->words += !space && !reader->word_open;
+    reader->word_open = !space;
+}
+
+static ebb_status refuse(const text_reader *reader, const char *why) {
+    return ebb__fail(reader->source.ctx, EBB_DATA, "%s:%llu: %s", reader->source.path,
+                     (unsigned long long)reader->line, why);
+}
+
+static ebb_status refuse_nul(const text_reader *reader) {
+    return refuse(reader,
+                  "holds a NUL byte, so it is no text; give a text file, or use byte tokens");
+}
+
+static ebb_status next_word(text_reader *reader, text_token *out) {
+    for (;;) {
+        TRY(need(reader, 1));
+        if (reader->cursor == reader->end) {
+            give_end(reader, out);
+            return EBB_OK;
+        }
+        unsigned char first = reader->buffer[reader->cursor];
+        if (first == '\n') {
+            give_newline(reader, out);
+            return EBB_OK;
+        }
+        if (!is_space(first)) {
+            break;
+        }
+        consume(reader, 1);
+    }
+    size_t length = 0;
+    for (;;) {
+        size_t available = reader->end - reader->cursor;
+        const unsigned char *start = reader->buffer + reader->cursor;
+        while (length < available && !is_space(start[length])) {
+            if (start[length] == 0) {
+                return refuse_nul(reader);
+            }
+            length++;
+        }
+        if (length > TEXT_TOKEN_LIMIT) {
+            return refuse(reader, "a word of more than 65535 bytes; split it with white space, or "
+                                  "use char or byte tokens");
+        }
+        if (length < available || reader->ended) {
+            break;
+        }
+        TRY(need(reader, length + 1));
+    }
+    reader->words++;
+    give_token(reader, length, out);
+    return EBB_OK;
+}
+
+static ebb_status next_char(text_reader *reader, text_token *out) {
+    TRY(need(reader, 4));
+    size_t available = reader->end - reader->cursor;
+    const unsigned char *start = reader->buffer + reader->cursor;
+    if (available == 0) {
+        give_end(reader, out);
+        return EBB_OK;
+    }
+    if (available >= 2 && start[0] == '\r' && start[1] == '\n') {
+        consume(reader, 1);
+        start++;
+    }
+    if (start[0] == '\n') {
+        give_newline(reader, out);
+        return EBB_OK;
+    }
+    if (start[0] == 0) {
+        return refuse_nul(reader);
+    }
+    size_t length = ebb__utf8_length(start, available);
+    if (length == 0) {
+        return refuse(reader,
+                      "is not valid UTF-8; convert it (iconv -t UTF-8), or use byte tokens");
+    }
+    count_word(reader, start[0]);
+    give_token(reader, length, out);
+    return EBB_OK;
+}
+
+static ebb_status next_byte(text_reader *reader, text_token *out) {
+    TRY(need(reader, 1));
+    if (reader->cursor == reader->end) {
+        give_end(reader, out);
+    } else if (reader->buffer[reader->cursor] == '\n') {
+        give_newline(reader, out);
+    } else {
+        count_word(reader, reader->buffer[reader->cursor]);
+        give_token(reader, 1, out);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__text_next(text_reader *reader, text_token *out) {
+    switch (reader->mode) {
+    case TEXT_WORD:
+        return next_word(reader, out);
+    case TEXT_CHAR:
+        return next_char(reader, out);
+    case TEXT_BYTE:
+        return next_byte(reader, out);
+    }
+    return ebb__fail(reader->source.ctx, EBB_INTERNAL, "text: unknown mode %d", (int)reader->mode);
+}
+
+ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const char *phase,
+                          struct XXH3_state_s *tap, text_reader *out) {
+    ebb_status status = EBB_OK;
+    *out = (text_reader){.source = {.ctx = ctx, .fd = -1}, .mode = mode, .line = 1};
+    TRY_OUT(ebb__source_open(ctx, path, phase, tap, &out->source));
+    TRY_OUT(ebb__alloc(ctx, TEXT_BUFFER_BYTES, 1, &out->buffer));
+    TRY_OUT(need(out, 1));
+    if (out->end == 0) {
+        TRY_OUT(ebb__fail(ctx, EBB_DATA, "data file %s: is empty once unpacked", path));
+    }
+    if (mode != TEXT_BYTE && out->end >= 3 && memcmp(out->buffer, "\xef\xbb\xbf", 3) == 0) {
+        consume(out, 3);
+        out->line_open = false;
+    }
+out:
+    if (status != EBB_OK) {
+        ebb__text_close(out);
+    }
+    return status;
+}
+
+void ebb__text_close(text_reader *reader) {
+    ebb__free(reader->source.ctx, reader->buffer);
+    reader->buffer = NULL;
+    ebb__source_close(&reader->source);
+}
+
+size_t ebb__utf8_length(const unsigned char *bytes, size_t available) {
+    if (available == 0) {
+        return 0;
+    }
+    unsigned char lead = bytes[0];
+    if (lead < 0x80) {
+        return 1;
+    }
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || available < length) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    /* Over-long forms, surrogates and what lies above U+10FFFF show in the second byte. */
+    bool bad = (lead == 0xe0 && bytes[1] < 0xa0) || (lead == 0xed && bytes[1] > 0x9f) ||
+               (lead == 0xf0 && bytes[1] < 0x90) || (lead == 0xf4 && bytes[1] > 0x8f);
+    return bad ? 0 : length;
+}

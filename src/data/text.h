@@ -1,0 +1,57 @@
+/* text.h - a text file as a stream of tokens, through one buffer of 64 KiB.
+ *
+ *   mode   token                          line end
+ *   word   run of bytes that are not      every line gives <eos>, an empty one and an
+ *          ASCII white space              unfinished last one too
+ *   char   one Unicode code point         the same; a carriage return before the newline is
+ *          (strict UTF-8)                 part of the line end, not a character
+ *   byte   one byte, nothing added or     the newline byte is <eos>; an unfinished last line
+ *          left out: tokens = bytes       has none
+ *
+ * Word and char texts may start with a UTF-8 byte order mark, which is skipped, and may not hold
+ * NUL bytes. The word "<unk>" is the unknown token and the word "<eos>" the same as a line end;
+ * that follows from the vocabulary, not from here. */
+#ifndef DATA_TEXT_H
+#define DATA_TEXT_H
+
+#include "data/source.h"
+
+typedef enum text_mode { TEXT_WORD, TEXT_CHAR, TEXT_BYTE } text_mode;
+
+enum {
+    TEXT_BUFFER_BYTES = 65536,
+    TEXT_TOKEN_LIMIT = TEXT_BUFFER_BYTES - 1, /* a longer word is EBB_DATA */
+};
+
+typedef enum text_kind { TEXT_END, TEXT_EOS, TEXT_TOKEN } text_kind;
+
+typedef struct text_token {
+    text_kind kind;
+    uint32_t length;   /* of a TEXT_TOKEN: at least 1 */
+    const char *bytes; /* valid until the next call; not NUL-terminated */
+} text_token;
+
+typedef struct text_reader {
+    data_source source;
+    text_mode mode;
+    unsigned char *buffer;
+    size_t cursor, end; /* unread bytes of the buffer */
+    bool ended;         /* the source has no more */
+    bool line_open;     /* something was read since the last line end */
+    bool word_open;     /* the last byte was not white space (char, byte) */
+    /* What has been read so far. A word is a white-space word or a line end, in every mode. */
+    uint64_t tokens, words, bytes;
+    uint64_t line; /* of the next byte, from 1 */
+} text_reader;
+
+/* `phase` and `tap` as in source.h. A text without any byte is EBB_DATA. */
+ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const char *phase,
+                          struct XXH3_state_s *tap, text_reader *out) EBB_MUST_CHECK;
+/* TEXT_END at the end, and again when called again. Errors name file:line. */
+ebb_status ebb__text_next(text_reader *reader, text_token *out) EBB_MUST_CHECK;
+void ebb__text_close(text_reader *reader);
+
+/* Bytes of the code point that starts here, 1 to 4; 0 if it is not well-formed UTF-8. */
+size_t ebb__utf8_length(const unsigned char *bytes, size_t available);
+
+#endif

@@ -1,0 +1,119 @@
+/* cpu.c - the CPU as a device: its kernels, best first, its memory, what it says of itself. */
+#include "device/cpu/cpu.h"
+
+#include "base/host.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+#ifndef EBB_NO_AVX2
+static const char *accept_avx2(const ir_graph *graph, const ir_node_rec *node) {
+    (void)graph;
+    (void)node;
+    return ebb__host_cpu()->avx2_fma ? NULL : "the CPU has no AVX2 and FMA";
+}
+#endif
+
+static const char *accept_any(const ir_graph *graph, const ir_node_rec *node) {
+    (void)graph;
+    (void)node;
+    return NULL;
+}
+
+static const char *accept_f32(const ir_graph *graph, const ir_node_rec *node) {
+    return graph->values[node->out].type.dtype == IR_F32 ? NULL : "only f32 is moved by rows";
+}
+
+static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, int members) {
+    (void)graph;
+    (void)node;
+    return (size_t)members * CPU_PANEL_FLOATS * sizeof(float);
+}
+
+#define KERNEL_AVX2(upper, lower)                                                                  \
+    {.name = #lower ".avx2",                                                                       \
+     .op = OP_##upper,                                                                             \
+     .accept = accept_avx2,                                                                        \
+     .run = ebb__cpu_##lower##_avx2},
+#define KERNEL_BASE(upper, lower)                                                                  \
+    {.name = #lower ".base",                                                                       \
+     .op = OP_##upper,                                                                             \
+     .accept = accept_any,                                                                         \
+     .run = ebb__cpu_##lower##_base},
+#define KERNEL_MOVE(upper, lower)                                                                  \
+    {.name = #lower ".rows", .op = OP_##upper, .accept = accept_f32, .run = ebb__cpu_##lower},
+
+static const device_kernel kernels[] = {
+#ifndef EBB_NO_XSMM
+    {.name = "matmul.xsmm",
+     .op = OP_MATMUL,
+     .accept = ebb__cpu_xsmm_accept,
+     .workspace = matmul_workspace,
+     .prepare = ebb__cpu_xsmm_prepare,
+     .run = ebb__cpu_matmul_xsmm},
+#endif
+#ifndef EBB_NO_AVX2
+    {.name = "matmul.avx2",
+     .op = OP_MATMUL,
+     .accept = accept_avx2,
+     .workspace = matmul_workspace,
+     .run = ebb__cpu_matmul_avx2},
+    CPU_VECTOR_KERNELS(KERNEL_AVX2)
+#endif
+        {.name = "matmul.base",
+         .op = OP_MATMUL,
+         .accept = accept_any,
+         .workspace = matmul_workspace,
+         .run = ebb__cpu_matmul_base},
+    CPU_VECTOR_KERNELS(KERNEL_BASE) CPU_MOVES(KERNEL_MOVE)};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Large pages where the system has them: panels of weights are read across rows, a page each. They
+ * never reach beyond the mapping, all of which touch() makes resident anyway. */
+static ebb_status buffer_create(ebb_ctx *ctx, size_t bytes, void **out) {
+    TRY(ebb__map(ctx, bytes, out));
+    (void)madvise(*out, bytes, MADV_HUGEPAGE);
+    return EBB_OK;
+}
+
+static void buffer_touch(void *buffer, size_t bytes) {
+    volatile unsigned char *byte = buffer;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < bytes; i += page) {
+        byte[i] = byte[i]; /* written, so that the page is ours and not the shared zero page */
+    }
+}
+
+static void buffer_destroy(ebb_ctx *ctx, void *buffer, size_t bytes) {
+    ebb__unmap(ctx, buffer, bytes);
+}
+
+/* ---- device ---------------------------------------------------------------------------------- */
+
+static void describe(char *text, size_t bytes) {
+    const host_cpu *cpu = ebb__host_cpu();
+#ifndef EBB_NO_XSMM
+    const char *version = ebb__cpu_xsmm_version();
+#else
+    const char *version = "not built in";
+#endif
+    snprintf(text, bytes, "%s, %s, libxsmm %s", cpu->model, cpu->avx2_fma ? "AVX2+FMA" : "baseline",
+             version);
+}
+
+const device ebb__cpu_device = {
+    .name = "cpu",
+    .kernels = kernels,
+    .n_kernels = (int32_t)(sizeof kernels / sizeof *kernels),
+    .buffer = {buffer_create, buffer_touch, buffer_destroy},
+    .stream = {ebb__cpu_stream_create, ebb__cpu_stream_destroy, ebb__cpu_stream_run},
+    .describe = describe,
+    /* One core of a 2020s server, well fed. */
+    .flops_per_second = 70e9,
+    .bytes_per_second = 10e9,
+    .seconds_per_instr = 2e-6,
+};

@@ -1,0 +1,85 @@
+/* cpu.h - what the files of the CPU device share: the list of its vector kernels and how they are
+ * named. Every kernel in the list exists once per instruction set (ebb__cpu_tanh_avx2,
+ * ebb__cpu_tanh_base), compiled from one body, and does the share of call->member of
+ * call->members: any number of members, at once or one after another, gives the same bits. */
+#ifndef DEVICE_CPU_CPU_H
+#define DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+
+/* clang-format off */
+#define CPU_POINTWISE(X)                    \
+    X(ADD, add)                             \
+    X(SUB, sub)                             \
+    X(MUL, mul)                             \
+    X(SCALE, scale)                         \
+    X(ADD_ROW, add_row)                     \
+    X(TANH, tanh)                           \
+    X(TANH_GRAD, tanh_grad)                 \
+    X(SIGMOID, sigmoid)                     \
+    X(SIGMOID_GRAD, sigmoid_grad)           \
+    X(RELU, relu)                           \
+    X(RELU_GRAD, relu_grad)                 \
+    X(DROPOUT, dropout)                     \
+    X(SGD, sgd)                             \
+    X(SGD_MOMENTUM, sgd_momentum)           \
+    X(ADAM, adam)
+#define CPU_CELLS(X)                        \
+    X(LSTM_GATES, lstm_gates)               \
+    X(LSTM_GATES_GRAD, lstm_gates_grad)     \
+    X(LSTM_OUT, lstm_out)                   \
+    X(LSTM_OUT_GRAD, lstm_out_grad)         \
+    X(GRU_CELL, gru_cell)                   \
+    X(GRU_CELL_GRAD, gru_cell_grad)
+#define CPU_REDUCTIONS(X)                   \
+    X(SUM_ROWS, sum_rows)                   \
+    X(SUM_SQUARES, sum_squares)             \
+    X(SOFTMAX, softmax)                     \
+    X(SOFTMAX_GRAD, softmax_grad)           \
+    X(XENT, xent)                           \
+    X(XENT_GRAD, xent_grad)
+/* clang-format on */
+#define CPU_VECTOR_KERNELS(X)                                                                      \
+    CPU_POINTWISE(X) CPU_CELLS(X) CPU_REDUCTIONS(X) X(TRANSPOSE, transpose)
+/* Kernels that only move bytes: one for all instruction sets. */
+#define CPU_MOVES(X)                                                                               \
+    X(EMBED, embed)                                                                                \
+    X(EMBED_GRAD, embed_grad)                                                                      \
+    X(COPY, copy)                                                                                  \
+    X(FILL, fill)
+
+#define CPU_DECLARE(upper, lower)                                                                  \
+    void ebb__cpu_##lower##_avx2(const op_call *call);                                             \
+    void ebb__cpu_##lower##_base(const op_call *call);
+CPU_VECTOR_KERNELS(CPU_DECLARE)
+CPU_DECLARE(MATMUL, matmul)
+#undef CPU_DECLARE
+#define CPU_DECLARE(upper, lower) void ebb__cpu_##lower(const op_call *call);
+CPU_MOVES(CPU_DECLARE)
+#undef CPU_DECLARE
+
+/* to[c * ldt + r] = from[r * ldf + c] for r < rows, c < cols. */
+void ebb__cpu_transpose_block_avx2(float *to, int64_t ldt, const float *from, int64_t ldf,
+                                   int64_t rows, int64_t cols);
+void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, int64_t ldf,
+                                   int64_t rows, int64_t cols);
+
+/* Workspace of one member of a matmul: a packed panel of b, kept within the first-level cache. */
+enum { CPU_PANEL_FLOATS = 8192 };
+
+#ifndef EBB_NO_XSMM
+/* matmul through libxsmm (matmul_xsmm.c). */
+const char *ebb__cpu_xsmm_accept(const ir_graph *graph, const ir_node_rec *node);
+ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepared);
+void ebb__cpu_matmul_xsmm(const op_call *call);
+const char *ebb__cpu_xsmm_version(void);
+#endif
+
+ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out);
+void ebb__cpu_stream_destroy(device_stream *stream);
+void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs, int32_t count,
+                         device_observe_fn observe, void *user);
+
+extern const device ebb__cpu_device;
+
+#endif

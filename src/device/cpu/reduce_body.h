@@ -1,0 +1,242 @@
+/* reduce_body.h - sums, softmax and cross-entropy over the vectors of vec.h. The includer defines
+ * CPU_FN(name).
+ *
+ * A reduction along a row has 16 lanes whatever the vector length: lane l takes columns l, l+16,
+ * ... ascending, then the upper half is folded on the lower until one is left. Members share rows,
+ * columns or blocks, never the terms of one sum. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/span.h"
+#include "device/cpu/vmath.h"
+#include "op/math.h"
+
+#include <string.h>
+
+enum { LANES = 16, LANE_VECTORS = LANES / VLEN, SQUARES_BLOCK = 8192 };
+
+typedef struct lanes {
+    vf v[LANE_VECTORS];
+} lanes;
+
+static INLINE lanes lanes_all(float x) {
+    lanes all;
+    for (int q = 0; q < LANE_VECTORS; q++) {
+        all.v[q] = v_all(x);
+    }
+    return all;
+}
+
+/* 16 columns of which m >= 0 exist; the others read as `absent`. */
+static INLINE lanes lanes_load(const float *p, int64_t m, float absent) {
+    lanes all;
+    if (m >= LANES) {
+        for (int q = 0; q < LANE_VECTORS; q++) {
+            all.v[q] = v_load(p + q * VLEN, VLEN);
+        }
+        return all;
+    }
+    float part[LANES];
+    for (int l = 0; l < LANES; l++) {
+        part[l] = l < m ? p[l] : absent;
+    }
+    __builtin_memcpy(&all, part, sizeof all);
+    return all;
+}
+
+static INLINE void lanes_store(float *p, lanes all, int64_t m) {
+    __builtin_memcpy(p, &all, (size_t)(m < LANES ? m : LANES) * sizeof(float));
+}
+
+static INLINE float lanes_sum(lanes all) {
+    float s[LANES];
+    __builtin_memcpy(s, &all, sizeof s);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) {
+            s[l] += s[l + half];
+        }
+    }
+    return s[0];
+}
+
+static INLINE vf v_max(vf x, vf m) {
+    return v_select(x > m, x, m);
+}
+
+static float row_max(const float *x, int64_t n) {
+    lanes top = lanes_all(-__builtin_inff());
+    for (int64_t j = 0; j < n; j += LANES) {
+        lanes part = lanes_load(x + j, n - j, -__builtin_inff());
+        for (int q = 0; q < LANE_VECTORS; q++) {
+            top.v[q] = v_max(part.v[q], top.v[q]);
+        }
+    }
+    float s[LANES];
+    __builtin_memcpy(s, &top, sizeof s);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) {
+            s[l] = s[l + half] > s[l] ? s[l + half] : s[l];
+        }
+    }
+    return s[0];
+}
+
+/* Sum of exp(x - shift); the terms go to `terms` unless it is NULL. exp(-inf) = 0: absent columns
+ * add nothing (a lane is never -0). */
+static INLINE float row_sum_exp(const float *x, int64_t n, float shift, float *terms) {
+    lanes sum = lanes_all(0.0f);
+    for (int64_t j = 0; j < n; j += LANES) {
+        lanes part = lanes_load(x + j, n - j, -__builtin_inff());
+        for (int q = 0; q < LANE_VECTORS; q++) {
+            part.v[q] = v_exp(part.v[q] - shift);
+            sum.v[q] += part.v[q];
+        }
+        if (terms != NULL) {
+            lanes_store(terms + j, part, n - j);
+        }
+    }
+    return lanes_sum(sum);
+}
+
+static void share_rows(const op_call *call, const op_view *view, int64_t *begin, int64_t *end) {
+    ebb__team_share(ebb__ir_rows(&view->type), 1, call->member, call->members, begin, end);
+}
+
+void CPU_FN(softmax)(const op_call *call) {
+    int64_t n = ir_cols(&call->in[0].type), begin, end;
+    share_rows(call, &call->in[0], &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = cpu_at(&call->in[0], r, 0);
+        float *y = cpu_at(&call->out[0], r, 0);
+        vf inverse = v_all(1.0f / row_sum_exp(x, n, row_max(x, n), y));
+#define SOFTMAX_STEP(j, m) v_store(y + (j), v_load(y + (j), m) * inverse, m)
+        EACH_VECTOR(n, SOFTMAX_STEP);
+    }
+}
+
+void CPU_FN(softmax_grad)(const op_call *call) {
+    int64_t n = ir_cols(&call->in[0].type), begin, end;
+    share_rows(call, &call->in[0], &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *dy = cpu_at(&call->in[0], r, 0), *y = cpu_at(&call->in[1], r, 0);
+        float *dx = cpu_at(&call->out[0], r, 0);
+        lanes sum = lanes_all(0.0f);
+        for (int64_t j = 0; j < n; j += LANES) {
+            lanes a = lanes_load(dy + j, n - j, 0.0f), b = lanes_load(y + j, n - j, 0.0f);
+            for (int q = 0; q < LANE_VECTORS; q++) {
+                sum.v[q] = v_fma(a.v[q], b.v[q], sum.v[q]);
+            }
+        }
+        vf d = v_all(lanes_sum(sum));
+#define SOFTMAX_GRAD_STEP(j, m) v_store(dx + (j), v_load(y + (j), m) * (v_load(dy + (j), m) - d), m)
+        EACH_VECTOR(n, SOFTMAX_GRAD_STEP);
+    }
+}
+
+void CPU_FN(xent)(const op_call *call) {
+    int64_t n = ir_cols(&call->in[0].type), begin, end;
+    const int32_t *labels = call->in[1].data;
+    float *loss = call->out[0].data, *lse = call->out[1].data;
+    share_rows(call, &call->in[0], &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = cpu_at(&call->in[0], r, 0);
+        float top = row_max(x, n);
+        float total = top + ebb__math_log(row_sum_exp(x, n, top, NULL));
+        lse[r] = total;
+        loss[r] = labels[r] < 0 ? 0.0f : total - x[labels[r]];
+    }
+}
+
+void CPU_FN(xent_grad)(const op_call *call) {
+    int64_t n = ir_cols(&call->in[0].type), begin, end;
+    const int32_t *labels = call->in[1].data;
+    const float *lse = call->in[2].data, *d = call->in[3].data;
+    share_rows(call, &call->in[0], &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = cpu_at(&call->in[0], r, 0);
+        float *dx = cpu_at(&call->out[0], r, 0);
+        if (labels[r] < 0) {
+            memset(dx, 0, (size_t)n * sizeof *dx);
+            continue;
+        }
+        float shift = lse[r], factor = d[r];
+        float at_label = (ebb__math_exp(x[labels[r]] - shift) - 1.0f) * factor;
+#define XENT_GRAD_STEP(j, m) v_store(dx + (j), v_exp(v_load(x + (j), m) - shift) * factor, m)
+        EACH_VECTOR(n, XENT_GRAD_STEP);
+        dx[labels[r]] = at_label;
+    }
+}
+
+/* ---- sums over rows, sums of squares --------------------------------------------------------- */
+
+void CPU_FN(sum_rows)(const op_call *call) {
+    const float *c = call->in[0].data;
+    float *out = call->out[0].data;
+    int64_t rows = ebb__ir_rows(&call->in[1].type), begin, end;
+    ebb__team_share(ir_cols(&call->in[1].type), LANES, call->member, call->members, &begin, &end);
+    for (int64_t j = begin; j < end; j += LANES) {
+        lanes sum = c != NULL ? lanes_load(c + j, end - j, 0.0f) : lanes_all(0.0f);
+        for (int64_t r = 0; r < rows; r++) {
+            lanes x = lanes_load(cpu_at(&call->in[1], r, j), end - j, 0.0f);
+            for (int q = 0; q < LANE_VECTORS; q++) {
+                sum.v[q] += x.v[q];
+            }
+        }
+        lanes_store(out + j, sum, end - j);
+    }
+}
+
+/* Half vectors widen to full vectors of doubles. */
+typedef float half_float __attribute__((vector_size(VBYTES / 2)));
+typedef double full_double __attribute__((vector_size(VBYTES)));
+enum { WIDE_VECTORS = 2 * LANE_VECTORS };
+
+static INLINE void add_squares(full_double sum[WIDE_VECTORS], const float *x) {
+    for (int q = 0; q < WIDE_VECTORS; q++) {
+        half_float part;
+        __builtin_memcpy(&part, x + q * (VLEN / 2), sizeof part);
+        full_double wide = __builtin_convertvector(part, full_double);
+        sum[q] += wide * wide; /* the product is exact */
+    }
+}
+
+/* Elements [begin, end) of a matrix in row-major order, whatever its leading dimension. */
+static double block_squares(const op_view *view, int64_t begin, int64_t end) {
+    int64_t cols = ir_cols(&view->type);
+    full_double sum[WIDE_VECTORS] = {{0}};
+    int64_t row = begin / cols, col = begin % cols;
+    for (int64_t i = begin; i < end; i += LANES) {
+        int64_t m = end - i < LANES ? end - i : LANES;
+        if (m == LANES && col + LANES <= cols) {
+            add_squares(sum, cpu_at(view, row, col));
+            col += LANES;
+            continue;
+        }
+        float part[LANES] = {0};
+        for (int64_t l = 0; l < m; l++, col++) {
+            if (col == cols) {
+                row++;
+                col = 0;
+            }
+            part[l] = *cpu_at(view, row, col);
+        }
+        add_squares(sum, part);
+    }
+    double s[LANES];
+    __builtin_memcpy(s, sum, sizeof s);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) {
+            s[l] += s[l + half];
+        }
+    }
+    return s[0];
+}
+
+void CPU_FN(sum_squares)(const op_call *call) {
+    const op_view *view = &call->in[0];
+    double *out = call->out[0].data;
+    int64_t count = ebb__ir_rows(&view->type) * ir_cols(&view->type), begin, end;
+    ebb__team_share(count, SQUARES_BLOCK, call->member, call->members, &begin, &end);
+    for (int64_t i = begin; i < end; i += SQUARES_BLOCK) {
+        int64_t stop = count - i < SQUARES_BLOCK ? count : i + SQUARES_BLOCK;
+        out[i / SQUARES_BLOCK] = block_squares(view, i, stop);
+    }
+}

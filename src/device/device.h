@@ -1,0 +1,71 @@
+/* device.h - what a device offers, as three small tables: device (kernels), buffer (memory),
+ * stream (execution). The CPU is one; nothing outside registry.c names it.
+ *
+ * Kernels are an ordered list, best first; the reference, which every op has, stands implicitly
+ * last. The first that accepts a node wins, when the graph is compiled; running never chooses.
+ */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include "op/op.h"
+
+enum { DEVICE_PREPARED_BYTES = 96 };
+
+typedef struct device_kernel {
+    const char *name; /* "matmul.xsmm" */
+    op_code op;
+    /* NULL if the kernel can do this node, else why not (a constant sentence). */
+    const char *(*accept)(const ir_graph *graph, const ir_node_rec *node);
+    /* Scratch bytes for `members` threads together; NULL: none. */
+    size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node, int members);
+    /* Once, when addresses and leading dimensions are known: may store up to DEVICE_PREPARED_BYTES,
+     * e.g. addresses of generated code. NULL: nothing to prepare. `call` has in, out, attr, members. */
+    ebb_status (*prepare)(ebb_ctx *ctx, const op_call *call, void *prepared);
+    op_kernel_fn run;
+} device_kernel;
+
+/* One step of a program, ready to run. */
+typedef struct device_instr {
+    op_kernel_fn run;
+    op_call call;            /* member is filled in by the stream */
+    ir_attr attr;            /* call.attr points here */
+    _Alignas(16) unsigned char prepared[DEVICE_PREPARED_BYTES];
+    int32_t kernel;          /* index in the device's list; -1: reference */
+    int32_t node;            /* of the compiled graph, for reports */
+    ir_label label;
+} device_instr;
+
+typedef struct device_buffer_table {
+    /* An anonymous mapping with guard pages; touch() makes every page resident. */
+    ebb_status (*create)(ebb_ctx *ctx, size_t bytes, void **out);
+    void (*touch)(void *buffer, size_t bytes);
+    void (*destroy)(ebb_ctx *ctx, void *buffer, size_t bytes);
+} device_buffer_table;
+
+typedef struct device_stream device_stream;
+typedef void (*device_observe_fn)(void *user, const device_instr *instr, double seconds);
+
+typedef struct device_stream_table {
+    ebb_status (*create)(ebb_ctx *ctx, int members, device_stream **out);
+    void (*destroy)(device_stream *stream);
+    /* Runs the instructions in order, each with all members; allocates nothing, cannot fail.
+     * observe (optional) is called by member 0 after each instruction with its seconds. */
+    void (*run)(device_stream *stream, const device_instr *const *instrs, int32_t count,
+                device_observe_fn observe, void *user);
+} device_stream_table;
+
+typedef struct device {
+    const char *name; /* "cpu" */
+    const device_kernel *kernels;
+    int32_t n_kernels;
+    device_buffer_table buffer;
+    device_stream_table stream;
+    /* A line for --version: model, ISA, libraries. */
+    void (*describe)(char *text, size_t bytes);
+    /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one member. */
+    double flops_per_second, bytes_per_second, seconds_per_instr;
+} device;
+
+const device *ebb__device_default(void);
+
+#endif

@@ -1,0 +1,233 @@
+/* graph.c - building and copying graphs; types. What ops mean is not known here. */
+#include "ir/graph.h"
+
+#include <limits.h>
+#include <string.h>
+
+void ebb__ir_init(ir_graph *graph, ebb_ctx *ctx, const ir_schema *const *schemas,
+                  int32_t n_schemas) {
+    *graph = (ir_graph){.ctx = ctx, .schemas = schemas, .n_schemas = n_schemas, .loss = IR_NONE};
+    graph->label = (ir_label){.layer = 0, .time = -1, .phase = IR_FORWARD};
+    ebb__region_init(&graph->region, ctx);
+}
+
+void ebb__ir_fini(ir_graph *graph) {
+    ebb__region_fini(&graph->region);
+    *graph = (ir_graph){.loss = IR_NONE};
+}
+
+static ebb_status copy_array(alloc_region *region, const void *from, size_t count, size_t size,
+                             void *out, size_t *capacity) {
+    void *to = NULL;
+    TRY(ebb__region_alloc(region, count + 1, size, &to));
+    if (count > 0) {
+        memcpy(to, from, count * size);
+    }
+    *(void **)out = to;
+    *capacity = count + 1;
+    return EBB_OK;
+}
+
+ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) {
+    ebb__ir_init(to, from->ctx, from->schemas, from->n_schemas);
+    alloc_region *r = &to->region;
+    TRY(copy_array(r, from->values, (size_t)from->n_values, sizeof *to->values, &to->values,
+                   &to->cap_values));
+    TRY(copy_array(r, from->nodes, (size_t)from->n_nodes, sizeof *to->nodes, &to->nodes,
+                   &to->cap_nodes));
+    TRY(copy_array(r, from->operands, (size_t)from->n_operands, sizeof *to->operands,
+                   &to->operands, &to->cap_operands));
+    TRY(copy_array(r, from->order, (size_t)from->n_order, sizeof *to->order, &to->order,
+                   &to->cap_order));
+    TRY(copy_array(r, from->layers, (size_t)from->n_layers, sizeof *to->layers, &to->layers,
+                   &to->cap_layers));
+    to->n_values = from->n_values;
+    to->n_nodes = from->n_nodes;
+    to->n_operands = from->n_operands;
+    to->n_order = from->n_order;
+    to->n_layers = from->n_layers;
+    to->loss = from->loss;
+    to->label = from->label;
+    for (int32_t v = 0; v < to->n_values; v++) {
+        if (to->values[v].name != NULL) {
+            char *name = NULL;
+            TRY(ebb__region_strdup(r, to->values[v].name, &name));
+            to->values[v].name = name;
+        }
+    }
+    for (int32_t l = 0; l < to->n_layers; l++) {
+        char *name = NULL;
+        TRY(ebb__region_strdup(r, to->layers[l], &name));
+        to->layers[l] = name;
+    }
+    return EBB_OK;
+}
+
+/* ---- types ---- */
+
+size_t ebb__ir_dtype_bytes(ir_dtype dtype) {
+    return dtype == IR_F64 ? 8 : 4;
+}
+
+int64_t ebb__ir_rows(const ir_type *type) {
+    int64_t rows = 1;
+    for (int32_t i = 0; i + 1 < type->rank; i++) {
+        rows *= type->dim[i];
+    }
+    return rows;
+}
+
+uint64_t ebb__ir_type_bytes(const ir_type *type) {
+    return (uint64_t)ebb__ir_rows(type) * (uint64_t)ir_cols(type) *
+           ebb__ir_dtype_bytes(type->dtype);
+}
+
+bool ebb__ir_type_equal(const ir_type *a, const ir_type *b) {
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
+}
+
+ebb_status ebb__ir_type_check(ebb_ctx *ctx, const ir_type *type, const char *what) {
+    if (type->rank < 1 || type->rank > IR_MAX_RANK) {
+        return ebb__fail(ctx, EBB_USAGE, "%s: rank %d is not in 1..%d", what, type->rank,
+                         IR_MAX_RANK);
+    }
+    /* Bytes must fit in 2^47, the address space; so every product below fits in 64 bits. */
+    uint64_t bytes = ebb__ir_dtype_bytes(type->dtype);
+    for (int32_t i = 0; i < type->rank; i++) {
+        if (type->dim[i] < 1) {
+            return ebb__fail(ctx, EBB_USAGE, "%s: dimension %d is %d, must be at least 1", what, i,
+                             type->dim[i]);
+        }
+        if (__builtin_mul_overflow(bytes, (uint64_t)type->dim[i], &bytes) || bytes >> 47 != 0) {
+            return ebb__fail(ctx, EBB_USAGE, "%s: more bytes than an address space holds", what);
+        }
+    }
+    return EBB_OK;
+}
+
+const char *ebb__ir_kind_name(ir_kind kind) {
+    static const char *const names[] = {
+#define IR_KIND_NAME(id, name) name,
+        IR_KIND_LIST(IR_KIND_NAME)
+#undef IR_KIND_NAME
+    };
+    return kind < IR_KINDS ? names[kind] : "?";
+}
+
+/* ---- building ---- */
+
+static ebb_status count_fits(const ir_graph *graph, size_t count) {
+    return count < INT32_MAX ? EBB_OK
+                             : ebb__fail(graph->ctx, EBB_USAGE, "graph: more than 2^31 items");
+}
+
+ebb_status ebb__ir_layer(ir_graph *graph, const char *name, int32_t *out) {
+    for (int32_t i = graph->n_layers - 1; i >= 0; i--) {
+        if (strcmp(graph->layers[i], name) == 0) {
+            *out = i;
+            return EBB_OK;
+        }
+    }
+    if (graph->n_layers == 0 && name[0] != '\0') {
+        int32_t none;
+        TRY(ebb__ir_layer(graph, "", &none));
+    }
+    TRY(ebb__region_grow(&graph->region, &graph->layers, &graph->cap_layers,
+                         (size_t)graph->n_layers + 1, sizeof *graph->layers));
+    char *copy = NULL;
+    TRY(ebb__region_strdup(&graph->region, name, &copy));
+    graph->layers[graph->n_layers] = copy;
+    *out = graph->n_layers++;
+    return EBB_OK;
+}
+
+static ebb_status add_value(ir_graph *graph, const ir_value *value, ir_val *out) {
+    TRY(count_fits(graph, (size_t)graph->n_values + 1));
+    TRY(ebb__region_grow(&graph->region, &graph->values, &graph->cap_values,
+                         (size_t)graph->n_values + 1, sizeof *graph->values));
+    graph->values[graph->n_values] = *value;
+    *out = graph->n_values++;
+    return EBB_OK;
+}
+
+ebb_status ebb__ir_add_variable(ir_graph *graph, ir_role role, const char *name,
+                                const ir_type *type, ir_val *out) {
+    TRY(ebb__ir_type_check(graph->ctx, type, name));
+    if (ebb__ir_find(graph, name) != IR_NONE) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: this name is already taken", name);
+    }
+    if (graph->n_layers == 0) {
+        int32_t none;
+        TRY(ebb__ir_layer(graph, "", &none));
+    }
+    char *copy = NULL;
+    TRY(ebb__region_strdup(&graph->region, name, &copy));
+    ir_value value = {.type = *type,
+                      .role = role,
+                      .def = IR_NONE,
+                      .next = IR_NONE,
+                      .name = copy,
+                      .layer = graph->label.layer};
+    return add_value(graph, &value, out);
+}
+
+ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int32_t n_in,
+                            const ir_attr *attr, const ir_type *out_types, int32_t n_out,
+                            ir_val *out) {
+    if (graph->n_layers == 0) {
+        int32_t none;
+        TRY(ebb__ir_layer(graph, "", &none));
+    }
+    TRY(count_fits(graph, (size_t)graph->n_operands + (size_t)n_in));
+    TRY(ebb__region_grow(&graph->region, &graph->nodes, &graph->cap_nodes,
+                         (size_t)graph->n_nodes + 1, sizeof *graph->nodes));
+    TRY(ebb__region_grow(&graph->region, &graph->order, &graph->cap_order,
+                         (size_t)graph->n_order + 1, sizeof *graph->order));
+    TRY(ebb__region_grow(&graph->region, &graph->operands, &graph->cap_operands,
+                         (size_t)graph->n_operands + (size_t)n_in, sizeof *graph->operands));
+    ir_node_rec node = {.op = op,
+                        .n_out = (uint16_t)n_out,
+                        .n_in = n_in,
+                        .in = graph->n_operands,
+                        .out = graph->n_values,
+                        .label = graph->label};
+    if (attr != NULL) {
+        node.attr = *attr;
+    }
+    for (int32_t i = 0; i < n_out; i++) {
+        ir_value value = {
+            .type = out_types[i], .role = IR_TEMP, .def = graph->n_nodes, .next = IR_NONE};
+        ir_val v = IR_NONE;
+        TRY(ebb__ir_type_check(graph->ctx, &out_types[i], graph->schemas[op]->name));
+        TRY(add_value(graph, &value, &v));
+        out[i] = v;
+    }
+    for (int32_t i = 0; i < n_in; i++) {
+        graph->operands[graph->n_operands++] = in[i];
+    }
+    graph->nodes[graph->n_nodes] = node;
+    graph->order[graph->n_order++] = graph->n_nodes++;
+    return EBB_OK;
+}
+
+ebb_status ebb__ir_name(ir_graph *graph, ir_val value, const char *name) {
+    ir_val other = ebb__ir_find(graph, name);
+    if (other != IR_NONE && other != value) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: this name is already taken", name);
+    }
+    char *copy = NULL;
+    TRY(ebb__region_strdup(&graph->region, name, &copy));
+    graph->values[value].name = copy;
+    return EBB_OK;
+}
+
+ir_val ebb__ir_find(const ir_graph *graph, const char *name) {
+    for (ir_val v = 0; v < graph->n_values; v++) {
+        const char *other = graph->values[v].name;
+        if (other != NULL && strcmp(other, name) == 0) {
+            return v;
+        }
+    }
+    return IR_NONE;
+}

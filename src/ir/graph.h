@@ -1,0 +1,152 @@
+/* graph.h - the graph: values and nodes as indices into arrays of one region.
+ *
+ * A value is one tensor; a node applies one op to values and defines others. `order` is the
+ * sequence of nodes (always topological); passes append nodes and rebuild it. Variables are values
+ * without a producer: parameters, optimiser slots, carried state, inputs. A variable's `next` is
+ * the value that becomes its content at the end of the step; it is stored in the variable's bytes.
+ * What an op means is not known here: a schema gives only the names needed to print and parse.
+ */
+#ifndef IR_GRAPH_H
+#define IR_GRAPH_H
+
+#include "base/alloc.h"
+
+typedef int32_t ir_val;
+typedef int32_t ir_node;
+enum { IR_NONE = -1, IR_MAX_RANK = 4, IR_MAX_INTS = 8, IR_MAX_FLOATS = 4, IR_MAX_OUT = 3 };
+
+typedef enum ir_dtype { IR_F32, IR_I32, IR_F64 } ir_dtype;
+
+/* Who owns a byte. They sum to the peak. One list: enumerator, name. */
+#define IR_KIND_LIST(X)            \
+    X(IR_WEIGHTS, "weights")       \
+    X(IR_GRADIENTS, "gradients")   \
+    X(IR_OPTIMIZER, "optimizer")   \
+    X(IR_STASH, "stash")           \
+    X(IR_WORKSPACE, "workspace")   \
+    X(IR_DATA, "data")             \
+    X(IR_PROGRAM, "program")       \
+    X(IR_UNUSED, "unused")
+typedef enum ir_kind {
+#define IR_KIND_ENUM(id, name) id,
+    IR_KIND_LIST(IR_KIND_ENUM)
+#undef IR_KIND_ENUM
+        IR_KINDS
+} ir_kind;
+
+typedef enum ir_role {
+    IR_TEMP,  /* defined by a node */
+    IR_PARAM, /* trained; kept over steps */
+    IR_SLOT,  /* optimiser state; kept over steps */
+    IR_STATE, /* carried from step to step (recurrent state) */
+    IR_INPUT, /* written by the caller before a step */
+    IR_ROLES
+} ir_role;
+
+typedef enum ir_phase { IR_FORWARD, IR_BACKWARD, IR_UPDATE, IR_PHASES } ir_phase;
+
+/* Every node carries where it comes from; passes preserve it. */
+typedef struct ir_label {
+    int32_t layer; /* index into graph->layers */
+    int32_t time;  /* -1: not tied to one step */
+    ir_phase phase;
+} ir_label;
+
+typedef struct ir_type {
+    ir_dtype dtype;
+    int32_t rank;              /* 1..4 */
+    int32_t dim[IR_MAX_RANK];  /* each >= 1 */
+} ir_type;
+
+typedef struct ir_value {
+    ir_type type;
+    ir_role role;
+    bool output;      /* must still be readable when the step ends */
+    bool param_grad;  /* part of a sum that ends in a parameter's gradient */
+    ir_node def;      /* IR_NONE for variables */
+    ir_val next;      /* variables: see above; IR_NONE if the step leaves it alone */
+    const char *name; /* variables and outputs; else NULL */
+    int32_t layer;    /* variables: owner for reports; temporaries follow their node */
+} ir_value;
+
+typedef struct ir_attr {
+    int32_t i[IR_MAX_INTS];
+    float f[IR_MAX_FLOATS];
+} ir_attr;
+
+typedef struct ir_node_rec {
+    uint16_t op;
+    uint16_t n_out;
+    int32_t n_in;
+    int32_t in; /* first operand in graph->operands; an absent optional operand is IR_NONE */
+    ir_val out; /* results are out, out+1, ... */
+    ir_attr attr;
+    ir_label label;
+} ir_node_rec;
+
+/* What text needs to know of an op; unnamed attributes are not printed and must be 0. */
+typedef struct ir_schema {
+    const char *name;
+    const char *ints[IR_MAX_INTS];
+    const char *floats[IR_MAX_FLOATS];
+} ir_schema;
+
+typedef struct ir_graph {
+    ebb_ctx *ctx;
+    alloc_region region;
+    const ir_schema *const *schemas; /* indexed by op code */
+    int32_t n_schemas;
+    ir_value *values;
+    int32_t n_values;
+    ir_node_rec *nodes;
+    int32_t n_nodes;
+    ir_val *operands;
+    int32_t n_operands;
+    ir_node *order;
+    int32_t n_order;
+    const char **layers; /* [0] is "" */
+    int32_t n_layers;
+    ir_val loss; /* what grad differentiates; IR_NONE if there is none */
+    ir_label label; /* given to nodes added next */
+    size_t cap_values, cap_nodes, cap_operands, cap_order, cap_layers;
+} ir_graph;
+
+void ebb__ir_init(ir_graph *graph, ebb_ctx *ctx, const ir_schema *const *schemas, int32_t n_schemas);
+void ebb__ir_fini(ir_graph *graph);
+/* Deep copy into a fresh graph, so that the budget walk can compile variants of one model. */
+ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) EBB_MUST_CHECK;
+
+ebb_status ebb__ir_layer(ir_graph *graph, const char *name, int32_t *out) EBB_MUST_CHECK;
+ebb_status ebb__ir_add_variable(ir_graph *graph, ir_role role, const char *name, const ir_type *type,
+                                ir_val *out) EBB_MUST_CHECK;
+/* Appends a node with results of the given types to the end of the order. */
+ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int32_t n_in,
+                            const ir_attr *attr, const ir_type *out_types, int32_t n_out,
+                            ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__ir_name(ir_graph *graph, ir_val value, const char *name) EBB_MUST_CHECK;
+ir_val ebb__ir_find(const ir_graph *graph, const char *name); /* IR_NONE if absent */
+
+static inline ir_val ir_in(const ir_graph *g, const ir_node_rec *n, int32_t i) {
+    return i < n->n_in ? g->operands[n->in + i] : (ir_val)IR_NONE;
+}
+static inline void ir_set_in(ir_graph *g, const ir_node_rec *n, int32_t i, ir_val v) {
+    g->operands[n->in + i] = v;
+}
+
+/* Types. Element counts fit int64 because ebb__ir_type_bytes is checked when a value is added. */
+ebb_status ebb__ir_type_check(ebb_ctx *ctx, const ir_type *type, const char *what) EBB_MUST_CHECK;
+bool ebb__ir_type_equal(const ir_type *a, const ir_type *b);
+size_t ebb__ir_dtype_bytes(ir_dtype dtype);
+int64_t ebb__ir_rows(const ir_type *type); /* product of all dimensions but the last */
+static inline int64_t ir_cols(const ir_type *type) { return type->dim[type->rank - 1]; }
+uint64_t ebb__ir_type_bytes(const ir_type *type); /* dense */
+const char *ebb__ir_kind_name(ir_kind kind);
+
+/* Structure only: operands defined before use, one producer each, `next` of equal type. */
+ebb_status ebb__ir_verify(const ir_graph *graph) EBB_MUST_CHECK;
+
+/* Text form (text.c). print returns a NUL-terminated string in the graph's region. */
+ebb_status ebb__ir_print(ir_graph *graph, const char **out) EBB_MUST_CHECK;
+ebb_status ebb__ir_parse(ir_graph *graph, const char *text) EBB_MUST_CHECK; /* into an empty graph */
+
+#endif

@@ -1,0 +1,38 @@
+/* word_lm.h - recurrent language model: embedding, L recurrent layers, projection, cross-entropy.
+ * Built step by step, T times the same cell with shared weights; knows nothing of memory.
+ * Parameters carry PyTorch's names, shapes and gate order (i f g o; r z n).
+ *
+ * Rows of `data.inputs` and `data.targets` ([T*B]) come with time descending by blocks of B (see
+ * data/batcher.h): weight gradients are summed in this order. */
+#ifndef MODEL_WORD_LM_H
+#define MODEL_WORD_LM_H
+
+#include "op/op.h"
+
+typedef enum lm_cell { LM_LSTM, LM_GRU, LM_RNN } lm_cell;
+
+typedef struct word_lm {
+    lm_cell cell;
+    int64_t layers, hidden, embed, vocab; /* L, H, E, V */
+    int64_t batch, steps;                 /* B, T */
+    bool tie;
+    double dropout;      /* on the embedding, between layers, before the projection; training only */
+    uint64_t seed;       /* of the dropout masks */
+    const char *state;   /* prefix of the carried state's names, e.g. "state" */
+    bool predict;        /* output "logits" [T*B, V] instead of a loss */
+} word_lm;
+
+#define LM_INPUTS "data.inputs"   /* i32 [T*B] */
+#define LM_TARGETS "data.targets" /* i32 [T*B], -1: ignored */
+#define LM_STEP "train.step"      /* i32 [1]: number of the step, for dropout; only with dropout */
+#define LM_LOSS "loss"            /* f32 [1]: mean over targets that are not ignored */
+#define LM_LOGITS "logits"        /* f32 [T*B, V] */
+
+/* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
+ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *model) EBB_MUST_CHECK;
+
+/* Starting values of a parameter by its name: uniform, +-0.1 for embedding and projection, +-1/sqrt(H)
+ * for the recurrent layers, 0 for the projection's bias; a pure function of seed and name. */
+void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, uint64_t seed);
+
+#endif

@@ -1,0 +1,83 @@
+/* define.h - what the family files share: the name of a definition, checks of operands, common
+ * columns, and short forms to write samples with. Only src/op and its tests include this. */
+#ifndef OP_DEFINE_H
+#define OP_DEFINE_H
+
+#include "op/op.h"
+
+#define OP(upper, lower) extern const op_def ebb__op_def_##lower;
+#include "op/ops.def"
+#undef OP
+#define OP_DEFINE(lower) const op_def ebb__op_def_##lower
+
+/* ---- checks: EBB_USAGE with a sentence if it does not hold; absent operands pass ---- */
+ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i,
+                        ir_dtype dtype) EBB_MUST_CHECK;
+/* Operand i has one axis of `count` elements. */
+ebb_status ebb__op_need_list(const ir_graph *graph, const ir_node_rec *node, int32_t i,
+                             ir_dtype dtype, int64_t count) EBB_MUST_CHECK;
+/* Operands i and j have the same type. */
+ebb_status ebb__op_need_same(const ir_graph *graph, const ir_node_rec *node, int32_t i,
+                             int32_t j) EBB_MUST_CHECK;
+/* Operand i is like j with `times` as many columns. */
+ebb_status ebb__op_need_wide(const ir_graph *graph, const ir_node_rec *node, int32_t i, int32_t j,
+                             int32_t times) EBB_MUST_CHECK;
+
+/* ---- types ---- */
+static inline ir_type op_list(ir_dtype dtype, int32_t count) {
+    return (ir_type){.dtype = dtype, .rank = 1, .dim = {count}};
+}
+static inline ir_type op_with_cols(const ir_type *like, int32_t cols) {
+    ir_type type = *like;
+    type.dim[type.rank - 1] = cols;
+    return type;
+}
+int64_t ebb__op_elements(const ir_type *type);
+
+/* ---- columns ---- */
+/* Every operand f32 and of the first one's type; so is the only result. */
+ebb_status ebb__op_infer_same(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
+op_cost ebb__op_cost_work(const ir_graph *graph, const ir_node_rec *node, double flops);
+
+/* ---- gradients ---- */
+/* The gradient of result i; IR_NONE also if no operand wants anything. */
+ebb_status ebb__op_grad_in(op_adjoint *adjoint, const ir_node_rec *node, int32_t i,
+                           ir_val *out) EBB_MUST_CHECK;
+/* Fails if anything reached result i, which is kept for the gradient only. */
+ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node,
+                             int32_t i) EBB_MUST_CHECK;
+
+/* ---- samples ---- */
+#define F1(a)                                                                                      \
+    {                                                                                              \
+        IR_F32, 1, {                                                                               \
+            a                                                                                      \
+        }                                                                                          \
+    }
+#define F2(a, b)                                                                                   \
+    {                                                                                              \
+        IR_F32, 2, {                                                                               \
+            a, b                                                                                   \
+        }                                                                                          \
+    }
+#define F3(a, b, c)                                                                                \
+    {                                                                                              \
+        IR_F32, 3, {                                                                               \
+            a, b, c                                                                                \
+        }                                                                                          \
+    }
+#define I1(a)                                                                                      \
+    {                                                                                              \
+        IR_I32, 1, {                                                                               \
+            a                                                                                      \
+        }                                                                                          \
+    }
+#define D1(a)                                                                                      \
+    {                                                                                              \
+        IR_F64, 1, {                                                                               \
+            a                                                                                      \
+        }                                                                                          \
+    }
+#define SAMPLES(array) .samples = array, .n_samples = (int32_t)(sizeof(array) / sizeof *(array))
+
+#endif

@@ -1,0 +1,283 @@
+/* elem.c - elementwise ops: sums, products, activations and the gradients of activations.
+ *
+ * Every one may be computed in the bytes of an operand of the result's type. Activations keep
+ * their result, not their operand: tanh' and sigmoid' are cheap in terms of y.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/elem.inc"
+#include "op/ref/twice.h"
+
+/* ---- gradients ---- */
+
+static ebb_status contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
+                             int32_t n_in, const ir_attr *attr) {
+    if (!ebb__adjoint_wanted(adjoint, operand)) {
+        return EBB_OK;
+    }
+    ir_val d;
+    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), op, in, n_in, attr, &d));
+    return ebb__adjoint_add(adjoint, operand, d);
+}
+
+static ebb_status add_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val a = ir_in(g, &n, 0), b = ir_in(g, &n, 1), dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__adjoint_add(adjoint, a, dy));
+    return ebb__adjoint_add(adjoint, b, dy);
+}
+
+static ebb_status sub_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val a = ir_in(g, &n, 0), b = ir_in(g, &n, 1), dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__adjoint_add(adjoint, a, dy));
+    return contribute(adjoint, b, OP_SCALE, &dy, 1, &(ir_attr){.f = {-1.0f}});
+}
+
+static ebb_status mul_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val a = ir_in(g, &n, 0), b = ir_in(g, &n, 1), dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(contribute(adjoint, a, OP_MUL, (ir_val[]){dy, b}, 2, NULL));
+    return contribute(adjoint, b, OP_MUL, (ir_val[]){dy, a}, 2, NULL);
+}
+
+static ebb_status scale_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    return dy == IR_NONE ? EBB_OK : contribute(adjoint, ir_in(g, &n, 0), OP_SCALE, &dy, 1, &n.attr);
+}
+
+static ebb_status add_row_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val x = ir_in(g, &n, 0), row = ir_in(g, &n, 1), dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__adjoint_add(adjoint, x, dy));
+    if (!ebb__adjoint_wanted(adjoint, row)) {
+        return EBB_OK;
+    }
+    ir_val in[] = {ebb__adjoint_withdraw(adjoint, row), dy};
+    return contribute(adjoint, row, OP_SUM_ROWS, in, 2, NULL);
+}
+
+/* op_grad(dy, y) for an activation y. */
+static ebb_status activation_grad(op_adjoint *adjoint, ir_node node, op_code op_grad) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    return contribute(adjoint, ir_in(g, &n, 0), op_grad, (ir_val[]){dy, n.out}, 2, NULL);
+}
+static ebb_status tanh_grad(op_adjoint *adjoint, ir_node node) {
+    return activation_grad(adjoint, node, OP_TANH_GRAD);
+}
+static ebb_status sigmoid_grad(op_adjoint *adjoint, ir_node node) {
+    return activation_grad(adjoint, node, OP_SIGMOID_GRAD);
+}
+static ebb_status relu_grad(op_adjoint *adjoint, ir_node node) {
+    return activation_grad(adjoint, node, OP_RELU_GRAD);
+}
+
+/* ---- types, rows, cost ---- */
+
+static ebb_status infer_scale(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    if (!isfinite(node->attr.f[0])) {
+        return ebb__op_bad(graph, node, "factor must be finite");
+    }
+    return ebb__op_infer_same(graph, node, out);
+}
+
+static ebb_status infer_add_row(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    out[0] = *op_in_type(graph, node, 0);
+    return ebb__op_need_list(graph, node, 1, IR_F32, ir_cols(&out[0]));
+}
+
+static void rows_add_row(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                         op_row_role *out) {
+    ebb__op_rows_split(graph, node, in, out);
+    in[1] = ROWS_WHOLE;
+}
+
+/* An exponential and a division: about 20 operations an element. */
+static op_cost cost_activation(const ir_graph *graph, const ir_node_rec *node) {
+    op_cost cost = ebb__op_cost_pointwise(graph, node);
+    cost.flops *= 20;
+    return cost;
+}
+
+/* ---- samples ---- */
+
+static const op_sample samples_one[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},   {.n_in = 1, .in = {F1(7)}},
+    {.n_in = 1, .in = {F2(3, 17)}},  {.n_in = 1, .in = {F3(2, 5, 33)}},
+    {.n_in = 1, .in = {F2(24, 64)}}, {.n_in = 1, .in = {F2(301, 19)}},
+};
+static const op_sample samples_two[] = {
+    {.n_in = 2, .in = {F2(1, 1), F2(1, 1)}},     {.n_in = 2, .in = {F1(7), F1(7)}},
+    {.n_in = 2, .in = {F2(3, 17), F2(3, 17)}},   {.n_in = 2, .in = {F3(2, 5, 33), F3(2, 5, 33)}},
+    {.n_in = 2, .in = {F2(24, 64), F2(24, 64)}}, {.n_in = 2, .in = {F2(301, 19), F2(301, 19)}},
+};
+/* dy, and y in the range of a sigmoid. */
+static const op_sample samples_grad[] = {
+    {.n_in = 2, .in = {F2(1, 1), F2(1, 1)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F2(3, 17), F2(3, 17)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F2(13, 65), F2(13, 65)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F2(301, 19), F2(301, 19)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+};
+static const op_sample samples_scale[] = {
+    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.f = {-1.0f}}},
+    {.n_in = 1, .in = {F2(3, 17)}, .attr = {.f = {0.3f}}},
+    {.n_in = 1, .in = {F2(33, 40)}, .attr = {.f = {2.0f}}},
+    {.n_in = 1, .in = {F2(301, 19)}, .attr = {.f = {1e-3f}}},
+};
+static const op_sample samples_add_row[] = {
+    {.n_in = 2, .in = {F2(1, 1), F1(1)}},      {.n_in = 2, .in = {F2(3, 17), F1(17)}},
+    {.n_in = 2, .in = {F3(2, 5, 33), F1(33)}}, {.n_in = 2, .in = {F2(24, 64), F1(64)}},
+    {.n_in = 2, .in = {F2(301, 19), F1(19)}},
+};
+
+/* ---- definitions ---- */
+
+#define POINTWISE(fn, more_flags)                                                                  \
+    .n_out = 1, .flags = OPF_PURE | OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_STRIDED,      \
+    .rows = ebb__op_rows_split, .ref = fn##_ref, .ref64 = fn##_ref64
+
+OP_DEFINE(add) = {.schema = {.name = "add"},
+                  POINTWISE(add, 0),
+                  .n_in = 2,
+                  .infer = ebb__op_infer_same,
+                  .grad = add_grad,
+                  .inplace = {{0, 0}, {1, 0}},
+                  .n_inplace = 2,
+                  .cost = ebb__op_cost_pointwise,
+                  SAMPLES(samples_two)};
+
+OP_DEFINE(sub) = {.schema = {.name = "sub"},
+                  POINTWISE(sub, 0),
+                  .n_in = 2,
+                  .infer = ebb__op_infer_same,
+                  .grad = sub_grad,
+                  .inplace = {{0, 0}, {1, 0}},
+                  .n_inplace = 2,
+                  .cost = ebb__op_cost_pointwise,
+                  SAMPLES(samples_two)};
+
+OP_DEFINE(mul) = {.schema = {.name = "mul"},
+                  POINTWISE(mul, 0),
+                  .n_in = 2,
+                  .infer = ebb__op_infer_same,
+                  .grad = mul_grad,
+                  .keep_in = {KEEP_VALUE, KEEP_VALUE},
+                  .inplace = {{0, 0}, {1, 0}},
+                  .n_inplace = 2,
+                  .cost = ebb__op_cost_pointwise,
+                  SAMPLES(samples_two)};
+
+OP_DEFINE(scale) = {.schema = {.name = "scale", .floats = {"factor"}},
+                    POINTWISE(scale, 0),
+                    .n_in = 1,
+                    .infer = infer_scale,
+                    .grad = scale_grad,
+                    .inplace = {{0, 0}},
+                    .n_inplace = 1,
+                    .cost = ebb__op_cost_pointwise,
+                    SAMPLES(samples_scale)};
+
+OP_DEFINE(add_row) = {.schema = {.name = "add_row"},
+                      .n_in = 2,
+                      .n_out = 1,
+                      .flags = OPF_PURE,
+                      .layout = LAYOUT_STRIDED,
+                      .infer = infer_add_row,
+                      .grad = add_row_grad,
+                      .inplace = {{0, 0}},
+                      .n_inplace = 1,
+                      .cost = ebb__op_cost_pointwise,
+                      .rows = rows_add_row,
+                      .ref = add_row_ref,
+                      .ref64 = add_row_ref64,
+                      SAMPLES(samples_add_row)};
+
+OP_DEFINE(tanh) = {.schema = {.name = "tanh"},
+                   POINTWISE(tanh, 0),
+                   .n_in = 1,
+                   .infer = ebb__op_infer_same,
+                   .grad = tanh_grad,
+                   .keep_out = {KEEP_VALUE},
+                   .inplace = {{0, 0}},
+                   .n_inplace = 1,
+                   .cost = cost_activation,
+                   SAMPLES(samples_one)};
+
+OP_DEFINE(tanh_grad) = {.schema = {.name = "tanh_grad"},
+                        POINTWISE(tanh_grad, OPF_NOGRAD),
+                        .n_in = 2,
+                        .infer = ebb__op_infer_same,
+                        .inplace = {{0, 0}, {1, 0}},
+                        .n_inplace = 2,
+                        .cost = ebb__op_cost_pointwise,
+                        SAMPLES(samples_grad)};
+
+OP_DEFINE(sigmoid) = {.schema = {.name = "sigmoid"},
+                      POINTWISE(sigmoid, 0),
+                      .n_in = 1,
+                      .infer = ebb__op_infer_same,
+                      .grad = sigmoid_grad,
+                      .keep_out = {KEEP_VALUE},
+                      .inplace = {{0, 0}},
+                      .n_inplace = 1,
+                      .cost = cost_activation,
+                      SAMPLES(samples_one)};
+
+OP_DEFINE(sigmoid_grad) = {.schema = {.name = "sigmoid_grad"},
+                           POINTWISE(sigmoid_grad, OPF_NOGRAD),
+                           .n_in = 2,
+                           .infer = ebb__op_infer_same,
+                           .inplace = {{0, 0}, {1, 0}},
+                           .n_inplace = 2,
+                           .cost = ebb__op_cost_pointwise,
+                           SAMPLES(samples_grad)};
+
+OP_DEFINE(relu) = {.schema = {.name = "relu"},
+                   POINTWISE(relu, 0),
+                   .n_in = 1,
+                   .infer = ebb__op_infer_same,
+                   .grad = relu_grad,
+                   .keep_out = {KEEP_SIGN},
+                   .inplace = {{0, 0}},
+                   .n_inplace = 1,
+                   .cost = ebb__op_cost_pointwise,
+                   SAMPLES(samples_one)};
+
+OP_DEFINE(relu_grad) = {.schema = {.name = "relu_grad"},
+                        POINTWISE(relu_grad, OPF_NOGRAD),
+                        .n_in = 2,
+                        .infer = ebb__op_infer_same,
+                        .inplace = {{0, 0}, {1, 0}},
+                        .n_inplace = 2,
+                        .cost = ebb__op_cost_pointwise,
+                        SAMPLES(samples_two)};

@@ -1,0 +1,129 @@
+/* embed.c - rows of a table chosen by integers, and the gradient of the table.
+ *
+ * Ids are trusted to lie in [0, V): whoever writes an input checks them, once.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/embed.inc"
+#include "op/ref/twice.h"
+
+static ebb_status infer_embed(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const ir_type *table = op_in_type(graph, node, 0), *ids = op_in_type(graph, node, 1);
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    TRY(ebb__op_need(graph, node, 1, IR_I32));
+    if (table->rank != 2 || ids->rank != 1) {
+        return ebb__op_bad(graph, node, "takes a table [V,E] and a list of ids");
+    }
+    out[0] = (ir_type){.dtype = IR_F32, .rank = 2, .dim = {ids->dim[0], table->dim[1]}};
+    return EBB_OK;
+}
+
+static ebb_status embed_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val table = ir_in(g, &n, 0), ids = ir_in(g, &n, 1), dx, d;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dx));
+    if (dx == IR_NONE) {
+        return EBB_OK;
+    }
+    ir_attr attr = {.i = {g->values[table].type.dim[0]}};
+    ir_val in[] = {ebb__adjoint_withdraw(adjoint, table), ids, dx};
+    TRY(ebb__op_emit(g, OP_EMBED_GRAD, in, 3, &attr, &d));
+    return ebb__adjoint_add(adjoint, table, d);
+}
+
+/* Only the chosen rows are read. */
+static op_cost cost_embed(const ir_graph *graph, const ir_node_rec *node) {
+    double ids = (double)ebb__ir_type_bytes(op_in_type(graph, node, 1));
+    double rows = (double)ebb__ir_type_bytes(&graph->values[node->out].type);
+    return (op_cost){.flops = 0, .bytes = ids + 2 * rows};
+}
+
+static void rows_embed(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                       op_row_role *out) {
+    ebb__op_rows_split(graph, node, in, out);
+    in[0] = ROWS_WHOLE;
+}
+
+static const op_sample samples_embed[] = {
+    {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 1},
+    {.n_in = 2, .in = {F2(5, 3), I1(7)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 5},
+    {.n_in = 2, .in = {F2(33, 17), I1(20)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 33},
+    {.n_in = 2, .in = {F2(65, 40), I1(301)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 65},
+};
+
+OP_DEFINE(embed) = {.schema = {.name = "embed"},
+                    .n_in = 2,
+                    .n_out = 1,
+                    .flags = OPF_PURE,
+                    .layout = LAYOUT_STRIDED,
+                    .infer = infer_embed,
+                    .grad = embed_grad,
+                    .keep_in = {KEEP_SHAPE, KEEP_INDEX},
+                    .cost = cost_embed,
+                    .rows = rows_embed,
+                    .ref = embed_ref,
+                    .ref64 = embed_ref64,
+                    SAMPLES(samples_embed)};
+
+static ebb_status infer_embed_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const ir_type *c = op_in_type(graph, node, 0), *dx = op_in_type(graph, node, 2);
+    TRY(ebb__op_need(graph, node, 2, IR_F32));
+    if (dx->rank != 2 || node->attr.i[0] < 1) {
+        return ebb__op_bad(graph, node, "takes dx [R,E] and a vocabulary of at least 1");
+    }
+    TRY(ebb__op_need_list(graph, node, 1, IR_I32, dx->dim[0]));
+    out[0] = (ir_type){.dtype = IR_F32, .rank = 2, .dim = {node->attr.i[0], dx->dim[1]}};
+    if (c != NULL && !ebb__ir_type_equal(c, &out[0])) {
+        return ebb__op_bad(graph, node, "c must be like the table");
+    }
+    return EBB_OK;
+}
+
+static op_cost cost_embed_grad(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, (double)ebb__op_elements(op_in_type(graph, node, 2)));
+}
+
+static void rows_embed_grad(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                            op_row_role *out) {
+    ebb__op_rows_split(graph, node, in, out);
+    in[0] = out[0] = ROWS_CARRY;
+}
+
+static const op_sample samples_embed_grad[] = {
+    {.n_in = 3,
+     .in = {F2(1, 1), I1(1), F2(1, 1)},
+     .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL},
+     .limit = 1,
+     .attr = {.i = {1}}},
+    {.n_in = 3,
+     .in = {F2(5, 3), I1(17), F2(17, 3)},
+     .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL},
+     .limit = 5,
+     .attr = {.i = {5}}},
+    {.n_in = 3,
+     .in = {F2(1, 1), I1(65), F2(65, 33)},
+     .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL},
+     .limit = 20,
+     .attr = {.i = {33}}},
+    {.n_in = 3,
+     .in = {F2(65, 40), I1(301), F2(301, 40)},
+     .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL},
+     .limit = 65,
+     .attr = {.i = {65}}},
+};
+
+OP_DEFINE(embed_grad) = {.schema = {.name = "embed_grad", .ints = {"vocab"}},
+                         .n_in = 3,
+                         .optional = 1u << 0,
+                         .n_out = 1,
+                         .flags = OPF_PURE | OPF_NOGRAD,
+                         .layout = LAYOUT_STRIDED,
+                         .infer = infer_embed_grad,
+                         .inplace = {{0, 0}},
+                         .n_inplace = 1,
+                         .cost = cost_embed_grad,
+                         .rows = rows_embed_grad,
+                         .ref = embed_grad_ref,
+                         .ref64 = embed_grad_ref64,
+                         SAMPLES(samples_embed_grad)};

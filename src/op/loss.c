@@ -1,0 +1,175 @@
+/* loss.c - softmax cross-entropy row by row, and the mean over rows.
+ *
+ * A label below 0 marks a row that does not count (padding). Probabilities are never stored: the
+ * gradient comes from the logits and one log-sum-exp a row. Labels are trusted to be below V.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/loss.inc"
+#include "op/ref/twice.h"
+
+/* ---- xent ---- */
+
+/* logits any rank, its rows numbered through; labels one for each row. */
+static ebb_status need_logits(const ir_graph *graph, const ir_node_rec *node) {
+    const ir_type *logits = op_in_type(graph, node, 0);
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    if (logits->rank < 2 || ebb__ir_rows(logits) > INT32_MAX) {
+        return ebb__op_bad(graph, node, "logits must be a matrix [R,V]");
+    }
+    return ebb__op_need_list(graph, node, 1, IR_I32, ebb__ir_rows(logits));
+}
+
+static ebb_status infer_xent(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_logits(graph, node));
+    out[0] = out[1] = op_list(IR_F32, (int32_t)ebb__ir_rows(op_in_type(graph, node, 0)));
+    return EBB_OK;
+}
+
+static ebb_status xent_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val logits = ir_in(g, &n, 0), labels = ir_in(g, &n, 1), d, dx;
+    TRY(ebb__op_grad_none(adjoint, &n, 1));
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &d));
+    if (d == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_XENT_GRAD, (ir_val[]){logits, labels, n.out + 1, d}, 4, NULL, &dx));
+    return ebb__adjoint_add(adjoint, logits, dx);
+}
+
+/* An exponential an element of the logits. */
+static op_cost cost_xent(const ir_graph *graph, const ir_node_rec *node) {
+    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
+    return ebb__op_cost_work(graph, node, 20 * elements);
+}
+
+#define LOGITS                                                                                     \
+    { FILL_NORMAL, FILL_LABEL }
+static const op_sample samples_xent[] = {
+    {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = LOGITS, .limit = 1},
+    {.n_in = 2, .in = {F2(3, 17), I1(3)}, .fill = LOGITS, .limit = 17},
+    {.n_in = 2, .in = {F3(2, 5, 33), I1(10)}, .fill = LOGITS, .limit = 33},
+    {.n_in = 2, .in = {F2(20, 130), I1(20)}, .fill = LOGITS, .limit = 100},
+    {.n_in = 2, .in = {F2(301, 19), I1(301)}, .fill = LOGITS, .limit = 3},
+};
+
+OP_DEFINE(xent) = {.schema = {.name = "xent"},
+                   .n_in = 2,
+                   .n_out = 2,
+                   .flags = OPF_PURE | OPF_LOSS,
+                   .layout = LAYOUT_STRIDED,
+                   .infer = infer_xent,
+                   .grad = xent_grad,
+                   .keep_in = {KEEP_VALUE, KEEP_INDEX},
+                   .keep_out = {KEEP_NONE, KEEP_VALUE},
+                   .cost = cost_xent,
+                   .rows = ebb__op_rows_split,
+                   .ref = xent_ref,
+                   .ref64 = xent_ref64,
+                   SAMPLES(samples_xent)};
+
+static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_logits(graph, node));
+    out[0] = *op_in_type(graph, node, 0);
+    TRY(ebb__op_need_list(graph, node, 2, IR_F32, ebb__ir_rows(&out[0])));
+    return ebb__op_need_list(graph, node, 3, IR_F32, ebb__ir_rows(&out[0]));
+}
+
+#define XENT_GRAD                                                                                  \
+    { FILL_NORMAL, FILL_LABEL, FILL_POSITIVE, FILL_NORMAL }
+static const op_sample samples_xent_grad[] = {
+    {.n_in = 4, .in = {F2(1, 1), I1(1), F1(1), F1(1)}, .fill = XENT_GRAD, .limit = 1},
+    {.n_in = 4, .in = {F2(3, 17), I1(3), F1(3), F1(3)}, .fill = XENT_GRAD, .limit = 17},
+    {.n_in = 4, .in = {F3(2, 5, 33), I1(10), F1(10), F1(10)}, .fill = XENT_GRAD, .limit = 33},
+    {.n_in = 4, .in = {F2(20, 130), I1(20), F1(20), F1(20)}, .fill = XENT_GRAD, .limit = 100},
+    {.n_in = 4, .in = {F2(301, 19), I1(301), F1(301), F1(301)}, .fill = XENT_GRAD, .limit = 3},
+};
+
+OP_DEFINE(xent_grad) = {.schema = {.name = "xent_grad"},
+                        .n_in = 4,
+                        .n_out = 1,
+                        .flags = OPF_PURE | OPF_NOGRAD,
+                        .layout = LAYOUT_STRIDED,
+                        .infer = infer_xent_grad,
+                        .inplace = {{0, 0}},
+                        .n_inplace = 1,
+                        .cost = cost_xent,
+                        .rows = ebb__op_rows_split,
+                        .ref = xent_grad_ref,
+                        .ref64 = xent_grad_ref64,
+                        SAMPLES(samples_xent_grad)};
+
+/* ---- mean_valid ---- */
+
+static ebb_status infer_mean_valid(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const ir_type *labels = op_in_type(graph, node, 1);
+    TRY(ebb__op_need_list(graph, node, 0, IR_F32, labels->dim[0]));
+    TRY(ebb__op_need_list(graph, node, 1, IR_I32, labels->dim[0]));
+    out[0] = op_list(IR_F32, 1);
+    return EBB_OK;
+}
+
+static ebb_status mean_valid_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dl, d;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dl));
+    if (dl == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_MEAN_VALID_GRAD, (ir_val[]){dl, ir_in(g, &n, 1)}, 2, NULL, &d));
+    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), d);
+}
+
+static op_cost cost_mean(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, (double)ir_cols(op_in_type(graph, node, 1)));
+}
+
+static const op_sample samples_mean_valid[] = {
+    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = LOGITS, .limit = 1},
+    {.n_in = 2, .in = {F1(17), I1(17)}, .fill = LOGITS, .limit = 3},
+    {.n_in = 2, .in = {F1(33), I1(33)}, .fill = LOGITS, .limit = 0}, /* no row counts */
+    {.n_in = 2, .in = {F1(301), I1(301)}, .fill = LOGITS, .limit = 5},
+};
+
+OP_DEFINE(mean_valid) = {.schema = {.name = "mean_valid"},
+                         .n_in = 2,
+                         .n_out = 1,
+                         .flags = OPF_PURE,
+                         .layout = LAYOUT_DENSE,
+                         .infer = infer_mean_valid,
+                         .grad = mean_valid_grad,
+                         .keep_in = {KEEP_NONE, KEEP_INDEX},
+                         .cost = cost_mean,
+                         .ref = mean_valid_ref,
+                         .ref64 = mean_valid_ref64,
+                         SAMPLES(samples_mean_valid)};
+
+static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec *node,
+                                        ir_type *out) {
+    const ir_type *labels = op_in_type(graph, node, 1);
+    TRY(ebb__op_need_list(graph, node, 0, IR_F32, 1));
+    TRY(ebb__op_need_list(graph, node, 1, IR_I32, labels->dim[0]));
+    out[0] = op_list(IR_F32, labels->dim[0]);
+    return EBB_OK;
+}
+
+static const op_sample samples_mean_valid_grad[] = {
+    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = LOGITS, .limit = 1},
+    {.n_in = 2, .in = {F1(1), I1(17)}, .fill = LOGITS, .limit = 3},
+    {.n_in = 2, .in = {F1(1), I1(33)}, .fill = LOGITS, .limit = 0},
+    {.n_in = 2, .in = {F1(1), I1(301)}, .fill = LOGITS, .limit = 5},
+};
+
+OP_DEFINE(mean_valid_grad) = {.schema = {.name = "mean_valid_grad"},
+                              .n_in = 2,
+                              .n_out = 1,
+                              .flags = OPF_PURE | OPF_NOGRAD,
+                              .layout = LAYOUT_DENSE,
+                              .infer = infer_mean_valid_grad,
+                              .cost = cost_mean,
+                              .ref = mean_valid_grad_ref,
+                              .ref64 = mean_valid_grad_ref64,
+                              SAMPLES(samples_mean_valid_grad)};

@@ -1,0 +1,215 @@
+/* matmul.c - matmul(c, a, b) = c + a b in all four transpositions, and transpose.
+ *
+ * The sum is part of the op: c is a matrix of the result's type, a bias row, or absent. Gradients
+ * therefore accumulate inside the product and need no buffer of their own. Operands of more than
+ * two axes count as matrices of all their rows.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/matmul.inc"
+#include "op/ref/twice.h"
+
+enum { C, A, B };
+
+static bool same_leading(const ir_type *a, const ir_type *b) {
+    bool same = a->rank == b->rank;
+    for (int32_t d = 0; same && d < a->rank - 1; d++) {
+        same = a->dim[d] == b->dim[d];
+    }
+    return same;
+}
+
+static ebb_status infer_matmul(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    bool ta = node->attr.i[0] != 0, tb = node->attr.i[1] != 0;
+    for (int32_t i = 0; i < 3; i++) {
+        TRY(ebb__op_need(graph, node, i, IR_F32));
+    }
+    const ir_type *a = op_in_type(graph, node, A), *b = op_in_type(graph, node, B);
+    /* Rows of b may be spread over axes only where they are summed over along with those of a. */
+    bool spread = ta && !tb ? same_leading(a, b) : b->rank == 2 && (!ta || a->rank == 2);
+    if (a->rank < 2 || !spread) {
+        return ebb__op_bad(graph, node, "operands must be matrices");
+    }
+    int64_t k = ta ? ebb__ir_rows(a) : ir_cols(a);
+    if (k != (tb ? ir_cols(b) : ebb__ir_rows(b))) {
+        return ebb__op_bad(graph, node, "inner sizes differ: %lld and %lld", (long long)k,
+                           (long long)(tb ? ir_cols(b) : ebb__ir_rows(b)));
+    }
+    int32_t n = tb ? b->dim[0] : b->dim[b->rank - 1];
+    if (ta) {
+        out[0] = (ir_type){.dtype = IR_F32, .rank = 2, .dim = {a->dim[a->rank - 1], n}};
+    } else {
+        out[0] = op_with_cols(a, n);
+    }
+    const ir_type *c = op_in_type(graph, node, C);
+    if (c != NULL && c->rank == 1) {
+        return ebb__op_need_list(graph, node, C, IR_F32, n);
+    }
+    if (c != NULL && !ebb__ir_type_equal(c, &out[0])) {
+        return ebb__op_bad(graph, node, "c must be like the result or a row of %d", n);
+    }
+    return EBB_OK;
+}
+
+/* operand's gradient += x y, within the product. */
+static ebb_status contribute(op_adjoint *adjoint, ir_val operand, ir_val x, ir_val y, bool tx,
+                             bool ty) {
+    if (!ebb__adjoint_wanted(adjoint, operand)) {
+        return EBB_OK;
+    }
+    ir_val in[] = {ebb__adjoint_withdraw(adjoint, operand), x, y}, d;
+    ir_attr attr = {.i = {tx, ty}};
+    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), OP_MATMUL, in, 3, &attr, &d));
+    return ebb__adjoint_add(adjoint, operand, d);
+}
+
+static ebb_status contribute_c(op_adjoint *adjoint, ir_val c, ir_val dy) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    if (c == IR_NONE || !ebb__adjoint_wanted(adjoint, c)) {
+        return EBB_OK;
+    }
+    if (g->values[c].type.rank > 1) {
+        return ebb__adjoint_add(adjoint, c, dy);
+    }
+    ir_val in[] = {ebb__adjoint_withdraw(adjoint, c), dy}, d;
+    TRY(ebb__op_emit(g, OP_SUM_ROWS, in, 2, NULL, &d));
+    return ebb__adjoint_add(adjoint, c, d);
+}
+
+static ebb_status matmul_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    bool ta = n.attr.i[0] != 0, tb = n.attr.i[1] != 0;
+    ir_val c = ir_in(g, &n, C), a = ir_in(g, &n, A), b = ir_in(g, &n, B), dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(contribute_c(adjoint, c, dy));
+    /* a as used is da' = dy b'^T; a transposed operand takes the transposed product. */
+    if (ta) {
+        TRY(contribute(adjoint, a, b, dy, tb, true));
+    } else {
+        TRY(contribute(adjoint, a, dy, b, false, !tb));
+    }
+    if (tb) {
+        return contribute(adjoint, b, dy, a, true, ta);
+    }
+    return contribute(adjoint, b, a, dy, !ta, false);
+}
+
+static op_cost cost_matmul(const ir_graph *graph, const ir_node_rec *node) {
+    const ir_type *a = op_in_type(graph, node, A);
+    double k = (double)(node->attr.i[0] ? ebb__ir_rows(a) : ir_cols(a));
+    double elements = (double)ebb__op_elements(&graph->values[node->out].type);
+    return ebb__op_cost_work(graph, node, 2.0 * k * elements);
+}
+
+static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                        op_row_role *out) {
+    bool ta = node->attr.i[0] != 0, tb = node->attr.i[1] != 0;
+    const ir_type *c = op_in_type(graph, node, C);
+    in[C] = in[A] = in[B] = out[0] = ROWS_WHOLE; /* both transposed: no rows to split */
+    if (!ta) {
+        in[A] = out[0] = ROWS_SPLIT;
+        in[C] = c != NULL && c->rank == 1 ? ROWS_WHOLE : ROWS_SPLIT;
+    } else if (!tb) {
+        in[A] = in[B] = ROWS_SPLIT;
+        in[C] = out[0] = ROWS_CARRY;
+    }
+}
+
+/* c of a sample: its type and fill. */
+#define TYPE_NONE(m, n) F1(1)
+#define TYPE_ROW(m, n) F1(n)
+#define TYPE_FULL(m, n) F2(m, n)
+#define WITH_NONE FILL_ABSENT
+#define WITH_ROW FILL_NORMAL
+#define WITH_FULL FILL_NORMAL
+#define FORM(c, m, n, a, b, ta, tb)                                                                \
+    {                                                                                              \
+        .n_in = 3, .in = {TYPE_##c(m, n), a, b}, .fill = {WITH_##c}, .attr = {.i = {ta, tb} }      \
+    }
+#define NN(c, m, k, n) FORM(c, m, n, F2(m, k), F2(k, n), 0, 0)
+#define NT(c, m, k, n) FORM(c, m, n, F2(m, k), F2(n, k), 0, 1)
+#define TN(c, m, k, n) FORM(c, m, n, F2(k, m), F2(k, n), 1, 0)
+#define TT(c, m, k, n) FORM(c, m, n, F2(k, m), F2(n, k), 1, 1)
+#define ALL_FORMS(c, m, k, n) NN(c, m, k, n), NT(c, m, k, n), TN(c, m, k, n), TT(c, m, k, n)
+
+static const op_sample samples_matmul[] = {
+    ALL_FORMS(NONE, 1, 1, 1),
+    ALL_FORMS(FULL, 3, 4, 5),
+    ALL_FORMS(ROW, 5, 7, 17),
+    ALL_FORMS(NONE, 3, 17, 33),
+    ALL_FORMS(FULL, 17, 3, 33),
+    ALL_FORMS(ROW, 20, 33, 65),
+    ALL_FORMS(FULL, 33, 65, 48),
+    ALL_FORMS(NONE, 64, 32, 96),
+    ALL_FORMS(FULL, 7, 130, 1),
+    {.n_in = 3, .in = {F1(9), F3(2, 3, 5), F2(5, 9)}},
+    {.n_in = 3, .in = {F2(5, 9), F3(2, 3, 5), F3(2, 3, 9)}, .attr = {.i = {1, 0}}},
+    NN(ROW, 301, 19, 33),
+    NT(FULL, 301, 19, 33),
+    TN(FULL, 19, 301, 33),
+};
+
+OP_DEFINE(matmul) = {.schema = {.name = "matmul", .ints = {"trans_a", "trans_b"}},
+                     .n_in = 3,
+                     .optional = 1u << C,
+                     .n_out = 1,
+                     .flags = OPF_PURE | OPF_HEAVY,
+                     .layout = LAYOUT_STRIDED,
+                     .infer = infer_matmul,
+                     .grad = matmul_grad,
+                     .keep_in = {KEEP_NONE, KEEP_VALUE, KEEP_VALUE},
+                     .inplace = {{C, 0}},
+                     .n_inplace = 1,
+                     .cost = cost_matmul,
+                     .rows = rows_matmul,
+                     .ref = matmul_ref,
+                     .ref64 = matmul_ref64,
+                     SAMPLES(samples_matmul)};
+
+static ebb_status infer_transpose(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const ir_type *x = op_in_type(graph, node, 0);
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    if (x->rank != 2) {
+        return ebb__op_bad(graph, node, "operand must be a matrix");
+    }
+    out[0] = (ir_type){.dtype = IR_F32, .rank = 2, .dim = {x->dim[1], x->dim[0]}};
+    return EBB_OK;
+}
+
+static ebb_status transpose_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy, dx;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_TRANSPOSE, &dy, 1, NULL, &dx));
+    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+}
+
+static op_cost cost_transpose(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, 0);
+}
+
+static const op_sample samples_transpose[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F2(3, 17)}},
+    {.n_in = 1, .in = {F2(33, 8)}},   {.n_in = 1, .in = {F2(65, 40)}},
+    {.n_in = 1, .in = {F2(301, 19)}},
+};
+
+OP_DEFINE(transpose) = {.schema = {.name = "transpose"},
+                        .n_in = 1,
+                        .n_out = 1,
+                        .flags = OPF_PURE,
+                        .layout = LAYOUT_STRIDED,
+                        .infer = infer_transpose,
+                        .grad = transpose_grad,
+                        .cost = cost_transpose,
+                        .ref = transpose_ref,
+                        .ref64 = transpose_ref64,
+                        SAMPLES(samples_transpose)};

@@ -1,0 +1,256 @@
+/* move.c - ops that compute nothing: slice, stack, concat, copy, fill. Any dtype.
+ *
+ * slice, stack (first axis) and concat (last axis) are aliases: the planner places operands and
+ * results on the same bytes. Axis 0 is the first axis, axis 1 stands for the last one.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/move.inc"
+#include "op/ref/twice.h"
+
+static op_cost cost_alias(const ir_graph *graph, const ir_node_rec *node) {
+    (void)graph;
+    (void)node;
+    return (op_cost){.flops = 0, .bytes = 0};
+}
+
+static op_cost cost_move(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, 0);
+}
+
+/* ---- slice ---- */
+
+enum { AXIS, BEGIN, LEN };
+
+static ebb_status infer_slice(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const int32_t *i = node->attr.i;
+    out[0] = *op_in_type(graph, node, 0);
+    if (i[AXIS] != 0 && i[AXIS] != 1) {
+        return ebb__op_bad(graph, node, "axis must be 0 (first) or 1 (last)");
+    }
+    int32_t axis = i[AXIS] == 0 ? 0 : out[0].rank - 1;
+    if (i[BEGIN] < 0 || i[LEN] < 1 || i[LEN] > out[0].dim[axis] - i[BEGIN]) {
+        return ebb__op_bad(graph, node, "[%d, +%d) is not within an axis of %d", i[BEGIN], i[LEN],
+                           out[0].dim[axis]);
+    }
+    out[0].dim[axis] = i[LEN];
+    return EBB_OK;
+}
+
+static ebb_status slice_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    return ebb__adjoint_add_range(adjoint, ir_in(g, &n, 0), n.attr.i[AXIS], n.attr.i[BEGIN], dy);
+}
+
+static const op_sample samples_slice[] = {
+    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {0, 0, 1}}},
+    {.n_in = 1, .in = {F1(17)}, .attr = {.i = {0, 3, 5}}},
+    {.n_in = 1, .in = {F1(17)}, .attr = {.i = {1, 3, 5}}},
+    {.n_in = 1, .in = {F2(9, 33)}, .attr = {.i = {0, 4, 5}}},
+    {.n_in = 1, .in = {F2(9, 33)}, .attr = {.i = {1, 16, 17}}},
+    {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {0, 1, 2}}},
+    {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {1, 2, 3}}},
+    {.n_in = 1, .in = {F2(301, 40)}, .attr = {.i = {1, 30, 10}}},
+    {.n_in = 1, .in = {I1(12)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {0, 4, 4}}},
+};
+
+OP_DEFINE(slice) = {.schema = {.name = "slice", .ints = {"axis", "begin", "len"}},
+                    .n_in = 1,
+                    .n_out = 1,
+                    .flags = OPF_PURE | OPF_ALIAS,
+                    .layout = LAYOUT_STRIDED,
+                    .infer = infer_slice,
+                    .grad = slice_grad,
+                    .keep_in = {KEEP_SHAPE},
+                    .cost = cost_alias,
+                    .ref = slice_ref,
+                    .ref64 = slice_ref64,
+                    SAMPLES(samples_slice)};
+
+/* ---- stack and concat ---- */
+
+/* Everything but `axis` is equal; out[0] has the sum along it. */
+static ebb_status infer_join(const ir_graph *graph, const ir_node_rec *node, int32_t axis,
+                             ir_type *out) {
+    out[0] = *op_in_type(graph, node, 0);
+    int64_t sum = out[0].dim[axis];
+    for (int32_t i = 1; i < node->n_in; i++) {
+        ir_type part = *op_in_type(graph, node, i);
+        sum += axis < part.rank ? part.dim[axis] : 0;
+        part.dim[axis] = out[0].dim[axis];
+        if (!ebb__ir_type_equal(&part, &out[0])) {
+            return ebb__op_bad(graph, node, "operand %d does not go with operand 0", i);
+        }
+        if (sum > INT32_MAX) {
+            return ebb__op_bad(graph, node, "the result would be too large");
+        }
+    }
+    out[0].dim[axis] = (int32_t)sum;
+    return EBB_OK;
+}
+
+static ebb_status infer_stack(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    return infer_join(graph, node, 0, out);
+}
+static ebb_status infer_concat(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    return infer_join(graph, node, op_in_type(graph, node, 0)->rank - 1, out);
+}
+
+/* Each operand's gradient is a slice of dy; axis as in slice. */
+static ebb_status join_grad(op_adjoint *adjoint, ir_node node, int32_t axis) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    int32_t begin = 0;
+    for (int32_t i = 0; dy != IR_NONE && i < n.n_in; i++) {
+        ir_val x = ir_in(g, &n, i), part;
+        const ir_type *type = &g->values[x].type;
+        ir_attr attr = {.i = {axis, begin, type->dim[axis == 0 ? 0 : type->rank - 1]}};
+        begin += attr.i[LEN];
+        if (ebb__adjoint_wanted(adjoint, x)) {
+            TRY(ebb__op_emit(g, OP_SLICE, &dy, 1, &attr, &part));
+            TRY(ebb__adjoint_add(adjoint, x, part));
+        }
+    }
+    return EBB_OK;
+}
+static ebb_status stack_grad(op_adjoint *adjoint, ir_node node) {
+    return join_grad(adjoint, node, 0);
+}
+static ebb_status concat_grad(op_adjoint *adjoint, ir_node node) {
+    return join_grad(adjoint, node, 1);
+}
+
+static const op_sample samples_stack[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},
+    {.n_in = 2, .in = {F1(3), F1(7)}},
+    {.n_in = 3, .in = {F2(2, 17), F2(1, 17), F2(5, 17)}},
+    {.n_in = 2, .in = {F3(2, 3, 5), F3(1, 3, 5)}},
+    {.n_in = 6, .in = {F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33)}},
+    {.n_in = 2, .in = {F2(300, 8), F2(1, 8)}},
+    {.n_in = 2, .in = {I1(3), I1(5)}, .fill = {FILL_SMALL_INT, FILL_SMALL_INT}},
+};
+
+OP_DEFINE(stack) = {
+    .schema = {.name = "stack"},
+    .n_in = 1,
+    .n_out = 1,
+    .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
+    .layout = LAYOUT_STRIDED,
+    .infer = infer_stack,
+    .grad = stack_grad,
+    .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
+    .cost = cost_alias,
+    .ref = stack_ref,
+    .ref64 = stack_ref64,
+    SAMPLES(samples_stack)};
+
+static const op_sample samples_concat[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},
+    {.n_in = 2, .in = {F1(3), F1(7)}},
+    {.n_in = 3, .in = {F2(5, 17), F2(5, 1), F2(5, 8)}},
+    {.n_in = 2, .in = {F3(2, 3, 5), F3(2, 3, 4)}},
+    {.n_in = 4, .in = {F2(20, 33), F2(20, 33), F2(20, 33), F2(20, 33)}},
+    {.n_in = 2, .in = {F2(301, 8), F2(301, 3)}},
+};
+
+OP_DEFINE(concat) = {
+    .schema = {.name = "concat"},
+    .n_in = 1,
+    .n_out = 1,
+    .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
+    .layout = LAYOUT_STRIDED,
+    .infer = infer_concat,
+    .grad = concat_grad,
+    .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
+    .cost = cost_alias,
+    .ref = concat_ref,
+    .ref64 = concat_ref64,
+    SAMPLES(samples_concat)};
+
+/* ---- copy ---- */
+
+static ebb_status infer_copy(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    out[0] = *op_in_type(graph, node, 0);
+    return EBB_OK;
+}
+
+static ebb_status copy_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    return dy == IR_NONE ? EBB_OK : ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dy);
+}
+
+static const op_sample samples_copy[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},
+    {.n_in = 1, .in = {F1(17)}},
+    {.n_in = 1, .in = {F3(2, 5, 33)}},
+    {.n_in = 1, .in = {F2(301, 19)}},
+    {.n_in = 1, .in = {I1(7)}, .fill = {FILL_SMALL_INT}},
+    {.n_in = 1, .in = {D1(3)}},
+};
+
+OP_DEFINE(copy) = {.schema = {.name = "copy"},
+                   .n_in = 1,
+                   .n_out = 1,
+                   .flags = OPF_PURE,
+                   .layout = LAYOUT_STRIDED,
+                   .infer = infer_copy,
+                   .grad = copy_grad,
+                   .cost = cost_move,
+                   .rows = ebb__op_rows_split,
+                   .ref = copy_ref,
+                   .ref64 = copy_ref64,
+                   SAMPLES(samples_copy)};
+
+/* ---- fill ---- */
+
+static ebb_status infer_fill(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const int32_t *i = node->attr.i;
+    float value = node->attr.f[0];
+    if (i[0] < 1 || i[0] > IR_MAX_RANK || i[5] < IR_F32 || i[5] > IR_F64) {
+        return ebb__op_bad(graph, node, "rank must be 1 to 4 and dtype 0, 1 or 2");
+    }
+    if (i[5] == IR_I32 && !(value > -2147483648.0f && value < 2147483648.0f)) {
+        return ebb__op_bad(graph, node, "value does not fit i32");
+    }
+    out[0] = (ir_type){.dtype = (ir_dtype)i[5], .rank = i[0]};
+    for (int32_t d = 0; d < out[0].rank; d++) {
+        out[0].dim[d] = i[1 + d];
+        if (i[1 + d] < 1) {
+            return ebb__op_bad(graph, node, "dimension %d must be at least 1", d);
+        }
+    }
+    return EBB_OK;
+}
+
+static const op_sample samples_fill[] = {
+    {.n_in = 0, .attr = {.i = {1, 1, 0, 0, 0, IR_F32}, .f = {1.0f}}},
+    {.n_in = 0, .attr = {.i = {2, 3, 17, 0, 0, IR_F32}, .f = {0.0f}}},
+    {.n_in = 0, .attr = {.i = {3, 2, 5, 33, 0, IR_F32}, .f = {-2.5f}}},
+    {.n_in = 0, .attr = {.i = {2, 301, 19, 0, 0, IR_F32}, .f = {0.1f}}},
+    {.n_in = 0, .attr = {.i = {1, 7, 0, 0, 0, IR_I32}, .f = {-1.0f}}},
+    {.n_in = 0, .attr = {.i = {1, 5, 0, 0, 0, IR_F64}, .f = {0.5f}}},
+};
+
+OP_DEFINE(fill) = {.schema = {.name = "fill",
+                              .ints = {"rank", "d0", "d1", "d2", "d3", "dtype"},
+                              .floats = {"value"}},
+                   .n_in = 0,
+                   .n_out = 1,
+                   .flags = OPF_PURE | OPF_NOGRAD,
+                   .layout = LAYOUT_STRIDED,
+                   .infer = infer_fill,
+                   .cost = cost_move,
+                   .ref = fill_ref,
+                   .ref64 = fill_ref64,
+                   SAMPLES(samples_fill)};

@@ -1,0 +1,222 @@
+/* op.c - the table of ops, how nodes are added with inferred types, and what the families share.
+ *
+ * The table is made from ops.def and lies in read-only memory. No meaning of any op is here.
+ */
+#include "op/op.h"
+#include "op/define.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const op_def *const table[OP_COUNT] = {
+#define OP(upper, lower) &ebb__op_def_##lower,
+#include "op/ops.def"
+#undef OP
+};
+
+/* The schema is what the ir layer sees of a definition. */
+static const ir_schema *const schemas[OP_COUNT] = {
+#define OP(upper, lower) &ebb__op_def_##lower.schema,
+#include "op/ops.def"
+#undef OP
+};
+
+const op_def *ebb__op(int code) {
+    return table[code];
+}
+
+int ebb__op_find(const char *name) {
+    int code = 0;
+    while (code < OP_COUNT && strcmp(table[code]->schema.name, name) != 0) {
+        code++;
+    }
+    return code;
+}
+
+void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx) {
+    ebb__ir_init(graph, ctx, schemas, OP_COUNT);
+}
+
+/* Number of operands and which may be absent: what infer relies on. */
+static ebb_status check_operands(const ir_graph *graph, const ir_node_rec *node) {
+    const op_def *op = table[node->op];
+    bool variadic = (op->flags & OPF_VARIADIC) != 0;
+    if (node->n_in < op->n_in || (node->n_in > op->n_in && !variadic)) {
+        return ebb__op_bad(graph, node, "takes %s%d operands, not %d", variadic ? "at least " : "",
+                           op->n_in, node->n_in);
+    }
+    for (int32_t i = 0; i < node->n_in; i++) {
+        ir_val value = ir_in(graph, node, i);
+        bool may_lack = i < op->n_in && (op->optional >> i & 1) != 0;
+        if (value == IR_NONE ? !may_lack : value < 0 || value >= graph->n_values) {
+            return ebb__op_bad(graph, node, "operand %d is missing or not a value", i);
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status infer(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(check_operands(graph, node));
+    return table[node->op]->infer(graph, node, out);
+}
+
+ebb_status ebb__op_emit(ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,
+                        const ir_attr *attr, ir_val *out) {
+    static const ir_attr no_attr;
+    const op_def *def = table[op];
+    /* infer reads operands through the graph: show it one whose operands are these. */
+    ir_graph view = *graph;
+    view.operands = (ir_val *)in;
+    view.n_operands = n_in;
+    ir_node_rec node = {.op = (uint16_t)op,
+                        .n_in = n_in,
+                        .n_out = (uint16_t)def->n_out,
+                        .out = IR_NONE,
+                        .attr = attr != NULL ? *attr : no_attr,
+                        .label = graph->label};
+    ir_type types[IR_MAX_OUT];
+    TRY(infer(&view, &node, types));
+    for (int32_t i = 0; i < def->n_out; i++) {
+        TRY(ebb__ir_type_check(graph->ctx, &types[i], def->schema.name));
+    }
+    return ebb__ir_add_node(graph, node.op, in, n_in, &node.attr, types, def->n_out, out);
+}
+
+ebb_status ebb__op_verify(const ir_graph *graph) {
+    TRY(ebb__ir_verify(graph));
+    for (int32_t k = 0; k < graph->n_order; k++) {
+        const ir_node_rec *node = &graph->nodes[graph->order[k]];
+        if (node->op >= OP_COUNT || node->n_out != table[node->op]->n_out) {
+            return ebb__fail(graph->ctx, EBB_INTERNAL, "graph: node %d has a wrong op or results",
+                             graph->order[k]);
+        }
+        ir_type types[IR_MAX_OUT];
+        TRY(infer(graph, node, types));
+        for (int32_t i = 0; i < node->n_out; i++) {
+            if (!ebb__ir_type_equal(&types[i], &graph->values[node->out + i].type)) {
+                return ebb__op_bad(graph, node, "result %d has another type than inferred", i);
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- shared by the families ---- */
+
+ebb_status ebb__op_bad(const ir_graph *graph, const ir_node_rec *node, const char *format, ...) {
+    char sentence[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    return ebb__fail(graph->ctx, EBB_USAGE, "%s: %s", table[node->op]->schema.name, sentence);
+}
+
+static const char *dtype_name(ir_dtype dtype) {
+    return dtype == IR_F32 ? "f32" : dtype == IR_I32 ? "i32" : "f64";
+}
+
+ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i, ir_dtype dtype) {
+    const ir_type *type = op_in_type(graph, node, i);
+    if (type != NULL && type->dtype != dtype) {
+        return ebb__op_bad(graph, node, "operand %d must be %s", i, dtype_name(dtype));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__op_need_list(const ir_graph *graph, const ir_node_rec *node, int32_t i,
+                             ir_dtype dtype, int64_t count) {
+    const ir_type *type = op_in_type(graph, node, i);
+    TRY(ebb__op_need(graph, node, i, dtype));
+    if (type != NULL && (type->rank != 1 || type->dim[0] != count)) {
+        return ebb__op_bad(graph, node, "operand %d must have one axis of %lld elements", i,
+                           (long long)count);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__op_need_same(const ir_graph *graph, const ir_node_rec *node, int32_t i, int32_t j) {
+    const ir_type *a = op_in_type(graph, node, i), *b = op_in_type(graph, node, j);
+    if (a != NULL && b != NULL && !ebb__ir_type_equal(a, b)) {
+        return ebb__op_bad(graph, node, "operands %d and %d differ in type", i, j);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__op_need_wide(const ir_graph *graph, const ir_node_rec *node, int32_t i, int32_t j,
+                             int32_t times) {
+    const ir_type *wide = op_in_type(graph, node, i), *base = op_in_type(graph, node, j);
+    bool ok = wide->dtype == base->dtype && wide->rank == base->rank &&
+              ir_cols(wide) == times * ir_cols(base);
+    for (int32_t d = 0; ok && d < base->rank - 1; d++) {
+        ok = wide->dim[d] == base->dim[d];
+    }
+    return ok ? EBB_OK
+              : ebb__op_bad(graph, node,
+                            "operand %d must be like operand %d with %d times its columns", i, j,
+                            times);
+}
+
+int64_t ebb__op_elements(const ir_type *type) {
+    return ebb__ir_rows(type) * ir_cols(type);
+}
+
+ebb_status ebb__op_infer_same(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    for (int32_t i = 1; i < node->n_in; i++) {
+        TRY(ebb__op_need_same(graph, node, i, 0));
+    }
+    out[0] = *op_in_type(graph, node, 0);
+    return EBB_OK;
+}
+
+op_cost ebb__op_cost_work(const ir_graph *graph, const ir_node_rec *node, double flops) {
+    op_cost cost = {.flops = flops};
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const ir_type *type = op_in_type(graph, node, i);
+        cost.bytes += type != NULL ? (double)ebb__ir_type_bytes(type) : 0.0;
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        cost.bytes += (double)ebb__ir_type_bytes(&graph->values[node->out + i].type);
+    }
+    return cost;
+}
+
+op_cost ebb__op_cost_pointwise(const ir_graph *graph, const ir_node_rec *node) {
+    double elements = 0;
+    for (int32_t i = 0; i < node->n_out; i++) {
+        elements += (double)ebb__op_elements(&graph->values[node->out + i].type);
+    }
+    return ebb__op_cost_work(graph, node, elements);
+}
+
+void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                        op_row_role *out) {
+    (void)graph;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        in[i] = ROWS_SPLIT;
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        out[i] = ROWS_SPLIT;
+    }
+}
+
+ebb_status ebb__op_grad_in(op_adjoint *adjoint, const ir_node_rec *node, int32_t i, ir_val *out) {
+    const ir_graph *graph = ebb__adjoint_graph(adjoint);
+    *out = IR_NONE;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val operand = ir_in(graph, node, k);
+        if (operand != IR_NONE && ebb__adjoint_wanted(adjoint, operand)) {
+            return ebb__adjoint_take(adjoint, node->out + i, out);
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node, int32_t i) {
+    ir_val got;
+    TRY(ebb__adjoint_take(adjoint, node->out + i, &got));
+    return got == IR_NONE ? EBB_OK
+                          : ebb__op_bad(ebb__adjoint_graph(adjoint), node,
+                                        "result %d has no gradient: do not use it in the loss", i);
+}

@@ -1,0 +1,155 @@
+/* op.h - what an op is: one definition with columns, in src/op/<family>.c, listed in ops.def.
+ *
+ * Passes read columns and flags, not op codes. `ref` is the scalar kernel: the specification.
+ * Every other kernel of the op gives the same bits. The same source text compiled for double
+ * (`ref64`) is what gradients are checked against by finite differences.
+ */
+#ifndef OP_OP_H
+#define OP_OP_H
+
+#include "ir/graph.h"
+#include "op/adjoint.h"
+
+typedef enum op_code {
+#define OP(upper, lower) OP_##upper,
+#include "op/ops.def"
+#undef OP
+    OP_COUNT
+} op_code;
+
+enum { OP_MAX_KEEP = 6, OP_MAX_PAIRS = 3, OP_MAX_SAMPLE_IN = 6 };
+
+enum op_flag {
+    OPF_PURE = 1 << 0,        /* same operands, same bits; no effect but its results */
+    OPF_ELEMENTWISE = 1 << 1, /* element i of the results reads only element i of the operands */
+    OPF_RANDOM = 1 << 2,      /* draws from a counter, so a replay gives the same bits */
+    OPF_HEAVY = 1 << 3,       /* more arithmetic than memory traffic: never recomputed for free */
+    OPF_ALIAS = 1 << 4,       /* moves no byte: results and operands share addresses */
+    OPF_NOGRAD = 1 << 5,      /* has no gradient, on purpose */
+    OPF_LOSS = 1 << 6,        /* row-wise end of a chain that the chunk pass may split */
+    OPF_VARIADIC = 1 << 7,    /* any number of operands >= n_in */
+};
+
+/* What an op's gradient needs of an operand or result. */
+typedef enum op_keep { KEEP_NONE, KEEP_SHAPE, KEEP_SIGN, KEEP_INDEX, KEEP_VALUE } op_keep;
+
+/* How an operand or result takes part when the rows of a node are split in chunks (chunk pass). */
+typedef enum op_row_role {
+    ROWS_WHOLE, /* every chunk reads all of it */
+    ROWS_SPLIT, /* chunk i has rows i */
+    ROWS_CARRY, /* a chain over rows: chunk i starts from the result of chunk i-1 */
+} op_row_role;
+
+/* Operand layouts that kernels of the op accept. */
+typedef enum op_layout {
+    LAYOUT_DENSE,   /* rows follow each other */
+    LAYOUT_STRIDED, /* rows may lie ld elements apart */
+} op_layout;
+
+typedef struct op_cost {
+    double flops;
+    double bytes; /* read and written, once each */
+} op_cost;
+
+/* A tensor as a kernel sees it: element (r, c) is data[r * ld + c], r over all but the last
+ * dimension. data is NULL for an absent optional operand. */
+typedef struct op_view {
+    void *data;
+    ir_type type;
+    int32_t ld;
+} op_view;
+
+typedef struct op_call {
+    const op_view *in;
+    const op_view *out;
+    int32_t n_in, n_out;
+    const ir_attr *attr;
+    void *workspace;        /* what the kernel asked for; shared by all members */
+    size_t workspace_bytes;
+    const void *prepared; /* what its prepare() stored */
+    int member, members;  /* this thread's share; reference kernels do all on member 0 */
+} op_call;
+typedef void (*op_kernel_fn)(const op_call *call);
+
+/* How test data for an operand is drawn. */
+typedef enum op_fill {
+    FILL_NORMAL,
+    FILL_UNIT,     /* (0, 1) */
+    FILL_POSITIVE, /* (0.1, 2) */
+    FILL_INDEX,    /* i32 in [0, limit) */
+    FILL_LABEL,    /* i32 in [-1, limit): -1 is the ignored label */
+    FILL_SMALL_INT,/* i32 in [0, 100) */
+    FILL_ABSENT,   /* optional operand left out */
+} op_fill;
+
+typedef struct op_sample {
+    int32_t n_in;
+    ir_type in[OP_MAX_SAMPLE_IN];
+    op_fill fill[OP_MAX_SAMPLE_IN];
+    int32_t limit; /* for FILL_INDEX and FILL_LABEL */
+    ir_attr attr;
+} op_sample;
+
+typedef struct op_def {
+    ir_schema schema;   /* name and attribute names */
+    int32_t n_in;       /* operands (least number if variadic); optional ones count */
+    uint32_t optional;  /* bit i: operand i may be absent */
+    int32_t n_out;
+    uint32_t flags;
+    op_layout layout;
+    int32_t row_shift;  /* 1 + index of the int attribute that holds the first row's number; 0: none */
+
+    /* Types of the results; checks operands and attributes, EBB_USAGE with a sentence if wrong. */
+    ebb_status (*infer)(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
+    /* Emits the gradient: reads ebb__adjoint_take(results), contributes to operands. NULL only with OPF_NOGRAD. */
+    ebb_status (*grad)(op_adjoint *adjoint, ir_node node);
+    op_keep keep_in[OP_MAX_KEEP]; /* what the nodes emitted by grad read; operands beyond: as the last */
+    op_keep keep_out[IR_MAX_OUT];
+    struct {
+        int8_t in, out; /* result `out` may be computed in the bytes of operand `in` */
+    } inplace[OP_MAX_PAIRS];
+    int32_t n_inplace;
+    op_cost (*cost)(const ir_graph *graph, const ir_node_rec *node);
+    /* Row roles of operands and results; NULL: cannot be split by rows. */
+    void (*rows)(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
+    op_kernel_fn ref, ref64;
+    const op_sample *samples;
+    int32_t n_samples;
+} op_def;
+
+const op_def *ebb__op(int code);
+int ebb__op_find(const char *name); /* OP_COUNT if there is none */
+/* An empty graph that knows every op's schema. */
+void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx);
+/* Infers, appends a node with the graph's current label, gives the results. attr may be NULL. */
+ebb_status ebb__op_emit(ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,
+                        const ir_attr *attr, ir_val *out) EBB_MUST_CHECK;
+/* Structure and types of the whole graph (ebb__ir_verify, then every node inferred again). */
+ebb_status ebb__op_verify(const ir_graph *graph) EBB_MUST_CHECK;
+
+/* ---- views (view.c): passes make them without naming ops; axis 0 is the first, 1 the last ---- */
+ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
+                         ir_val *out) EBB_MUST_CHECK; /* x itself if it is all of it */
+ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int32_t n,
+                        ir_val *out) EBB_MUST_CHECK; /* the part itself if there is one */
+int32_t ebb__op_extent(const ir_type *type, int32_t axis);
+typedef struct op_range {
+    int32_t axis, begin, len;
+} op_range;
+/* True if the node takes a range of its operand without moving a byte. */
+bool ebb__op_is_slice(const ir_node_rec *node, op_range *out);
+/* True if the node joins its operands along *axis without moving a byte. */
+bool ebb__op_is_join(const ir_node_rec *node, int32_t *axis);
+
+/* ---- helpers shared by the op families (op.c) ---- */
+/* Fails with "<op>: <sentence>". */
+ebb_status ebb__op_bad(const ir_graph *graph, const ir_node_rec *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static inline const ir_type *op_in_type(const ir_graph *g, const ir_node_rec *n, int32_t i) {
+    ir_val v = ir_in(g, n, i);
+    return v == IR_NONE ? NULL : &g->values[v].type;
+}
+op_cost ebb__op_cost_pointwise(const ir_graph *graph, const ir_node_rec *node); /* 1 flop an output element */
+void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
+
+#endif

@@ -1,0 +1,164 @@
+/* optim.c - global-norm clipping and the parameter updates: SGD, SGD with momentum, Adam, AdamW.
+ *
+ * Formulas and their order are PyTorch's. Updates run in place: result i takes the bytes of its
+ * operand. hyper [4] = {lr, lr / (1 - beta1^t), sqrt(1 - beta2^t), 0} is written before each step;
+ * scale [1], the clipping factor, is optional. Everything is dense.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/optim.inc"
+#include "op/ref/twice.h"
+
+/* ---- clip_scale ---- */
+
+static ebb_status infer_clip_scale(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    for (int32_t i = 0; i < node->n_in; i++) {
+        TRY(ebb__op_need_list(graph, node, i, IR_F64, op_in_type(graph, node, i)->dim[0]));
+    }
+    if (!isfinite(node->attr.f[0])) {
+        return ebb__op_bad(graph, node, "clip must be finite (0 or less: no clipping)");
+    }
+    out[0] = op_list(IR_F32, 1);
+    out[1] = op_list(IR_F64, 1);
+    out[2] = op_list(IR_I32, 1);
+    return EBB_OK;
+}
+
+#define POSITIVE                                                                                   \
+    { FILL_POSITIVE, FILL_POSITIVE, FILL_POSITIVE }
+static const op_sample samples_clip_scale[] = {
+    {.n_in = 1, .in = {D1(1)}, .fill = POSITIVE, .attr = {.f = {0.0f}}},
+    {.n_in = 2, .in = {D1(3), D1(1)}, .fill = POSITIVE, .attr = {.f = {0.25f}}},
+    {.n_in = 3, .in = {D1(17), D1(33), D1(2)}, .fill = POSITIVE, .attr = {.f = {1.0f}}},
+    {.n_in = 1, .in = {D1(301)}, .fill = POSITIVE, .attr = {.f = {1000.0f}}},
+};
+
+OP_DEFINE(clip_scale) = {.schema = {.name = "clip_scale", .floats = {"clip"}},
+                         .n_in = 1,
+                         .n_out = 3,
+                         .flags = OPF_PURE | OPF_NOGRAD | OPF_VARIADIC,
+                         .layout = LAYOUT_DENSE,
+                         .infer = infer_clip_scale,
+                         .cost = ebb__op_cost_pointwise,
+                         .ref = clip_scale_ref,
+                         .ref64 = clip_scale_ref64,
+                         SAMPLES(samples_clip_scale)};
+
+/* ---- updates: operands w, g, n_state states, scale?, hyper; results w and the states ---- */
+
+static ebb_status infer_update(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    int32_t n_same = node->n_in - 2;
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    for (int32_t i = 1; i < n_same; i++) {
+        TRY(ebb__op_need_same(graph, node, i, 0));
+    }
+    TRY(ebb__op_need_list(graph, node, n_same, IR_F32, 1));
+    TRY(ebb__op_need_list(graph, node, n_same + 1, IR_F32, 4));
+    for (int32_t i = 0; i < node->n_out; i++) {
+        out[i] = *op_in_type(graph, node, 0);
+    }
+    for (int32_t i = 0; i < IR_MAX_FLOATS; i++) {
+        if (!(node->attr.f[i] >= 0.0f && isfinite(node->attr.f[i]))) {
+            return ebb__op_bad(graph, node, "attributes must be finite and not negative");
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status infer_adam(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    if (!(node->attr.f[0] < 1.0f && node->attr.f[1] < 1.0f)) {
+        return ebb__op_bad(graph, node, "beta1 and beta2 must be below 1");
+    }
+    return infer_update(graph, node, out);
+}
+
+static op_cost cost_update(const ir_graph *graph, const ir_node_rec *node) {
+    op_cost cost = ebb__op_cost_pointwise(graph, node);
+    cost.flops *= 4;
+    return cost;
+}
+
+static const op_sample samples_sgd[] = {
+    {.n_in = 4, .in = {F2(1, 1), F2(1, 1), F1(1), F1(4)}, .fill = {0, 0, FILL_ABSENT}},
+    {.n_in = 4, .in = {F1(17), F1(17), F1(1), F1(4)}, .attr = {.f = {0.01f}}},
+    {.n_in = 4, .in = {F2(33, 65), F2(33, 65), F1(1), F1(4)}},
+    {.n_in = 4,
+     .in = {F2(301, 19), F2(301, 19), F1(1), F1(4)},
+     .fill = {0, 0, FILL_ABSENT},
+     .attr = {.f = {0.1f}}},
+};
+
+OP_DEFINE(sgd) = {.schema = {.name = "sgd", .floats = {"weight_decay"}},
+                  .n_in = 4,
+                  .optional = 1u << 2,
+                  .n_out = 1,
+                  .flags = OPF_PURE | OPF_NOGRAD,
+                  .layout = LAYOUT_DENSE,
+                  .infer = infer_update,
+                  .inplace = {{0, 0}},
+                  .n_inplace = 1,
+                  .cost = cost_update,
+                  .ref = sgd_ref,
+                  .ref64 = sgd_ref64,
+                  SAMPLES(samples_sgd)};
+
+static const op_sample samples_sgd_momentum[] = {
+    {.n_in = 5,
+     .in = {F2(1, 1), F2(1, 1), F2(1, 1), F1(1), F1(4)},
+     .fill = {0, 0, 0, FILL_ABSENT},
+     .attr = {.f = {0.9f}}},
+    {.n_in = 5, .in = {F1(17), F1(17), F1(17), F1(1), F1(4)}, .attr = {.f = {0.9f, 0.01f}}},
+    {.n_in = 5, .in = {F2(33, 65), F2(33, 65), F2(33, 65), F1(1), F1(4)}, .attr = {.f = {0.5f}}},
+    {.n_in = 5,
+     .in = {F2(301, 19), F2(301, 19), F2(301, 19), F1(1), F1(4)},
+     .fill = {0, 0, 0, FILL_ABSENT},
+     .attr = {.f = {0.9f, 0.1f}}},
+};
+
+OP_DEFINE(sgd_momentum) = {
+    .schema = {.name = "sgd_momentum", .floats = {"momentum", "weight_decay"}},
+    .n_in = 5,
+    .optional = 1u << 3,
+    .n_out = 2,
+    .flags = OPF_PURE | OPF_NOGRAD,
+    .layout = LAYOUT_DENSE,
+    .infer = infer_update,
+    .inplace = {{0, 0}, {2, 1}},
+    .n_inplace = 2,
+    .cost = cost_update,
+    .ref = sgd_momentum_ref,
+    .ref64 = sgd_momentum_ref64,
+    SAMPLES(samples_sgd_momentum)};
+
+/* The second moment and hyper are positive. */
+#define ADAM(with, adamw, wd, ...)                                                                 \
+    {                                                                                              \
+        .n_in = 6, .in = {__VA_ARGS__, F1(1), F1(4)},                                              \
+        .fill = {0, 0, 0, FILL_POSITIVE, with, FILL_POSITIVE}, .attr = {                           \
+            .i = {adamw},                                                                          \
+            .f = {0.9f, 0.999f, 1e-8f, wd}                                                         \
+        }                                                                                          \
+    }
+static const op_sample samples_adam[] = {
+    ADAM(FILL_ABSENT, 0, 0.0f, F2(1, 1), F2(1, 1), F2(1, 1), F2(1, 1)),
+    ADAM(FILL_UNIT, 0, 0.01f, F1(17), F1(17), F1(17), F1(17)),
+    ADAM(FILL_UNIT, 1, 0.01f, F2(33, 65), F2(33, 65), F2(33, 65), F2(33, 65)),
+    ADAM(FILL_ABSENT, 1, 0.1f, F2(301, 19), F2(301, 19), F2(301, 19), F2(301, 19)),
+    ADAM(FILL_UNIT, 1, 0.0f, F2(5, 3), F2(5, 3), F2(5, 3), F2(5, 3)),
+};
+
+OP_DEFINE(adam) = {.schema = {.name = "adam",
+                              .ints = {"decoupled"},
+                              .floats = {"beta1", "beta2", "eps", "weight_decay"}},
+                   .n_in = 6,
+                   .optional = 1u << 4,
+                   .n_out = 3,
+                   .flags = OPF_PURE | OPF_NOGRAD,
+                   .layout = LAYOUT_DENSE,
+                   .infer = infer_adam,
+                   .inplace = {{0, 0}, {2, 1}, {3, 2}},
+                   .n_inplace = 3,
+                   .cost = cost_update,
+                   .ref = adam_ref,
+                   .ref64 = adam_ref64,
+                   SAMPLES(samples_adam)};

@@ -1,0 +1,111 @@
+/* reduce.c - sums over rows, over everything, and of squares.
+ *
+ * sum_rows continues from c, as matmul does, so that bias gradients need no extra buffer. The sums
+ * over everything have no gradient: a loss is made with mean_valid.
+ */
+#include "op/define.h"
+
+enum { SQUARES_BLOCK = 8192 };
+
+#define REF_FAMILY "op/ref/reduce.inc"
+#include "op/ref/twice.h"
+
+static op_cost cost_sum(const ir_graph *graph, const ir_node_rec *node) {
+    const ir_type *x = op_in_type(graph, node, node->n_in - 1);
+    return ebb__op_cost_work(graph, node, (double)ebb__op_elements(x));
+}
+
+/* ---- sum_rows ---- */
+
+static ebb_status infer_sum_rows(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const ir_type *x = op_in_type(graph, node, 1);
+    TRY(ebb__op_need(graph, node, 1, IR_F32));
+    out[0] = op_list(IR_F32, (int32_t)ir_cols(x));
+    return ebb__op_need_list(graph, node, 0, IR_F32, ir_cols(x));
+}
+
+static void rows_sum_rows(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                          op_row_role *out) {
+    (void)graph;
+    (void)node;
+    in[0] = out[0] = ROWS_CARRY;
+    in[1] = ROWS_SPLIT;
+}
+
+static const op_sample samples_sum_rows[] = {
+    {.n_in = 2, .in = {F1(1), F2(1, 1)}, .fill = {FILL_ABSENT}},
+    {.n_in = 2, .in = {F1(17), F2(3, 17)}},
+    {.n_in = 2, .in = {F1(33), F3(2, 5, 33)}, .fill = {FILL_ABSENT}},
+    {.n_in = 2, .in = {F1(65), F2(20, 65)}},
+    {.n_in = 2, .in = {F1(40), F2(301, 40)}, .fill = {FILL_ABSENT}},
+    {.n_in = 2, .in = {F1(3), F2(301, 3)}},
+};
+
+OP_DEFINE(sum_rows) = {.schema = {.name = "sum_rows"},
+                       .n_in = 2,
+                       .optional = 1u << 0,
+                       .n_out = 1,
+                       .flags = OPF_PURE | OPF_NOGRAD,
+                       .layout = LAYOUT_STRIDED,
+                       .infer = infer_sum_rows,
+                       .inplace = {{0, 0}},
+                       .n_inplace = 1,
+                       .cost = cost_sum,
+                       .rows = rows_sum_rows,
+                       .ref = sum_rows_ref,
+                       .ref64 = sum_rows_ref64,
+                       SAMPLES(samples_sum_rows)};
+
+/* ---- sum_all ---- */
+
+static ebb_status infer_sum_all(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    out[0] = op_list(IR_F32, 1);
+    return ebb__op_need(graph, node, 0, IR_F32);
+}
+
+static const op_sample samples_sum_all[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(17)}},
+    {.n_in = 1, .in = {F2(3, 33)}},   {.n_in = 1, .in = {F3(2, 5, 65)}},
+    {.n_in = 1, .in = {F2(301, 40)}},
+};
+
+OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
+                      .n_in = 1,
+                      .n_out = 1,
+                      .flags = OPF_PURE | OPF_NOGRAD,
+                      .layout = LAYOUT_STRIDED,
+                      .infer = infer_sum_all,
+                      .cost = cost_sum,
+                      .ref = sum_all_ref,
+                      .ref64 = sum_all_ref64,
+                      SAMPLES(samples_sum_all)};
+
+/* ---- sum_squares ---- */
+
+static ebb_status infer_sum_squares(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    int64_t blocks =
+        (ebb__op_elements(op_in_type(graph, node, 0)) + SQUARES_BLOCK - 1) / SQUARES_BLOCK;
+    if (blocks > INT32_MAX) {
+        return ebb__op_bad(graph, node, "operand is too large");
+    }
+    out[0] = op_list(IR_F64, (int32_t)blocks);
+    return EBB_OK;
+}
+
+static const op_sample samples_sum_squares[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(17)}},
+    {.n_in = 1, .in = {F2(33, 65)}},  {.n_in = 1, .in = {F2(128, 64)}},
+    {.n_in = 1, .in = {F2(8, 1027)}}, {.n_in = 1, .in = {F2(1000, 19)}},
+};
+
+OP_DEFINE(sum_squares) = {.schema = {.name = "sum_squares"},
+                          .n_in = 1,
+                          .n_out = 1,
+                          .flags = OPF_PURE | OPF_NOGRAD,
+                          .layout = LAYOUT_STRIDED,
+                          .infer = infer_sum_squares,
+                          .cost = cost_sum,
+                          .ref = sum_squares_ref,
+                          .ref64 = sum_squares_ref64,
+                          SAMPLES(samples_sum_squares)};

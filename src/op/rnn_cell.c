@@ -1,0 +1,301 @@
+/* rnn_cell.c - what an LSTM or GRU cell does after its GEMMs.
+ *
+ * An LSTM step is two ops: pre-activations and c_{t-1} to gates and c_t; o and c_t to h_t. So only
+ * gates and c are kept, tanh(c) is computed again, and c can be rebuilt from gates alone. A GRU
+ * step is one op that also gives s, the four things its gradient needs.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/rnn_cell.inc"
+#include "op/ref/twice.h"
+
+static ebb_status need_all_f32(const ir_graph *graph, const ir_node_rec *node) {
+    for (int32_t i = 0; i < node->n_in; i++) {
+        TRY(ebb__op_need(graph, node, i, IR_F32));
+    }
+    return EBB_OK;
+}
+
+/* About 20 operations for each sigmoid or tanh. */
+static op_cost cost_cell(const ir_graph *graph, const ir_node_rec *node) {
+    op_cost cost = ebb__op_cost_pointwise(graph, node);
+    cost.flops *= 20;
+    return cost;
+}
+static op_cost cost_cell_grad(const ir_graph *graph, const ir_node_rec *node) {
+    op_cost cost = ebb__op_cost_pointwise(graph, node);
+    cost.flops *= 4;
+    return cost;
+}
+
+/* ---- LSTM: gates ---- */
+
+static ebb_status infer_lstm_gates(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_all_f32(graph, node));
+    TRY(ebb__op_need_wide(graph, node, 0, 1, 4));
+    out[0] = *op_in_type(graph, node, 0);
+    out[1] = *op_in_type(graph, node, 1);
+    return EBB_OK;
+}
+
+static ebb_status or_zeros(ir_graph *graph, const ir_type *type, ir_val *value) {
+    if (*value != IR_NONE) {
+        return EBB_OK;
+    }
+    const int32_t *d = type->dim;
+    ir_attr attr = {.i = {type->rank, d[0], d[1], d[2], d[3], (int32_t)type->dtype}};
+    return ebb__op_emit(graph, OP_FILL, NULL, 0, &attr, value);
+}
+
+static ebb_status lstm_gates_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val z = ir_in(g, &n, 0), cp = ir_in(g, &n, 1), d_o, d_c, d[2];
+    const ir_type type = g->values[cp].type;
+    int32_t h = (int32_t)ir_cols(&type);
+    if (!ebb__adjoint_wanted(adjoint, z) && !ebb__adjoint_wanted(adjoint, cp)) {
+        return EBB_OK;
+    }
+    /* i, f and g act through c alone; only o is read from the gates. */
+    TRY(ebb__adjoint_take_columns(adjoint, n.out, 3 * h, h, &d_o));
+    TRY(ebb__adjoint_take(adjoint, n.out + 1, &d_c));
+    if (d_o == IR_NONE && d_c == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(or_zeros(g, &type, &d_o));
+    TRY(or_zeros(g, &type, &d_c));
+    TRY(ebb__op_emit(g, OP_LSTM_GATES_GRAD, (ir_val[]){d_o, d_c, n.out, cp}, 4, NULL, d));
+    TRY(ebb__adjoint_add(adjoint, z, d[0]));
+    return ebb__adjoint_add(adjoint, cp, d[1]);
+}
+
+static const op_sample samples_lstm_gates[] = {
+    {.n_in = 2, .in = {F2(1, 4), F2(1, 1)}},      {.n_in = 2, .in = {F2(3, 28), F2(3, 7)}},
+    {.n_in = 2, .in = {F2(5, 68), F2(5, 17)}},    {.n_in = 2, .in = {F2(20, 260), F2(20, 65)}},
+    {.n_in = 2, .in = {F2(64, 128), F2(64, 32)}}, {.n_in = 2, .in = {F2(301, 12), F2(301, 3)}},
+};
+
+OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
+                         .n_in = 2,
+                         .n_out = 2,
+                         .flags = OPF_PURE,
+                         .layout = LAYOUT_STRIDED,
+                         .infer = infer_lstm_gates,
+                         .grad = lstm_gates_grad,
+                         .keep_in = {KEEP_NONE, KEEP_VALUE},
+                         .keep_out = {KEEP_VALUE, KEEP_NONE},
+                         .inplace = {{0, 0}, {1, 1}},
+                         .n_inplace = 2,
+                         .cost = cost_cell,
+                         .rows = ebb__op_rows_split,
+                         .ref = lstm_gates_ref,
+                         .ref64 = lstm_gates_ref64,
+                         SAMPLES(samples_lstm_gates)};
+
+static ebb_status infer_lstm_gates_grad(const ir_graph *graph, const ir_node_rec *node,
+                                        ir_type *out) {
+    TRY(need_all_f32(graph, node));
+    TRY(ebb__op_need_same(graph, node, 0, 3));
+    TRY(ebb__op_need_same(graph, node, 1, 3));
+    TRY(ebb__op_need_wide(graph, node, 2, 3, 4));
+    out[0] = *op_in_type(graph, node, 2);
+    out[1] = *op_in_type(graph, node, 3);
+    return EBB_OK;
+}
+
+#define GATES_GRAD(b, h)                                                                           \
+    {                                                                                              \
+        .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, 4 * h), F2(b, h)}, .fill = {                   \
+            FILL_NORMAL,                                                                           \
+            FILL_NORMAL,                                                                           \
+            FILL_UNIT,                                                                             \
+            FILL_NORMAL                                                                            \
+        }                                                                                          \
+    }
+static const op_sample samples_lstm_gates_grad[] = {
+    GATES_GRAD(1, 1),   GATES_GRAD(3, 7),   GATES_GRAD(5, 17),
+    GATES_GRAD(20, 65), GATES_GRAD(64, 32), GATES_GRAD(301, 3),
+};
+
+OP_DEFINE(lstm_gates_grad) = {.schema = {.name = "lstm_gates_grad"},
+                              .n_in = 4,
+                              .n_out = 2,
+                              .flags = OPF_PURE | OPF_NOGRAD,
+                              .layout = LAYOUT_STRIDED,
+                              .infer = infer_lstm_gates_grad,
+                              .inplace = {{2, 0}, {1, 1}},
+                              .n_inplace = 2,
+                              .cost = cost_cell_grad,
+                              .rows = ebb__op_rows_split,
+                              .ref = lstm_gates_grad_ref,
+                              .ref64 = lstm_gates_grad_ref64,
+                              SAMPLES(samples_lstm_gates_grad)};
+
+/* ---- LSTM: output ---- */
+
+static ebb_status lstm_out_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val o = ir_in(g, &n, 0), c = ir_in(g, &n, 1), dh, d[2];
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dh));
+    if (dh == IR_NONE) {
+        return EBB_OK;
+    }
+    ir_val sum = ebb__adjoint_wanted(adjoint, c) ? ebb__adjoint_withdraw(adjoint, c) : IR_NONE;
+    TRY(ebb__op_emit(g, OP_LSTM_OUT_GRAD, (ir_val[]){sum, dh, o, c}, 4, NULL, d));
+    TRY(ebb__adjoint_add(adjoint, o, d[0]));
+    return ebb__adjoint_add(adjoint, c, d[1]);
+}
+
+#define OUT_SAMPLE(b, h)                                                                           \
+    {                                                                                              \
+        .n_in = 2, .in = {F2(b, h), F2(b, h)}, .fill = { FILL_UNIT, FILL_NORMAL }                  \
+    }
+static const op_sample samples_lstm_out[] = {
+    OUT_SAMPLE(1, 1),   OUT_SAMPLE(3, 7),   OUT_SAMPLE(5, 17),
+    OUT_SAMPLE(20, 65), OUT_SAMPLE(64, 32), OUT_SAMPLE(301, 3),
+};
+
+OP_DEFINE(lstm_out) = {.schema = {.name = "lstm_out"},
+                       .n_in = 2,
+                       .n_out = 1,
+                       .flags = OPF_PURE | OPF_ELEMENTWISE,
+                       .layout = LAYOUT_STRIDED,
+                       .infer = ebb__op_infer_same,
+                       .grad = lstm_out_grad,
+                       .keep_in = {KEEP_VALUE, KEEP_VALUE},
+                       .cost = cost_cell,
+                       .rows = ebb__op_rows_split,
+                       .ref = lstm_out_ref,
+                       .ref64 = lstm_out_ref64,
+                       SAMPLES(samples_lstm_out)};
+
+static ebb_status infer_lstm_out_grad(const ir_graph *graph, const ir_node_rec *node,
+                                      ir_type *out) {
+    TRY(ebb__op_need(graph, node, 1, IR_F32));
+    for (int32_t i = 0; i < 4; i++) {
+        TRY(ebb__op_need_same(graph, node, i, 1));
+    }
+    out[0] = out[1] = *op_in_type(graph, node, 1);
+    return EBB_OK;
+}
+
+#define OUT_GRAD(b, h, dc)                                                                         \
+    {                                                                                              \
+        .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, h), F2(b, h)}, .fill = {                       \
+            dc,                                                                                    \
+            FILL_NORMAL,                                                                           \
+            FILL_UNIT,                                                                             \
+            FILL_NORMAL                                                                            \
+        }                                                                                          \
+    }
+static const op_sample samples_lstm_out_grad[] = {
+    OUT_GRAD(1, 1, FILL_ABSENT),   OUT_GRAD(3, 7, FILL_NORMAL),   OUT_GRAD(5, 17, FILL_ABSENT),
+    OUT_GRAD(20, 65, FILL_NORMAL), OUT_GRAD(64, 32, FILL_ABSENT), OUT_GRAD(301, 3, FILL_NORMAL),
+};
+
+OP_DEFINE(lstm_out_grad) = {.schema = {.name = "lstm_out_grad"},
+                            .n_in = 4,
+                            .optional = 1u << 0,
+                            .n_out = 2,
+                            .flags = OPF_PURE | OPF_ELEMENTWISE | OPF_NOGRAD,
+                            .layout = LAYOUT_STRIDED,
+                            .infer = infer_lstm_out_grad,
+                            .inplace = {{0, 1}, {1, 0}},
+                            .n_inplace = 2,
+                            .cost = cost_cell,
+                            .rows = ebb__op_rows_split,
+                            .ref = lstm_out_grad_ref,
+                            .ref64 = lstm_out_grad_ref64,
+                            SAMPLES(samples_lstm_out_grad)};
+
+/* ---- GRU ---- */
+
+static ebb_status infer_gru_cell(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_all_f32(graph, node));
+    TRY(ebb__op_need_wide(graph, node, 0, 2, 3));
+    TRY(ebb__op_need_wide(graph, node, 1, 2, 3));
+    out[0] = *op_in_type(graph, node, 2);
+    if (ir_cols(&out[0]) > INT32_MAX / 4) {
+        return ebb__op_bad(graph, node, "too many columns");
+    }
+    out[1] = op_with_cols(&out[0], 4 * (int32_t)ir_cols(&out[0]));
+    return EBB_OK;
+}
+
+static ebb_status gru_cell_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val gx = ir_in(g, &n, 0), gh = ir_in(g, &n, 1), hp = ir_in(g, &n, 2), dh, d[3];
+    TRY(ebb__op_grad_none(adjoint, &n, 1));
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dh));
+    if (dh == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_GRU_CELL_GRAD, (ir_val[]){dh, n.out + 1, hp}, 3, NULL, d));
+    TRY(ebb__adjoint_add(adjoint, gx, d[0]));
+    TRY(ebb__adjoint_add(adjoint, gh, d[1]));
+    return ebb__adjoint_add(adjoint, hp, d[2]);
+}
+
+#define GRU(b, h)                                                                                  \
+    {                                                                                              \
+        .n_in = 3, .in = { F2(b, 3 * h), F2(b, 3 * h), F2(b, h) }                                  \
+    }
+static const op_sample samples_gru_cell[] = {
+    GRU(1, 1), GRU(3, 7), GRU(5, 17), GRU(20, 65), GRU(64, 32), GRU(301, 3),
+};
+
+OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
+                       .n_in = 3,
+                       .n_out = 2,
+                       .flags = OPF_PURE,
+                       .layout = LAYOUT_STRIDED,
+                       .infer = infer_gru_cell,
+                       .grad = gru_cell_grad,
+                       .keep_in = {KEEP_NONE, KEEP_NONE, KEEP_VALUE},
+                       .keep_out = {KEEP_NONE, KEEP_VALUE},
+                       .inplace = {{2, 0}},
+                       .n_inplace = 1,
+                       .cost = cost_cell,
+                       .rows = ebb__op_rows_split,
+                       .ref = gru_cell_ref,
+                       .ref64 = gru_cell_ref64,
+                       SAMPLES(samples_gru_cell)};
+
+static ebb_status infer_gru_cell_grad(const ir_graph *graph, const ir_node_rec *node,
+                                      ir_type *out) {
+    TRY(need_all_f32(graph, node));
+    TRY(ebb__op_need_same(graph, node, 0, 2));
+    TRY(ebb__op_need_wide(graph, node, 1, 2, 4));
+    out[2] = *op_in_type(graph, node, 2);
+    out[0] = out[1] = op_with_cols(&out[2], 3 * (int32_t)ir_cols(&out[2]));
+    return EBB_OK;
+}
+
+#define GRU_GRAD(b, h)                                                                             \
+    {                                                                                              \
+        .n_in = 3, .in = {F2(b, h), F2(b, 4 * h), F2(b, h)}, .fill = {                             \
+            FILL_NORMAL,                                                                           \
+            FILL_UNIT,                                                                             \
+            FILL_NORMAL                                                                            \
+        }                                                                                          \
+    }
+static const op_sample samples_gru_cell_grad[] = {
+    GRU_GRAD(1, 1),   GRU_GRAD(3, 7),   GRU_GRAD(5, 17),
+    GRU_GRAD(20, 65), GRU_GRAD(64, 32), GRU_GRAD(301, 3),
+};
+
+OP_DEFINE(gru_cell_grad) = {.schema = {.name = "gru_cell_grad"},
+                            .n_in = 3,
+                            .n_out = 3,
+                            .flags = OPF_PURE | OPF_NOGRAD,
+                            .layout = LAYOUT_STRIDED,
+                            .infer = infer_gru_cell_grad,
+                            .inplace = {{0, 2}},
+                            .n_inplace = 1,
+                            .cost = cost_cell_grad,
+                            .rows = ebb__op_rows_split,
+                            .ref = gru_cell_grad_ref,
+                            .ref64 = gru_cell_grad_ref64,
+                            SAMPLES(samples_gru_cell_grad)};

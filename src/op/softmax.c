@@ -1,0 +1,73 @@
+/* softmax.c - softmax over the last axis. For a loss use xent, which never stores probabilities. */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/softmax.inc"
+#include "op/ref/twice.h"
+
+static ebb_status softmax_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy, dx;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_SOFTMAX_GRAD, (ir_val[]){dy, n.out}, 2, NULL, &dx));
+    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+}
+
+static op_cost cost_softmax(const ir_graph *graph, const ir_node_rec *node) {
+    op_cost cost = ebb__op_cost_pointwise(graph, node);
+    cost.flops *= 20;
+    return cost;
+}
+
+static op_cost cost_softmax_grad(const ir_graph *graph, const ir_node_rec *node) {
+    op_cost cost = ebb__op_cost_pointwise(graph, node);
+    cost.flops *= 4;
+    return cost;
+}
+
+static const op_sample samples_softmax[] = {
+    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(7)}},
+    {.n_in = 1, .in = {F2(3, 17)}},   {.n_in = 1, .in = {F3(2, 5, 33)}},
+    {.n_in = 1, .in = {F2(20, 128)}}, {.n_in = 1, .in = {F2(301, 65)}},
+};
+
+OP_DEFINE(softmax) = {.schema = {.name = "softmax"},
+                      .n_in = 1,
+                      .n_out = 1,
+                      .flags = OPF_PURE,
+                      .layout = LAYOUT_STRIDED,
+                      .infer = ebb__op_infer_same,
+                      .grad = softmax_grad,
+                      .keep_out = {KEEP_VALUE},
+                      .inplace = {{0, 0}},
+                      .n_inplace = 1,
+                      .cost = cost_softmax,
+                      .rows = ebb__op_rows_split,
+                      .ref = softmax_ref,
+                      .ref64 = softmax_ref64,
+                      SAMPLES(samples_softmax)};
+
+static const op_sample samples_softmax_grad[] = {
+    {.n_in = 2, .in = {F2(1, 1), F2(1, 1)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F2(3, 17), F2(3, 17)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F3(2, 5, 33), F3(2, 5, 33)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F2(20, 128), F2(20, 128)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {.n_in = 2, .in = {F2(301, 65), F2(301, 65)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+};
+
+OP_DEFINE(softmax_grad) = {.schema = {.name = "softmax_grad"},
+                           .n_in = 2,
+                           .n_out = 1,
+                           .flags = OPF_PURE | OPF_NOGRAD,
+                           .layout = LAYOUT_STRIDED,
+                           .infer = ebb__op_infer_same,
+                           .inplace = {{0, 0}, {1, 0}},
+                           .n_inplace = 2,
+                           .cost = cost_softmax_grad,
+                           .rows = ebb__op_rows_split,
+                           .ref = softmax_grad_ref,
+                           .ref64 = softmax_grad_ref64,
+                           SAMPLES(samples_softmax_grad)};

@@ -1,0 +1,84 @@
+/* alias.c - makes the alias rule true: a value lies in at most one stack, is not at once part of
+ * one value and of another, and variables lie nowhere but in their own bytes. Where the graph asks
+ * for more, an explicit copy is put right behind the value's producer or in front of the reader. */
+#include "pass/pass.h"
+
+typedef struct legalizer {
+    ir_graph *graph;
+    int64_t *keys;
+    bool *bound; /* by value: its address already follows from another value */
+} legalizer;
+
+static ebb_status copy_operand(legalizer *l, ir_node n, int32_t operand) {
+    ir_graph *g = l->graph;
+    ir_val x = ir_in(g, &g->nodes[n], operand), copy = IR_NONE;
+    int64_t at = l->keys[n] - 1;
+    g->label = g->nodes[n].label;
+    l->keys[g->n_nodes] = at;
+    TRY(ebb__op_emit(g, OP_COPY, &x, 1, NULL, &copy));
+    ir_set_in(g, &g->nodes[n], operand, copy);
+    l->bound[copy] = true;
+    return EBB_OK;
+}
+
+static ebb_status legalize_join(legalizer *l, ir_node n) {
+    ir_graph *g = l->graph;
+    for (int32_t k = 0; k < g->nodes[n].n_in; k++) {
+        ir_val x = ir_in(g, &g->nodes[n], k);
+        if (g->values[x].role != IR_TEMP || l->bound[x]) {
+            TRY(copy_operand(l, n, k));
+        } else {
+            l->bound[x] = true;
+        }
+    }
+    return EBB_OK;
+}
+
+/* A variable's next value must own its bytes: not a view, not part of a stack, not shared. */
+static ebb_status legalize_next(legalizer *l, ir_val variable) {
+    ir_graph *g = l->graph;
+    ir_val next = g->values[variable].next, copy = IR_NONE;
+    ir_node def = g->values[next].def;
+    bool view = (ebb__op(g->nodes[def].op)->flags & OPF_ALIAS) != 0;
+    if (!view && !l->bound[next] && !g->values[next].output) {
+        l->bound[next] = true;
+        return EBB_OK;
+    }
+    g->label = g->nodes[def].label;
+    l->keys[g->n_nodes] = INT64_MAX; /* after everything that reads the variable */
+    TRY(ebb__op_emit(g, OP_COPY, &next, 1, NULL, &copy));
+    g->values[variable].next = copy;
+    l->bound[copy] = true;
+    return EBB_OK;
+}
+
+static ebb_status run(pass_unit *unit) {
+    ir_graph *g = &unit->graph;
+    legalizer l = {.graph = g};
+    int32_t n_order = g->n_order, n_values = g->n_values;
+    /* One copy for each operand or variable at most. */
+    size_t room = (size_t)g->n_operands + (size_t)n_values;
+    TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes + room, 2, &l.keys));
+    TRY(ebb__region_alloc(&unit->region, (size_t)n_values + room + 1, sizeof *l.bound, &l.bound));
+    for (int32_t i = 0; i < n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        uint32_t flags = ebb__op(node->op)->flags;
+        if ((flags & OPF_ALIAS) != 0 && (flags & OPF_VARIADIC) == 0) {
+            l.bound[node->out] = true; /* a slice lies inside its operand */
+        }
+    }
+    for (int32_t i = 0; i < n_order; i++) {
+        uint32_t flags = ebb__op(g->nodes[g->order[i]].op)->flags;
+        if ((flags & OPF_ALIAS) != 0 && (flags & OPF_VARIADIC) != 0) {
+            TRY(legalize_join(&l, g->order[i]));
+        }
+    }
+    for (ir_val v = 0; v < n_values; v++) {
+        if (g->values[v].next != IR_NONE) {
+            TRY(legalize_next(&l, v));
+        }
+    }
+    return ebb__pass_sort(g, l.keys);
+}
+
+const pass_def ebb__pass_alias = {.id = PASS_ALIAS, .run = run};

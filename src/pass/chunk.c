@@ -1,0 +1,421 @@
+/* chunk.c - splits the row-wise chain that ends in a loss, so that its widest values (the logits of
+ * all T*B rows) never exist at once.
+ *
+ * The region grows from the loss over every value as wide as the logits, to producers and readers
+ * that are row-wise (the `rows` column). It is then repeated for chunks of rows: split
+ * operands become slices, split results stacks, and sums over rows (weight gradients) a chain from
+ * chunk to chunk, which is the same chain of additions as before: no bit changes. Each chunk is
+ * ordered right before the first backward node that reads its share of the results.
+ */
+#include "pass/pass.h"
+
+#include <string.h>
+
+enum { KEY_STEP = 2 };
+
+typedef struct chunker {
+    pass_unit *unit;
+    ir_graph *graph;
+    int32_t rows;      /* of the whole */
+    int64_t width;     /* columns of the logits */
+    bool *member;      /* by node */
+    ir_node *region;   /* members in graph order */
+    int32_t n_region;
+    int32_t *reader_first; /* readers by value: reader_list[reader_first[v] .. reader_first[v+1]) */
+    ir_node *reader_list;
+    int32_t *position; /* of a node in the order; -1: not in it */
+    ir_val *wide;      /* work list */
+    int32_t n_wide;
+    bool *seen;        /* by value */
+    int32_t n_values;  /* before splitting */
+} chunker;
+
+typedef struct roles {
+    op_row_role in[OP_MAX_KEEP], out[IR_MAX_OUT];
+} roles;
+
+static bool get_roles(const ir_graph *g, const ir_node_rec *node, roles *r) {
+    const op_def *def = ebb__op(node->op);
+    if (def->rows == NULL || node->n_in > OP_MAX_KEEP) {
+        return false;
+    }
+    *r = (roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
+    def->rows(g, node, r->in, r->out);
+    return true;
+}
+
+static ebb_status index_graph(chunker *c) {
+    const ir_graph *g = c->graph;
+    alloc_region *region = &c->unit->region;
+    size_t nv = (size_t)g->n_values, nn = (size_t)g->n_nodes;
+    TRY(ebb__region_alloc(region, nn + 1, sizeof *c->member, &c->member));
+    TRY(ebb__region_alloc(region, nn + 1, sizeof *c->region, &c->region));
+    TRY(ebb__region_alloc(region, nn + 1, sizeof *c->position, &c->position));
+    TRY(ebb__region_alloc(region, nv + 2, sizeof *c->reader_first, &c->reader_first));
+    TRY(ebb__region_alloc(region, (size_t)g->n_operands + 1, sizeof *c->reader_list,
+                          &c->reader_list));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->wide, &c->wide));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->seen, &c->seen));
+    memset(c->position, 0xff, (nn + 1) * sizeof *c->position);
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        c->position[g->order[i]] = i;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                c->reader_first[ir_in(g, node, k) + 2]++;
+            }
+        }
+    }
+    for (size_t v = 2; v < nv + 2; v++) {
+        c->reader_first[v] += c->reader_first[v - 1];
+    }
+    for (int32_t i = 0; i < g->n_order; i++) { /* leaves reader_first shifted into place */
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE) {
+                c->reader_list[c->reader_first[v + 1]++] = g->order[i];
+            }
+        }
+    }
+    c->n_values = g->n_values;
+    return EBB_OK;
+}
+
+/* ---- growing the region ---- */
+
+static bool splits_into_rows(const chunker *c, ir_val v) {
+    const ir_type *type = &c->graph->values[v].type;
+    return type->rank <= 2 && type->dim[0] == c->rows;
+}
+
+static bool is_wide(const chunker *c, ir_val v) {
+    const ir_type *type = &c->graph->values[v].type;
+    return type->rank == 2 && type->dim[0] == c->rows && ir_cols(type) == c->width;
+}
+
+static void push_wide(chunker *c, ir_val v) {
+    if (!c->seen[v]) {
+        c->seen[v] = true;
+        c->wide[c->n_wide++] = v;
+    }
+}
+
+/* Takes a node into the region; false if it cannot be split. */
+static bool admit(chunker *c, ir_node n) {
+    const ir_graph *g = c->graph;
+    const ir_node_rec *node = &g->nodes[n];
+    roles r;
+    if (c->member[n]) {
+        return true;
+    }
+    if (!get_roles(g, node, &r)) {
+        return false;
+    }
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val v = ir_in(g, node, k);
+        if (v == IR_NONE) {
+            continue;
+        }
+        if (r.in[k] == ROWS_SPLIT && !splits_into_rows(c, v)) {
+            return false;
+        }
+        if (is_wide(c, v)) {
+            if (r.in[k] != ROWS_SPLIT) {
+                return false;
+            }
+            push_wide(c, v);
+        }
+    }
+    bool useful = false;
+    for (int32_t k = 0; k < node->n_out; k++) {
+        useful = useful || r.out[k] != ROWS_WHOLE;
+        if (r.out[k] == ROWS_SPLIT && !splits_into_rows(c, node->out + k)) {
+            return false;
+        }
+        if (is_wide(c, node->out + k)) {
+            push_wide(c, node->out + k);
+        }
+    }
+    c->member[n] = useful;
+    return useful;
+}
+
+/* Neighbours that cannot be split stay outside; the value between is then a boundary. */
+static bool grow(chunker *c, ir_node loss) {
+    const ir_graph *g = c->graph;
+    if (!admit(c, loss)) {
+        return false;
+    }
+    for (int32_t w = 0; w < c->n_wide; w++) {
+        ir_val v = c->wide[w];
+        if (g->values[v].def != IR_NONE) {
+            (void)admit(c, g->values[v].def);
+        }
+        for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
+            (void)admit(c, c->reader_list[i]);
+        }
+    }
+    return true;
+}
+
+/* No path may leave the region and come back: chunks would wait for each other. */
+static ebb_status is_convex(chunker *c, bool *convex) {
+    const ir_graph *g = c->graph;
+    bool *after = NULL; /* by value: depends on the region through a node outside it */
+    TRY(ebb__region_alloc(&c->unit->region, (size_t)g->n_values + 1, sizeof *after, &after));
+    *convex = true;
+    c->n_region = 0;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        bool inside = c->member[n], tainted = false;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v == IR_NONE) {
+                continue;
+            }
+            bool from_region = g->values[v].def != IR_NONE && c->member[g->values[v].def];
+            tainted = tainted || after[v] || (from_region && !inside);
+        }
+        if (inside) {
+            *convex = *convex && !tainted;
+            c->region[c->n_region++] = n;
+        } else {
+            for (int32_t k = 0; k < node->n_out; k++) {
+                after[node->out + k] = tainted;
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- splitting ---- */
+
+/* Position of the first backward node that reads rows [begin, end) of value v, through views. */
+static int32_t first_reader(const chunker *c, ir_val v, int32_t begin, int32_t end) {
+    const ir_graph *g = c->graph;
+    int32_t best = INT32_MAX;
+    for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
+        ir_node n = c->reader_list[i];
+        const ir_node_rec *node = &g->nodes[n];
+        op_range range;
+        int32_t at = c->position[n];
+        if (c->member[n] || node->label.phase != IR_BACKWARD) {
+            continue;
+        }
+        if (ebb__op_is_slice(node, &range) && range.axis == 0) {
+            if (range.begin >= end || range.begin + range.len <= begin) {
+                continue;
+            }
+            at = first_reader(c, node->out, 0, range.len);
+        }
+        best = at < best ? at : best;
+    }
+    return best;
+}
+
+static int64_t chunk_key(const chunker *c, int32_t begin, int32_t end) {
+    int32_t best = INT32_MAX;
+    for (int32_t i = 0; i < c->n_region; i++) {
+        const ir_node_rec *node = &c->graph->nodes[c->region[i]];
+        roles r;
+        if (!get_roles(c->graph, node, &r)) {
+            continue;
+        }
+        for (int32_t k = 0; k < node->n_out; k++) {
+            if (r.out[k] == ROWS_SPLIT) {
+                int32_t at = first_reader(c, node->out + k, begin, end);
+                best = at < best ? at : best;
+            }
+        }
+    }
+    if (best == INT32_MAX) { /* forward only: where the region ended */
+        best = c->position[c->region[c->n_region - 1]];
+    }
+    return (int64_t)best * KEY_STEP - 1;
+}
+
+/* The operand of `node` for this chunk. part[v]: chunk's share of v, or IR_NONE; carry[v]: the
+ * chain's value after the previous chunk. */
+static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const roles *r, int32_t k,
+                                int32_t begin, int32_t len, ir_val *part, const ir_val *carry,
+                                ir_val *out) {
+    ir_val v = ir_in(c->graph, node, k);
+    *out = v;
+    if (r->in[k] == ROWS_CARRY) {
+        const op_def *def = ebb__op(node->op);
+        for (int32_t p = 0; p < def->n_inplace; p++) {
+            if (def->inplace[p].in == k && carry[node->out + def->inplace[p].out] != IR_NONE) {
+                *out = carry[node->out + def->inplace[p].out];
+            }
+        }
+    } else if (r->in[k] == ROWS_SPLIT && v != IR_NONE) {
+        if (part[v] == IR_NONE) {
+            TRY(ebb__op_slice(c->graph, v, 0, begin, len, &part[v]));
+        }
+        *out = part[v];
+    }
+    return EBB_OK;
+}
+
+typedef struct chunk_state {
+    ir_val *part, *carry; /* by value of the original graph */
+    ir_val *parts;        /* [n_chunks] lists of split results, by rank in `split` */
+    ir_val *split;        /* results that were split, in order of the region */
+    int32_t n_split, n_chunks;
+} chunk_state;
+
+static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index, int32_t begin,
+                             int32_t len) {
+    ir_graph *g = c->graph;
+    for (ir_val v = 0; v < c->n_values; v++) {
+        s->part[v] = IR_NONE;
+    }
+    s->n_split = 0;
+    for (int32_t i = 0; i < c->n_region; i++) {
+        ir_node_rec node = g->nodes[c->region[i]];
+        const op_def *def = ebb__op(node.op);
+        ir_val in[OP_MAX_KEEP], out[IR_MAX_OUT];
+        roles r;
+        if (!get_roles(g, &node, &r)) {
+            return ebb__fail(g->ctx, EBB_INTERNAL, "chunk: %s is not row-wise", def->schema.name);
+        }
+        g->label = node.label;
+        for (int32_t k = 0; k < node.n_in; k++) {
+            TRY(chunk_operand(c, &node, &r, k, begin, len, s->part, s->carry, &in[k]));
+        }
+        if (def->row_shift > 0) {
+            node.attr.i[def->row_shift - 1] += begin;
+        }
+        TRY(ebb__op_emit(g, (op_code)node.op, in, node.n_in, &node.attr, out));
+        for (int32_t k = 0; k < node.n_out; k++) {
+            s->part[node.out + k] = out[k];
+            if (r.out[k] == ROWS_CARRY) {
+                s->carry[node.out + k] = out[k];
+            } else {
+                s->split[s->n_split] = node.out + k;
+                s->parts[(size_t)s->n_split++ * (size_t)s->n_chunks + (size_t)index] = out[k];
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* Points every reader outside the region to the stacks and ends of chains. */
+static ebb_status rewire(chunker *c, chunk_state *s) {
+    ir_graph *g = c->graph;
+    for (int32_t i = 0; i < s->n_split; i++) {
+        ir_val v = s->split[i];
+        bool outside = g->values[v].output;
+        for (int32_t k = c->reader_first[v]; k < c->reader_first[v + 1]; k++) {
+            outside = outside || !c->member[c->reader_list[k]];
+        }
+        if (outside) {
+            g->label = g->nodes[g->values[v].def].label;
+            TRY(ebb__op_join(g, 0, &s->parts[(size_t)i * (size_t)s->n_chunks], s->n_chunks,
+                             &s->carry[v]));
+        }
+    }
+    for (ir_val v = 0; v < c->n_values; v++) {
+        if (s->carry[v] == IR_NONE) {
+            continue;
+        }
+        ir_value *from = &g->values[v], *to = &g->values[s->carry[v]];
+        to->output = from->output;
+        to->param_grad = from->param_grad;
+        to->name = from->name;
+        from->output = false;
+        from->name = NULL;
+        for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
+            const ir_node_rec *reader = &g->nodes[c->reader_list[i]];
+            for (int32_t k = 0; k < reader->n_in && !c->member[c->reader_list[i]]; k++) {
+                if (ir_in(g, reader, k) == v) {
+                    ir_set_in(g, reader, k, s->carry[v]);
+                }
+            }
+        }
+    }
+    for (ir_val v = 0; v < c->n_values; v++) {
+        ir_val next = g->values[v].next;
+        if (next != IR_NONE && next < c->n_values && s->carry[next] != IR_NONE) {
+            g->values[v].next = s->carry[next];
+        }
+    }
+    if (g->loss != IR_NONE && g->loss < c->n_values && s->carry[g->loss] != IR_NONE) {
+        g->loss = s->carry[g->loss];
+    }
+    return EBB_OK;
+}
+
+static ebb_status split(chunker *c, int32_t chunk_rows) {
+    ir_graph *g = c->graph;
+    alloc_region *region = &c->unit->region;
+    chunk_state s = {.n_chunks = (c->rows + chunk_rows - 1) / chunk_rows};
+    size_t nv = (size_t)c->n_values, results = (size_t)c->n_region * IR_MAX_OUT;
+    /* Per chunk: its nodes and a slice for each of their operands; then the stacks. */
+    size_t added = (size_t)s.n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results;
+    int64_t *keys = NULL;
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *s.part, &s.part));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *s.carry, &s.carry));
+    TRY(ebb__region_alloc(region, results + 1, sizeof *s.split, &s.split));
+    TRY(ebb__region_alloc(region, results * (size_t)s.n_chunks + 1, sizeof *s.parts, &s.parts));
+    TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + added, KEY_STEP, &keys));
+    memset(s.carry, 0xff, nv * sizeof *s.carry);
+    for (int32_t i = 0; i < s.n_chunks; i++) {
+        int32_t begin = i * chunk_rows;
+        int32_t len = c->rows - begin < chunk_rows ? c->rows - begin : chunk_rows;
+        ir_node first = g->n_nodes;
+        int64_t key = chunk_key(c, begin, begin + len);
+        TRY(emit_chunk(c, &s, i, begin, len));
+        for (ir_node n = first; n < g->n_nodes; n++) {
+            keys[n] = key;
+        }
+    }
+    ir_node first = g->n_nodes;
+    TRY(rewire(c, &s));
+    for (ir_node n = first; n < g->n_nodes; n++) {
+        keys[n] = 0; /* stacks: as soon as their parts are there */
+    }
+    TRY(ebb__pass_sort(g, keys));
+    return ebb__pass_drop_dead(g); /* the unsplit region */
+}
+
+static ebb_status chunk_loss(pass_unit *unit, ir_node loss, int32_t chunk_rows) {
+    chunker c = {.unit = unit, .graph = &unit->graph};
+    const ir_type *logits = op_in_type(c.graph, &c.graph->nodes[loss], 0);
+    bool convex = false;
+    c.rows = logits->dim[0];
+    c.width = ir_cols(logits);
+    if (logits->rank != 2 || c.rows <= chunk_rows) {
+        return EBB_OK;
+    }
+    TRY(index_graph(&c));
+    if (!grow(&c, loss)) {
+        ebb__log(unit->ctx, EBB_LOG_DEBUG, "chunk: the loss's chain is not row-wise throughout");
+        return EBB_OK;
+    }
+    TRY(is_convex(&c, &convex));
+    return convex ? split(&c, chunk_rows) : EBB_OK;
+}
+
+static ebb_status run(pass_unit *unit) {
+    int32_t chunk_rows = unit->config->chunk_rows, n_order = unit->graph.n_order;
+    if (chunk_rows <= 0) {
+        return EBB_OK;
+    }
+    ir_node *losses = NULL;
+    int32_t n = 0;
+    TRY(ebb__region_alloc(&unit->region, (size_t)n_order + 1, sizeof *losses, &losses));
+    for (int32_t i = 0; i < n_order; i++) {
+        if ((ebb__op(unit->graph.nodes[unit->graph.order[i]].op)->flags & OPF_LOSS) != 0) {
+            losses[n++] = unit->graph.order[i];
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        TRY(chunk_loss(unit, losses[i], chunk_rows));
+    }
+    return EBB_OK;
+}
+
+const pass_def ebb__pass_chunk = {.id = PASS_CHUNK, .run = run};

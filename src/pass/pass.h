@@ -1,0 +1,88 @@
+/* pass.h - a pass: graph in, graph out. The list stands in plan/pipeline.c; each pass is one file.
+ *
+ * A pass is deterministic, changes the graph only by adding nodes, rewiring operands and reordering,
+ * preserves labels, and never changes a bit of any result. Optional passes can be switched off in
+ * any combination. After each pass the driver verifies the graph.
+ */
+#ifndef PASS_PASS_H
+#define PASS_PASS_H
+
+#include "cost/cost.h"
+#include "device/device.h"
+#include "grad/update.h"
+#include "op/op.h"
+
+/* Every pass, in the order of the pipeline: enumerator, name, may it be disabled. */
+#define PASS_LIST(X)                  \
+    X(PASS_INFER, "infer", false)     \
+    X(PASS_SIMPLIFY, "simplify", true)\
+    X(PASS_GRAD, "grad", false)       \
+    X(PASS_CHUNK, "chunk", true)      \
+    X(PASS_LAYOUT, "layout", true)    \
+    X(PASS_ALIAS, "alias", false)     \
+    X(PASS_SELECT, "select", false)   \
+    X(PASS_SCHEDULE, "schedule", false)\
+    X(PASS_PLACE, "place", false)     \
+    X(PASS_VERIFY, "verify", false)
+typedef enum pass_id {
+#define PASS_ENUM(id, name, optional) id,
+    PASS_LIST(PASS_ENUM)
+#undef PASS_ENUM
+        PASS_COUNT
+} pass_id;
+
+/* How much the layout pass spends on transposed copies of weights. */
+typedef enum pass_transpose { TRANSPOSE_NONE, TRANSPOSE_NARROW, TRANSPOSE_ALL } pass_transpose;
+
+typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
+
+/* Settings of one compilation; the budget walk varies chunk_rows and transpose. */
+typedef struct pass_config {
+    uint32_t disabled;        /* bit per pass_id */
+    int32_t chunk_rows;       /* rows of a loss chunk; 0: whole */
+    pass_transpose transpose;
+    int members;              /* threads */
+    bool training;            /* differentiate the loss and emit updates */
+    grad_update_settings update;
+    uint32_t dump_after;      /* bit per pass_id */
+    pass_dump_fn dump;
+    void *dump_user;
+} pass_config;
+
+struct plan_placement;
+
+/* What is being compiled. `region` is scratch that lives as long as the unit. */
+typedef struct pass_unit {
+    ebb_ctx *ctx;
+    const pass_config *config;
+    const device *dev;
+    ir_graph graph;
+    alloc_region region;
+    int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to run */
+    size_t *workspace; /* by node, from select: bytes */
+    struct plan_placement *placement; /* from place */
+} pass_unit;
+
+typedef struct pass_def {
+    pass_id id;
+    ebb_status (*run)(pass_unit *unit);
+} pass_def;
+
+enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2 };
+
+extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_chunk,
+    ebb__pass_layout, ebb__pass_alias, ebb__pass_select;
+
+/* ---- tools shared by passes (order.c) ---- */
+
+/* Stable topological sort of graph->order by ascending keys[node] (among ready nodes the least key,
+ * then the lower node id, comes first). Readers of a variable come before the node that defines
+ * its next value. EBB_INTERNAL if that is impossible. */
+ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
+/* keys[node] = position in the order, times `step` (room for nodes to be put between). */
+ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t capacity,
+                          int64_t step, int64_t **out) EBB_MUST_CHECK;
+/* Drops nodes whose results nobody needs. */
+ebb_status ebb__pass_drop_dead(ir_graph *graph) EBB_MUST_CHECK;
+
+#endif

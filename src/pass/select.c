@@ -1,0 +1,41 @@
+/* select.c - the kernel for each node: the first of the device's ordered list that accepts it, else
+ * the reference. Aliases run nothing. Every refusal is logged at debug level. */
+#include "pass/pass.h"
+
+static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
+    if ((ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
+        return PASS_KERNEL_NONE;
+    }
+    for (int32_t k = 0; k < unit->dev->n_kernels; k++) {
+        const device_kernel *kernel = &unit->dev->kernels[k];
+        if (kernel->op != (op_code)node->op) {
+            continue;
+        }
+        const char *why = kernel->accept == NULL ? NULL : kernel->accept(&unit->graph, node);
+        if (why == NULL) {
+            return k;
+        }
+        ebb__log(unit->ctx, EBB_LOG_DEBUG, "select: node of %s refuses %s: %s",
+                 unit->graph.layers[node->label.layer], kernel->name, why);
+    }
+    return PASS_KERNEL_REFERENCE;
+}
+
+static ebb_status run(pass_unit *unit) {
+    const ir_graph *g = &unit->graph;
+    size_t n = (size_t)g->n_nodes + 1;
+    TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->kernels, &unit->kernels));
+    TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->workspace, &unit->workspace));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node id = g->order[i];
+        int32_t k = choose(unit, &g->nodes[id]);
+        unit->kernels[id] = k;
+        if (k >= 0 && unit->dev->kernels[k].workspace != NULL) {
+            unit->workspace[id] =
+                unit->dev->kernels[k].workspace(g, &g->nodes[id], unit->config->members);
+        }
+    }
+    return EBB_OK;
+}
+
+const pass_def ebb__pass_select = {.id = PASS_SELECT, .run = run};

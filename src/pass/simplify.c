@@ -1,0 +1,116 @@
+/* simplify.c - rewrites that keep every bit: views of views, views of everything, stacks of one or
+ * of consecutive slices; then nodes that nobody reads are dropped. One sweep in graph order. */
+#include "pass/pass.h"
+
+typedef struct simplifier {
+    ir_graph *graph;
+    ir_val *same; /* by value: an earlier value it equals; itself if none */
+} simplifier;
+
+static const ir_node_rec *producer(const ir_graph *g, ir_val v) {
+    return v != IR_NONE && g->values[v].def != IR_NONE ? &g->nodes[g->values[v].def] : NULL;
+}
+
+static bool is_op(const ir_node_rec *node, op_code op) {
+    return node != NULL && node->op == op;
+}
+
+/* slice of a whole axis, or slice of a stack that is just one of its operands. */
+static ir_val slice_equals(const ir_graph *g, const ir_node_rec *node) {
+    ir_val x = ir_in(g, node, 0);
+    int32_t axis = node->attr.i[0], begin = node->attr.i[1], len = node->attr.i[2];
+    if (len == ebb__op_extent(&g->values[x].type, axis)) {
+        return x;
+    }
+    const ir_node_rec *from = producer(g, x);
+    if (is_op(from, axis == 0 ? OP_STACK : OP_CONCAT)) {
+        int32_t at = 0;
+        for (int32_t k = 0; k < from->n_in && at <= begin; k++) {
+            int32_t extent = ebb__op_extent(op_in_type(g, from, k), axis);
+            if (at == begin && extent == len) {
+                return ir_in(g, from, k);
+            }
+            at += extent;
+        }
+    }
+    return IR_NONE;
+}
+
+/* stack or concat of one operand, or of slices that tile one value in order. */
+static ir_val join_equals(const ir_graph *g, const ir_node_rec *node) {
+    if (node->n_in == 1) {
+        return ir_in(g, node, 0);
+    }
+    int32_t axis = node->op == OP_STACK ? 0 : 1, at = 0;
+    ir_val base = IR_NONE;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        const ir_node_rec *part = producer(g, ir_in(g, node, k));
+        if (!is_op(part, OP_SLICE) || part->attr.i[0] != axis || part->attr.i[1] != at ||
+            (base != IR_NONE && ir_in(g, part, 0) != base)) {
+            return IR_NONE;
+        }
+        base = ir_in(g, part, 0);
+        at += part->attr.i[2];
+    }
+    return ebb__ir_type_equal(&g->values[base].type, &g->values[node->out].type)
+               ? base
+               : (ir_val)IR_NONE;
+}
+
+/* A slice of a slice along the same axis reads the inner one's operand. */
+static void merge_slices(ir_graph *g, ir_node_rec *node) {
+    const ir_node_rec *inner = producer(g, ir_in(g, node, 0));
+    if (is_op(inner, OP_SLICE) && inner->attr.i[0] == node->attr.i[0]) {
+        node->attr.i[1] += inner->attr.i[1];
+        ir_set_in(g, node, 0, ir_in(g, inner, 0));
+    }
+}
+
+static void visit(simplifier *s, ir_node n) {
+    ir_graph *g = s->graph;
+    ir_node_rec *node = &g->nodes[n];
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val v = ir_in(g, node, k);
+        if (v != IR_NONE) {
+            ir_set_in(g, node, k, s->same[v]);
+        }
+    }
+    ir_val equal = IR_NONE;
+    if (node->op == OP_SLICE) {
+        merge_slices(g, node);
+        equal = slice_equals(g, node);
+    } else if (node->op == OP_STACK || node->op == OP_CONCAT) {
+        equal = join_equals(g, node);
+    }
+    /* Results that are read by name stay what they are. */
+    if (equal != IR_NONE && !g->values[node->out].output) {
+        s->same[node->out] = equal;
+        g->values[equal].param_grad =
+            g->values[equal].param_grad || g->values[node->out].param_grad;
+    }
+}
+
+static ebb_status run(pass_unit *unit) {
+    ir_graph *g = &unit->graph;
+    simplifier s = {.graph = g};
+    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_values + 1, sizeof *s.same, &s.same));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        s.same[v] = v;
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        visit(&s, g->order[i]);
+    }
+    for (ir_val v = 0; v < g->n_values; v++) {
+        ir_val next = g->values[v].next;
+        /* A next value must be a fresh result, not another variable. */
+        if (next != IR_NONE && g->values[s.same[next]].role == IR_TEMP) {
+            g->values[v].next = s.same[next];
+        }
+    }
+    if (g->loss != IR_NONE) {
+        g->loss = s.same[g->loss];
+    }
+    return ebb__pass_drop_dead(g);
+}
+
+const pass_def ebb__pass_simplify = {.id = PASS_SIMPLIFY, .run = run};

@@ -1,0 +1,197 @@
+/* budget.c - one walk from the fastest plan to the smallest; a budget takes the fastest that fits.
+ *
+ * Every candidate (size of the loss chunks, transposed copies of weights) is compiled to addresses,
+ * so its bytes are exact. `least_bytes` comes from bytes alone; seconds only order the list. Plans
+ * that another one beats in both are left out, so a smaller budget never gives a higher peak and a
+ * larger one never a slower plan.
+ */
+#include "plan/plan.h"
+
+#include "base/host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const int32_t chunk_sizes[] = {512, 256, 128, 64, 32, 16, 8};
+
+typedef struct walk {
+    ebb_ctx *ctx;
+    const plan_request *requests;
+    int32_t n_requests;
+    const plan_extra *extras;
+    int32_t n_extras;
+    const plan_options *options;
+} walk;
+
+static pass_config config_of(const walk *w, int32_t chunk_rows, pass_transpose transpose) {
+    const plan_options *o = w->options;
+    return (pass_config){.disabled = o->disabled,
+                         .chunk_rows = chunk_rows,
+                         .transpose = transpose,
+                         .members = o->members,
+                         .update = o->update};
+}
+
+static ebb_status new_plan(const walk *w, ebb_plan **out) {
+    ebb_plan *plan = NULL;
+    TRY(ebb__alloc(w->ctx, 1, sizeof *plan, &plan));
+    plan->ctx = w->ctx;
+    plan->dev = ebb__device_default();
+    plan->members = w->options->members;
+    *out = plan;
+    return EBB_OK;
+}
+
+/* Compiles one configuration for its bytes and seconds only. */
+static ebb_status price(const walk *w, const pass_config *config, plan_choice *choice,
+                        uint64_t *activations) {
+    ebb_plan *trial = NULL;
+    pass_config quiet = *config;
+    quiet.disabled |= 1U << PASS_VERIFY; /* the plan that is taken is verified */
+    TRY(new_plan(w, &trial));
+    ebb_status status = ebb__plan_compile(trial, w->requests, w->n_requests, w->extras,
+                                          w->n_extras, &quiet);
+    if (status == EBB_OK && activations != NULL) {
+        status = ebb__plan_report(trial);
+        *activations = trial->activation_bytes;
+    }
+    *choice = (plan_choice){.chunk_rows = config->chunk_rows,
+                            .transpose = config->transpose,
+                            .peak_bytes = trial->peak_bytes,
+                            .seconds = trial->seconds_per_step};
+    ebb__plan_free(trial);
+    return status;
+}
+
+/* Keeps the list sorted by seconds and free of plans that another beats. */
+static void add_choice(ebb_plan *plan, plan_choice fresh) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < plan->n_choices; i++) {
+        const plan_choice *c = &plan->choices[i];
+        if (c->seconds <= fresh.seconds && c->peak_bytes <= fresh.peak_bytes) {
+            return;
+        }
+    }
+    for (int32_t i = 0; i < plan->n_choices; i++) {
+        const plan_choice *c = &plan->choices[i];
+        if (!(fresh.seconds <= c->seconds && fresh.peak_bytes <= c->peak_bytes)) {
+            plan->choices[kept++] = *c;
+        }
+    }
+    int32_t at = kept;
+    while (at > 0 && plan->choices[at - 1].seconds > fresh.seconds) {
+        plan->choices[at] = plan->choices[at - 1];
+        at--;
+    }
+    plan->choices[at] = fresh;
+    plan->n_choices = kept + 1;
+}
+
+static int32_t most_rows(const walk *w) {
+    int32_t rows = 0;
+    for (int32_t i = 0; i < w->n_requests; i++) {
+        const ir_graph *g = w->requests[i].graph;
+        for (int32_t k = 0; k < g->n_order; k++) {
+            const ir_node_rec *node = &g->nodes[g->order[k]];
+            if ((ebb__op(node->op)->flags & OPF_LOSS) != 0) {
+                int32_t r = op_in_type(g, node, 0)->dim[0];
+                rows = r > rows ? r : rows;
+            }
+        }
+    }
+    return rows;
+}
+
+static ebb_status list_choices(const walk *w, ebb_plan *plan) {
+    bool chunks = (w->options->disabled & (1U << PASS_CHUNK)) == 0;
+    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
+    int32_t rows = most_rows(w);
+    int last = layouts ? TRANSPOSE_ALL : TRANSPOSE_NONE;
+    for (int t = last; t >= TRANSPOSE_NONE; t--) {
+        plan_choice choice;
+        pass_config whole = config_of(w, 0, (pass_transpose)t);
+        TRY(price(w, &whole, &choice, NULL));
+        add_choice(plan, choice);
+        for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
+            if (chunk_sizes[i] < rows) {
+                pass_config config = config_of(w, chunk_sizes[i], (pass_transpose)t);
+                TRY(price(w, &config, &choice, NULL));
+                add_choice(plan, choice);
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* What the same options take when nothing is saved: exactly the chunk pass disabled. */
+static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
+    plan_options options = *w->options;
+    walk plain = *w;
+    options.disabled |= 1U << PASS_CHUNK;
+    plain.options = &options;
+    bool layouts = (options.disabled & (1U << PASS_LAYOUT)) == 0;
+    pass_config config = config_of(&plain, 0, layouts ? TRANSPOSE_ALL : TRANSPOSE_NONE);
+    plan_choice choice;
+    TRY(price(&plain, &config, &choice, &plan->keep_all_activation_bytes));
+    plan->keep_all_bytes = choice.peak_bytes;
+    return EBB_OK;
+}
+
+static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
+    char largest[256] = "";
+    size_t used = 0;
+    for (int32_t i = 0; i < plan->n_largest && i < 3; i++) {
+        int n = snprintf(largest + used, sizeof largest - used, "%s%s %" PRIu64, i ? ", " : "",
+                         plan->largest[i].what, plan->largest[i].bytes);
+        used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
+    }
+    return ebb__fail(plan->ctx, EBB_BUDGET,
+                     "the budget of %" PRIu64 " bytes is too small: the least that works is %" PRIu64
+                     " bytes (--memory %" PRIu64 "); largest: %s",
+                     budget, plan->least_bytes, plan->least_bytes, largest);
+}
+
+static ebb_status make(const walk *w, ebb_plan *plan) {
+    const plan_options *o = w->options;
+    double start = ebb__clock_seconds();
+    TRY(list_choices(w, plan));
+    TRY(price_keep_all(w, plan));
+    plan->budget_bytes = o->budget;
+    plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
+    plan->chosen = plan->n_choices - 1;
+    for (int32_t i = plan->n_choices - 1; i >= 0; i--) {
+        plan->chosen = plan->choices[i].peak_bytes <= o->budget ? i : plan->chosen;
+    }
+    const plan_choice *choice = &plan->choices[plan->chosen];
+    pass_config config = config_of(w, choice->chunk_rows, choice->transpose);
+    config.dump_after = o->dump_after;
+    config.dump = o->dump;
+    config.dump_user = o->dump_user;
+    TRY(ebb__plan_compile(plan, w->requests, w->n_requests, w->extras, w->n_extras, &config));
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        TRY(ebb__plan_check(&plan->programs[i].unit, plan->peak_bytes));
+    }
+    TRY(ebb__plan_report(plan));
+    plan->plan_seconds = ebb__clock_seconds() - start;
+    return choice->peak_bytes <= o->budget ? EBB_OK : refuse(plan, o->budget);
+}
+
+ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
+                          const plan_extra *extras, int32_t n_extras, const plan_options *options,
+                          ebb_plan **out) {
+    walk w = {ctx, requests, n_requests, extras, n_extras, options};
+    *out = NULL;
+    if (n_requests < 1 || n_requests > PLAN_MAX_PROGRAMS) {
+        return ebb__fail(ctx, EBB_USAGE, "a plan takes 1 to %d programs", PLAN_MAX_PROGRAMS);
+    }
+    ebb_plan *plan = NULL;
+    TRY(new_plan(&w, &plan));
+    ebb_status status = make(&w, plan);
+    if (status != EBB_OK && status != EBB_BUDGET) {
+        ebb__plan_free(plan);
+        return status;
+    }
+    *out = plan;
+    return status;
+}

@@ -1,0 +1,375 @@
+/* check.c - the independent verifier. It replays the program on a symbolic arena whose bytes are
+ * tagged with the value they hold, and refuses the plan if an operand, a variable's next value or
+ * an output would not find what the graph says, if anything lies outside the arena, or if a node
+ * writes over its own operands where its op does not allow it. It takes only addresses and
+ * leading dimensions from the planner and shares no code with storage.c and place.c.
+ */
+#include "plan/passes.h"
+
+#include <string.h>
+
+/* A run of bytes [lo, hi) that holds bytes [from, from + hi - lo) of a value, dense row-major. */
+typedef struct tag {
+    uint64_t lo, hi, from;
+    ir_val value;
+} tag;
+
+/* The arena cut in equal buckets, each a sorted list of disjoint runs. */
+typedef struct tag_bucket {
+    tag *tags;
+    int32_t n;
+    size_t capacity;
+} tag_bucket;
+
+typedef struct checker {
+    pass_unit *unit;
+    const ir_graph *g;
+    const plan_placement *p;
+    alloc_region region;
+    uint64_t arena_bytes, bucket_bytes;
+    tag_bucket *buckets;
+    size_t n_buckets;
+    ir_node node; /* being replayed, for messages */
+} checker;
+
+static ebb_status refuse(const checker *c, const char *what, ir_val v) {
+    const ir_graph *g = c->g;
+    const char *op = c->node == IR_NONE ? "end of step" : g->schemas[g->nodes[c->node].op]->name;
+    return ebb__fail(c->unit->ctx, EBB_INTERNAL, "verify: %s: %s of value %d (%s)", op, what, v,
+                     v != IR_NONE && g->values[v].name != NULL ? g->values[v].name : "temporary");
+}
+
+/* ---- tags ---- */
+
+static ebb_status bucket_insert(checker *c, tag_bucket *b, int32_t at, tag t) {
+    TRY(ebb__region_grow(&c->region, &b->tags, &b->capacity, (size_t)b->n + 1, sizeof *b->tags));
+    memmove(&b->tags[at + 1], &b->tags[at], (size_t)(b->n - at) * sizeof *b->tags);
+    b->tags[at] = t;
+    b->n++;
+    return EBB_OK;
+}
+
+/* Replaces whatever the bucket holds in [t.lo, t.hi) by t. */
+static ebb_status bucket_write(checker *c, tag_bucket *b, tag t) {
+    int32_t i = 0;
+    while (i < b->n && b->tags[i].hi <= t.lo) {
+        i++;
+    }
+    if (i < b->n && b->tags[i].lo < t.lo) {
+        tag left = b->tags[i];
+        tag right = left;
+        left.hi = t.lo;
+        b->tags[i] = left;
+        i++;
+        if (right.hi > t.hi) {
+            right.from += t.hi - right.lo;
+            right.lo = t.hi;
+            TRY(bucket_insert(c, b, i, right));
+        }
+    }
+    int32_t end = i;
+    while (end < b->n && b->tags[end].hi <= t.hi) {
+        end++;
+    }
+    if (end < b->n && b->tags[end].lo < t.hi) {
+        b->tags[end].from += t.hi - b->tags[end].lo;
+        b->tags[end].lo = t.hi;
+    }
+    memmove(&b->tags[i], &b->tags[end], (size_t)(b->n - end) * sizeof *b->tags);
+    b->n -= end - i;
+    return bucket_insert(c, b, i, t);
+}
+
+static bool bucket_holds(const tag_bucket *b, tag t) {
+    int32_t lo = 0, hi = b->n;
+    while (lo < hi) { /* first run that ends after t.lo */
+        int32_t mid = (lo + hi) / 2;
+        if (b->tags[mid].hi <= t.lo) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    for (uint64_t at = t.lo; at < t.hi; lo++) {
+        if (lo == b->n || b->tags[lo].lo > at || b->tags[lo].value != t.value ||
+            b->tags[lo].from + (at - b->tags[lo].lo) != t.from + (at - t.lo)) {
+            return false;
+        }
+        at = b->tags[lo].hi;
+    }
+    return true;
+}
+
+/* Walks the buckets that [t.lo, t.hi) touches; writes or compares each share. */
+static ebb_status apply(checker *c, tag t, bool write, bool *holds) {
+    while (t.lo < t.hi) {
+        size_t index = (size_t)(t.lo / c->bucket_bytes);
+        uint64_t end = (uint64_t)(index + 1) * c->bucket_bytes;
+        tag share = t;
+        share.hi = t.hi < end ? t.hi : end;
+        if (write) {
+            TRY(bucket_write(c, &c->buckets[index], share));
+        } else if (!bucket_holds(&c->buckets[index], share)) {
+            *holds = false;
+            return EBB_OK;
+        }
+        t.from += share.hi - share.lo;
+        t.lo = share.hi;
+    }
+    return EBB_OK;
+}
+
+/* ---- values as rows and columns of memory ---- */
+
+typedef struct window {
+    int64_t row, rows, col, cols; /* of the value */
+    uint64_t address;             /* of element (row, col) */
+    int64_t ld;
+} window;
+
+/* Writes or compares a window of a value that is written by a node or is a variable. */
+static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write, bool *holds) {
+    const ir_type *type = &c->g->values[v].type;
+    uint64_t size = ebb__ir_dtype_bytes(type->dtype);
+    int64_t all = ir_cols(type);
+    bool dense = w->cols == all && w->ld == all;
+    int64_t runs = dense ? 1 : w->rows;
+    uint64_t bytes = (uint64_t)(dense ? w->rows * all : w->cols) * size;
+    for (int64_t r = 0; r < runs; r++) {
+        uint64_t lo = w->address + (uint64_t)(r * w->ld) * size;
+        if (lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
+            return refuse(c, "bytes outside the arena", v);
+        }
+        tag t = {.lo = lo,
+                 .hi = lo + bytes,
+                 .from = (uint64_t)((w->row + r) * all + w->col) * size,
+                 .value = v};
+        TRY(apply(c, t, write, holds));
+    }
+    return EBB_OK;
+}
+
+/* Compares a window of any value: views are followed to what nodes wrote. */
+static ebb_status compare(checker *c, ir_val v, window w, bool *holds) {
+    const ir_graph *g = c->g;
+    const ir_value *value = &g->values[v];
+    op_range range;
+    int32_t axis;
+    if (value->def == IR_NONE || (ebb__op(g->nodes[value->def].op)->flags & OPF_ALIAS) == 0) {
+        return apply_window(c, v, &w, false, holds);
+    }
+    const ir_node_rec *node = &g->nodes[value->def];
+    if (ebb__op_is_slice(node, &range)) {
+        ir_val x = ir_in(g, node, 0);
+        const ir_type *type = &g->values[x].type;
+        if (range.axis == 1 || type->rank == 1) {
+            w.col += range.begin;
+        } else {
+            w.row += range.begin * (ebb__ir_rows(type) / type->dim[0]);
+        }
+        return compare(c, x, w, holds);
+    }
+    (void)ebb__op_is_join(node, &axis);
+    uint64_t size = ebb__ir_dtype_bytes(value->type.dtype);
+    int64_t at = 0;
+    for (int32_t k = 0; k < node->n_in && *holds; k++) {
+        ir_val x = ir_in(g, node, k);
+        const ir_type *type = &g->values[x].type;
+        bool columns = axis == 1 || type->rank == 1;
+        int64_t extent = columns ? ir_cols(type) : ebb__ir_rows(type);
+        int64_t first = columns ? w.col : w.row, count = columns ? w.cols : w.rows;
+        int64_t lo = first > at ? first : at;
+        int64_t hi = first + count < at + extent ? first + count : at + extent;
+        if (lo < hi) {
+            window part = w;
+            part.address += (uint64_t)((lo - first) * (columns ? 1 : w.ld)) * size;
+            *(columns ? &part.col : &part.row) = lo - at;
+            *(columns ? &part.cols : &part.rows) = hi - lo;
+            TRY(compare(c, x, part, holds));
+        }
+        at += extent;
+    }
+    return EBB_OK;
+}
+
+static window whole(const checker *c, ir_val v) {
+    const ir_type *type = &c->g->values[v].type;
+    return (window){.rows = ebb__ir_rows(type),
+                    .cols = ir_cols(type),
+                    .address = plan_value_address(c->p, v),
+                    .ld = c->p->ld[v]};
+}
+
+static ebb_status must_hold(checker *c, ir_val v, ir_val content, const char *what) {
+    bool holds = true;
+    if (c->p->block[v] < 0) {
+        return refuse(c, "no address", v);
+    }
+    window w = whole(c, v);
+    TRY(compare(c, content, w, &holds));
+    return holds ? EBB_OK : refuse(c, what, v);
+}
+
+/* ---- a node's own operands and results ---- */
+
+typedef struct extent {
+    uint64_t lo, hi;
+} extent;
+
+static extent extent_of(const checker *c, ir_val v) {
+    window w = whole(c, v);
+    uint64_t size = ebb__ir_dtype_bytes(c->g->values[v].type.dtype);
+    return (extent){w.address, w.address + (uint64_t)((w.rows - 1) * w.ld + w.cols) * size};
+}
+
+static bool meet(extent a, extent b) {
+    return a.lo < b.hi && b.lo < a.hi;
+}
+
+static bool in_place_allowed(const checker *c, const ir_node_rec *node, int32_t k, int32_t j) {
+    const op_def *def = ebb__op(node->op);
+    ir_val x = ir_in(c->g, node, k), out = node->out + j;
+    bool same = plan_value_address(c->p, x) == plan_value_address(c->p, out) &&
+                c->p->ld[x] == c->p->ld[out] &&
+                ebb__ir_type_equal(&c->g->values[x].type, &c->g->values[out].type);
+    for (int32_t p = 0; p < def->n_inplace && same; p++) {
+        ir_val pair = ir_in(c->g, node, def->inplace[p].in);
+        if (def->inplace[p].out == j &&
+            (def->inplace[p].in == k ||
+             (pair == x && (def->flags & OPF_ELEMENTWISE) != 0))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Interleaved columns of one block (concat operands) share an extent but no byte. */
+static bool interleaved(const checker *c, ir_val a, ir_val b) {
+    const plan_placement *p = c->p;
+    int64_t ld = p->ld[a];
+    uint64_t size = ebb__ir_dtype_bytes(c->g->values[a].type.dtype);
+    if (p->block[a] != p->block[b] || p->ld[b] != ld || ld <= 0) {
+        return false;
+    }
+    uint64_t ca = p->offset[a] / size % (uint64_t)ld, cb = p->offset[b] / size % (uint64_t)ld;
+    uint64_t na = (uint64_t)ir_cols(&c->g->values[a].type),
+             nb = (uint64_t)ir_cols(&c->g->values[b].type);
+    return ca + na <= (uint64_t)ld && cb + nb <= (uint64_t)ld && (ca + na <= cb || cb + nb <= ca);
+}
+
+static ebb_status check_overlap(const checker *c, const ir_node_rec *node, ir_node n) {
+    int32_t scratch = c->p->scratch[n];
+    extent work = {0, 0};
+    if (scratch >= 0) {
+        uint64_t base = plan_block_address(c->p, scratch);
+        work = (extent){base, base + c->unit->workspace[n]};
+        if (work.hi > c->arena_bytes) {
+            return refuse(c, "scratch outside the arena", IR_NONE);
+        }
+    }
+    for (int32_t j = 0; j < node->n_out; j++) {
+        ir_val out = node->out + j;
+        extent mine = extent_of(c, out);
+        if (meet(mine, work)) {
+            return refuse(c, "scratch over a result", out);
+        }
+        for (int32_t i = 0; i < j; i++) {
+            if (meet(mine, extent_of(c, node->out + i)) && !interleaved(c, out, node->out + i)) {
+                return refuse(c, "two results in the same bytes", out);
+            }
+        }
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val x = ir_in(c->g, node, k);
+            if (x != IR_NONE && meet(mine, extent_of(c, x)) && !interleaved(c, out, x) &&
+                !in_place_allowed(c, node, k, j)) {
+                return refuse(c, "result written over an operand", x);
+            }
+        }
+    }
+    for (int32_t k = 0; k < node->n_in; k++) {
+        if (ir_in(c->g, node, k) != IR_NONE && meet(work, extent_of(c, ir_in(c->g, node, k)))) {
+            return refuse(c, "scratch over an operand", ir_in(c->g, node, k));
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- replay ---- */
+
+static ebb_status replay_node(checker *c, ir_node n) {
+    const ir_graph *g = c->g;
+    const ir_node_rec *node = &g->nodes[n];
+    bool unused = true;
+    c->node = n;
+    if ((ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
+        return EBB_OK;
+    }
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val x = ir_in(g, node, k);
+        if (x != IR_NONE) {
+            TRY(must_hold(c, x, x, "operand overwritten or never written: bytes"));
+        }
+    }
+    TRY(check_overlap(c, node, n));
+    if (c->p->scratch[n] >= 0) { /* scratch destroys what was there */
+        uint64_t lo = plan_block_address(c->p, c->p->scratch[n]);
+        tag t = {.lo = lo, .hi = lo + c->unit->workspace[n], .value = IR_NONE};
+        TRY(apply(c, t, true, &unused));
+    }
+    for (int32_t j = 0; j < node->n_out; j++) {
+        window w = whole(c, node->out + j);
+        TRY(apply_window(c, node->out + j, &w, true, &unused));
+    }
+    return EBB_OK;
+}
+
+static ebb_status replay(checker *c) {
+    const ir_graph *g = c->g;
+    bool unused = true;
+    c->node = IR_NONE;
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (g->values[v].role != IR_TEMP) {
+            window w = whole(c, v);
+            TRY(apply_window(c, v, &w, true, &unused));
+        }
+    }
+    for (ir_val v = 0; v < g->n_values; v++) { /* variables do not overlap each other */
+        if (g->values[v].role != IR_TEMP) {
+            TRY(must_hold(c, v, v, "variable over a variable: bytes"));
+        }
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        TRY(replay_node(c, g->order[i]));
+    }
+    c->node = IR_NONE;
+    for (ir_val v = 0; v < g->n_values; v++) {
+        const ir_value *value = &g->values[v];
+        if (value->role != IR_TEMP) {
+            ir_val content = value->next != IR_NONE ? value->next : v;
+            TRY(must_hold(c, v, content, "wrong next value in the bytes"));
+        } else if (value->output && c->p->block[v] >= 0) {
+            TRY(must_hold(c, v, v, "output overwritten: bytes"));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) {
+    checker c = {.unit = unit, .g = &unit->graph, .p = unit->placement, .arena_bytes = arena_bytes};
+    ebb_status status;
+    ebb__region_init(&c.region, unit->ctx);
+    c.bucket_bytes = arena_bytes / 4096 + 4096;
+    c.n_buckets = (size_t)(arena_bytes / c.bucket_bytes + 1);
+    TRY_OUT(ebb__region_alloc(&c.region, c.n_buckets, sizeof *c.buckets, &c.buckets));
+    TRY_OUT(replay(&c));
+out:
+    ebb__region_fini(&c.region);
+    return status;
+}
+
+static ebb_status run(pass_unit *unit) {
+    return ebb__plan_check(unit,
+                           unit->placement->transient_base + unit->placement->transient_bytes);
+}
+
+const pass_def ebb__pass_verify = {.id = PASS_VERIFY, .run = run};

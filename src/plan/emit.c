@@ -1,0 +1,71 @@
+/* emit.c - the program itself: instructions with addresses, written where the plan says, inside the
+ * arena they will work on.
+ *
+ *   [ instruction | ... ][ views of all instructions | ... ][ pointer to instruction | ... ]
+ */
+#include "plan/plan.h"
+
+static op_view make_view(const pass_unit *unit, ir_val v, char *arena) {
+    if (v == IR_NONE) {
+        return (op_view){0};
+    }
+    return (op_view){.data = arena + plan_value_address(unit->placement, v),
+                     .type = unit->graph.values[v].type,
+                     .ld = unit->placement->ld[v]};
+}
+
+static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, char *arena,
+                            device_instr *instr, op_view *views) {
+    const ir_graph *g = &unit->graph;
+    const ir_node_rec *node = &g->nodes[n];
+    int32_t k = unit->kernels[n];
+    *instr = (device_instr){.run = k >= 0 ? plan->dev->kernels[k].run : ebb__op(node->op)->ref,
+                            .attr = node->attr,
+                            .kernel = k,
+                            .node = n,
+                            .label = node->label};
+    for (int32_t i = 0; i < node->n_in; i++) {
+        views[i] = make_view(unit, ir_in(g, node, i), arena);
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        views[node->n_in + i] = make_view(unit, node->out + i, arena);
+    }
+    int32_t scratch = unit->placement->scratch[n];
+    instr->call = (op_call){.in = views,
+                            .out = views + node->n_in,
+                            .n_in = node->n_in,
+                            .n_out = node->n_out,
+                            .attr = &instr->attr,
+                            .workspace =
+                                scratch < 0 ? NULL
+                                            : arena + plan_block_address(unit->placement, scratch),
+                            .workspace_bytes = unit->workspace[n],
+                            .prepared = instr->prepared,
+                            .members = plan->members};
+    if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
+        return plan->dev->kernels[k].prepare(plan->ctx, &instr->call, instr->prepared);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_emit(ebb_plan *plan, int32_t index, void *arena,
+                          const device_instr *const **instrs) {
+    const plan_program *program = &plan->programs[index];
+    const pass_unit *unit = &program->unit;
+    device_instr *instr = (device_instr *)(void *)((char *)arena + program->offset);
+    op_view *views = (op_view *)(void *)(instr + program->n_instrs);
+    const device_instr **list = (const device_instr **)(void *)(views + program->n_views);
+    int32_t at = 0;
+    for (int32_t i = 0; i < unit->graph.n_order; i++) {
+        ir_node n = unit->graph.order[i];
+        if (unit->kernels[n] == PASS_KERNEL_NONE) {
+            continue;
+        }
+        TRY(emit_node(plan, unit, n, arena, &instr[at], views));
+        list[at] = &instr[at];
+        views += unit->graph.nodes[n].n_in + unit->graph.nodes[n].n_out;
+        at++;
+    }
+    *instrs = list;
+    return EBB_OK;
+}

@@ -1,0 +1,25 @@
+/* passes.h - the passes that turn a graph into addresses; they see storage, others do not. */
+#ifndef PLAN_PASSES_H
+#define PLAN_PASSES_H
+
+#include "pass/pass.h"
+#include "plan/storage.h"
+
+extern const pass_def ebb__pass_schedule, ebb__pass_place, ebb__pass_verify;
+
+/* Most transient bytes alive at one position, and that position (may be NULL): what no placement
+ * can go below. */
+ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *placement, int32_t *position,
+                          uint64_t *bytes) EBB_MUST_CHECK;
+
+/* Replays the program symbolically (check.c): every operand holds the value the graph says, nothing
+ * overlaps what is still needed, in-place only where the op allows it. Shares no code with
+ * storage and place. */
+ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) EBB_MUST_CHECK;
+
+/* The pipeline: names in order, and a run over a unit up to and including `last`. */
+const char *ebb__pass_name(pass_id id);
+bool ebb__pass_optional(pass_id id);
+ebb_status ebb__plan_run_passes(pass_unit *unit) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,58 @@
+/* pipeline.c - the compiler in one array. Each pass is one file; after each the graph is verified. */
+#include "plan/passes.h"
+
+/* clang-format off */
+static const pass_def *const pipeline[] = {
+    &ebb__pass_infer,    /* types of every node                              */
+    &ebb__pass_simplify, /* views of views; dead nodes                       */
+    &ebb__pass_grad,     /* reverse mode, optimiser                          */
+    &ebb__pass_simplify, /* what the gradient left                           */
+    &ebb__pass_chunk,    /* logits of all rows never exist at once           */
+    &ebb__pass_layout,   /* one transposed copy of a weight a step           */
+    &ebb__pass_alias,    /* stacks own their operands; copies where they can't */
+    &ebb__pass_select,   /* a kernel for each node                           */
+    &ebb__pass_schedule, /* the order with the lowest peak                   */
+    &ebb__pass_place,    /* a byte offset for every value                    */
+    &ebb__pass_verify,   /* separate code replays the plan                   */
+};
+/* clang-format on */
+
+static const struct {
+    const char *name;
+    bool optional;
+} passes[] = {
+#define PASS_ROW(id, name, optional) {name, optional},
+    PASS_LIST(PASS_ROW)
+#undef PASS_ROW
+};
+
+const char *ebb__pass_name(pass_id id) {
+    return passes[id].name;
+}
+
+bool ebb__pass_optional(pass_id id) {
+    return passes[id].optional;
+}
+
+static ebb_status dump(pass_unit *unit, pass_id id) {
+    const char *text = NULL;
+    TRY(ebb__ir_print(&unit->graph, &text));
+    unit->config->dump(unit->config->dump_user, passes[id].name, text);
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_run_passes(pass_unit *unit) {
+    for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline; i++) {
+        pass_id id = pipeline[i]->id;
+        uint32_t bit = 1U << id;
+        if ((unit->config->disabled & bit) != 0) {
+            continue;
+        }
+        TRY(pipeline[i]->run(unit));
+        TRY(ebb__ir_verify(&unit->graph));
+        if ((unit->config->dump_after & bit) != 0 && unit->config->dump != NULL) {
+            TRY(dump(unit, id));
+        }
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,133 @@
+/* plan.h - from graphs and a budget to addresses: every program of a run (training, validation)
+ * planned over one arena and one set of variables, with the bytes and seconds it will take.
+ *
+ *   arena = [ programs | variables: weights, optimiser, state, inputs | transient values ]
+ *
+ * All programs share the variables (by name) and overlay the transient part.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "plan/passes.h"
+
+typedef struct plan_request {
+    const char *name;      /* "train", "valid" */
+    const ir_graph *graph; /* forward graph; borrowed while compiling */
+    bool training;
+} plan_request;
+
+/* Bytes the caller needs beside tensors (staging, vocabulary), kind data. */
+typedef struct plan_extra {
+    const char *name;
+    uint64_t bytes;
+} plan_extra;
+
+typedef struct plan_options {
+    int members;
+    uint64_t budget; /* bytes; UINT64_MAX: no limit */
+    uint32_t disabled;
+    grad_update_settings update;
+    uint32_t dump_after;
+    pass_dump_fn dump;
+    void *dump_user;
+} plan_options;
+
+/* One plan on the walk from the fastest to the smallest. */
+typedef struct plan_choice {
+    int32_t chunk_rows;
+    pass_transpose transpose;
+    uint64_t peak_bytes;
+    double seconds; /* of one training step */
+} plan_choice;
+
+typedef struct plan_variable {
+    char *name;
+    ir_type type;
+    ir_role role;
+    uint64_t offset, bytes;
+    bool extra;   /* plan_extra: type is meaningless */
+    int32_t layer; /* index into plan->layers */
+} plan_variable;
+
+enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 64, PLAN_MAX_PROGRAMS = 4 };
+
+typedef struct plan_large {
+    char what[96]; /* "rnn.l0 lstm_gates t=34" or a variable's name */
+    ir_type type;
+    uint64_t bytes;
+    ir_kind kind;
+} plan_large;
+
+typedef struct plan_layer {
+    char *name;
+    uint64_t bytes;
+} plan_layer;
+
+/* A value that can be read by name after the program has run. */
+typedef struct plan_output {
+    char *name;
+    ir_type type;
+    uint64_t offset;
+} plan_output;
+
+typedef struct plan_program {
+    char *name;
+    plan_output *outputs;
+    int32_t n_outputs;
+    pass_config config;
+    pass_unit unit; /* until ebb__plan_release */
+    bool has_unit;
+    int32_t n_instrs, n_views, n_nodes;
+    uint64_t offset, bytes; /* of the program itself in the arena */
+} plan_program;
+
+typedef struct ebb_plan {
+    ebb_ctx *ctx;
+    const device *dev;
+    int members;
+    pass_config config; /* of the chosen plan */
+    uint64_t peak_bytes, least_bytes, keep_all_bytes, keep_all_activation_bytes, budget_bytes;
+    uint64_t bytes_by_kind[IR_KINDS];
+    uint64_t activation_bytes;
+    double seconds_per_step, plan_seconds;
+    uint64_t hash;
+    int32_t nodes;
+    plan_layer *layers;
+    int32_t n_layers;
+    plan_large largest[PLAN_LARGEST];
+    int32_t n_largest;
+    plan_choice choices[PLAN_MAX_CHOICES]; /* not dominated, fastest first */
+    int32_t n_choices, chosen;
+    plan_variable *variables;
+    int32_t n_variables;
+    plan_program programs[PLAN_MAX_PROGRAMS];
+    int32_t n_programs;
+} ebb_plan;
+
+/* Chooses the fastest plan that fits and compiles it. EBB_BUDGET with the least budget in digits and
+ * what sets it if none fits; *out is then still given (NULL otherwise on failure) so that reports can
+ * show it. Free with ebb__plan_free. */
+ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
+                          const plan_extra *extras, int32_t n_extras, const plan_options *options,
+                          ebb_plan **out) EBB_MUST_CHECK;
+void ebb__plan_free(ebb_plan *plan);
+
+/* Writes program `index` into the arena (its n_instrs instructions), resolving addresses and
+ * preparing kernels. */
+ebb_status ebb__plan_emit(ebb_plan *plan, int32_t index, void *arena,
+                          const device_instr *const **instrs) EBB_MUST_CHECK;
+/* Lets go of graphs and pass scratch: what remains is the report and the variables. */
+void ebb__plan_release(ebb_plan *plan);
+
+const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name);
+const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const char *name);
+
+/* ---- parts of the above, each in its file ---- */
+/* arena.c: compiles one set of units and lays out the arena. */
+ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
+                             const plan_extra *extras, int32_t n_extras,
+                             const pass_config *config) EBB_MUST_CHECK;
+/* report.c: bytes by kind and layer, largest values, hash. */
+ebb_status ebb__plan_report(ebb_plan *plan) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,149 @@
+/* report.c - who holds which byte at the peak: by kind, by layer, the largest values; and a hash of
+ * the whole plan. Works on a compiled plan before its graphs are released. */
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+typedef struct live_piece {
+    uint64_t lo, hi;
+    const plan_piece *piece;
+} live_piece;
+
+static int compare_live(const void *a, const void *b) {
+    const live_piece *x = a, *y = b;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+static void credit(ebb_plan *plan, const char *layer, ir_kind kind, uint64_t bytes) {
+    plan->bytes_by_kind[kind] += bytes;
+    for (int32_t i = 0; i < plan->n_layers; i++) {
+        if (strcmp(plan->layers[i].name, layer) == 0) {
+            plan->layers[i].bytes += bytes;
+        }
+    }
+}
+
+static void add_large(ebb_plan *plan, const plan_large *item) {
+    int32_t at = plan->n_largest;
+    while (at > 0 && plan->largest[at - 1].bytes < item->bytes) {
+        at--;
+    }
+    if (at == PLAN_LARGEST) {
+        return;
+    }
+    int32_t last = plan->n_largest < PLAN_LARGEST ? plan->n_largest++ : PLAN_LARGEST - 1;
+    memmove(&plan->largest[at + 1], &plan->largest[at],
+            (size_t)(last - at) * sizeof plan->largest[0]);
+    plan->largest[at] = *item;
+}
+
+static const char *layer_of(const ir_graph *graph, const plan_piece *piece) {
+    return graph->layers[piece->node == IR_NONE ? graph->values[piece->value].layer
+                                                : graph->nodes[piece->node].label.layer];
+}
+
+static void note_piece(ebb_plan *plan, const ir_graph *graph, const live_piece *live,
+                       uint64_t fresh) {
+    const plan_piece *piece = live->piece;
+    credit(plan, layer_of(graph, piece), piece->kind, fresh);
+    const ir_node_rec *node = &graph->nodes[piece->node];
+    plan_large item = {.bytes = live->hi - live->lo, .kind = piece->kind};
+    char when[24] = "";
+    if (node->label.time >= 0) {
+        (void)snprintf(when, sizeof when, " t=%d", node->label.time);
+    }
+    (void)snprintf(item.what, sizeof item.what, "%.40s %s%s%s", graph->layers[node->label.layer],
+                   graph->schemas[node->op]->name, piece->value == IR_NONE ? " (scratch)" : "",
+                   when);
+    if (piece->value != IR_NONE) {
+        item.type = graph->values[piece->value].type;
+    }
+    add_large(plan, &item);
+}
+
+/* Transient bytes alive at the moment of the highest load, each byte counted once. */
+static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
+    const plan_placement *p = unit->placement;
+    live_piece *live = NULL;
+    int32_t position = 0, n = 0;
+    uint64_t load = 0, covered = 0;
+    TRY(ebb__plan_load(unit, p, &position, &load));
+    TRY(ebb__region_alloc(&unit->region, (size_t)p->n_pieces + 1, sizeof *live, &live));
+    for (int32_t i = 0; i < p->n_pieces; i++) {
+        const plan_piece *piece = &p->pieces[i];
+        if (p->blocks[piece->block].variable == IR_NONE && piece->birth <= position &&
+            position <= piece->death) {
+            uint64_t base = plan_block_address(p, piece->block);
+            live[n++] = (live_piece){base + piece->lo, base + piece->hi, piece};
+        }
+    }
+    qsort(live, (size_t)n, sizeof *live, compare_live);
+    for (int32_t i = 0; i < n; i++) {
+        uint64_t from = live[i].lo > covered ? live[i].lo : covered;
+        uint64_t fresh = live[i].hi > from ? live[i].hi - from : 0;
+        note_piece(plan, &unit->graph, &live[i], fresh);
+        covered = live[i].hi > covered ? live[i].hi : covered;
+    }
+    return EBB_OK;
+}
+
+static void report_variables(ebb_plan *plan) {
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        ir_kind kind = v->role == IR_PARAM ? IR_WEIGHTS : v->role == IR_SLOT ? IR_OPTIMIZER : IR_DATA;
+        credit(plan, plan->layers[v->layer].name, kind, v->bytes);
+        plan_large item = {.type = v->type, .bytes = v->bytes, .kind = kind};
+        (void)snprintf(item.what, sizeof item.what, "%.90s", v->name);
+        add_large(plan, &item);
+    }
+}
+
+/* Two plans with the same hash run the same kernels on the same addresses in the same order. */
+static uint64_t hash_plan(const ebb_plan *plan) {
+    XXH64_hash_t hash = XXH3_64bits(&plan->peak_bytes, sizeof plan->peak_bytes);
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const pass_unit *unit = &plan->programs[i].unit;
+        const ir_graph *g = &unit->graph;
+        for (int32_t k = 0; k < g->n_order; k++) {
+            const ir_node_rec *node = &g->nodes[g->order[k]];
+            int32_t kernel = unit->kernels[g->order[k]];
+            const char *name = kernel >= 0 ? unit->dev->kernels[kernel].name
+                                           : g->schemas[node->op]->name;
+            hash = XXH3_64bits_withSeed(name, strlen(name), hash);
+            hash = XXH3_64bits_withSeed(&node->attr, sizeof node->attr, hash);
+            for (int32_t j = 0; j < node->n_in + node->n_out; j++) {
+                ir_val v = j < node->n_in ? ir_in(g, node, j) : node->out + j - node->n_in;
+                uint64_t address = v == IR_NONE ? UINT64_MAX
+                                                : plan_value_address(unit->placement, v);
+                hash = XXH3_64bits_withSeed(&address, sizeof address, hash);
+            }
+        }
+    }
+    return hash;
+}
+
+ebb_status ebb__plan_report(ebb_plan *plan) {
+    uint64_t used = 0;
+    pass_unit *largest = &plan->programs[0].unit;
+    memset(plan->bytes_by_kind, 0, sizeof plan->bytes_by_kind);
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        plan->bytes_by_kind[IR_PROGRAM] += plan->programs[i].bytes;
+        pass_unit *unit = &plan->programs[i].unit;
+        if (unit->placement->transient_bytes > largest->placement->transient_bytes) {
+            largest = unit;
+        }
+    }
+    report_variables(plan);
+    TRY(report_transients(plan, largest));
+    for (int i = 0; i < IR_UNUSED; i++) {
+        used += plan->bytes_by_kind[i];
+    }
+    plan->bytes_by_kind[IR_UNUSED] = plan->peak_bytes - used;
+    plan->activation_bytes = plan->peak_bytes - plan->bytes_by_kind[IR_WEIGHTS] -
+                             plan->bytes_by_kind[IR_GRADIENTS] - plan->bytes_by_kind[IR_OPTIMIZER];
+    plan->hash = hash_plan(plan);
+    return EBB_OK;
+}

@@ -1,0 +1,62 @@
+/* storage.h - which values share bytes, and when each byte is needed.
+ *
+ * Aliases and in-place results form trees: every value lies at a fixed byte offset inside its
+ * root's block. A piece is what one node really writes (one result, or a kernel's scratch), with
+ * the span of positions during which it must not be overwritten. Lifetimes are per piece: a stack
+ * of T operands is one block of T pieces that are born and die apart.
+ */
+#ifndef PLAN_STORAGE_H
+#define PLAN_STORAGE_H
+
+#include "pass/pass.h"
+
+typedef struct plan_piece {
+    int32_t block;     /* index of the block */
+    ir_val value;      /* IR_NONE: scratch of `node` */
+    ir_node node;      /* its producer */
+    uint64_t lo, hi;   /* bytes inside the block */
+    int32_t birth, death; /* positions in the order, both inclusive */
+    ir_kind kind;
+} plan_piece;
+
+typedef struct plan_block {
+    ir_val variable;    /* a variable's own bytes, kept over steps; else IR_NONE */
+    uint64_t bytes;     /* exact, not rounded */
+    int32_t first, n;   /* pieces */
+    uint64_t offset;    /* from place: variables from the arena's start, others from transient_base */
+} plan_block;
+
+typedef struct plan_placement {
+    int32_t n_values;
+    int32_t *block;     /* by value; -1: nothing lives there (dead or unused) */
+    uint64_t *offset;   /* by value: bytes from the block's start */
+    int32_t *ld;        /* by value: elements from row to row */
+    int32_t *scratch;   /* by node: block of its kernel's scratch; -1: none */
+    plan_block *blocks;
+    int32_t n_blocks;
+    plan_piece *pieces; /* grouped by block */
+    int32_t n_pieces;
+    int32_t n_positions;
+    uint64_t transient_base;  /* where transient blocks begin; variables lie below */
+    uint64_t transient_bytes; /* from place: highest end of a transient block */
+    uint64_t load_bytes;      /* from place: most bytes alive at one position: the lower bound */
+} plan_placement;
+
+static inline uint64_t plan_block_address(const plan_placement *p, int32_t block) {
+    const plan_block *b = &p->blocks[block];
+    return b->variable == IR_NONE ? p->transient_base + b->offset : b->offset;
+}
+static inline uint64_t plan_value_address(const plan_placement *p, ir_val value) {
+    return plan_block_address(p, p->block[value]) + p->offset[value];
+}
+
+enum { PLAN_ALIGN = 64 };
+
+static inline uint64_t plan_align(uint64_t bytes) {
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+/* Fills everything but plan_block.offset and the *_bytes, in unit->region. */
+ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,93 @@
+/* lm.h - language models as jobs: plan, train, bench, evaluate, generate. What the command calls. */
+#ifndef TRAIN_LM_H
+#define TRAIN_LM_H
+
+#include "plan/plan.h"
+#include "train/settings.h"
+
+/* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
+
+/* The plan of the training run that `settings` describe. With settings->train_path set, the text is
+ * scanned for its vocabulary first (nothing is written); a validation program is planned if
+ * settings->valid_path is set. *out is given also with EBB_BUDGET (see ebb__plan_make). */
+ebb_status ebb__lm_plan(ebb_ctx *ctx, const train_settings *settings, ebb_plan **out) EBB_MUST_CHECK;
+
+typedef struct lm_bench_result {
+    double words_per_second, seconds_per_step; /* median over the timed steps */
+    uint64_t planned_peak_bytes, measured_peak_bytes, vm_hwm_bytes;
+    double loss;           /* of the last step */
+    uint64_t weights_hash; /* after the last step */
+    uint64_t allocations_after_first_step;
+    int threads;
+    uint64_t plan_hash;
+} lm_bench_result;
+/* `steps` timed steps after 2 warm-up steps, on random tokens. */
+ebb_status ebb__lm_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
+                         lm_bench_result *out) EBB_MUST_CHECK;
+
+/* ---- train ---- */
+
+typedef struct lm_progress {
+    int64_t epoch, epochs;  /* from 1; epochs 0: unknown */
+    int64_t step, steps;    /* done, total */
+    double loss;            /* mean since the last report */
+    double lr;
+    double words_per_second;
+    uint64_t memory_bytes, budget_bytes;
+    double seconds_left;    /* < 0: unknown */
+    double valid_perplexity; /* < 0: not validated here */
+    const char *phase;      /* "train", "valid", "data" */
+} lm_progress;
+
+typedef struct lm_observer {
+    void *user;
+    /* Once, before the first step: the plan that will be run. May be NULL. */
+    void (*planned)(void *user, const ebb_plan *plan);
+    /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after every
+     * step for a live bar. May be NULL. */
+    void (*progress)(void *user, const lm_progress *progress, bool tick);
+    /* Polled between steps, during validation and while reading data: true asks to save and stop.
+     * May be NULL. */
+    bool (*stop)(void *user);
+} lm_observer;
+
+typedef struct lm_train_result {
+    int64_t steps, epochs;
+    double loss, valid_perplexity, best_perplexity; /* perplexities < 0: none */
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+    bool resumed, already_done;
+} lm_train_result;
+
+/* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all
+ * settings (key = value lines) to store as DIR/config; `math_text` the dump of those that change
+ * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved. */
+ebb_status ebb__lm_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
+                         const char *math_text, const lm_observer *observer,
+                         lm_train_result *out) EBB_MUST_CHECK;
+
+/* ---- use ---- */
+
+typedef struct lm_eval_result {
+    uint64_t tokens, words, bytes, unknown; /* predicted tokens; words and bytes of the text */
+    double loss;                            /* mean negative log likelihood a token, nats */
+    double token_perplexity, word_perplexity, bits_per_byte;
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+} lm_eval_result;
+/* `settings` are those of the run (read from DIR/config by the caller) with memory, threads and
+ * batch replaced as the user asked. */
+ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                        const char *file, const lm_observer *observer,
+                        lm_eval_result *out) EBB_MUST_CHECK;
+
+typedef struct lm_generate_options {
+    int64_t tokens;     /* how many */
+    double temperature; /* 0: always the likeliest */
+    uint64_t seed;
+    const char *prompt; /* NULL: start after <eos> */
+} lm_generate_options;
+typedef void (*lm_emit_fn)(void *user, const char *text, size_t bytes);
+ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                            const lm_generate_options *options, lm_emit_fn emit,
+                            void *user) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,54 @@
+/* settings.h - every setting of a run, with plain types. The command's option table fills it; the
+ * run's `config` file is its dump. What changes the mathematics is marked in that table. */
+#ifndef TRAIN_SETTINGS_H
+#define TRAIN_SETTINGS_H
+
+#include "ebb.h"
+
+#include <stdbool.h>
+
+typedef enum train_cell { CELL_LSTM, CELL_GRU, CELL_RNN } train_cell;
+typedef enum train_optimizer { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } train_optimizer;
+typedef enum train_schedule { SCHEDULE_CONSTANT, SCHEDULE_PLATEAU, SCHEDULE_WARMUP } train_schedule;
+typedef enum train_tokens { TOKENS_WORD, TOKENS_CHAR, TOKENS_BYTE } train_tokens;
+
+/* A size as the user gave it: bytes, a share of what the machine allows, or auto. */
+typedef enum train_memory_form { MEMORY_AUTO, MEMORY_BYTES, MEMORY_PERCENT } train_memory_form;
+typedef struct train_memory {
+    train_memory_form form;
+    uint64_t bytes;
+    double percent;
+} train_memory;
+
+typedef struct train_settings {
+    /* data */
+    const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
+    train_tokens tokens;
+    int64_t vocab;     /* at most; 0: all words of the text */
+    /* model */
+    train_cell cell;
+    int64_t layers, hidden, embed; /* embed 0: hidden */
+    bool tie;
+    double dropout;
+    /* batch */
+    int64_t batch, bptt;
+    /* optimiser */
+    train_optimizer optimizer;
+    double lr, momentum, beta1, beta2, eps, weight_decay, clip;
+    train_schedule schedule;
+    int64_t warmup;    /* steps */
+    int64_t patience;  /* plateau: epochs without improvement before the rate is divided */
+    double lr_factor;  /* plateau: multiplied into the rate */
+    /* length */
+    int64_t epochs, steps; /* 0: not limited by this; both 0: the default number of epochs */
+    /* running */
+    int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
+    bool fresh;
+    uint64_t seed;
+    int64_t threads;   /* 0: all the machine allows */
+    train_memory memory;
+    uint32_t disabled;   /* passes; bit per pass_id */
+    uint32_t dump_after; /* passes */
+} train_settings;
+
+#endif

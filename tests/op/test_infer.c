@@ -1,0 +1,159 @@
+/* test_infer.c - wrong operands and attributes are refused when the node is made: EBB_USAGE, one
+ * sentence beginning with the op's name, no node added. */
+#include "sample.h"
+
+#include "op/define.h"
+
+#include <stdio.h>
+
+typedef struct wrong {
+    op_code op;
+    int32_t n_in;
+    ir_type in[4];
+    ir_attr attr;
+} wrong;
+
+{IR_F32, 1, {a}} {IR_F32, 2, {a, b}} {IR_F32, 3, {a, b, c}} {IR_I32, 1, {a}} {
+    IR_F64, 1, {
+        a
+    }
+}
+
+static const wrong cases[] = {
+    {OP_EMBED, 2, {F1(5), I1(2)}, {.i = {0}}},
+    {OP_EMBED_GRAD, 3, {F2(4, 3), I1(2), F2(2, 3)}, {.i = {5}}}, /* c is not [vocab, E] */
+    {OP_EMBED_GRAD, 3, {F2(5, 3), I1(3), F2(2, 3)}, {.i = {5}}},
+    {OP_EMBED_GRAD, 3, {F2(5, 3), I1(2), F2(2, 3)}, {.i = {-5}}},
+    {OP_MATMUL, 3, {F1(2), F2(2, 3), F2(2, 3)}, {.i = {0, 0}}}, /* inner sizes */
+    {OP_MATMUL, 3, {F1(2), F2(2, 3), F2(3, 2)}, {.i = {0, 1}}},
+    {OP_MATMUL, 3, {F1(3), F2(2, 3), F2(3, 2)}, {.i = {0, 0}}}, /* bias of another size */
+    {OP_MATMUL, 3, {F2(3, 2), F2(2, 3), F2(3, 2)}, {.i = {0, 0}}},
+    {OP_MATMUL, 3, {F1(2), F1(3), F2(3, 2)}, {.i = {0, 0}}},
+    {OP_MATMUL, 3, {F1(2), F2(2, 6), F3(2, 3, 2)}, {.i = {0, 0}}},
+    {OP_TRANSPOSE, 1, {F3(2, 3, 4)}, {.i = {0}}},
+    {OP_ADD, 2, {F2(2, 3), F2(3, 2)}, {.i = {0}}},
+    {OP_ADD, 2, {F2(2, 3), F1(6)}, {.i = {0}}},
+    {OP_SCALE, 1, {F1(2)}, {.f = {NAN}}},
+    {OP_ADD_ROW, 2, {F2(2, 3), F1(2)}, {.i = {0}}},
+    {OP_LSTM_GATES, 2, {F2(2, 7), F2(2, 2)}, {.i = {0}}},
+    {OP_LSTM_GATES, 2, {F2(3, 8), F2(2, 2)}, {.i = {0}}},
+    {OP_GRU_CELL, 3, {F2(2, 6), F2(2, 8), F2(2, 2)}, {.i = {0}}},
+    {OP_DROPOUT, 2, {F2(2, 3), I1(1)}, {.i = {0, 0, 0, 0, 1}, .f = {1.0f}}},
+    {OP_DROPOUT, 2, {F2(2, 3), I1(1)}, {.i = {0, 0, 0, 0, 1}, .f = {-0.1f}}},
+    {OP_DROPOUT, 2, {F2(2, 3), I1(1)}, {.i = {0, 0, 0, 0, 1}, .f = {NAN}}},
+    {OP_DROPOUT, 2, {F2(2, 3), I1(1)}, {.i = {0, 0, 0, 0, 0}, .f = {0.5f}}},
+    {OP_DROPOUT, 2, {F2(2, 3), I1(2)}, {.i = {0, 0, 0, 0, 1}, .f = {0.5f}}},
+    {OP_SLICE, 1, {F2(4, 3)}, {.i = {0, 3, 2}}},
+    {OP_SLICE, 1, {F2(4, 3)}, {.i = {0, -1, 2}}},
+    {OP_SLICE, 1, {F2(4, 3)}, {.i = {1, 0, 0}}},
+    {OP_SLICE, 1, {F2(4, 3)}, {.i = {1, INT32_MAX, 1}}},
+    {OP_SLICE, 1, {F2(4, 3)}, {.i = {0, 1, INT32_MAX}}},
+    {OP_SLICE, 1, {F2(4, 3)}, {.i = {2, 0, 1}}},
+    {OP_STACK, 2, {F2(4, 3), F2(4, 2)}, {.i = {0}}},
+    {OP_STACK, 2, {F2(4, 3), F1(3)}, {.i = {0}}},
+    {OP_STACK, 2, {F1(4), I1(4)}, {.i = {0}}},
+    {OP_CONCAT, 2, {F2(4, 3), F2(3, 3)}, {.i = {0}}},
+    {OP_CONCAT, 2, {F2(4, 3), F3(1, 4, 3)}, {.i = {0}}},
+    {OP_FILL, 0, {F1(1)}, {.i = {5, 1, 1, 1, 1, IR_F32}}},
+    {OP_FILL, 0, {F1(1)}, {.i = {2, 3, 0, 0, 0, IR_F32}}},
+    {OP_FILL, 0, {F1(1)}, {.i = {1, 3, 0, 0, 0, 7}}},
+    {OP_FILL, 0, {F1(1)}, {.i = {1, 3, 0, 0, 0, IR_I32}, .f = {3e9f}}},
+    {OP_SUM_ROWS, 2, {F1(2), F2(2, 3)}, {.i = {0}}},
+    {OP_SOFTMAX_GRAD, 2, {F2(2, 3), F2(3, 3)}, {.i = {0}}},
+    {OP_XENT, 2, {F2(2, 3), I1(3)}, {.i = {0}}},
+    {OP_XENT, 2, {F1(3), I1(1)}, {.i = {0}}},
+    {OP_XENT_GRAD, 4, {F2(2, 3), I1(2), F1(2), F1(3)}, {.i = {0}}},
+    {OP_MEAN_VALID, 2, {F1(2), I1(3)}, {.i = {0}}},
+    {OP_MEAN_VALID_GRAD, 2, {F1(2), I1(3)}, {.i = {0}}},
+    {OP_CLIP_SCALE, 1, {D1(2)}, {.f = {NAN}}},
+    {OP_SGD, 4, {F1(2), F1(3), F1(1), F1(4)}, {.f = {0}}},
+    {OP_SGD, 4, {F1(2), F1(2), F1(1), F1(3)}, {.f = {0}}},
+    {OP_SGD, 4, {F1(2), F1(2), F1(2), F1(4)}, {.f = {0}}},
+    {OP_SGD, 4, {F1(2), F1(2), F1(1), F1(4)}, {.f = {-1}}},
+};
+
+static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,
+                    const ir_attr *attr, const char *what) {
+    ir_val out[IR_MAX_OUT];
+    int32_t nodes = graph->n_nodes, values = graph->n_values;
+    ebb__ctx_clear(ctx);
+    if (ebb__op_emit(graph, op, in, n_in, attr, out) != EBB_USAGE) {
+        fail_msg("%s: %s was not refused", ebb__op((int)op)->schema.name, what);
+    }
+    const char *name = ebb__op((int)op)->schema.name, *text = ebb_last_error(ctx);
+    assert_int_equal(strncmp(text, name, strlen(name)), 0);
+    assert_null(strchr(text, '\n'));
+    assert_int_equal(graph->n_nodes, nodes);
+    assert_int_equal(graph->n_values, values);
+}
+
+static void wrong_shapes_and_attributes(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const wrong *w = &cases[k];
+        ebb_ctx *ctx;
+        ir_graph graph;
+        ir_val in[4];
+        char what[32];
+        assert_int_equal(ebb_ctx_new(&ctx), EBB_OK);
+        ebb__op_graph_init(&graph, ctx);
+        for (int32_t i = 0; i < w->n_in; i++) {
+            char name[] = "in0";
+            name[2] = (char)('0' + i);
+            assert_int_equal(ebb__ir_add_variable(&graph, IR_INPUT, name, &w->in[i], &in[i]),
+                             EBB_OK);
+        }
+        snprintf(what, sizeof what, "case %zu", k);
+        refused(ctx, &graph, w->op, in, w->n_in, &w->attr, what);
+        ebb__ir_fini(&graph);
+        ebb_ctx_free(ctx);
+    }
+}
+
+/* An operand of another dtype: only ops that move bytes take any, and then all alike. */
+static void wrong_dtypes(void **state) {
+    (void)state;
+    for (int code = 0; code < OP_COUNT; code++) {
+        const op_def *op = ebb__op(code);
+        for (int32_t i = 0; i < op->n_in; i++) {
+            const op_sample *sample = &op->samples[0];
+            for (int32_t s = 0; s < op->n_samples && sample->fill[i] == FILL_ABSENT; s++) {
+                sample = &op->samples[s];
+            }
+            op_case c;
+            ir_val in[OP_MAX_SAMPLE_IN], other;
+            if (code == OP_SLICE || code == OP_STACK || code == OP_CONCAT || code == OP_COPY) {
+                continue;
+            }
+            case_open(&c, code, sample);
+            memcpy(in, c.in, sizeof in);
+            ir_type type = sample->in[i];
+            type.dtype = type.dtype == IR_I32 ? IR_F32 : IR_I32;
+            assert_int_equal(ebb__ir_add_variable(&c.graph, IR_INPUT, "other", &type, &other),
+                             EBB_OK);
+            in[i] = other;
+            refused(c.ctx, &c.graph, (op_code)code, in, sample->n_in, &sample->attr, "a dtype");
+            case_close(&c);
+        }
+    }
+}
+
+/* A graph whose stored types are not what its ops infer does not verify. */
+static void verify_infers_again(void **state) {
+    (void)state;
+    op_case c;
+    case_open(&c, OP_ADD, &ebb__op(OP_ADD)->samples[2]);
+    assert_int_equal(ebb__op_verify(&c.graph), EBB_OK);
+    c.graph.values[c.node.out].type.dim[0]++;
+    assert_int_not_equal(ebb__op_verify(&c.graph), EBB_OK);
+    case_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_shapes_and_attributes),
+        cmocka_unit_test(wrong_dtypes),
+        cmocka_unit_test(verify_infers_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* test_kernels.c - every kernel of the device against the reference, bit for bit: all samples it
+ * accepts, dense and strided, in place, for teams of 1, 2, 3 and 5 (members run one after another),
+ * ordinary and saturating numbers; guard bytes around operands, results and workspace hold. */
+#include "sample.h"
+
+#include "device/device.h"
+
+static const int teams[] = {1, 2, 3, 5};
+
+typedef struct kernel_run {
+    const device_kernel *kernel;
+    const op_case *c;
+    int32_t pad;
+    double magnitude;
+    unsigned inplace;
+    int members;
+} kernel_run;
+
+static void run_kernel(const kernel_run *r, op_data *data) {
+    _Alignas(16) unsigned char prepared[DEVICE_PREPARED_BYTES] = {0};
+    const op_case *c = r->c;
+    op_views v;
+    views_of(&v, c, data, r->inplace);
+    v.call.members = r->members;
+    size_t bytes =
+        r->kernel->workspace == NULL ? 0 : r->kernel->workspace(&c->graph, &c->node, r->members);
+    unsigned char *block = aligned_alloc(GUARD, (2 * GUARD + bytes + GUARD - 1) / GUARD * GUARD);
+    assert_non_null(block);
+    memset(block, PATTERN, 2 * GUARD + bytes);
+    v.call.workspace = block + GUARD;
+    if (r->kernel->prepare != NULL) {
+        ebb_status status = r->kernel->prepare(c->ctx, &v.call, prepared);
+        if (status != EBB_OK) {
+            fail_msg("%s: prepare: %s", r->kernel->name, ebb_last_error(c->ctx));
+        }
+    }
+    v.call.prepared = prepared;
+    for (int member = 0; member < r->members; member++) {
+        v.call.member = member;
+        r->kernel->run(&v.call);
+    }
+    for (size_t i = 0; i < GUARD; i++) {
+        assert_int_equal(block[i], PATTERN);
+        assert_int_equal(block[GUARD + bytes + i], PATTERN);
+    }
+    free(block);
+}
+
+static void check_run(const kernel_run *r, const op_data *want, int32_t sample) {
+    const op_case *c = r->c;
+    op_data got = data_make(c, false, r->pad, r->magnitude, 23);
+    op_data before = data_make(c, false, r->pad, r->magnitude, 23);
+    run_kernel(r, &got);
+    for (int32_t i = 0; i < got.n_out; i++) {
+        int in = inplace_operand(c->op, r->inplace, i);
+        if (!tensor_same(in < 0 ? &got.out[i] : &got.in[in], &want->out[i])) {
+            fail_msg("%s: sample %d, pad %d, magnitude %g, pairs %x, members %d: result %d differs",
+                     r->kernel->name, sample, r->pad, r->magnitude, r->inplace, r->members, i);
+        }
+    }
+    for (int32_t i = 0; i < got.n_in; i++) {
+        if (c->in[i] != IR_NONE && !is_overwritten(c->op, r->inplace, i)) {
+            assert_true(tensor_same(&got.in[i], &before.in[i]));
+        }
+    }
+    if (!data_guarded(&got)) {
+        fail_msg("%s: sample %d, pad %d, members %d: wrote outside", r->kernel->name, sample,
+                 r->pad, r->members);
+    }
+    data_free(&got);
+    data_free(&before);
+}
+
+static void check_sample(const device_kernel *kernel, const op_case *c, int32_t sample,
+                         double magnitude) {
+    op_views v;
+    op_data want = data_make(c, false, 0, magnitude, 23);
+    views_of(&v, c, &want, 0);
+    c->op->ref(&v.call);
+    int32_t pads = c->op->layout == LAYOUT_STRIDED ? 2 : 1;
+    for (int32_t p = 0; p < pads; p++) {
+        for (unsigned inplace = 0; inplace < 1u << c->op->n_inplace; inplace++) {
+            for (size_t t = 0; t < sizeof teams / sizeof *teams; t++) {
+                if (pairs_usable(c, inplace)) {
+                    kernel_run r = {kernel, c, p * 3, magnitude, inplace, teams[t]};
+                    check_run(&r, &want, sample);
+                }
+            }
+        }
+    }
+    data_free(&want);
+}
+
+static void kernels_equal_reference(void **state) {
+    (void)state;
+    const device *dev = ebb__device_default();
+    assert_true(dev->n_kernels > 0);
+    for (int32_t k = 0; k < dev->n_kernels; k++) {
+        const device_kernel *kernel = &dev->kernels[k];
+        const op_def *op = ebb__op((int)kernel->op);
+        int32_t accepted = 0;
+        for (int32_t s = 0; s < op->n_samples; s++) {
+            op_case c;
+            case_open(&c, (int)kernel->op, &op->samples[s]);
+            if (kernel->accept == NULL || kernel->accept(&c.graph, &c.node) == NULL) {
+                check_sample(kernel, &c, s, 1.0);
+                check_sample(kernel, &c, s, 40.0);
+                accepted++;
+            }
+            case_close(&c);
+        }
+        print_message("%s: %d of %d samples\n", kernel->name, accepted, op->n_samples);
+    }
+}
+
+/* Zeros of both signs, infinities, NaN, subnormals, and the thresholds of our functions, as every
+ * element of the first operand of the pointwise kernels. */
+static void special_numbers(void **state) {
+    (void)state;
+    static const float special[] = {0.0f,    -0.0f,   INFINITY, -INFINITY, NAN,    1e-42f, -1e-42f,
+                                    88.72f,  88.73f,  -87.4f,   -103.9f,   -104.f, 0.625f, -0.625f,
+                                    0.6249f, 3.4e38f, -3.4e38f, 9.1f,      1.0f};
+    const device *dev = ebb__device_default();
+    for (int32_t k = 0; k < dev->n_kernels; k++) {
+        const device_kernel *kernel = &dev->kernels[k];
+        const op_def *op = ebb__op((int)kernel->op);
+        const op_sample *sample = &op->samples[op->n_samples - 1];
+        op_case c;
+        op_views v;
+        case_open(&c, (int)kernel->op, sample);
+        if ((op->flags & OPF_ELEMENTWISE) != 0 && kernel->accept(&c.graph, &c.node) == NULL) {
+            op_data want = data_make(&c, false, 0, 1.0, 5), got = data_make(&c, false, 0, 1.0, 5);
+            for (int64_t i = 0; i < tensor_count(&want.in[0]); i++) {
+                float x = special[(size_t)i % (sizeof special / sizeof *special)];
+                tensor_set(&want.in[0], i, (double)x);
+                tensor_set(&got.in[0], i, (double)x);
+            }
+            views_of(&v, &c, &want, 0);
+            op->ref(&v.call);
+            kernel_run r = {kernel, &c, 0, 1.0, 0, 1};
+            run_kernel(&r, &got);
+            for (int32_t i = 0; i < got.n_out; i++) {
+                if (!tensor_same(&got.out[i], &want.out[i])) {
+                    fail_msg("%s: special numbers differ", kernel->name);
+                }
+            }
+            data_free(&want);
+            data_free(&got);
+        }
+        case_close(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_equal_reference),
+        cmocka_unit_test(special_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
