@@ -66,7 +66,217 @@ EBB_API void ebb_ctx_on_progress(ebb_ctx *ctx, ebb_progress_fn fn, void *user);
 /* The sentence of the last failure in this context; "" if there was none. */
 EBB_API const char *ebb_last_error(const ebb_ctx *ctx);
 
-/* PUBLIC-API-CONTINUES */
+/* Below, every function that returns an ebb_status or an ebb_value starts a new sentence: after a
+ * success ebb_last_error() is "". NULL where a handle or pointer is needed is EBB_USAGE. Strings
+ * and arrays given are copied; a context must outlive its graphs and programs. */
+
+/* ---- graph: a model written as its equations ---------------------------------------------- */
+
+typedef struct ebb_graph ebb_graph;
+
+/* One tensor of a graph. Builders give EBB_NO_VALUE on a mistake; the first one is remembered with
+ * its sentence and voids all that follows, so results need no checks: passing EBB_NO_VALUE on is
+ * harmless. Where an operand is optional, EBB_NO_VALUE leaves it out. */
+typedef int32_t ebb_value;
+#define EBB_NO_VALUE (-1)
+
+/* Tensors are row-major, of rank 1 to EBB_MAX_RANK; a list is rank 1, a matrix rank 2. "Rows" are
+ * all axes but the last, taken together; "columns" are the last axis. */
+#define EBB_MAX_RANK 4
+
+EBB_API ebb_status ebb_graph_new(ebb_ctx *ctx, ebb_graph **out) EBB_MUST_CHECK;
+EBB_API void ebb_graph_free(ebb_graph *graph);
+/* EBB_OK, or the status of the first mistake, its sentence then being in ebb_last_error(). */
+EBB_API ebb_status ebb_graph_status(const ebb_graph *graph);
+/* Of the dropouts added from now on; 1 at first. */
+EBB_API void ebb_graph_seed(ebb_graph *graph, uint64_t seed);
+/* Labels of what is added next, for reports and messages: a layer's name, a time step (-1: none). */
+EBB_API void ebb_layer(ebb_graph *graph, const char *name);
+EBB_API void ebb_time(ebb_graph *graph, int32_t time);
+
+/* Variables: values that a program keeps and that are set and read by name. Names are unique, 1 to
+ * 200 bytes of UTF-8; "train." and what follows it is the library's. All start as zeros. */
+EBB_API ebb_value ebb_param(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims);
+EBB_API ebb_value ebb_input_f32(ebb_graph *graph, const char *name, int32_t rank,
+                                const int64_t *dims);
+EBB_API ebb_value ebb_input_i32(ebb_graph *graph, const char *name, int32_t rank,
+                                const int64_t *dims);
+/* Carried from one step to the next: ebb_carry() says which value it holds after a step (without
+ * it the state changes only by ebb_program_set). No gradient flows through it. */
+EBB_API ebb_value ebb_state(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims);
+EBB_API void ebb_carry(ebb_graph *graph, ebb_value state, ebb_value value);
+
+/* Rows of a table [V,E] chosen by a list of ids [R] in 0..V-1: [R,E]. */
+EBB_API ebb_value ebb_embed(ebb_graph *graph, ebb_value table, ebb_value ids);
+/* plus + x weight^T: x [...,K], weight [N,K]; plus is a bias [N], a sum so far [...,N], or left
+ * out. */
+EBB_API ebb_value ebb_linear(ebb_graph *graph, ebb_value x, ebb_value weight, ebb_value plus);
+/* plus + a b, each transposed first if asked for; plus as above. */
+EBB_API ebb_value ebb_matmul(ebb_graph *graph, ebb_value plus, ebb_value a, ebb_value b,
+                             int32_t trans_a, int32_t trans_b);
+EBB_API ebb_value ebb_transpose(ebb_graph *graph, ebb_value x); /* of a matrix */
+/* Element by element; both of one shape. */
+EBB_API ebb_value ebb_add(ebb_graph *graph, ebb_value a, ebb_value b);
+EBB_API ebb_value ebb_sub(ebb_graph *graph, ebb_value a, ebb_value b);
+EBB_API ebb_value ebb_mul(ebb_graph *graph, ebb_value a, ebb_value b);
+EBB_API ebb_value ebb_scale(ebb_graph *graph, ebb_value x, double factor);
+EBB_API ebb_value ebb_add_row(ebb_graph *graph, ebb_value x, ebb_value row); /* row: list */
+EBB_API ebb_value ebb_tanh(ebb_graph *graph, ebb_value x);
+EBB_API ebb_value ebb_sigmoid(ebb_graph *graph, ebb_value x);
+EBB_API ebb_value ebb_relu(ebb_graph *graph, ebb_value x);
+EBB_API ebb_value ebb_softmax(ebb_graph *graph, ebb_value x); /* over the columns */
+/* Zeroes elements with probability p in [0,1) and scales the rest by 1/(1-p), whenever the program
+ * runs: for evaluation build the graph with p = 0, which gives x itself. The mask is a function of
+ * seed, site (a stable name of the place), the label of ebb_time() and the number of the step. */
+EBB_API ebb_value ebb_dropout(ebb_graph *graph, ebb_value x, double p, const char *site);
+/* Pre-activations z [B,4H] (gates i f g o) and c_prev [B,H] to *h and *c [B,H]. Gives *h; h and c
+ * may be NULL. */
+EBB_API ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev, ebb_value *h,
+                                ebb_value *c);
+/* Pre-activations of input and of h_prev [B,3H] (gates r z n; n = tanh(gx + r gh)): h [B,H]. */
+EBB_API ebb_value ebb_gru_cell(ebb_graph *graph, ebb_value gx, ebb_value gh, ebb_value h_prev);
+/* [begin, begin+len) of the first axis (axis 0) or of the columns (axis 1). Moves no byte. */
+EBB_API ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin,
+                            int64_t len);
+/* Joins along the first axis, or along the columns (concat). Moves no byte where it can. */
+EBB_API ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n);
+EBB_API ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n);
+EBB_API ebb_value ebb_copy(ebb_graph *graph, ebb_value x);
+/* Mean over rows of the negative log-likelihood of labels [R] under softmax of logits [R,V], in
+ * nats: [1]. Labels are below V; rows with a negative label do not count. */
+EBB_API ebb_value ebb_cross_entropy(ebb_graph *graph, ebb_value logits, ebb_value labels);
+
+/* What is trained: one f32 number, read as "loss" after a step. */
+EBB_API void ebb_loss(ebb_graph *graph, ebb_value value);
+/* A computed value that can be read by this name after a step. */
+EBB_API void ebb_output(ebb_graph *graph, const char *name, ebb_value value);
+
+/* ---- compiling under a budget -------------------------------------------------------------- */
+
+typedef enum ebb_optimizer {
+    EBB_FORWARD, /* nothing is trained: the program only computes its outputs */
+    EBB_SGD,
+    EBB_ADAM,
+    EBB_ADAMW
+} ebb_optimizer;
+
+/* Always starts as ebb_options_default(). The size never changes: later members come out of
+ * `reserved`. */
+typedef struct ebb_options {
+    uint32_t version; /* set by ebb_options_default() */
+    int32_t threads;  /* 0: as many as the machine allows */
+    uint64_t memory;  /* budget in bytes; 0: 80% of what the machine allows, less 32 MiB */
+    ebb_optimizer optimizer;       /* EBB_SGD */
+    double momentum;               /* 0: sgd */
+    double beta1, beta2, eps;      /* 0.9, 0.999, 1e-8: adam, adamw */
+    double weight_decay;           /* 0 */
+    double clip;                   /* 0 (off): greatest norm of all gradients together */
+    const char *disable;           /* NULL: names of optional passes, separated by commas */
+    uint64_t reserved[8];          /* 0 */
+} ebb_options;
+
+EBB_API ebb_options ebb_options_default(void);
+
+/* Who owns a byte of the plan. One list: name, text. */
+#define EBB_KIND_LIST(X)                                       \
+    X(EBB_KIND_WEIGHTS, "weights")                             \
+    X(EBB_KIND_GRADIENTS, "gradients")                         \
+    X(EBB_KIND_OPTIMIZER, "optimizer")                         \
+    X(EBB_KIND_STASH, "stash")                                 \
+    X(EBB_KIND_WORKSPACE, "workspace")                         \
+    X(EBB_KIND_DATA, "data")                                   \
+    X(EBB_KIND_PROGRAM, "program")                             \
+    X(EBB_KIND_UNUSED, "unused")
+
+typedef enum ebb_kind {
+#define EBB_KIND_ENUM(name, text) name,
+    EBB_KIND_LIST(EBB_KIND_ENUM)
+#undef EBB_KIND_ENUM
+    EBB_KINDS
+} ebb_kind;
+
+EBB_API const char *ebb_kind_name(ebb_kind kind); /* "?" if there is none */
+
+typedef struct ebb_plan_info {
+    uint64_t peak_bytes;     /* what the program uses, exactly */
+    uint64_t least_bytes;    /* the smallest budget that works */
+    uint64_t keep_all_bytes; /* what it would use if nothing were saved */
+    uint64_t budget_bytes;
+    uint64_t bytes_by_kind[EBB_KINDS]; /* sums to peak_bytes */
+    double seconds_per_step;           /* predicted */
+    int64_t nodes;
+    uint64_t hash; /* equal plans have equal hashes */
+    int32_t threads;
+    uint32_t reserved_word;
+    uint64_t reserved[8];
+} ebb_plan_info;
+
+typedef struct ebb_program ebb_program;
+
+/* Plans only: no memory of the plan is taken. With EBB_BUDGET *info is filled too (with the smallest
+ * plan); with any other failure it is zeros. options NULL: the defaults. */
+EBB_API ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options,
+                                  ebb_plan_info *info) EBB_MUST_CHECK;
+/* The fastest program that fits the budget. EBB_BUDGET if none does: the sentence names the least
+ * budget that would work and what sets it. The graph can be freed or compiled again afterwards; its
+ * own memory is not part of the budget. */
+EBB_API ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *options,
+                               ebb_program **out) EBB_MUST_CHECK;
+EBB_API void ebb_program_free(ebb_program *program);
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+EBB_API ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info);
+/* Highest byte of the plan used so far, tracked apart from the plan. */
+EBB_API uint64_t ebb_program_measured(const ebb_program *program);
+
+typedef enum ebb_dtype { EBB_F32, EBB_I32, EBB_F64 } ebb_dtype;
+typedef enum ebb_role {
+    EBB_ROLE_PARAM,
+    EBB_ROLE_SLOT, /* optimiser state: "momentum.", "exp_avg.", "exp_avg_sq." before the parameter */
+    EBB_ROLE_STATE,
+    EBB_ROLE_INPUT,
+    EBB_ROLE_OUTPUT
+} ebb_role;
+
+typedef struct ebb_shape {
+    ebb_role role;
+    ebb_dtype dtype;
+    int32_t rank;
+    int32_t reserved;
+    int64_t dims[EBB_MAX_RANK]; /* 0 beyond rank */
+    uint64_t bytes;
+} ebb_shape;
+
+/* Names of all variables and outputs: index 0, 1, ... until NULL. Owned by the program. */
+EBB_API const char *ebb_program_name(const ebb_program *program, int32_t index);
+EBB_API ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out);
+/* `bytes` must be the value's size. Ids and labels are checked against what they index (EBB_DATA;
+ * nothing is written then). Outputs cannot be set. Neither call allocates. */
+EBB_API ebb_status ebb_program_set(ebb_program *program, const char *name, const void *data,
+                                   size_t bytes) EBB_MUST_CHECK;
+EBB_API ebb_status ebb_program_get(ebb_program *program, const char *name, void *data,
+                                   size_t bytes) EBB_MUST_CHECK;
+
+/* Starts over: parameters uniform in +-1/sqrt(columns), those of rank 1 zero, as a function of seed and
+ * name; slots and states zero; step 0. */
+EBB_API ebb_status ebb_program_init(ebb_program *program, uint64_t seed) EBB_MUST_CHECK;
+/* One step; never allocates. EBB_DIVERGED if the loss or a gradient is not finite: the parameters
+ * are then not to be trusted. The learning rate counts only where something is trained. */
+EBB_API ebb_status ebb_program_run(ebb_program *program, double learning_rate) EBB_MUST_CHECK;
+EBB_API double ebb_program_loss(const ebb_program *program);      /* of the last step; NaN: none */
+EBB_API double ebb_program_grad_norm(const ebb_program *program); /* before clipping; NaN: none */
+/* Steps run since the start: what Adam and dropout count by. Set it when a run is taken up again. */
+EBB_API uint64_t ebb_program_steps(const ebb_program *program);
+EBB_API void ebb_program_set_steps(ebb_program *program, uint64_t steps);
+
+/* All parameters as a safetensors file: written beside, synced, then renamed. */
+EBB_API ebb_status ebb_program_save(ebb_program *program, const char *path) EBB_MUST_CHECK;
+/* Every parameter from a file (others in it are ignored); EBB_MODEL if one is missing or of another
+ * shape, or if the file is damaged: some parameters may have been replaced by then. */
+EBB_API ebb_status ebb_program_load(ebb_program *program, const char *path) EBB_MUST_CHECK;
+/* Every parameter of `to` from the one of that name in `from`: e.g. from training to sampling. */
+EBB_API ebb_status ebb_program_copy(ebb_program *to, const ebb_program *from) EBB_MUST_CHECK;
 
 #ifdef __cplusplus
 }

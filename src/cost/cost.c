@@ -1,9 +1,13 @@
 /* cost.c - see cost.h. */
 #include "cost/cost.h"
 
+enum {
+    CACHE_BYTES = 4 << 20
+}; /* traffic of smaller nodes stays in cache: about four times as fast */
+
 /* Members share one memory bus: two already saturate most of it. */
-static double memory_rate(const device *dev, int members) {
-    return dev->bytes_per_second * (members > 1 ? 1.5 : 1.0);
+static double memory_rate(const device *dev, int members, double bytes) {
+    return dev->bytes_per_second * (members > 1 ? 1.5 : 1.0) * (bytes <= CACHE_BYTES ? 4.0 : 1.0);
 }
 
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
@@ -12,20 +16,15 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
         return 0;
     }
     op_cost cost = ebb__op(node->op)->cost(graph, node);
-    double flop_rate = dev->flops_per_second * members;
-    double seconds;
     if (kernel == -1) { /* scalar and on one member */
-        seconds = cost.flops / (dev->flops_per_second / 32) + cost.bytes / dev->bytes_per_second;
-    } else {
-        double arithmetic = cost.flops / flop_rate, traffic = cost.bytes / memory_rate(dev, members);
-        seconds = arithmetic > traffic ? arithmetic : traffic;
-        if (dev->kernels[kernel].workspace != NULL) { /* packing: written once, read once */
-            double scratch =
-                (double)dev->kernels[kernel].workspace(graph, node, members) > 0
-                    ? 2.0 * (double)ebb__ir_type_bytes(op_in_type(graph, node, node->n_in - 1))
-                    : 0.0;
-            seconds += scratch / memory_rate(dev, members);
-        }
+        return cost.flops / (dev->flops_per_second / 32) + cost.bytes / dev->bytes_per_second +
+               dev->seconds_per_instr;
     }
-    return seconds + dev->seconds_per_instr;
+    double arithmetic = cost.flops / (dev->flops_per_second * members);
+    double traffic = cost.bytes / memory_rate(dev, members, cost.bytes);
+    double extra = dev->kernels[kernel].extra_bytes == NULL
+                       ? 0.0
+                       : dev->kernels[kernel].extra_bytes(graph, node);
+    return (arithmetic > traffic ? arithmetic : traffic) +
+           extra / memory_rate(dev, members, extra) + dev->seconds_per_instr;
 }

@@ -22,6 +22,8 @@ typedef struct device_kernel {
      * e.g. addresses of generated code. NULL: nothing to prepare. `call` has in, out, attr, members. */
     ebb_status (*prepare)(ebb_ctx *ctx, const op_call *call, void *prepared);
     op_kernel_fn run;
+    /* Bytes it moves beside the op's own operands, e.g. to pack a weight; NULL: none. */
+    double (*extra_bytes)(const ir_graph *graph, const ir_node_rec *node);
 } device_kernel;
 
 /* One step of a program, ready to run. */

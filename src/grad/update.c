@@ -24,8 +24,8 @@ static ebb_status emit_update(ir_graph *graph, ir_val param, ir_val grad, ir_val
     } else if (s->optimizer == UPDATE_SGD) {
         ir_attr attr = {.f = {s->momentum, s->weight_decay}};
         TRY(add_slot(graph, "momentum", param, &m));
-        TRY(ebb__op_emit(graph, OP_SGD_MOMENTUM, (ir_val[]){param, grad, m, scale, hyper}, 5,
-                         &attr, out));
+        TRY(ebb__op_emit(graph, OP_SGD_MOMENTUM, (ir_val[]){param, grad, m, scale, hyper}, 5, &attr,
+                         out));
         graph->values[m].next = out[1];
     } else {
         ir_attr attr = {.i = {s->optimizer == UPDATE_ADAMW},

@@ -9,18 +9,19 @@ typedef enum grad_optimizer { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW } grad_optim
 
 typedef struct grad_update_settings {
     grad_optimizer optimizer;
-    float momentum;     /* sgd */
+    float momentum; /* sgd */
     float beta1, beta2, eps;
     float weight_decay;
-    float clip;         /* global norm; 0: off */
+    float clip; /* global norm; 0: off */
 } grad_update_settings;
 
 /* Variables the caller writes before each step. */
 #define UPDATE_HYPER "train.hyper" /* f32 [4]: lr, lr/(1-beta1^t), sqrt(1-beta2^t), 0 */
 /* Outputs the caller may read after each step. */
 #define UPDATE_NORM "train.grad_norm" /* f64 [1] */
-#define UPDATE_BAD "train.bad"        /* i32 [1]: index of the first parameter (in order of variables)
-                                         with a non-finite gradient; -1: none */
+#define UPDATE_BAD                                                                                 \
+    "train.bad" /* i32 [1]: index of the first parameter (in order of variables)                   \
+                   with a non-finite gradient; -1: none */
 /* Slots are named "<slot>.<parameter>": "momentum.", "exp_avg.", "exp_avg_sq.". */
 
 /* grads[v]: gradient of variable v, from ebb__grad_build. */

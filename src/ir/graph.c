@@ -35,8 +35,8 @@ ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) {
                    &to->cap_values));
     TRY(copy_array(r, from->nodes, (size_t)from->n_nodes, sizeof *to->nodes, &to->nodes,
                    &to->cap_nodes));
-    TRY(copy_array(r, from->operands, (size_t)from->n_operands, sizeof *to->operands,
-                   &to->operands, &to->cap_operands));
+    TRY(copy_array(r, from->operands, (size_t)from->n_operands, sizeof *to->operands, &to->operands,
+                   &to->cap_operands));
     TRY(copy_array(r, from->order, (size_t)from->n_order, sizeof *to->order, &to->order,
                    &to->cap_order));
     TRY(copy_array(r, from->layers, (size_t)from->n_layers, sizeof *to->layers, &to->layers,
@@ -195,6 +195,9 @@ ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int3
     if (attr != NULL) {
         node.attr = *attr;
     }
+    if (n_in > 0) { /* before the results: a caller may give one variable for both */
+        memcpy(graph->operands + graph->n_operands, in, (size_t)n_in * sizeof *in);
+    }
     for (int32_t i = 0; i < n_out; i++) {
         ir_value value = {
             .type = out_types[i], .role = IR_TEMP, .def = graph->n_nodes, .next = IR_NONE};
@@ -203,9 +206,7 @@ ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int3
         TRY(add_value(graph, &value, &v));
         out[i] = v;
     }
-    for (int32_t i = 0; i < n_in; i++) {
-        graph->operands[graph->n_operands++] = in[i];
-    }
+    graph->n_operands += n_in;
     graph->nodes[graph->n_nodes] = node;
     graph->order[graph->n_order++] = graph->n_nodes++;
     return EBB_OK;

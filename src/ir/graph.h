@@ -18,14 +18,14 @@ enum { IR_NONE = -1, IR_MAX_RANK = 4, IR_MAX_INTS = 8, IR_MAX_FLOATS = 4, IR_MAX
 typedef enum ir_dtype { IR_F32, IR_I32, IR_F64 } ir_dtype;
 
 /* Who owns a byte. They sum to the peak. One list: enumerator, name. */
-#define IR_KIND_LIST(X)            \
-    X(IR_WEIGHTS, "weights")       \
-    X(IR_GRADIENTS, "gradients")   \
-    X(IR_OPTIMIZER, "optimizer")   \
-    X(IR_STASH, "stash")           \
-    X(IR_WORKSPACE, "workspace")   \
-    X(IR_DATA, "data")             \
-    X(IR_PROGRAM, "program")       \
+#define IR_KIND_LIST(X)                                                                            \
+    X(IR_WEIGHTS, "weights")                                                                       \
+    X(IR_GRADIENTS, "gradients")                                                                   \
+    X(IR_OPTIMIZER, "optimizer")                                                                   \
+    X(IR_STASH, "stash")                                                                           \
+    X(IR_WORKSPACE, "workspace")                                                                   \
+    X(IR_DATA, "data")                                                                             \
+    X(IR_PROGRAM, "program")                                                                       \
     X(IR_UNUSED, "unused")
 typedef enum ir_kind {
 #define IR_KIND_ENUM(id, name) id,
@@ -54,8 +54,8 @@ typedef struct ir_label {
 
 typedef struct ir_type {
     ir_dtype dtype;
-    int32_t rank;              /* 1..4 */
-    int32_t dim[IR_MAX_RANK];  /* each >= 1 */
+    int32_t rank;             /* 1..4 */
+    int32_t dim[IR_MAX_RANK]; /* each >= 1 */
 } ir_type;
 
 typedef struct ir_value {
@@ -106,19 +106,20 @@ typedef struct ir_graph {
     int32_t n_order;
     const char **layers; /* [0] is "" */
     int32_t n_layers;
-    ir_val loss; /* what grad differentiates; IR_NONE if there is none */
+    ir_val loss;    /* what grad differentiates; IR_NONE if there is none */
     ir_label label; /* given to nodes added next */
     size_t cap_values, cap_nodes, cap_operands, cap_order, cap_layers;
 } ir_graph;
 
-void ebb__ir_init(ir_graph *graph, ebb_ctx *ctx, const ir_schema *const *schemas, int32_t n_schemas);
+void ebb__ir_init(ir_graph *graph, ebb_ctx *ctx, const ir_schema *const *schemas,
+                  int32_t n_schemas);
 void ebb__ir_fini(ir_graph *graph);
 /* Deep copy into a fresh graph, so that the budget walk can compile variants of one model. */
 ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) EBB_MUST_CHECK;
 
 ebb_status ebb__ir_layer(ir_graph *graph, const char *name, int32_t *out) EBB_MUST_CHECK;
-ebb_status ebb__ir_add_variable(ir_graph *graph, ir_role role, const char *name, const ir_type *type,
-                                ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__ir_add_variable(ir_graph *graph, ir_role role, const char *name,
+                                const ir_type *type, ir_val *out) EBB_MUST_CHECK;
 /* Appends a node with results of the given types to the end of the order. */
 ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int32_t n_in,
                             const ir_attr *attr, const ir_type *out_types, int32_t n_out,
@@ -138,7 +139,9 @@ ebb_status ebb__ir_type_check(ebb_ctx *ctx, const ir_type *type, const char *wha
 bool ebb__ir_type_equal(const ir_type *a, const ir_type *b);
 size_t ebb__ir_dtype_bytes(ir_dtype dtype);
 int64_t ebb__ir_rows(const ir_type *type); /* product of all dimensions but the last */
-static inline int64_t ir_cols(const ir_type *type) { return type->dim[type->rank - 1]; }
+static inline int64_t ir_cols(const ir_type *type) {
+    return type->dim[type->rank - 1];
+}
 uint64_t ebb__ir_type_bytes(const ir_type *type); /* dense */
 const char *ebb__ir_kind_name(ir_kind kind);
 
@@ -147,6 +150,7 @@ ebb_status ebb__ir_verify(const ir_graph *graph) EBB_MUST_CHECK;
 
 /* Text form (text.c). print returns a NUL-terminated string in the graph's region. */
 ebb_status ebb__ir_print(ir_graph *graph, const char **out) EBB_MUST_CHECK;
-ebb_status ebb__ir_parse(ir_graph *graph, const char *text) EBB_MUST_CHECK; /* into an empty graph */
+ebb_status ebb__ir_parse(ir_graph *graph,
+                         const char *text) EBB_MUST_CHECK; /* into an empty graph */
 
 #endif

@@ -228,10 +228,12 @@ static ebb_status parse_type(text_parser *p, ir_type *type) {
         }
         TRY(parse_int(p, &type->dim[type->rank++]));
     } while (eat(p, ","));
-    return eat(p, "]") ? ebb__ir_type_check(p->graph->ctx, type, "graph text") : bad(p, "expected ]");
+    return eat(p, "]") ? ebb__ir_type_check(p->graph->ctx, type, "graph text")
+                       : bad(p, "expected ]");
 }
 
-/* Variables may name a `next` that is defined later: remembered as the text id, resolved at the end. */
+/* Variables may name a `next` that is defined later: remembered as the text id, resolved at the
+ * end. */
 static ebb_status parse_variable(text_parser *p, ir_role role) {
     int32_t id = 0;
     ir_type type;

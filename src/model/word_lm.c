@@ -175,8 +175,8 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
         xs[i] = xs[b->T - 1 - i];
         xs[b->T - 1 - i] = x;
     }
-    TRY(ebb__op_join(g, 0, xs, b->T, &hs));          /* [T*B, H] */
-    TRY(linear(b, bias, hs, weight, &logits));       /* [T*B, V] */
+    TRY(ebb__op_join(g, 0, xs, b->T, &hs));    /* [T*B, H] */
+    TRY(linear(b, bias, hs, weight, &logits)); /* [T*B, V] */
     if (b->m->predict) {
         g->values[logits].output = true;
         return ebb__ir_name(g, logits, LM_LOGITS);
@@ -233,7 +233,9 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
                  .V = (int32_t)m->vocab,
                  .B = (int32_t)m->batch,
                  .T = (int32_t)m->steps,
-                 .gates = m->cell == LM_LSTM ? 4 : m->cell == LM_GRU ? 3 : 1,
+                 .gates = m->cell == LM_LSTM  ? 4
+                          : m->cell == LM_GRU ? 3
+                                              : 1,
                  .step = IR_NONE};
     ir_val *xs = NULL, table = IR_NONE;
     TRY(ebb__region_alloc(&graph->region, (size_t)m->steps, sizeof *xs, &xs));

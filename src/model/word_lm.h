@@ -16,10 +16,10 @@ typedef struct word_lm {
     int64_t layers, hidden, embed, vocab; /* L, H, E, V */
     int64_t batch, steps;                 /* B, T */
     bool tie;
-    double dropout;      /* on the embedding, between layers, before the projection; training only */
-    uint64_t seed;       /* of the dropout masks */
-    const char *state;   /* prefix of the carried state's names, e.g. "state" */
-    bool predict;        /* output "logits" [T*B, V] instead of a loss */
+    double dropout;    /* on the embedding, between layers, before the projection; training only */
+    uint64_t seed;     /* of the dropout masks */
+    const char *state; /* prefix of the carried state's names, e.g. "state" */
+    bool predict;      /* output "logits" [T*B, V] instead of a loss */
 } word_lm;
 
 #define LM_INPUTS "data.inputs"   /* i32 [T*B] */
@@ -31,8 +31,10 @@ typedef struct word_lm {
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
 ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *model) EBB_MUST_CHECK;
 
-/* Starting values of a parameter by its name: uniform, +-0.1 for embedding and projection, +-1/sqrt(H)
- * for the recurrent layers, 0 for the projection's bias; a pure function of seed and name. */
-void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, uint64_t seed);
+/* Starting values of a parameter by its name: uniform, +-0.1 for embedding and projection,
+ * +-1/sqrt(H) for the recurrent layers, 0 for the projection's bias; a pure function of seed and
+ * name. */
+void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden,
+                       uint64_t seed);
 
 #endif

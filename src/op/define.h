@@ -48,36 +48,13 @@ ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node,
                              int32_t i) EBB_MUST_CHECK;
 
 /* ---- samples ---- */
-#define F1(a)                                                                                      \
-    {                                                                                              \
-        IR_F32, 1, {                                                                               \
-            a                                                                                      \
-        }                                                                                          \
-    }
-#define F2(a, b)                                                                                   \
-    {                                                                                              \
-        IR_F32, 2, {                                                                               \
-            a, b                                                                                   \
-        }                                                                                          \
-    }
-#define F3(a, b, c)                                                                                \
-    {                                                                                              \
-        IR_F32, 3, {                                                                               \
-            a, b, c                                                                                \
-        }                                                                                          \
-    }
-#define I1(a)                                                                                      \
-    {                                                                                              \
-        IR_I32, 1, {                                                                               \
-            a                                                                                      \
-        }                                                                                          \
-    }
-#define D1(a)                                                                                      \
-    {                                                                                              \
-        IR_F64, 1, {                                                                               \
-            a                                                                                      \
-        }                                                                                          \
-    }
+/* clang-format off */
+#define F1(a) {IR_F32, 1, {a}}
+#define F2(a, b) {IR_F32, 2, {a, b}}
+#define F3(a, b, c) {IR_F32, 3, {a, b, c}}
+#define I1(a) {IR_I32, 1, {a}}
+#define D1(a) {IR_F64, 1, {a}}
+/* clang-format on */
 #define SAMPLES(array) .samples = array, .n_samples = (int32_t)(sizeof(array) / sizeof *(array))
 
 #endif

@@ -45,14 +45,13 @@ static op_cost cost_xent(const ir_graph *graph, const ir_node_rec *node) {
     return ebb__op_cost_work(graph, node, 20 * elements);
 }
 
-#define LOGITS                                                                                     \
-    { FILL_NORMAL, FILL_LABEL }
+#define LOGITS FILL_NORMAL, FILL_LABEL
 static const op_sample samples_xent[] = {
-    {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = LOGITS, .limit = 1},
-    {.n_in = 2, .in = {F2(3, 17), I1(3)}, .fill = LOGITS, .limit = 17},
-    {.n_in = 2, .in = {F3(2, 5, 33), I1(10)}, .fill = LOGITS, .limit = 33},
-    {.n_in = 2, .in = {F2(20, 130), I1(20)}, .fill = LOGITS, .limit = 100},
-    {.n_in = 2, .in = {F2(301, 19), I1(301)}, .fill = LOGITS, .limit = 3},
+    {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = {LOGITS}, .limit = 1},
+    {.n_in = 2, .in = {F2(3, 17), I1(3)}, .fill = {LOGITS}, .limit = 17},
+    {.n_in = 2, .in = {F3(2, 5, 33), I1(10)}, .fill = {LOGITS}, .limit = 33},
+    {.n_in = 2, .in = {F2(20, 130), I1(20)}, .fill = {LOGITS}, .limit = 100},
+    {.n_in = 2, .in = {F2(301, 19), I1(301)}, .fill = {LOGITS}, .limit = 3},
 };
 
 OP_DEFINE(xent) = {.schema = {.name = "xent"},
@@ -77,14 +76,13 @@ static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node
     return ebb__op_need_list(graph, node, 3, IR_F32, ebb__ir_rows(&out[0]));
 }
 
-#define XENT_GRAD                                                                                  \
-    { FILL_NORMAL, FILL_LABEL, FILL_POSITIVE, FILL_NORMAL }
+#define XENT_GRAD FILL_NORMAL, FILL_LABEL, FILL_POSITIVE, FILL_NORMAL
 static const op_sample samples_xent_grad[] = {
-    {.n_in = 4, .in = {F2(1, 1), I1(1), F1(1), F1(1)}, .fill = XENT_GRAD, .limit = 1},
-    {.n_in = 4, .in = {F2(3, 17), I1(3), F1(3), F1(3)}, .fill = XENT_GRAD, .limit = 17},
-    {.n_in = 4, .in = {F3(2, 5, 33), I1(10), F1(10), F1(10)}, .fill = XENT_GRAD, .limit = 33},
-    {.n_in = 4, .in = {F2(20, 130), I1(20), F1(20), F1(20)}, .fill = XENT_GRAD, .limit = 100},
-    {.n_in = 4, .in = {F2(301, 19), I1(301), F1(301), F1(301)}, .fill = XENT_GRAD, .limit = 3},
+    {.n_in = 4, .in = {F2(1, 1), I1(1), F1(1), F1(1)}, .fill = {XENT_GRAD}, .limit = 1},
+    {.n_in = 4, .in = {F2(3, 17), I1(3), F1(3), F1(3)}, .fill = {XENT_GRAD}, .limit = 17},
+    {.n_in = 4, .in = {F3(2, 5, 33), I1(10), F1(10), F1(10)}, .fill = {XENT_GRAD}, .limit = 33},
+    {.n_in = 4, .in = {F2(20, 130), I1(20), F1(20), F1(20)}, .fill = {XENT_GRAD}, .limit = 100},
+    {.n_in = 4, .in = {F2(301, 19), I1(301), F1(301), F1(301)}, .fill = {XENT_GRAD}, .limit = 3},
 };
 
 OP_DEFINE(xent_grad) = {.schema = {.name = "xent_grad"},
@@ -128,10 +126,10 @@ static op_cost cost_mean(const ir_graph *graph, const ir_node_rec *node) {
 }
 
 static const op_sample samples_mean_valid[] = {
-    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = LOGITS, .limit = 1},
-    {.n_in = 2, .in = {F1(17), I1(17)}, .fill = LOGITS, .limit = 3},
-    {.n_in = 2, .in = {F1(33), I1(33)}, .fill = LOGITS, .limit = 0}, /* no row counts */
-    {.n_in = 2, .in = {F1(301), I1(301)}, .fill = LOGITS, .limit = 5},
+    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = {LOGITS}, .limit = 1},
+    {.n_in = 2, .in = {F1(17), I1(17)}, .fill = {LOGITS}, .limit = 3},
+    {.n_in = 2, .in = {F1(33), I1(33)}, .fill = {LOGITS}, .limit = 0}, /* no row counts */
+    {.n_in = 2, .in = {F1(301), I1(301)}, .fill = {LOGITS}, .limit = 5},
 };
 
 OP_DEFINE(mean_valid) = {.schema = {.name = "mean_valid"},
@@ -157,10 +155,10 @@ static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec
 }
 
 static const op_sample samples_mean_valid_grad[] = {
-    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = LOGITS, .limit = 1},
-    {.n_in = 2, .in = {F1(1), I1(17)}, .fill = LOGITS, .limit = 3},
-    {.n_in = 2, .in = {F1(1), I1(33)}, .fill = LOGITS, .limit = 0},
-    {.n_in = 2, .in = {F1(1), I1(301)}, .fill = LOGITS, .limit = 5},
+    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = {LOGITS}, .limit = 1},
+    {.n_in = 2, .in = {F1(1), I1(17)}, .fill = {LOGITS}, .limit = 3},
+    {.n_in = 2, .in = {F1(1), I1(33)}, .fill = {LOGITS}, .limit = 0},
+    {.n_in = 2, .in = {F1(1), I1(301)}, .fill = {LOGITS}, .limit = 5},
 };
 
 OP_DEFINE(mean_valid_grad) = {.schema = {.name = "mean_valid_grad"},

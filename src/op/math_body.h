@@ -64,7 +64,7 @@ static inline V MATH_FN(log)(V x) {
     V half_square = V_SET(0.5f) * f * f;
     V tail = V_FMA(s, half_square + (odd + even), k * V_SET(0x1.2fefa2p-17f));
     V result = V_FMA(k, V_SET(0x1.62e300p-1f), (tail - half_square) + f);
-    /* 0 gives -1/0, inf gives inf, the others 0/0. */
+    /* +-0 gives -inf, inf itself; a negative number or NaN gives NaN. */
     V special = V_SELECT(V_LESS(zero, x), x, V_SELECT(V_LESS(x, zero), zero / zero, x + x - inf));
     return V_SELECT(regular, result, special);
 }

@@ -126,10 +126,10 @@ static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_r
 #define WITH_NONE FILL_ABSENT
 #define WITH_ROW FILL_NORMAL
 #define WITH_FULL FILL_NORMAL
-#define FORM(c, m, n, a, b, ta, tb)                                                                \
-    {                                                                                              \
-        .n_in = 3, .in = {TYPE_##c(m, n), a, b}, .fill = {WITH_##c}, .attr = {.i = {ta, tb} }      \
-    }
+/* clang-format off */
+#define FORM(c, m, n, a, b, ta, tb) \
+    {.n_in = 3, .in = {TYPE_##c(m, n), a, b}, .fill = {WITH_##c}, .attr = {.i = {ta, tb}}}
+/* clang-format on */
 #define NN(c, m, k, n) FORM(c, m, n, F2(m, k), F2(k, n), 0, 0)
 #define NT(c, m, k, n) FORM(c, m, n, F2(m, k), F2(n, k), 0, 1)
 #define TN(c, m, k, n) FORM(c, m, n, F2(k, m), F2(k, n), 1, 0)

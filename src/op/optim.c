@@ -24,13 +24,12 @@ static ebb_status infer_clip_scale(const ir_graph *graph, const ir_node_rec *nod
     return EBB_OK;
 }
 
-#define POSITIVE                                                                                   \
-    { FILL_POSITIVE, FILL_POSITIVE, FILL_POSITIVE }
+#define POSITIVE FILL_POSITIVE, FILL_POSITIVE, FILL_POSITIVE
 static const op_sample samples_clip_scale[] = {
-    {.n_in = 1, .in = {D1(1)}, .fill = POSITIVE, .attr = {.f = {0.0f}}},
-    {.n_in = 2, .in = {D1(3), D1(1)}, .fill = POSITIVE, .attr = {.f = {0.25f}}},
-    {.n_in = 3, .in = {D1(17), D1(33), D1(2)}, .fill = POSITIVE, .attr = {.f = {1.0f}}},
-    {.n_in = 1, .in = {D1(301)}, .fill = POSITIVE, .attr = {.f = {1000.0f}}},
+    {.n_in = 1, .in = {D1(1)}, .fill = {POSITIVE}, .attr = {.f = {0.0f}}},
+    {.n_in = 2, .in = {D1(3), D1(1)}, .fill = {POSITIVE}, .attr = {.f = {0.25f}}},
+    {.n_in = 3, .in = {D1(17), D1(33), D1(2)}, .fill = {POSITIVE}, .attr = {.f = {1.0f}}},
+    {.n_in = 1, .in = {D1(301)}, .fill = {POSITIVE}, .attr = {.f = {1000.0f}}},
 };
 
 OP_DEFINE(clip_scale) = {.schema = {.name = "clip_scale", .floats = {"clip"}},
@@ -132,19 +131,15 @@ OP_DEFINE(sgd_momentum) = {
 
 /* The second moment and hyper are positive. */
 #define ADAM(with, adamw, wd, ...)                                                                 \
-    {                                                                                              \
-        .n_in = 6, .in = {__VA_ARGS__, F1(1), F1(4)},                                              \
-        .fill = {0, 0, 0, FILL_POSITIVE, with, FILL_POSITIVE}, .attr = {                           \
-            .i = {adamw},                                                                          \
-            .f = {0.9f, 0.999f, 1e-8f, wd}                                                         \
-        }                                                                                          \
-    }
+    .n_in = 6, .in = {__VA_ARGS__, F1(1), F1(4)},                                                  \
+    .fill = {0, 0, 0, FILL_POSITIVE, with, FILL_POSITIVE},                                         \
+    .attr = {.i = {adamw}, .f = {0.9f, 0.999f, 1e-8f, wd}}
 static const op_sample samples_adam[] = {
-    ADAM(FILL_ABSENT, 0, 0.0f, F2(1, 1), F2(1, 1), F2(1, 1), F2(1, 1)),
-    ADAM(FILL_UNIT, 0, 0.01f, F1(17), F1(17), F1(17), F1(17)),
-    ADAM(FILL_UNIT, 1, 0.01f, F2(33, 65), F2(33, 65), F2(33, 65), F2(33, 65)),
-    ADAM(FILL_ABSENT, 1, 0.1f, F2(301, 19), F2(301, 19), F2(301, 19), F2(301, 19)),
-    ADAM(FILL_UNIT, 1, 0.0f, F2(5, 3), F2(5, 3), F2(5, 3), F2(5, 3)),
+    {ADAM(FILL_ABSENT, 0, 0.0f, F2(1, 1), F2(1, 1), F2(1, 1), F2(1, 1))},
+    {ADAM(FILL_UNIT, 0, 0.01f, F1(17), F1(17), F1(17), F1(17))},
+    {ADAM(FILL_UNIT, 1, 0.01f, F2(33, 65), F2(33, 65), F2(33, 65), F2(33, 65))},
+    {ADAM(FILL_ABSENT, 1, 0.1f, F2(301, 19), F2(301, 19), F2(301, 19), F2(301, 19))},
+    {ADAM(FILL_UNIT, 1, 0.0f, F2(5, 3), F2(5, 3), F2(5, 3), F2(5, 3))},
 };
 
 OP_DEFINE(adam) = {.schema = {.name = "adam",

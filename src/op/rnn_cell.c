@@ -104,17 +104,11 @@ static ebb_status infer_lstm_gates_grad(const ir_graph *graph, const ir_node_rec
 }
 
 #define GATES_GRAD(b, h)                                                                           \
-    {                                                                                              \
-        .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, 4 * h), F2(b, h)}, .fill = {                   \
-            FILL_NORMAL,                                                                           \
-            FILL_NORMAL,                                                                           \
-            FILL_UNIT,                                                                             \
-            FILL_NORMAL                                                                            \
-        }                                                                                          \
-    }
+    .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, 4 * h), F2(b, h)},                                 \
+    .fill = {FILL_NORMAL, FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
 static const op_sample samples_lstm_gates_grad[] = {
-    GATES_GRAD(1, 1),   GATES_GRAD(3, 7),   GATES_GRAD(5, 17),
-    GATES_GRAD(20, 65), GATES_GRAD(64, 32), GATES_GRAD(301, 3),
+    {GATES_GRAD(1, 1)},   {GATES_GRAD(3, 7)},   {GATES_GRAD(5, 17)},
+    {GATES_GRAD(20, 65)}, {GATES_GRAD(64, 32)}, {GATES_GRAD(301, 3)},
 };
 
 OP_DEFINE(lstm_gates_grad) = {.schema = {.name = "lstm_gates_grad"},
@@ -147,13 +141,10 @@ static ebb_status lstm_out_grad(op_adjoint *adjoint, ir_node node) {
     return ebb__adjoint_add(adjoint, c, d[1]);
 }
 
-#define OUT_SAMPLE(b, h)                                                                           \
-    {                                                                                              \
-        .n_in = 2, .in = {F2(b, h), F2(b, h)}, .fill = { FILL_UNIT, FILL_NORMAL }                  \
-    }
+#define OUT_SAMPLE(b, h) .n_in = 2, .in = {F2(b, h), F2(b, h)}, .fill = {FILL_UNIT, FILL_NORMAL}
 static const op_sample samples_lstm_out[] = {
-    OUT_SAMPLE(1, 1),   OUT_SAMPLE(3, 7),   OUT_SAMPLE(5, 17),
-    OUT_SAMPLE(20, 65), OUT_SAMPLE(64, 32), OUT_SAMPLE(301, 3),
+    {OUT_SAMPLE(1, 1)},   {OUT_SAMPLE(3, 7)},   {OUT_SAMPLE(5, 17)},
+    {OUT_SAMPLE(20, 65)}, {OUT_SAMPLE(64, 32)}, {OUT_SAMPLE(301, 3)},
 };
 
 OP_DEFINE(lstm_out) = {.schema = {.name = "lstm_out"},
@@ -181,17 +172,12 @@ static ebb_status infer_lstm_out_grad(const ir_graph *graph, const ir_node_rec *
 }
 
 #define OUT_GRAD(b, h, dc)                                                                         \
-    {                                                                                              \
-        .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, h), F2(b, h)}, .fill = {                       \
-            dc,                                                                                    \
-            FILL_NORMAL,                                                                           \
-            FILL_UNIT,                                                                             \
-            FILL_NORMAL                                                                            \
-        }                                                                                          \
-    }
+    .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, h), F2(b, h)},                                     \
+    .fill = {dc, FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
 static const op_sample samples_lstm_out_grad[] = {
-    OUT_GRAD(1, 1, FILL_ABSENT),   OUT_GRAD(3, 7, FILL_NORMAL),   OUT_GRAD(5, 17, FILL_ABSENT),
-    OUT_GRAD(20, 65, FILL_NORMAL), OUT_GRAD(64, 32, FILL_ABSENT), OUT_GRAD(301, 3, FILL_NORMAL),
+    {OUT_GRAD(1, 1, FILL_ABSENT)},   {OUT_GRAD(3, 7, FILL_NORMAL)},
+    {OUT_GRAD(5, 17, FILL_ABSENT)},  {OUT_GRAD(20, 65, FILL_NORMAL)},
+    {OUT_GRAD(64, 32, FILL_ABSENT)}, {OUT_GRAD(301, 3, FILL_NORMAL)},
 };
 
 OP_DEFINE(lstm_out_grad) = {.schema = {.name = "lstm_out_grad"},
@@ -238,12 +224,9 @@ static ebb_status gru_cell_grad(op_adjoint *adjoint, ir_node node) {
     return ebb__adjoint_add(adjoint, hp, d[2]);
 }
 
-#define GRU(b, h)                                                                                  \
-    {                                                                                              \
-        .n_in = 3, .in = { F2(b, 3 * h), F2(b, 3 * h), F2(b, h) }                                  \
-    }
+#define GRU(b, h) .n_in = 3, .in = {F2(b, 3 * h), F2(b, 3 * h), F2(b, h)}
 static const op_sample samples_gru_cell[] = {
-    GRU(1, 1), GRU(3, 7), GRU(5, 17), GRU(20, 65), GRU(64, 32), GRU(301, 3),
+    {GRU(1, 1)}, {GRU(3, 7)}, {GRU(5, 17)}, {GRU(20, 65)}, {GRU(64, 32)}, {GRU(301, 3)},
 };
 
 OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
@@ -274,16 +257,11 @@ static ebb_status infer_gru_cell_grad(const ir_graph *graph, const ir_node_rec *
 }
 
 #define GRU_GRAD(b, h)                                                                             \
-    {                                                                                              \
-        .n_in = 3, .in = {F2(b, h), F2(b, 4 * h), F2(b, h)}, .fill = {                             \
-            FILL_NORMAL,                                                                           \
-            FILL_UNIT,                                                                             \
-            FILL_NORMAL                                                                            \
-        }                                                                                          \
-    }
+    .n_in = 3, .in = {F2(b, h), F2(b, 4 * h), F2(b, h)},                                           \
+    .fill = {FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
 static const op_sample samples_gru_cell_grad[] = {
-    GRU_GRAD(1, 1),   GRU_GRAD(3, 7),   GRU_GRAD(5, 17),
-    GRU_GRAD(20, 65), GRU_GRAD(64, 32), GRU_GRAD(301, 3),
+    {GRU_GRAD(1, 1)},   {GRU_GRAD(3, 7)},   {GRU_GRAD(5, 17)},
+    {GRU_GRAD(20, 65)}, {GRU_GRAD(64, 32)}, {GRU_GRAD(301, 3)},
 };
 
 OP_DEFINE(gru_cell_grad) = {.schema = {.name = "gru_cell_grad"},

@@ -52,11 +52,31 @@ static ebb_status legalize_next(legalizer *l, ir_val variable) {
     return EBB_OK;
 }
 
+/* Outputs are read by address as dense rows: not a view, not part of a join. */
+static ebb_status legalize_output(legalizer *l, ir_val value) {
+    ir_graph *g = l->graph;
+    ir_node def = g->values[value].def;
+    ir_val copy = IR_NONE;
+    if ((ebb__op(g->nodes[def].op)->flags & OPF_ALIAS) == 0 && !l->bound[value]) {
+        return EBB_OK;
+    }
+    g->label = g->nodes[def].label;
+    l->keys[g->n_nodes] = l->keys[def] + 1;
+    TRY(ebb__op_emit(g, OP_COPY, &value, 1, NULL, &copy));
+    g->values[copy].output = true;
+    g->values[copy].name = g->values[value].name;
+    g->values[value].output = false;
+    g->values[value].name = NULL;
+    g->loss = g->loss == value ? copy : g->loss;
+    l->bound[copy] = true;
+    return EBB_OK;
+}
+
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     legalizer l = {.graph = g};
     int32_t n_order = g->n_order, n_values = g->n_values;
-    /* One copy for each operand or variable at most. */
+    /* One copy for each operand, variable or output at most. */
     size_t room = (size_t)g->n_operands + (size_t)n_values;
     TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes + room, 2, &l.keys));
     TRY(ebb__region_alloc(&unit->region, (size_t)n_values + room + 1, sizeof *l.bound, &l.bound));
@@ -76,6 +96,11 @@ static ebb_status run(pass_unit *unit) {
     for (ir_val v = 0; v < n_values; v++) {
         if (g->values[v].next != IR_NONE) {
             TRY(legalize_next(&l, v));
+        }
+    }
+    for (ir_val v = 0; v < n_values; v++) {
+        if (g->values[v].role == IR_TEMP && g->values[v].output) {
+            TRY(legalize_output(&l, v));
         }
     }
     return ebb__pass_sort(g, l.keys);

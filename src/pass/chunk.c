@@ -16,18 +16,18 @@ enum { KEY_STEP = 2 };
 typedef struct chunker {
     pass_unit *unit;
     ir_graph *graph;
-    int32_t rows;      /* of the whole */
-    int64_t width;     /* columns of the logits */
-    bool *member;      /* by node */
-    ir_node *region;   /* members in graph order */
+    int32_t rows;    /* of the whole */
+    int64_t width;   /* columns of the logits */
+    bool *member;    /* by node */
+    ir_node *region; /* members in graph order */
     int32_t n_region;
     int32_t *reader_first; /* readers by value: reader_list[reader_first[v] .. reader_first[v+1]) */
     ir_node *reader_list;
     int32_t *position; /* of a node in the order; -1: not in it */
     ir_val *wide;      /* work list */
     int32_t n_wide;
-    bool *seen;        /* by value */
-    int32_t n_values;  /* before splitting */
+    bool *seen;       /* by value */
+    int32_t n_values; /* before splitting */
 } chunker;
 
 typedef struct roles {

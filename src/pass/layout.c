@@ -1,7 +1,7 @@
 /* layout.c - how weights are stored for the matrix products that read them.
  *
- * Weights keep PyTorch's [out, in]; y = x W^T reads them transposed, and a kernel would have to pack
- * them again at every time step. Where the plan affords it, one transposed copy a step is made
+ * Weights keep PyTorch's [out, in]; y = x W^T reads them transposed, and a kernel would have to
+ * pack them again at every time step. Where the plan affords it, one transposed copy a step is made
  * just before its first reader and read by all (EcoRNN's data layout, Paddle's packed weights).
  * The copy is an ordinary value: it is placed, counted and freed like any other.
  */
@@ -14,8 +14,7 @@ static bool reads_transposed(const ir_graph *g, const ir_node_rec *node, pass_tr
     if (node->op != OP_MATMUL || node->attr.i[1] == 0 || node->attr.i[0] != 0) {
         return false;
     }
-    return policy == TRANSPOSE_ALL ||
-           ebb__ir_rows(&g->values[node->out].type) <= NARROW_ROWS;
+    return policy == TRANSPOSE_ALL || ebb__ir_rows(&g->values[node->out].type) <= NARROW_ROWS;
 }
 
 static ebb_status run(pass_unit *unit) {

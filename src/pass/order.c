@@ -112,8 +112,8 @@ static ir_node heap_pop(sorter *s) {
     return top;
 }
 
-/* Edges from producers to readers, and from readers of a variable to the producer of its next value.
- * A reader of a view of the variable (slice, stack) reads the variable too. */
+/* Edges from producers to readers, and from readers of a variable to the producer of its next
+ * value. A reader of a view of the variable (slice, stack) reads the variable too. */
 static ebb_status add_edges(sorter *s) {
     const ir_graph *g = s->graph;
     ir_node *writer = NULL; /* by value: the node that overwrites the bytes it views */

@@ -1,8 +1,8 @@
 /* pass.h - a pass: graph in, graph out. The list stands in plan/pipeline.c; each pass is one file.
  *
- * A pass is deterministic, changes the graph only by adding nodes, rewiring operands and reordering,
- * preserves labels, and never changes a bit of any result. Optional passes can be switched off in
- * any combination. After each pass the driver verifies the graph.
+ * A pass is deterministic, changes the graph only by adding nodes, rewiring operands and
+ * reordering, preserves labels, and never changes a bit of any result. Optional passes can be
+ * switched off in any combination. After each pass the driver verifies the graph.
  */
 #ifndef PASS_PASS_H
 #define PASS_PASS_H
@@ -13,16 +13,16 @@
 #include "op/op.h"
 
 /* Every pass, in the order of the pipeline: enumerator, name, may it be disabled. */
-#define PASS_LIST(X)                  \
-    X(PASS_INFER, "infer", false)     \
-    X(PASS_SIMPLIFY, "simplify", true)\
-    X(PASS_GRAD, "grad", false)       \
-    X(PASS_CHUNK, "chunk", true)      \
-    X(PASS_LAYOUT, "layout", true)    \
-    X(PASS_ALIAS, "alias", false)     \
-    X(PASS_SELECT, "select", false)   \
-    X(PASS_SCHEDULE, "schedule", false)\
-    X(PASS_PLACE, "place", false)     \
+#define PASS_LIST(X)                                                                               \
+    X(PASS_INFER, "infer", false)                                                                  \
+    X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_GRAD, "grad", false)                                                                    \
+    X(PASS_CHUNK, "chunk", true)                                                                   \
+    X(PASS_LAYOUT, "layout", true)                                                                 \
+    X(PASS_ALIAS, "alias", false)                                                                  \
+    X(PASS_SELECT, "select", false)                                                                \
+    X(PASS_SCHEDULE, "schedule", false)                                                            \
+    X(PASS_PLACE, "place", false)                                                                  \
     X(PASS_VERIFY, "verify", false)
 typedef enum pass_id {
 #define PASS_ENUM(id, name, optional) id,
@@ -38,13 +38,13 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
 
 /* Settings of one compilation; the budget walk varies chunk_rows and transpose. */
 typedef struct pass_config {
-    uint32_t disabled;        /* bit per pass_id */
-    int32_t chunk_rows;       /* rows of a loss chunk; 0: whole */
+    uint32_t disabled;  /* bit per pass_id */
+    int32_t chunk_rows; /* rows of a loss chunk; 0: whole */
     pass_transpose transpose;
-    int members;              /* threads */
-    bool training;            /* differentiate the loss and emit updates */
+    int members;   /* threads */
+    bool training; /* differentiate the loss and emit updates */
     grad_update_settings update;
-    uint32_t dump_after;      /* bit per pass_id */
+    uint32_t dump_after; /* bit per pass_id */
     pass_dump_fn dump;
     void *dump_user;
 } pass_config;
@@ -58,7 +58,8 @@ typedef struct pass_unit {
     const device *dev;
     ir_graph graph;
     alloc_region region;
-    int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to run */
+    int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to
+                          run */
     size_t *workspace; /* by node, from select: bytes */
     struct plan_placement *placement; /* from place */
 } pass_unit;

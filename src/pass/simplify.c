@@ -52,9 +52,8 @@ static ir_val join_equals(const ir_graph *g, const ir_node_rec *node) {
         base = ir_in(g, part, 0);
         at += part->attr.i[2];
     }
-    return ebb__ir_type_equal(&g->values[base].type, &g->values[node->out].type)
-               ? base
-               : (ir_val)IR_NONE;
+    return ebb__ir_type_equal(&g->values[base].type, &g->values[node->out].type) ? base
+                                                                                 : (ir_val)IR_NONE;
 }
 
 /* A slice of a slice along the same axis reads the inner one's operand. */

@@ -24,9 +24,8 @@ static void size_program(plan_program *program) {
         }
     }
     program->n_nodes = unit->graph.n_order;
-    program->bytes =
-        (uint64_t)program->n_instrs * (sizeof(device_instr) + sizeof(device_instr *)) +
-        (uint64_t)program->n_views * sizeof(op_view);
+    program->bytes = (uint64_t)program->n_instrs * (sizeof(device_instr) + sizeof(device_instr *)) +
+                     (uint64_t)program->n_views * sizeof(op_view);
 }
 
 static ebb_status add_layer(ebb_plan *plan, const char *name, int32_t *out) {

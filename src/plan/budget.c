@@ -50,8 +50,8 @@ static ebb_status price(const walk *w, const pass_config *config, plan_choice *c
     pass_config quiet = *config;
     quiet.disabled |= 1U << PASS_VERIFY; /* the plan that is taken is verified */
     TRY(new_plan(w, &trial));
-    ebb_status status = ebb__plan_compile(trial, w->requests, w->n_requests, w->extras,
-                                          w->n_extras, &quiet);
+    ebb_status status =
+        ebb__plan_compile(trial, w->requests, w->n_requests, w->extras, w->n_extras, &quiet);
     if (status == EBB_OK && activations != NULL) {
         status = ebb__plan_report(trial);
         *activations = trial->activation_bytes;
@@ -107,17 +107,21 @@ static ebb_status list_choices(const walk *w, ebb_plan *plan) {
     bool chunks = (w->options->disabled & (1U << PASS_CHUNK)) == 0;
     bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
     int32_t rows = most_rows(w);
-    int last = layouts ? TRANSPOSE_ALL : TRANSPOSE_NONE;
-    for (int t = last; t >= TRANSPOSE_NONE; t--) {
+    for (int t = layouts ? TRANSPOSE_ALL : TRANSPOSE_NONE; t >= TRANSPOSE_NONE; t--) {
         plan_choice choice;
         pass_config whole = config_of(w, 0, (pass_transpose)t);
         TRY(price(w, &whole, &choice, NULL));
         add_choice(plan, choice);
+        uint64_t last_peak = choice.peak_bytes;
         for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
             if (chunk_sizes[i] < rows) {
                 pass_config config = config_of(w, chunk_sizes[i], (pass_transpose)t);
                 TRY(price(w, &config, &choice, NULL));
                 add_choice(plan, choice);
+                if (choice.peak_bytes >= last_peak) {
+                    break; /* the peak lies elsewhere by now */
+                }
+                last_peak = choice.peak_bytes;
             }
         }
     }
@@ -147,7 +151,8 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
         used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
     }
     return ebb__fail(plan->ctx, EBB_BUDGET,
-                     "the budget of %" PRIu64 " bytes is too small: the least that works is %" PRIu64
+                     "the budget of %" PRIu64
+                     " bytes is too small: the least that works is %" PRIu64
                      " bytes (--memory %" PRIu64 "); largest: %s",
                      budget, plan->least_bytes, plan->least_bytes, largest);
 }

@@ -235,8 +235,7 @@ static bool in_place_allowed(const checker *c, const ir_node_rec *node, int32_t 
     for (int32_t p = 0; p < def->n_inplace && same; p++) {
         ir_val pair = ir_in(c->g, node, def->inplace[p].in);
         if (def->inplace[p].out == j &&
-            (def->inplace[p].in == k ||
-             (pair == x && (def->flags & OPF_ELEMENTWISE) != 0))) {
+            (def->inplace[p].in == k || (pair == x && (def->flags & OPF_ELEMENTWISE) != 0))) {
             return true;
         }
     }

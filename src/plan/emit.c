@@ -31,17 +31,16 @@ static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node
         views[node->n_in + i] = make_view(unit, node->out + i, arena);
     }
     int32_t scratch = unit->placement->scratch[n];
-    instr->call = (op_call){.in = views,
-                            .out = views + node->n_in,
-                            .n_in = node->n_in,
-                            .n_out = node->n_out,
-                            .attr = &instr->attr,
-                            .workspace =
-                                scratch < 0 ? NULL
-                                            : arena + plan_block_address(unit->placement, scratch),
-                            .workspace_bytes = unit->workspace[n],
-                            .prepared = instr->prepared,
-                            .members = plan->members};
+    instr->call = (op_call){
+        .in = views,
+        .out = views + node->n_in,
+        .n_in = node->n_in,
+        .n_out = node->n_out,
+        .attr = &instr->attr,
+        .workspace = scratch < 0 ? NULL : arena + plan_block_address(unit->placement, scratch),
+        .workspace_bytes = unit->workspace[n],
+        .prepared = instr->prepared,
+        .members = plan->members};
     if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
         return plan->dev->kernels[k].prepare(plan->ctx, &instr->call, instr->prepared);
     }

@@ -1,4 +1,5 @@
-/* pipeline.c - the compiler in one array. Each pass is one file; after each the graph is verified. */
+/* pipeline.c - the compiler in one array. Each pass is one file; after each the graph is verified.
+ */
 #include "plan/passes.h"
 
 /* clang-format off */

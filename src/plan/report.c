@@ -93,7 +93,9 @@ static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
 static void report_variables(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        ir_kind kind = v->role == IR_PARAM ? IR_WEIGHTS : v->role == IR_SLOT ? IR_OPTIMIZER : IR_DATA;
+        ir_kind kind = v->role == IR_PARAM  ? IR_WEIGHTS
+                       : v->role == IR_SLOT ? IR_OPTIMIZER
+                                            : IR_DATA;
         credit(plan, plan->layers[v->layer].name, kind, v->bytes);
         plan_large item = {.type = v->type, .bytes = v->bytes, .kind = kind};
         (void)snprintf(item.what, sizeof item.what, "%.90s", v->name);
@@ -110,14 +112,14 @@ static uint64_t hash_plan(const ebb_plan *plan) {
         for (int32_t k = 0; k < g->n_order; k++) {
             const ir_node_rec *node = &g->nodes[g->order[k]];
             int32_t kernel = unit->kernels[g->order[k]];
-            const char *name = kernel >= 0 ? unit->dev->kernels[kernel].name
-                                           : g->schemas[node->op]->name;
+            const char *name =
+                kernel >= 0 ? unit->dev->kernels[kernel].name : g->schemas[node->op]->name;
             hash = XXH3_64bits_withSeed(name, strlen(name), hash);
             hash = XXH3_64bits_withSeed(&node->attr, sizeof node->attr, hash);
             for (int32_t j = 0; j < node->n_in + node->n_out; j++) {
                 ir_val v = j < node->n_in ? ir_in(g, node, j) : node->out + j - node->n_in;
-                uint64_t address = v == IR_NONE ? UINT64_MAX
-                                                : plan_value_address(unit->placement, v);
+                uint64_t address =
+                    v == IR_NONE ? UINT64_MAX : plan_value_address(unit->placement, v);
                 hash = XXH3_64bits_withSeed(&address, sizeof address, hash);
             }
         }

@@ -7,16 +7,16 @@
 typedef struct storage {
     pass_unit *unit;
     const ir_graph *g;
-    int32_t *position;  /* by node; -1: not in the order */
+    int32_t *position;      /* by node; -1: not in the order */
     int32_t *birth, *death; /* by value that a node writes, or variable */
     /* Tree: parent[v] holds v at row/column offsets; rank-1 values count columns only. */
     ir_val *parent;
     int32_t *row, *col;
-    ir_val *root;       /* IR_NONE until resolved */
-    uint64_t *byte;     /* offset from the root's start */
+    ir_val *root;   /* IR_NONE until resolved */
+    uint64_t *byte; /* offset from the root's start */
     int32_t *ld;
-    int32_t *stamp;     /* by value: last in-place question in which it was an operand's source */
-    ir_val *path;       /* scratch of resolve() */
+    int32_t *stamp; /* by value: last in-place question in which it was an operand's source */
+    ir_val *path;   /* scratch of resolve() */
 } storage;
 
 static bool is_alias(const ir_graph *g, ir_val v) {
@@ -72,7 +72,7 @@ static void extend(storage *s, ir_val piece, void *at) {
 
 static void find_lifetimes(storage *s) {
     const ir_graph *g = s->g;
-    int32_t end = g->n_order - 1;
+    int32_t end = g->n_order; /* behind the last node, which may not overwrite what outlives it */
     for (ir_val v = 0; v < g->n_values; v++) {
         ir_node def = g->values[v].def;
         s->birth[v] = def == IR_NONE ? 0 : s->position[def];
@@ -247,9 +247,9 @@ static void resolve(storage *s, ir_val v) {
         size_t size = ebb__ir_dtype_bytes(g->values[child].type.dtype);
         s->root[child] = s->root[up];
         s->ld[child] = s->ld[up];
-        s->byte[child] = s->byte[up] + ((uint64_t)s->row[child] * (uint64_t)s->ld[up] +
-                                        (uint64_t)s->col[child]) *
-                                           size;
+        s->byte[child] =
+            s->byte[up] +
+            ((uint64_t)s->row[child] * (uint64_t)s->ld[up] + (uint64_t)s->col[child]) * size;
     }
 }
 
@@ -274,7 +274,7 @@ typedef struct collector {
     plan_placement *out;
     plan_piece *loose; /* pieces in graph order, before grouping */
     int32_t n;
-    int32_t *by_root;  /* block by root value */
+    int32_t *by_root;     /* block by root value */
     bool *holds_gradient; /* by block */
     int32_t first_backward;
 } collector;
@@ -304,7 +304,7 @@ static void collect_value(collector *c, ir_val v) {
         return;
     }
     bool forward = value->def != IR_NONE && s->g->nodes[value->def].label.phase == IR_FORWARD;
-    ir_kind kind = value->role != IR_TEMP ? kind_of_variable(value)
+    ir_kind kind = value->role != IR_TEMP                        ? kind_of_variable(value)
                    : forward && s->death[v] >= c->first_backward ? IR_STASH
                                                                  : IR_WORKSPACE;
     c->loose[c->n++] = (plan_piece){.block = block,

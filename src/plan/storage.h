@@ -11,27 +11,27 @@
 #include "pass/pass.h"
 
 typedef struct plan_piece {
-    int32_t block;     /* index of the block */
-    ir_val value;      /* IR_NONE: scratch of `node` */
-    ir_node node;      /* its producer */
-    uint64_t lo, hi;   /* bytes inside the block */
+    int32_t block;        /* index of the block */
+    ir_val value;         /* IR_NONE: scratch of `node` */
+    ir_node node;         /* its producer */
+    uint64_t lo, hi;      /* bytes inside the block */
     int32_t birth, death; /* positions in the order, both inclusive */
     ir_kind kind;
 } plan_piece;
 
 typedef struct plan_block {
-    ir_val variable;    /* a variable's own bytes, kept over steps; else IR_NONE */
-    uint64_t bytes;     /* exact, not rounded */
-    int32_t first, n;   /* pieces */
-    uint64_t offset;    /* from place: variables from the arena's start, others from transient_base */
+    ir_val variable;  /* a variable's own bytes, kept over steps; else IR_NONE */
+    uint64_t bytes;   /* exact, not rounded */
+    int32_t first, n; /* pieces */
+    uint64_t offset;  /* from place: variables from the arena's start, others from transient_base */
 } plan_block;
 
 typedef struct plan_placement {
     int32_t n_values;
-    int32_t *block;     /* by value; -1: nothing lives there (dead or unused) */
-    uint64_t *offset;   /* by value: bytes from the block's start */
-    int32_t *ld;        /* by value: elements from row to row */
-    int32_t *scratch;   /* by node: block of its kernel's scratch; -1: none */
+    int32_t *block;   /* by value; -1: nothing lives there (dead or unused) */
+    uint64_t *offset; /* by value: bytes from the block's start */
+    int32_t *ld;      /* by value: elements from row to row */
+    int32_t *scratch; /* by node: block of its kernel's scratch; -1: none */
     plan_block *blocks;
     int32_t n_blocks;
     plan_piece *pieces; /* grouped by block */

@@ -40,8 +40,8 @@ ebb_status ebb__interp_step(run_interp *interp) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
-            views[k] = view_of(interp, k < node->n_in ? ir_in(g, node, k)
-                                                      : node->out + k - node->n_in);
+            views[k] =
+                view_of(interp, k < node->n_in ? ir_in(g, node, k) : node->out + k - node->n_in);
         }
         op_call call = {.in = views,
                         .out = views + node->n_in,

@@ -1,5 +1,6 @@
-/* session.h - a plan brought to life: one arena, one team, programs that run step after step without
- * allocating. Tracks the highest byte it hands to a kernel, apart from what the plan says. */
+/* session.h - a plan brought to life: one arena, one team, programs that run step after step
+ * without allocating. Tracks the highest byte it hands to a kernel, apart from what the plan says.
+ */
 #ifndef RUN_SESSION_H
 #define RUN_SESSION_H
 

@@ -1,4 +1,5 @@
-/* lm.h - language models as jobs: plan, train, bench, evaluate, generate. What the command calls. */
+/* lm.h - language models as jobs: plan, train, bench, evaluate, generate. What the command calls.
+ */
 #ifndef TRAIN_LM_H
 #define TRAIN_LM_H
 
@@ -10,7 +11,8 @@
 /* The plan of the training run that `settings` describe. With settings->train_path set, the text is
  * scanned for its vocabulary first (nothing is written); a validation program is planned if
  * settings->valid_path is set. *out is given also with EBB_BUDGET (see ebb__plan_make). */
-ebb_status ebb__lm_plan(ebb_ctx *ctx, const train_settings *settings, ebb_plan **out) EBB_MUST_CHECK;
+ebb_status ebb__lm_plan(ebb_ctx *ctx, const train_settings *settings,
+                        ebb_plan **out) EBB_MUST_CHECK;
 
 typedef struct lm_bench_result {
     double words_per_second, seconds_per_step; /* median over the timed steps */
@@ -28,23 +30,23 @@ ebb_status ebb__lm_bench(ebb_ctx *ctx, const train_settings *settings, int64_t s
 /* ---- train ---- */
 
 typedef struct lm_progress {
-    int64_t epoch, epochs;  /* from 1; epochs 0: unknown */
-    int64_t step, steps;    /* done, total */
-    double loss;            /* mean since the last report */
+    int64_t epoch, epochs; /* from 1; epochs 0: unknown */
+    int64_t step, steps;   /* done, total */
+    double loss;           /* mean since the last report */
     double lr;
     double words_per_second;
     uint64_t memory_bytes, budget_bytes;
-    double seconds_left;    /* < 0: unknown */
+    double seconds_left;     /* < 0: unknown */
     double valid_perplexity; /* < 0: not validated here */
-    const char *phase;      /* "train", "valid", "data" */
+    const char *phase;       /* "train", "valid", "data" */
 } lm_progress;
 
 typedef struct lm_observer {
     void *user;
     /* Once, before the first step: the plan that will be run. May be NULL. */
     void (*planned)(void *user, const ebb_plan *plan);
-    /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after every
-     * step for a live bar. May be NULL. */
+    /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after
+     * every step for a live bar. May be NULL. */
     void (*progress)(void *user, const lm_progress *progress, bool tick);
     /* Polled between steps, during validation and while reading data: true asks to save and stop.
      * May be NULL. */
@@ -60,7 +62,8 @@ typedef struct lm_train_result {
 
 /* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all
  * settings (key = value lines) to store as DIR/config; `math_text` the dump of those that change
- * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved. */
+ * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved.
+ */
 ebb_status ebb__lm_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
                          const char *math_text, const lm_observer *observer,
                          lm_train_result *out) EBB_MUST_CHECK;

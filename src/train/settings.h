@@ -23,8 +23,9 @@ typedef struct train_memory {
 typedef struct train_settings {
     /* data */
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
+    const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
     train_tokens tokens;
-    int64_t vocab;     /* at most; 0: all words of the text */
+    int64_t vocab; /* at most; 0: all words of the text */
     /* model */
     train_cell cell;
     int64_t layers, hidden, embed; /* embed 0: hidden */
@@ -36,19 +37,21 @@ typedef struct train_settings {
     train_optimizer optimizer;
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
-    int64_t warmup;    /* steps */
-    int64_t patience;  /* plateau: epochs without improvement before the rate is divided */
-    double lr_factor;  /* plateau: multiplied into the rate */
+    int64_t warmup;   /* steps */
+    int64_t patience; /* plateau: epochs without improvement before the rate is divided */
+    double lr_factor; /* plateau: multiplied into the rate */
     /* length */
     int64_t epochs, steps; /* 0: not limited by this; both 0: the default number of epochs */
     /* running */
     int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
     bool fresh;
     uint64_t seed;
-    int64_t threads;   /* 0: all the machine allows */
+    int64_t threads; /* 0: all the machine allows */
     train_memory memory;
     uint32_t disabled;   /* passes; bit per pass_id */
-    uint32_t dump_after; /* passes */
+    uint32_t dump_after; /* passes; their graphs go to: */
+    void (*dump)(void *user, const char *pass, const char *text);
+    void *dump_user;
 } train_settings;
 
 #endif

@@ -13,12 +13,6 @@ typedef struct wrong {
     ir_attr attr;
 } wrong;
 
-{IR_F32, 1, {a}} {IR_F32, 2, {a, b}} {IR_F32, 3, {a, b, c}} {IR_I32, 1, {a}} {
-    IR_F64, 1, {
-        a
-    }
-}
-
 static const wrong cases[] = {
     {OP_EMBED, 2, {F1(5), I1(2)}, {.i = {0}}},
     {OP_EMBED_GRAD, 3, {F2(4, 3), I1(2), F2(2, 3)}, {.i = {5}}}, /* c is not [vocab, E] */

@@ -26,18 +26,19 @@ typedef struct function {
     const char *name;
     float (*ours)(float);
     double (*theirs)(double);
+    double limit; /* in ulp: what math_body.h promises */
 } function;
 
 static const function functions[] = {
-    {"exp", ebb__math_exp, exp},
-    {"log", ebb__math_log, log},
-    {"sigmoid", ebb__math_sigmoid, sigmoid64},
-    {"tanh", ebb__math_tanh, tanh},
+    {"exp", ebb__math_exp, exp, 1.1},
+    {"log", ebb__math_log, log, 1.1},
+    {"sigmoid", ebb__math_sigmoid, sigmoid64, 3},
+    {"tanh", ebb__math_tanh, tanh, 2},
 };
 
 static void check(const function *f, float x) {
     double error = ulps(f->ours(x), f->theirs((double)x));
-    if (!(error <= 4)) {
+    if (!(error <= f->limit)) {
         fail_msg("%s(%a) = %a is %g ulp off", f->name, (double)x, (double)f->ours(x), error);
     }
 }

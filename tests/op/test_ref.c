@@ -46,11 +46,6 @@ static void done(result *r) {
 #define SAMPLE(...) (&(op_sample){__VA_ARGS__})
 #define NUMBERS(...) ((const double[]){__VA_ARGS__})
 #define VALUES(...) ((const double *const[]){__VA_ARGS__})
-{IR_F32, 1, {a}} {IR_F32, 2, {a, b}} {IR_I32, 1, {a}} {
-    IR_F64, 1, {
-        a
-    }
-}
 
 /* ---- tests ---- */
 

@@ -33,6 +33,12 @@ static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, i
     return (size_t)members * CPU_PANEL_FLOATS * sizeof(float);
 }
 
+/* A transposed weight is read and written once more at every call. */
+static double matmul_packing(const ir_graph *graph, const ir_node_rec *node) {
+    const ir_type *b = op_in_type(graph, node, 2);
+    return node->attr.i[1] != 0 ? 2.0 * (double)ebb__ir_type_bytes(b) : 0.0;
+}
+
 #define KERNEL_AVX2(upper, lower)                                                                  \
     {.name = #lower ".avx2",                                                                       \
      .op = OP_##upper,                                                                             \
@@ -53,7 +59,8 @@ static const device_kernel kernels[] = {
      .accept = ebb__cpu_xsmm_accept,
      .workspace = matmul_workspace,
      .prepare = ebb__cpu_xsmm_prepare,
-     .run = ebb__cpu_matmul_xsmm},
+     .run = ebb__cpu_matmul_xsmm,
+     .extra_bytes = matmul_packing},
 #endif
 #ifndef EBB_NO_AVX2
     {.name = "matmul.avx2",
@@ -84,7 +91,8 @@ static void buffer_touch(void *buffer, size_t bytes) {
     volatile unsigned char *byte = buffer;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < bytes; i += page) {
-        byte[i] = byte[i]; /* written, so that the page is ours and not the shared zero page */
+        unsigned char kept = byte[i];
+        byte[i] = kept; /* written, so that the page is ours and not the shared zero page */
     }
 }
 

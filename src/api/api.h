@@ -1,0 +1,74 @@
+/* api.h - what stands behind the public handles, and what the files of this layer share.
+ *
+ * This layer checks arguments, keeps a builder's first mistake, and maps names to bytes; all work is
+ * done by the layers below. Nothing here is seen by them.
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include "run/session.h"
+#include "train/settings.h"
+
+#define API_LOSS "loss"
+#define API_STEP "train.step" /* i32 [1]: number of the step, for dropout */
+
+enum { API_LONGEST_NAME = 200 };
+
+/* A name given to a value; it takes effect when the graph is compiled. */
+typedef struct api_output {
+    const char *name;
+    ir_val value;
+} api_output;
+
+struct ebb_graph {
+    ebb_ctx *ctx;
+    ir_graph ir;
+    uint64_t seed;
+    ir_val step; /* API_STEP, once there is a dropout */
+    api_output *outputs;
+    int32_t n_outputs;
+    size_t cap_outputs;
+    bool carries;
+    ebb_status status; /* of the first mistake */
+    char error[sizeof((ebb_ctx *)0)->error];
+};
+
+/* Elements [begin, begin+len) of an i32 input must lie in [low, below): they index something. */
+typedef struct api_limit {
+    ir_val input;
+    const plan_variable *variable; /* the same, once there is a plan */
+    int64_t begin, len;
+    int32_t low, below;
+} api_limit;
+
+struct ebb_program {
+    ebb_ctx *ctx;
+    run_session *session;
+    bool training;
+    train_settings settings; /* only what ebb__lm_hyper reads: the betas */
+    uint64_t steps;
+    float *hyper;              /* NULL: nothing is trained */
+    int32_t *step;             /* NULL: no dropout */
+    const float *loss;         /* NULL: none */
+    const double *grad_norm;   /* NULL: nothing is trained */
+    const int32_t *bad;        /* likewise; index into: */
+    const plan_variable **trained; /* parameters that have a gradient, in order */
+    int32_t n_trained;
+    api_limit *limits;
+    int32_t n_limits;
+};
+
+/* graph.c: every builder is open ... close. */
+bool ebb__api_open(ebb_graph *graph); /* false: no graph, or a mistake was made before */
+ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, ir_val value);
+/* EBB_USAGE unless it is a value of the graph. */
+ebb_status ebb__api_need(const ebb_graph *graph, ebb_value value, const char *what) EBB_MUST_CHECK;
+ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *name, ir_dtype dtype,
+                                 int32_t rank, const int64_t *dims, ir_val *out) EBB_MUST_CHECK;
+
+/* limits.c: what the elements of inputs index. The list is allocated; the caller frees it. */
+ebb_status ebb__api_limits(const ir_graph *graph, api_limit **out, int32_t *n) EBB_MUST_CHECK;
+ebb_status ebb__api_check_limits(const ebb_program *program, const plan_variable *variable,
+                                 const int32_t *data) EBB_MUST_CHECK;
+
+#endif

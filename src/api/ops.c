@@ -1,0 +1,212 @@
+/* ops.c - public op builders: each is one node, or the few that make a cell or a loss.
+ *
+ * Types are checked where ops are defined; here only what is needed to name the nodes. */
+#include "api/api.h"
+
+#include "base/rng.h"
+
+/* One node with one result. */
+static ebb_value emit(ebb_graph *graph, op_code op, const ebb_value *in, int32_t n,
+                      const ir_attr *attr) {
+    ir_val out[IR_MAX_OUT] = {IR_NONE};
+    if (!ebb__api_open(graph)) {
+        return EBB_NO_VALUE;
+    }
+    ebb_status status = ebb__op_emit(&graph->ir, op, in, n, attr, out);
+    return ebb__api_close(graph, status, out[0]);
+}
+
+static ebb_value emit1(ebb_graph *graph, op_code op, ebb_value x) {
+    return emit(graph, op, &x, 1, NULL);
+}
+
+static ebb_value emit2(ebb_graph *graph, op_code op, ebb_value a, ebb_value b) {
+    return emit(graph, op, (ebb_value[]){a, b}, 2, NULL);
+}
+
+ebb_value ebb_embed(ebb_graph *graph, ebb_value table, ebb_value ids) {
+    return emit2(graph, OP_EMBED, table, ids);
+}
+
+ebb_value ebb_matmul(ebb_graph *graph, ebb_value plus, ebb_value a, ebb_value b, int32_t trans_a,
+                     int32_t trans_b) {
+    ir_attr attr = {.i = {trans_a != 0, trans_b != 0}};
+    return emit(graph, OP_MATMUL, (ebb_value[]){plus, a, b}, 3, &attr);
+}
+
+ebb_value ebb_linear(ebb_graph *graph, ebb_value x, ebb_value weight, ebb_value plus) {
+    return ebb_matmul(graph, plus, x, weight, 0, 1);
+}
+
+ebb_value ebb_transpose(ebb_graph *graph, ebb_value x) {
+    return emit1(graph, OP_TRANSPOSE, x);
+}
+
+ebb_value ebb_add(ebb_graph *graph, ebb_value a, ebb_value b) {
+    return emit2(graph, OP_ADD, a, b);
+}
+
+ebb_value ebb_sub(ebb_graph *graph, ebb_value a, ebb_value b) {
+    return emit2(graph, OP_SUB, a, b);
+}
+
+ebb_value ebb_mul(ebb_graph *graph, ebb_value a, ebb_value b) {
+    return emit2(graph, OP_MUL, a, b);
+}
+
+ebb_value ebb_scale(ebb_graph *graph, ebb_value x, double factor) {
+    return emit(graph, OP_SCALE, &x, 1, &(ir_attr){.f = {(float)factor}});
+}
+
+ebb_value ebb_add_row(ebb_graph *graph, ebb_value x, ebb_value row) {
+    return emit2(graph, OP_ADD_ROW, x, row);
+}
+
+ebb_value ebb_tanh(ebb_graph *graph, ebb_value x) {
+    return emit1(graph, OP_TANH, x);
+}
+
+ebb_value ebb_sigmoid(ebb_graph *graph, ebb_value x) {
+    return emit1(graph, OP_SIGMOID, x);
+}
+
+ebb_value ebb_relu(ebb_graph *graph, ebb_value x) {
+    return emit1(graph, OP_RELU, x);
+}
+
+ebb_value ebb_softmax(ebb_graph *graph, ebb_value x) {
+    return emit1(graph, OP_SOFTMAX, x);
+}
+
+ebb_value ebb_copy(ebb_graph *graph, ebb_value x) {
+    return emit1(graph, OP_COPY, x);
+}
+
+/* ---- dropout ---- */
+
+/* The number of the step is the library's own input, written before each step. */
+static ebb_status need_step(ebb_graph *graph) {
+    if (graph->step != IR_NONE) {
+        return EBB_OK;
+    }
+    return ebb__api_add_variable(graph, IR_INPUT, API_STEP, IR_I32, 1, (int64_t[]){1},
+                                 &graph->step);
+}
+
+static ebb_status dropout(ebb_graph *graph, ebb_value x, double p, const char *site, ir_val *out) {
+    ir_graph *ir = &graph->ir;
+    TRY(ebb__api_need(graph, x, "dropout"));
+    if (!(p >= 0 && (float)p < 1.0F) || site == NULL) {
+        return ebb__fail(graph->ctx, EBB_USAGE,
+                         "dropout: it needs a site's name and p at least 0 and below 1, not %g", p);
+    }
+    int64_t rows = ebb__ir_rows(&ir->values[x].type);
+    if (rows > INT32_MAX) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "dropout: %lld rows are too many",
+                         (long long)rows);
+    }
+    *out = x;
+    if (p == 0) {
+        return EBB_OK;
+    }
+    TRY(need_step(graph));
+    rng_key key = ebb__rng_key(graph->seed, site);
+    int32_t time = ir->label.time < 0 ? 0 : ir->label.time;
+    ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, (int32_t)rows, 0},
+                    .f = {(float)p}};
+    return ebb__op_emit(ir, OP_DROPOUT, (ir_val[]){x, graph->step}, 2, &attr, out);
+}
+
+ebb_value ebb_dropout(ebb_graph *graph, ebb_value x, double p, const char *site) {
+    ir_val out = IR_NONE;
+    return ebb__api_open(graph)
+               ? ebb__api_close(graph, dropout(graph, x, p, site, &out), out)
+               : EBB_NO_VALUE;
+}
+
+/* ---- cells ---- */
+
+static ebb_status lstm(ebb_graph *graph, ebb_value z, ebb_value c_prev, ir_val *h, ir_val *c) {
+    ir_graph *ir = &graph->ir;
+    ir_val out[IR_MAX_OUT], o = IR_NONE; /* gates [B,4H], c [B,H]; o [B,H] */
+    TRY(ebb__op_emit(ir, OP_LSTM_GATES, (ir_val[]){z, c_prev}, 2, NULL, out));
+    int32_t units = (int32_t)ir_cols(&ir->values[out[1]].type);
+    TRY(ebb__op_slice(ir, out[0], 1, 3 * units, units, &o));
+    TRY(ebb__op_emit(ir, OP_LSTM_OUT, (ir_val[]){o, out[1]}, 2, NULL, h));
+    *c = out[1];
+    return EBB_OK;
+}
+
+ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev, ebb_value *h,
+                        ebb_value *c) {
+    ir_val out[2] = {IR_NONE, IR_NONE};
+    ebb_value result = EBB_NO_VALUE;
+    if (ebb__api_open(graph)) {
+        result = ebb__api_close(graph, lstm(graph, z, c_prev, &out[0], &out[1]), out[0]);
+    }
+    if (h != NULL) {
+        *h = result;
+    }
+    if (c != NULL) {
+        *c = result == EBB_NO_VALUE ? EBB_NO_VALUE : out[1];
+    }
+    return result;
+}
+
+ebb_value ebb_gru_cell(ebb_graph *graph, ebb_value gx, ebb_value gh, ebb_value h_prev) {
+    return emit(graph, OP_GRU_CELL, (ebb_value[]){gx, gh, h_prev}, 3, NULL);
+}
+
+/* ---- views ---- */
+
+static ebb_status slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, int64_t len,
+                        ir_val *out) {
+    TRY(ebb__api_need(graph, x, "slice"));
+    if (axis != 0 && axis != 1) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "slice: axis must be 0 (first) or 1 (last), not %d",
+                         axis);
+    }
+    int32_t extent = ebb__op_extent(&graph->ir.values[x].type, axis);
+    if (begin < 0 || len < 1 || begin >= extent || len > extent - begin) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "slice: [%lld, +%lld) is not within an axis of %d",
+                         (long long)begin, (long long)len, extent);
+    }
+    return ebb__op_slice(&graph->ir, x, axis, (int32_t)begin, (int32_t)len, out);
+}
+
+ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, int64_t len) {
+    ir_val out = IR_NONE;
+    return ebb__api_open(graph)
+               ? ebb__api_close(graph, slice(graph, x, axis, begin, len, &out), out)
+               : EBB_NO_VALUE;
+}
+
+static ebb_status join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n,
+                       ir_val *out) {
+    const char *what = axis == 0 ? "stack" : "concat";
+    if (values == NULL || n < 1) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: it takes at least one value", what);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        TRY(ebb__api_need(graph, values[i], what));
+    }
+    return ebb__op_join(&graph->ir, axis, values, n, out);
+}
+
+ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n) {
+    ir_val out = IR_NONE;
+    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 0, values, n, &out), out)
+                                : EBB_NO_VALUE;
+}
+
+ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n) {
+    ir_val out = IR_NONE;
+    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 1, values, n, &out), out)
+                                : EBB_NO_VALUE;
+}
+
+/* ---- loss ---- */
+
+ebb_value ebb_cross_entropy(ebb_graph *graph, ebb_value logits, ebb_value labels) {
+    return emit2(graph, OP_MEAN_VALID, emit2(graph, OP_XENT, logits, labels), labels);
+}

@@ -1,0 +1,58 @@
+/* bench.c - `ebb bench lm`: steps on random tokens, timed; bytes planned and really used. */
+#include "cli/command.h"
+
+#include <inttypes.h>
+
+enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
+
+static json_t *bench_json(const lm_bench_result *r) {
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
+                     "words_per_second", ebb__cli_json_real(r->words_per_second),
+                     "seconds_per_step", ebb__cli_json_real(r->seconds_per_step),
+                     "planned_peak_bytes", ebb__cli_json_bytes(r->planned_peak_bytes),
+                     "measured_peak_bytes", ebb__cli_json_bytes(r->measured_peak_bytes),
+                     "vm_hwm_bytes", ebb__cli_json_bytes(r->vm_hwm_bytes), "loss",
+                     ebb__cli_json_real(r->loss), "weights_hash",
+                     ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
+                     ebb__cli_json_bytes(r->allocations_after_first_step), "threads", r->threads,
+                     "plan_hash", ebb__cli_json_hash(r->plan_hash));
+}
+
+static void print_bench(const lm_bench_result *r) {
+    printf("words per second      %.0f\n"
+           "seconds per step      %.6f (median)\n"
+           "planned peak bytes    %" PRIu64 " (%s)\n"
+           "measured peak bytes   %" PRIu64 "\n"
+           "process peak bytes    %" PRIu64 " (%s)\n"
+           "loss of the last step %.6f\n"
+           "weights hash          %016" PRIx64 "\n"
+           "allocations in steps  %" PRIu64 "\n"
+           "threads               %d\n"
+           "plan hash             %016" PRIx64 "\n",
+           r->words_per_second, r->seconds_per_step, r->planned_peak_bytes,
+           ebb__cli_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
+           ebb__cli_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
+           r->allocations_after_first_step, r->threads, r->plan_hash);
+}
+
+ebb_status ebb__cli_bench(cli_call *call) {
+    cli_settings *settings = &call->settings;
+    lm_bench_result result = {0};
+    TRY(ebb__cli_resolve(settings));
+    int64_t steps = settings->run.steps != 0 ? settings->run.steps : BENCH_STEPS;
+    if (steps > BENCH_MOST_STEPS) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "--steps: %" PRId64 " is out of range: bench times at most %d", steps,
+                         BENCH_MOST_STEPS);
+    }
+    if (settings->run.vocab == 0) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "--vocab all: bench has no text, so say how many: --vocab N");
+    }
+    TRY(ebb__lm_bench(call->ctx, &settings->run, steps, &result));
+    if (settings->json) {
+        return ebb__cli_print_json(call->ctx, bench_json(&result));
+    }
+    print_bench(&result);
+    return EBB_OK;
+}

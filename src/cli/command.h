@@ -1,0 +1,80 @@
+/* command.h - what main.c and the sub-commands share: a call, output, progress, reports. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "cli/options.h"
+#include "train/lm.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+typedef struct cli_progress {
+    bool live; /* standard error is a terminal that can redraw a line */
+    bool quiet, verbose;
+    size_t drawn;    /* characters of the line that is on the terminal */
+    double drawn_at; /* seconds */
+} cli_progress;
+
+typedef struct cli_call {
+    ebb_ctx *ctx;
+    cli_settings settings;
+    const char *words[2]; /* arguments that are no options */
+    int n_words;
+    cli_progress progress;
+} cli_call;
+
+/* One function a command; each in the file named after it. */
+ebb_status ebb__cli_train(cli_call *call);
+ebb_status ebb__cli_plan(cli_call *call);
+ebb_status ebb__cli_bench(cli_call *call);
+ebb_status ebb__cli_eval(cli_call *call);
+ebb_status ebb__cli_generate(cli_call *call);
+ebb_status ebb__cli_inspect(cli_call *call);
+ebb_status ebb__cli_data(cli_call *call);
+
+/* ---- output.c ---- */
+
+/* Makes sure that descriptors 0 to 2 are taken, so that no file opened later is mistaken for
+ * standard output; writing to one that was closed fails. */
+void ebb__cli_guard_streams(void);
+/* EBB_IO if something did not reach standard output; *quiet if that is because the reader has gone,
+ * which is not worth a message. */
+ebb_status ebb__cli_flush(ebb_ctx *ctx, bool *quiet) EBB_MUST_CHECK;
+/* A dump of --dump-after to the FILE `file`. */
+void ebb__cli_print_graph(void *file, const char *pass, const char *text);
+/* Prints the object and drops the reference; NULL is EBB_NOMEM. */
+ebb_status ebb__cli_print_json(ebb_ctx *ctx, json_t *object) EBB_MUST_CHECK;
+json_t *ebb__cli_json_real(double value);    /* null if not finite */
+json_t *ebb__cli_json_bytes(uint64_t value); /* what does not fit 63 bits: the most that does */
+json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
+
+/* ---- units.c: numbers for people ---- */
+
+typedef struct cli_unit {
+    char text[24];
+} cli_unit;
+cli_unit ebb__cli_bytes(uint64_t bytes);   /* "12.3 MiB" */
+cli_unit ebb__cli_seconds(double seconds); /* "2m05s" */
+cli_unit ebb__cli_rate(double per_second); /* "12.3k" */
+cli_unit ebb__cli_perplexity(double nats); /* exp, or "inf" */
+
+/* ---- report.c ---- */
+
+void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
+json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
+
+/* ---- progress.c ---- */
+
+void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings);
+/* Removes the live line, so that something else can be printed. */
+void ebb__cli_progress_clear(cli_progress *progress);
+void ebb__cli_progress_show(cli_progress *progress, const lm_progress *now, bool tick);
+void ebb__cli_log(void *progress, ebb_log_level level, const char *line); /* an ebb_log_fn */
+
+/* ---- stop.c ---- */
+
+/* From here on the first SIGINT or SIGTERM only asks to stop; the second one ends the process. */
+void ebb__cli_catch_signals(void);
+bool ebb__cli_stop_asked(void);
+
+#endif

@@ -1,0 +1,272 @@
+/* config.c - settings as text, `key = value` a line, and back.
+ *
+ * `#` starts a comment; keys are option names. A value is written plain, or in double quotes with
+ * \" \\ \n \t \r where plain text would not come back as it was. */
+#include "cli/options.h"
+
+#include "base/file.h"
+#include "plan/passes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_MOST_BYTES = 1 << 20 };
+
+static const char escaped[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
+
+/* ---- writing ---- */
+
+ebb_status ebb__cli_put(cli_text *text, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int more = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (more < 0) {
+        return ebb__fail(text->ctx, EBB_INTERNAL, "a value cannot be written as text");
+    }
+    size_t need = text->used + (size_t)more + 1;
+    if (need > text->capacity) {
+        TRY(ebb__realloc(text->ctx, text->bytes, 2 * need, 1, &text->bytes));
+        text->capacity = 2 * need;
+    }
+    va_start(args, format);
+    (void)vsnprintf(text->bytes + text->used, text->capacity - text->used, format, args);
+    va_end(args);
+    text->used += (size_t)more;
+    return EBB_OK;
+}
+
+void ebb__cli_text_fini(cli_text *text) {
+    ebb__free(text->ctx, text->bytes);
+    *text = (cli_text){.ctx = text->ctx};
+}
+
+/* Shortest digits that read back as the same double. */
+static ebb_status put_real(cli_text *out, double value) {
+    char digits[40];
+    for (int precision = 1; precision <= 17; precision++) {
+        (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value) {
+            break;
+        }
+    }
+    return ebb__cli_put(out, "%s", digits);
+}
+
+static bool is_plain(const cli_option *option, const char *text) {
+    size_t n = strlen(text);
+    return n > 0 && text[0] != ' ' && text[n - 1] != ' ' && strpbrk(text, "\"\\\n\t\r#") == NULL &&
+           (option->zero == NULL || strcmp(text, option->zero) != 0);
+}
+
+static ebb_status put_string(cli_text *out, const cli_option *option, const char *text) {
+    if (is_plain(option, text)) {
+        return ebb__cli_put(out, "%s", text);
+    }
+    TRY(ebb__cli_put(out, "\""));
+    for (; *text != '\0'; text++) {
+        const char *at = strchr(escaped, *text);
+        TRY(at != NULL ? ebb__cli_put(out, "\\%c", letters[at - escaped])
+                       : ebb__cli_put(out, "%c", *text));
+    }
+    return ebb__cli_put(out, "\"");
+}
+
+static ebb_status put_memory(cli_text *out, const train_memory *memory) {
+    switch (memory->form) {
+    case MEMORY_BYTES:
+        return ebb__cli_put(out, "%" PRIu64, memory->bytes);
+    case MEMORY_PERCENT:
+        TRY(put_real(out, memory->percent));
+        return ebb__cli_put(out, "%%");
+    case MEMORY_AUTO:
+        break;
+    }
+    return ebb__cli_put(out, "auto");
+}
+
+static ebb_status put_passes(cli_text *out, uint32_t set) {
+    const char *comma = "";
+    for (int id = 0; id < PASS_COUNT; id++) {
+        if ((set & (1U << id)) != 0) {
+            TRY(ebb__cli_put(out, "%s%s", comma, ebb__pass_name((pass_id)id)));
+            comma = ",";
+        }
+    }
+    return EBB_OK;
+}
+
+static bool is_zero(const cli_option *option, const void *at) {
+    if (option->zero == NULL) {
+        return false;
+    }
+    switch (option->kind) {
+    case CLI_INT:
+        return *(const int64_t *)at == 0;
+    case CLI_REAL:
+        return *(const double *)at == 0;
+    case CLI_TEXT:
+        return *(const char *const *)at == NULL;
+    case CLI_PASSES:
+        return *(const uint32_t *)at == 0;
+    case CLI_SWITCH:
+    case CLI_SEED:
+    case CLI_CHOICE:
+    case CLI_SIZE:
+        break;
+    }
+    return false;
+}
+
+static ebb_status put_value(cli_text *out, const cli_option *option, const void *at) {
+    if (is_zero(option, at)) {
+        return ebb__cli_put(out, "%s", option->zero);
+    }
+    switch (option->kind) {
+    case CLI_SWITCH:
+        return ebb__cli_put(out, "%s", *(const bool *)at ? "true" : "false");
+    case CLI_INT:
+        return ebb__cli_put(out, "%" PRId64, *(const int64_t *)at);
+    case CLI_SEED:
+        return ebb__cli_put(out, "%" PRIu64, *(const uint64_t *)at);
+    case CLI_REAL:
+        return put_real(out, *(const double *)at);
+    case CLI_CHOICE:
+        return ebb__cli_put(out, "%s", option->names[*(const unsigned *)at]);
+    case CLI_TEXT:
+        return put_string(out, option, *(const char *const *)at);
+    case CLI_SIZE:
+        return put_memory(out, at);
+    case CLI_PASSES:
+        return put_passes(out, *(const uint32_t *)at);
+    }
+    return ebb__fail(out->ctx, EBB_INTERNAL, "option %s has no kind", option->name);
+}
+
+ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, cli_text *out) {
+    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
+        const cli_option *option = ebb__cli_option(i);
+        if ((option->flags & flags) != flags) {
+            continue;
+        }
+        TRY(ebb__cli_put(out, "%s = ", option->name));
+        TRY(put_value(out, option, (const char *)settings + option->offset));
+        TRY(ebb__cli_put(out, "\n"));
+    }
+    return EBB_OK;
+}
+
+/* ---- reading ---- */
+
+typedef struct config_line {
+    cli_settings *settings;
+    const char *path;
+    int number;
+    ebb_status status;
+} config_line;
+
+static char *trim(char *text) {
+    text += strspn(text, " \t\r");
+    size_t n = strlen(text);
+    while (n > 0 && strchr(" \t\r", text[n - 1]) != NULL) {
+        text[--n] = '\0';
+    }
+    return text;
+}
+
+/* Undoes the quotes in place; only a comment may follow them. */
+static ebb_status unquote(const config_line *line, char *text) {
+    const char *from = text + 1;
+    char *to = text;
+    for (; *from != '"' && *from != '\0'; from++) {
+        if (*from == '\\') {
+            const char *at = from[1] != '\0' ? strchr(letters, from[1]) : NULL;
+            if (at == NULL) {
+                break;
+            }
+            *to++ = escaped[at - letters];
+            from++;
+        } else {
+            *to++ = *from;
+        }
+    }
+    const char *rest = from + (*from == '"');
+    rest += strspn(rest, " \t\r");
+    if (*from != '"' || (*rest != '\0' && *rest != '#')) {
+        return ebb__fail(line->settings->ctx, line->status, "%s:%d: the quotes are not right",
+                         line->path, line->number);
+    }
+    *to = '\0';
+    return EBB_OK;
+}
+
+static const char *key_at(const void *user, size_t index) {
+    (void)user;
+    return strcmp(ebb__cli_option(index)->name, "config") == 0 ? NULL
+                                                               : ebb__cli_option(index)->name;
+}
+
+static ebb_status load_line(const config_line *line, char *text) {
+    ebb_ctx *ctx = line->settings->ctx;
+    text = trim(text);
+    if (*text == '\0' || *text == '#') {
+        return EBB_OK;
+    }
+    char *equals = strchr(text, '=');
+    if (equals == NULL) {
+        return ebb__fail(ctx, line->status, "%s:%d: no '=': a line is `key = value`", line->path,
+                         line->number);
+    }
+    *equals = '\0';
+    char *key = trim(text), *value = trim(equals + 1);
+    bool quoted = *value == '"';
+    const cli_option *option = ebb__cli_find(key);
+    if (option == NULL || strcmp(key, "config") == 0) {
+        return ebb__fail(ctx, line->status, "%s:%d: unknown key '%.60s'; did you mean '%s'?",
+                         line->path, line->number, key,
+                         ebb__cli_nearest(key, key_at, NULL, ebb__cli_option_count()));
+    }
+    if (quoted) {
+        TRY(unquote(line, value));
+    } else {
+        value[strcspn(value, "#")] = '\0';
+        value = trim(value);
+    }
+    char where[512];
+    (void)snprintf(where, sizeof where, "%s:%d: %s", line->path, line->number, key);
+    if (option->kind == CLI_PASSES) {
+        *(uint32_t *)((char *)line->settings + option->offset) = 0;
+    }
+    ebb_status status = ebb__cli_assign(line->settings, option, value, quoted, where);
+    return status == EBB_USAGE ? line->status : status;
+}
+
+ebb_status ebb__cli_load(cli_settings *settings, const char *path, ebb_status failure) {
+    config_line line = {settings, path, 0, failure};
+    char *read = NULL, *text = NULL;
+    size_t bytes = 0;
+    ebb_status status;
+    TRY(ebb__file_read_all(settings->ctx, path, CONFIG_MOST_BYTES, &read, &bytes));
+    if (strlen(read) != bytes) {
+        status =
+            ebb__fail(settings->ctx, failure, "%s: is not a text file: it holds a zero byte", path);
+        goto out;
+    }
+    /* Values are borrowed from the text, so it lives as long as the settings. */
+    TRY_OUT(ebb__region_strdup(&settings->region, read, &text));
+    while (text != NULL) {
+        char *next = strchr(text, '\n');
+        if (next != NULL) {
+            *next++ = '\0';
+        }
+        line.number++;
+        TRY_OUT(load_line(&line, text));
+        text = next;
+    }
+    status = EBB_OK;
+out:
+    ebb__free(settings->ctx, read);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* main.c - the command: which sub-command, its help, and how it ends. Every failure is one line on
+ * standard error and the status as exit code. */
+#include "cli/command.h"
+
+#include "base/host.h"
+#include "device/device.h"
+
+#include <signal.h>
+#include <string.h>
+
+typedef struct main_command {
+    const char *name, *model; /* "train", "lm"; model NULL: the command takes none */
+    cli_command id;
+    int n_words; /* arguments that are no options, all required */
+    ebb_status (*run)(cli_call *call);
+    const char *usage, *summary, *details;
+} main_command;
+
+static const main_command commands[] = {
+    {"train", "lm", CLI_TRAIN, 0, ebb__cli_train, "train lm --train FILE [options]",
+     "train a language model, or go on",
+     "Trains a recurrent language model on a text, in no more memory than --memory\n"
+     "says. Prints the plan first, then progress. The folder --out holds the weights\n"
+     "(best.safetensors, last.safetensors), metrics.jsonl, vocab.txt and config. Run\n"
+     "again after any interruption, the same command goes on where it stopped and\n"
+     "ends with the same bits.\n"},
+    {"plan", "lm", CLI_PLAN, 0, ebb__cli_plan, "plan lm [options of train lm]",
+     "what that would take: bytes and seconds",
+     "Plans the run that the same options of train lm would make, without training.\n"
+     "Without --train the vocabulary has --vocab tokens.\n"},
+    {"bench", "lm", CLI_BENCH, 0, ebb__cli_bench, "bench lm [options]",
+     "time training steps on random tokens",
+     "Runs 2 steps to warm up and --steps timed ones on random tokens.\n"},
+    {"eval", "lm", CLI_EVAL, 2, ebb__cli_eval, "eval lm DIR FILE [options]",
+     "perplexity of a trained model on a text",
+     "Measures the best weights of the run in the folder DIR on the text FILE.\n"},
+    {"generate", NULL, CLI_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
+     "let a trained model write text",
+     "Writes text with the best weights of the run in the folder DIR.\n"},
+    {"inspect", NULL, CLI_INSPECT, 1, ebb__cli_inspect, "inspect FILE [options]",
+     "what a safetensors file holds", "Checks a safetensors file whole and lists what it holds.\n"},
+    {"data", "grammar", CLI_DATA, 1, ebb__cli_data, "data grammar FILE [options]",
+     "write a text to try things on",
+     "Writes sentences of a toy English grammar to FILE, one a line.\n"},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static const char *command_at(const void *user, size_t index) {
+    (void)user;
+    return commands[index].name;
+}
+
+static const main_command *find_command(const char *name) {
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static void print_overview(FILE *file) {
+    (void)fprintf(file, "ebb trains recurrent language models in the memory you have.\n\nusage:\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        (void)fprintf(file, "  ebb %-34s %s\n", commands[i].usage, commands[i].summary);
+    }
+    (void)fprintf(file, "  ebb %-34s %s\n  ebb %-34s %s\n", "help COMMAND",
+                  "what a command does, all its options", "--version",
+                  "version, processor, libraries");
+    (void)fprintf(file, "\nexample:\n"
+                        "  ebb train lm --train text.txt --valid more.txt --memory 512M --out run\n"
+                        "  ebb generate run\n");
+}
+
+static void print_help(const main_command *command) {
+    printf("usage: ebb %s\n\n%s", command->usage, command->details);
+    ebb__cli_help_options(command->id);
+    printf("\nA switch is turned off again by --no-NAME. Exit codes: 0 done, 1 internal error,\n"
+           "2 wrong usage, 3 bad data, 4 does not fit the budget, 5 bad model or checkpoint,\n"
+           "6 diverged, 7 input or output failed, 75 stopped by a signal with state saved.\n");
+}
+
+static void print_version(void) {
+    char line[512] = "";
+    ebb__device_default()->describe(line, sizeof line);
+    printf("ebb %s\n%s\n", ebb_version(), line);
+}
+
+static ebb_status need_command(ebb_ctx *ctx, const char *name, const main_command **out) {
+    *out = find_command(name);
+    if (*out == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "unknown command '%.60s'; did you mean %s? (ebb --help)",
+                         name, ebb__cli_nearest(name, command_at, NULL, N_COMMANDS));
+    }
+    return EBB_OK;
+}
+
+static ebb_status help_for(ebb_ctx *ctx, int argc, char **argv) {
+    const main_command *command = NULL;
+    if (argc == 0) {
+        print_overview(stdout);
+        return EBB_OK;
+    }
+    TRY(need_command(ctx, argv[0], &command));
+    print_help(command);
+    return EBB_OK;
+}
+
+/* The word after the command: which model (for data: which text). */
+static ebb_status check_model(ebb_ctx *ctx, const main_command *command, int argc, char **argv) {
+    if (command->model == NULL) {
+        return EBB_OK;
+    }
+    if (argc == 0 || argv[0][0] == '-') {
+        return ebb__fail(ctx, EBB_USAGE, "ebb %s: %s is missing: ebb %s", command->name,
+                         command->model, command->usage);
+    }
+    if (strcmp(argv[0], command->model) != 0) {
+        return ebb__fail(ctx, EBB_USAGE, "ebb %s: unknown kind '%.60s'; did you mean %s? (ebb %s)",
+                         command->name, argv[0], command->model, command->usage);
+    }
+    return EBB_OK;
+}
+
+static ebb_status run_command(cli_call *call, const main_command *command, int argc, char **argv) {
+    bool help = false;
+    char called[32];
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        print_help(command);
+        return EBB_OK;
+    }
+    TRY(check_model(call->ctx, command, argc, argv));
+    int skip = command->model != NULL;
+    (void)snprintf(called, sizeof called, "%s%s%s", command->name, skip ? " " : "",
+                   skip ? command->model : "");
+    TRY(ebb__cli_settings_init(call->ctx, &call->settings));
+    TRY(ebb__cli_parse(&call->settings, command->id, called, argc - skip, argv + skip, call->words,
+                       command->n_words, &call->n_words, &help));
+    if (help) {
+        print_help(command);
+        return EBB_OK;
+    }
+    if (call->n_words < command->n_words) {
+        return ebb__fail(call->ctx, EBB_USAGE, "an argument is missing: ebb %s", command->usage);
+    }
+    ebb__cli_progress_init(&call->progress, &call->settings);
+    call->settings.run.dump = ebb__cli_print_graph;
+    call->settings.run.dump_user =
+        command->id == CLI_PLAN && !call->settings.json ? stdout : stderr;
+    ebb_ctx_on_log(call->ctx, ebb__cli_log, &call->progress);
+    return command->run(call);
+}
+
+static ebb_status dispatch(cli_call *call, int argc, char **argv) {
+    const main_command *command = NULL;
+    if (argc < 2) {
+        print_overview(stderr);
+        return EBB_USAGE;
+    }
+    const char *first = argv[1];
+    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
+        return help_for(call->ctx, argc - 2, argv + 2);
+    }
+    if (strcmp(first, "--version") == 0) {
+        print_version();
+        return EBB_OK;
+    }
+    TRY(need_command(call->ctx, first, &command));
+    return run_command(call, command, argc - 2, argv + 2);
+}
+
+/* One line, whatever a file name or a file put into the message. */
+static void print_error(const char *message) {
+    (void)fputs("ebb: ", stderr);
+    for (; *message != '\0'; message++) {
+        (void)fputc((unsigned char)*message < ' ' || *message == 0x7f ? '?' : *message, stderr);
+    }
+    (void)fputc('\n', stderr);
+}
+
+int main(int argc, char **argv) {
+    cli_call call = {0};
+    bool quiet = argc < 2;
+    ebb__cli_guard_streams();
+    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone must not end a training run */
+    ebb_status status = ebb_ctx_new(&call.ctx);
+    if (status != EBB_OK) {
+        print_error(ebb_status_text(status));
+        return EBB_INTERNAL;
+    }
+    status = dispatch(&call, argc, argv);
+    if (status == EBB_OK || status == EBB_BUDGET) {
+        ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);
+        status = status == EBB_OK ? flushed : status;
+    }
+    if (status != EBB_OK && !quiet) {
+        const char *message = ebb_last_error(call.ctx);
+        print_error(message[0] != '\0' ? message : ebb_status_text(status));
+    }
+    ebb__cli_settings_fini(&call.settings);
+    ebb_ctx_free(call.ctx);
+    return status == EBB_NOMEM ? EBB_INTERNAL : (int)status;
+}

@@ -1,0 +1,155 @@
+/* options.c - the table. The order is the order of --help and of a run's `config`.
+ *
+ * Ranges end where a size stops making sense, far below where products of sizes could overflow. */
+#include "cli/options.h"
+
+#include "plan/passes.h"
+
+#include <string.h>
+
+#define LM (CLI_TRAIN | CLI_PLAN | CLI_BENCH)
+#define RUN (CLI_TRAIN | CLI_PLAN)
+#define USE (CLI_EVAL | CLI_GENERATE)
+#define ALL (LM | USE | CLI_INSPECT | CLI_DATA)
+#define MATH (CLI_MATH | CLI_SHOWN)
+#define AT(field) offsetof(cli_settings, field)
+#define ANY                                                                                        \
+    { 0, 0, false, false }
+#define RANGE(low, high)                                                                           \
+    { low, high, false, false }
+#define ABOVE(low, high)                                                                           \
+    { low, high, true, false }
+#define BELOW(low, high)                                                                           \
+    { low, high, false, true }
+#define BETWEEN(low, high)                                                                         \
+    { low, high, true, true }
+
+static const cli_option options[] = {
+    /* clang-format off */
+    {"train", "Data", CLI_TEXT, AT(run.train_path), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN,
+     "text to learn from; a line end is the token <eos>"},
+    {"valid", "Data", CLI_TEXT, AT(run.valid_path), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN,
+     "text to measure perplexity on after every epoch; decides which weights are the best"},
+    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char", "byte"}, ANY, RUN, MATH,
+     "what one token is"},
+    {"vocab", "Data", CLI_INT, AT(run.vocab), "N", "10000", "all", {0}, RANGE(1, 1e8), LM, MATH,
+     "most frequent tokens kept, the others become <unk>; all: every token of the text"},
+    {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru", "rnn"}, ANY, LM, MATH,
+     "recurrent cell"},
+    {"layers", "Model", CLI_INT, AT(run.layers), "N", "2", NULL, {0}, RANGE(1, 256), LM, MATH,
+     "recurrent layers"},
+    {"hidden", "Model", CLI_INT, AT(run.hidden), "N", "200", NULL, {0}, RANGE(1, 1e5), LM, MATH,
+     "units of a layer"},
+    {"embed", "Model", CLI_INT, AT(run.embed), "N", "hidden", "hidden", {0}, RANGE(1, 1e5), LM, MATH,
+     "size of a token's embedding; hidden: that of --hidden"},
+    {"tie", "Model", CLI_SWITCH, AT(run.tie), NULL, "false", NULL, {0}, ANY, LM, MATH,
+     "use the embedding as output weights too (needs --embed equal to --hidden)"},
+    {"dropout", "Model", CLI_REAL, AT(run.dropout), "P", "0", NULL, {0}, BELOW(0, 1), LM, MATH,
+     "share of units dropped after the embedding, between layers and before the output"},
+    {"batch", "Batch", CLI_INT, AT(run.batch), "N", "20", NULL, {0}, RANGE(1, 1e6), LM | CLI_EVAL, MATH,
+     "columns of text read side by side"},
+    {"bptt", "Batch", CLI_INT, AT(run.bptt), "N", "35", NULL, {0}, RANGE(1, 65536), LM, MATH,
+     "time steps unrolled; state is carried from one window to the next"},
+    {"optimizer", "Optimiser", CLI_CHOICE, AT(run.optimizer), NULL, "sgd", NULL, {"sgd", "adam", "adamw"}, ANY, LM, MATH,
+     "rule that changes the weights"},
+    {"lr", "Optimiser", CLI_REAL, AT(run.lr), "X", "1", NULL, {0}, ABOVE(0, 1e9), LM, MATH,
+     "learning rate; 0.001 where the optimiser is adam or adamw"},
+    {"momentum", "Optimiser", CLI_REAL, AT(run.momentum), "X", "0", NULL, {0}, BELOW(0, 1), LM, MATH,
+     "of sgd"},
+    {"beta1", "Optimiser", CLI_REAL, AT(run.beta1), "X", "0.9", NULL, {0}, BELOW(0, 1), LM, MATH,
+     "of adam and adamw: decay of the mean gradient"},
+    {"beta2", "Optimiser", CLI_REAL, AT(run.beta2), "X", "0.999", NULL, {0}, BELOW(0, 1), LM, MATH,
+     "of adam and adamw: decay of the mean squared gradient"},
+    {"eps", "Optimiser", CLI_REAL, AT(run.eps), "X", "1e-08", NULL, {0}, ABOVE(0, 1), LM, MATH,
+     "of adam and adamw: added to the divisor"},
+    {"weight-decay", "Optimiser", CLI_REAL, AT(run.weight_decay), "X", "0", NULL, {0}, BELOW(0, 1), LM, MATH,
+     "pull of the weights towards 0"},
+    {"clip", "Optimiser", CLI_REAL, AT(run.clip), "X", "5", "none", {0}, ABOVE(0, 1e9), LM, MATH,
+     "longest gradient over all weights together; a longer one is scaled down"},
+    {"schedule", "Optimiser", CLI_CHOICE, AT(run.schedule), NULL, "constant", NULL, {"constant", "plateau", "warmup"}, ANY, LM, MATH,
+     "how the learning rate changes: not at all; by --lr-factor when validation stops improving; growing linearly over --warmup steps"},
+    {"warmup", "Optimiser", CLI_INT, AT(run.warmup), "STEPS", "1000", NULL, {0}, RANGE(1, 1e12), LM, MATH,
+     "of --schedule warmup: steps until the full rate"},
+    {"patience", "Optimiser", CLI_INT, AT(run.patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), LM, MATH,
+     "of --schedule plateau: epochs without improvement before the rate falls"},
+    {"lr-factor", "Optimiser", CLI_REAL, AT(run.lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), LM, MATH,
+     "of --schedule plateau: what the rate is multiplied by"},
+    {"epochs", "Length", CLI_INT, AT(run.epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, CLI_SHOWN,
+     "times through the text; not a limit where only --steps is given"},
+    {"steps", "Length", CLI_INT, AT(run.steps), "N", "none", "none", {0}, RANGE(1, 1e12), LM, CLI_SHOWN,
+     "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"},
+    {"out", "Run", CLI_TEXT, AT(run.out_dir), "DIR", "ebb-lm", NULL, {0}, ANY, RUN, CLI_SHOWN,
+     "folder for weights, metrics, vocabulary and state; a run that is in it already goes on"},
+    {"fresh", "Run", CLI_SWITCH, AT(run.fresh), NULL, "false", NULL, {0}, ANY, RUN, 0,
+     "start over, dropping the run that is in the folder"},
+    {"save-every", "Run", CLI_INT, AT(run.save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, CLI_SHOWN,
+     "save the state every so many steps too; epoch: at the end of epochs only"},
+    {"log-every", "Run", CLI_INT, AT(run.log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, CLI_SHOWN,
+     "report and write metrics every so many steps"},
+    {"seed", "Run", CLI_SEED, AT(run.seed), "N", "1", NULL, {0}, ANY, LM | CLI_GENERATE | CLI_DATA, MATH,
+     "start of all random numbers: the same seed gives the same bits"},
+    {"length", "Text", CLI_INT, AT(length), "N", "200", NULL, {0}, RANGE(1, 1e9), CLI_GENERATE, 0,
+     "tokens to write"},
+    {"temperature", "Text", CLI_REAL, AT(temperature), "X", "1", NULL, {0}, RANGE(0, 1e6), CLI_GENERATE, 0,
+     "below 1 safer, above 1 wilder, 0 always the likeliest token"},
+    {"prompt", "Text", CLI_TEXT, AT(prompt), "TEXT", "none", "none", {0}, ANY, CLI_GENERATE, 0,
+     "text to go on from"},
+    {"lines", "Text", CLI_INT, AT(lines), "N", "10000", NULL, {0}, RANGE(1, 1e12), CLI_DATA, 0,
+     "sentences to write"},
+    {"memory", "Machine", CLI_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, LM | USE, CLI_SHOWN,
+     "most bytes used: 512M, 2G (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
+    {"threads", "Machine", CLI_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), LM | USE, CLI_SHOWN,
+     "auto: all cores the machine allows; never changes a result"},
+    {"disable", "Machine", CLI_PASSES, AT(run.disabled), "PASS", "none", "none", {0}, ANY, LM, CLI_SHOWN,
+     "leave out an optional compiler pass (repeatable); never changes a result"},
+    {"dump-after", "Machine", CLI_PASSES, AT(run.dump_after), "PASS", "none", "none", {0}, ANY, LM, 0,
+     "print the graph after a compiler pass (repeatable)"},
+    {"config", "General", CLI_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, LM, 0,
+     "read options from a file, `key = value` a line, keys named as here; the command line wins"},
+    {"json", "General", CLI_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, LM | CLI_EVAL | CLI_INSPECT, 0,
+     "results as one JSON object on standard output"},
+    {"quiet", "General", CLI_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
+     "no plan, no progress: only warnings and errors"},
+    {"verbose", "General", CLI_SWITCH, AT(verbose), NULL, "false", NULL, {0}, ANY, ALL, 0,
+     "more about what is going on"},
+    /* clang-format on */
+};
+
+_Static_assert(sizeof options / sizeof options[0] <= CLI_MAX_OPTIONS, "given[] is too short");
+
+size_t ebb__cli_option_count(void) {
+    return sizeof options / sizeof options[0];
+}
+
+const cli_option *ebb__cli_option(size_t index) {
+    return &options[index];
+}
+
+const cli_option *ebb__cli_find(const char *name) {
+    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
+        if (strcmp(options[i].name, name) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+bool ebb__cli_given(const cli_settings *settings, const char *name) {
+    const cli_option *option = ebb__cli_find(name);
+    return option != NULL && settings->given[option - options];
+}
+
+ebb_status ebb__cli_settings_init(ebb_ctx *ctx, cli_settings *out) {
+    memset(out, 0, sizeof *out);
+    out->ctx = ctx;
+    ebb__region_init(&out->region, ctx);
+    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
+        TRY(ebb__cli_assign(out, &options[i], options[i].standard, false, options[i].name));
+        out->given[i] = false;
+    }
+    return EBB_OK;
+}
+
+void ebb__cli_settings_fini(cli_settings *settings) {
+    ebb__region_fini(&settings->region);
+}

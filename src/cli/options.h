@@ -1,0 +1,128 @@
+/* options.h - the one table of options: parser, help, config files, suggestions and dumps are all
+ * made from it, so that an option is added by one entry and nothing else.
+ *
+ * Values come from three places, later ones winning: the table's defaults, the file named by
+ * --config, the command line. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "base/alloc.h"
+#include "train/settings.h"
+
+typedef enum cli_command {
+    CLI_TRAIN = 1 << 0,
+    CLI_PLAN = 1 << 1,
+    CLI_BENCH = 1 << 2,
+    CLI_EVAL = 1 << 3,
+    CLI_GENERATE = 1 << 4,
+    CLI_INSPECT = 1 << 5,
+    CLI_DATA = 1 << 6
+} cli_command;
+
+typedef enum cli_kind {
+    CLI_SWITCH, /* bool; no value on the command line */
+    CLI_INT,    /* int64_t */
+    CLI_SEED,   /* uint64_t, any */
+    CLI_REAL,   /* double, finite */
+    CLI_CHOICE, /* an enum, one of `names` */
+    CLI_TEXT,   /* const char *; NULL is `zero` */
+    CLI_SIZE,   /* train_memory */
+    CLI_PASSES  /* uint32_t bit set of pass_id; repeatable */
+} cli_kind;
+
+typedef enum cli_flag {
+    CLI_MATH = 1 << 0, /* changes the mathematics: must match on resume */
+    CLI_SHOWN = 1 << 1 /* part of the dump: a setting of the run, not of this invocation */
+} cli_flag;
+
+typedef struct cli_range {
+    double low, high;
+    bool above, below; /* the bound itself is excluded */
+} cli_range;
+
+enum { CLI_MAX_CHOICES = 4, CLI_MAX_OPTIONS = 48 };
+
+typedef struct cli_option {
+    const char *name;
+    const char *group;
+    cli_kind kind;
+    size_t offset;        /* in cli_settings */
+    const char *value;    /* what help calls it: "N", "FILE" */
+    const char *standard; /* default, as the user would write it */
+    const char *zero;     /* word for 0 or NULL ("auto", "none"); NULL: there is none */
+    const char *names[CLI_MAX_CHOICES + 1];
+    cli_range range;
+    unsigned commands, flags;
+    const char *help;
+} cli_option;
+
+typedef struct cli_settings {
+    train_settings run;
+    const char *config, *prompt;
+    int64_t length, lines;
+    double temperature;
+    bool json, verbose, quiet;
+    bool given[CLI_MAX_OPTIONS]; /* by option: not merely the default */
+    alloc_region region;         /* strings that came from files */
+    ebb_ctx *ctx;
+} cli_settings;
+
+size_t ebb__cli_option_count(void);
+const cli_option *ebb__cli_option(size_t index);
+const cli_option *ebb__cli_find(const char *name); /* NULL if there is none */
+bool ebb__cli_given(const cli_settings *settings, const char *name);
+
+/* Every option at its default. Free with ebb__cli_settings_fini, also after a failure. */
+ebb_status ebb__cli_settings_init(ebb_ctx *ctx, cli_settings *out) EBB_MUST_CHECK;
+void ebb__cli_settings_fini(cli_settings *settings);
+
+/* ---- value.c: text to value and back ---- */
+
+/* `where` starts the error message: "--lr" or "FILE:3: lr". `literal` text (quoted in a file) never
+ * means the zero word. Text values are borrowed. */
+ebb_status ebb__cli_assign(cli_settings *settings, const cli_option *option, const char *text,
+                           bool literal, const char *where) EBB_MUST_CHECK;
+
+/* ---- config.c ---- */
+
+/* A NUL-terminated text that grows; free with ebb__cli_text_fini. */
+typedef struct cli_text {
+    ebb_ctx *ctx;
+    char *bytes;
+    size_t used, capacity;
+} cli_text;
+ebb_status ebb__cli_put(cli_text *text, const char *format, ...) EBB_MUST_CHECK
+    __attribute__((format(printf, 2, 3)));
+void ebb__cli_text_fini(cli_text *text);
+
+/* Appends `key = value` lines of all options with every bit of `flags`; loading them gives the same
+ * values to the last bit. */
+ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags,
+                         cli_text *out) EBB_MUST_CHECK;
+/* Assigns what the file says; failures are `status` and name file and line. */
+ebb_status ebb__cli_load(cli_settings *settings, const char *path,
+                         ebb_status status) EBB_MUST_CHECK;
+
+/* ---- parse.c ---- */
+
+/* Reads the arguments after the command's name: options into `settings` (with --config applied
+ * below them), the rest into `words`, of which there must be `n_words` at most; *help is set if
+ * --help was among them (and then nothing else is checked). `called` is the command as typed. */
+ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const char *called, int argc,
+                          char **argv, const char **words, int n_words, int *got,
+                          bool *help) EBB_MUST_CHECK;
+/* Fills in what depends on other options (--embed, --lr, --epochs) and checks sizes together. */
+ebb_status ebb__cli_resolve(cli_settings *settings) EBB_MUST_CHECK;
+
+/* ---- help.c ---- */
+
+void ebb__cli_help_options(cli_command command);
+
+/* ---- nearest.c ---- */
+
+/* The candidate that takes the fewest edits to become `text`; NULL if there are no candidates. */
+typedef const char *(*cli_candidate_fn)(const void *user, size_t index); /* NULL: skip */
+const char *ebb__cli_nearest(const char *text, cli_candidate_fn candidate, const void *user,
+                             size_t count);
+
+#endif

@@ -1,0 +1,169 @@
+/* parse.c - the command line: `--name value`, `--name=value`, `--switch`, `--no-switch`, words.
+ *
+ * All arguments are understood before any is applied, because --config may stand anywhere and must
+ * still lose against the others. */
+#include "cli/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CELLS = 1 << 14, DEFAULT_EPOCHS = 10 };
+static const int64_t most_positions = INT64_C(1) << 30;
+
+typedef struct parse_item {
+    const cli_option *option;
+    const char *value;
+} parse_item;
+
+typedef struct parse_state {
+    cli_settings *settings;
+    cli_command command;
+    const char *called;
+    parse_item *items;
+    size_t n_items;
+} parse_state;
+
+static const char *option_at(const void *user, size_t index) {
+    const parse_state *state = user;
+    const cli_option *option = ebb__cli_option(index);
+    return (option->commands & (unsigned)state->command) != 0 ? option->name : NULL;
+}
+
+static ebb_status find_option(const parse_state *state, const char *name, const cli_option **out) {
+    ebb_ctx *ctx = state->settings->ctx;
+    *out = ebb__cli_find(name);
+    if (*out == NULL) {
+        return ebb__fail(
+            ctx, EBB_USAGE, "unknown option --%.60s; did you mean --%s? (ebb %s --help lists all)",
+            name, ebb__cli_nearest(name, option_at, state, ebb__cli_option_count()), state->called);
+    }
+    if (((*out)->commands & (unsigned)state->command) == 0) {
+        return ebb__fail(ctx, EBB_USAGE, "ebb %s takes no --%s (ebb %s --help lists its options)",
+                         state->called, name, state->called);
+    }
+    return EBB_OK;
+}
+
+/* One argument that starts with --; *used says how many were consumed. */
+static ebb_status read_option(parse_state *state, char **argv, int left, int *used) {
+    ebb_ctx *ctx = state->settings->ctx;
+    const char *argument = argv[0] + 2, *equals = strchr(argument, '=');
+    char name[64];
+    size_t n = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
+    parse_item item = {NULL, equals != NULL ? equals + 1 : NULL};
+    (void)snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), argument);
+    const cli_option *turned_off = strncmp(name, "no-", 3) == 0 ? ebb__cli_find(name + 3) : NULL;
+    bool off = turned_off != NULL && turned_off->kind == CLI_SWITCH;
+    TRY(find_option(state, off ? name + 3 : name, &item.option));
+    *used = 1;
+    if (item.option->kind == CLI_SWITCH) {
+        if (equals != NULL) {
+            return ebb__fail(ctx, EBB_USAGE, "--%s takes no value: write --%s or --no-%s", name,
+                             item.option->name, item.option->name);
+        }
+        item.value = off ? "false" : "true";
+    } else if (item.value == NULL) {
+        if (left < 2) {
+            return ebb__fail(ctx, EBB_USAGE, "--%s needs a value: --%s %s", name, name,
+                             item.option->value != NULL ? item.option->value : "NAME");
+        }
+        item.value = argv[1];
+        *used = 2;
+    }
+    state->items[state->n_items++] = item;
+    return EBB_OK;
+}
+
+static ebb_status apply(parse_state *state) {
+    cli_settings *settings = state->settings;
+    bool cleared[CLI_MAX_OPTIONS] = {false};
+    const char *config = NULL;
+    for (size_t i = 0; i < state->n_items; i++) {
+        if (strcmp(state->items[i].option->name, "config") == 0) {
+            config = state->items[i].value;
+        }
+    }
+    if (config != NULL) {
+        TRY(ebb__cli_load(settings, config, EBB_USAGE));
+    }
+    for (size_t i = 0; i < state->n_items; i++) {
+        const cli_option *option = state->items[i].option;
+        size_t index = (size_t)(option - ebb__cli_option(0));
+        char where[80];
+        if (option->kind == CLI_PASSES && !cleared[index]) {
+            *(uint32_t *)((char *)settings + option->offset) = 0;
+            cleared[index] = true;
+        }
+        (void)snprintf(where, sizeof where, "--%s", option->name);
+        TRY(ebb__cli_assign(settings, option, state->items[i].value, false, where));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const char *called, int argc,
+                          char **argv, const char **words, int n_words, int *got, bool *help) {
+    parse_state state = {settings, command, called, NULL, 0};
+    bool only_words = false;
+    *got = 0;
+    *help = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        *help = *help || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    }
+    if (*help) {
+        return EBB_OK;
+    }
+    TRY(ebb__region_alloc(&settings->region, (size_t)argc + 1, sizeof *state.items, &state.items));
+    for (int i = 0, used = 1; i < argc; i += used) {
+        used = 1;
+        if (!only_words && strcmp(argv[i], "--") == 0) {
+            only_words = true;
+        } else if (!only_words && strncmp(argv[i], "--", 2) == 0) {
+            TRY(read_option(&state, argv + i, argc - i, &used));
+        } else if (!only_words && argv[i][0] == '-' && argv[i][1] != '\0') {
+            return ebb__fail(settings->ctx, EBB_USAGE,
+                             "unknown option %.60s; options start with --", argv[i]);
+        } else if (*got == n_words) {
+            return ebb__fail(settings->ctx, EBB_USAGE,
+                             "unexpected argument '%.200s' (ebb %s --help shows the usage)",
+                             argv[i], called);
+        } else {
+            words[(*got)++] = argv[i];
+        }
+    }
+    return apply(&state);
+}
+
+ebb_status ebb__cli_resolve(cli_settings *settings) {
+    train_settings *run = &settings->run;
+    ebb_ctx *ctx = settings->ctx;
+    if (run->embed == 0) {
+        run->embed = run->hidden;
+    }
+    if (!ebb__cli_given(settings, "lr") && run->optimizer != OPTIMIZER_SGD) {
+        run->lr = 0.001;
+    }
+    if (run->steps != 0 && !ebb__cli_given(settings, "epochs")) {
+        run->epochs = 0;
+    }
+    if (run->epochs == 0 && run->steps == 0) {
+        run->epochs = DEFAULT_EPOCHS;
+    }
+    if (run->tie && run->embed != run->hidden) {
+        return ebb__fail(
+            ctx, EBB_USAGE,
+            "--tie needs an embedding as large as a layer: --embed %lld is not --hidden %lld",
+            (long long)run->embed, (long long)run->hidden);
+    }
+    if (run->layers * run->bptt > MOST_CELLS) {
+        return ebb__fail(
+            ctx, EBB_USAGE,
+            "--layers %lld times --bptt %lld is too large: at most %d cells are unrolled",
+            (long long)run->layers, (long long)run->bptt, MOST_CELLS);
+    }
+    if (run->batch * run->bptt > most_positions) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--batch %lld times --bptt %lld is too large: at most %lld tokens a step",
+                         (long long)run->batch, (long long)run->bptt, (long long)most_positions);
+    }
+    return EBB_OK;
+}

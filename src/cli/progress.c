@@ -1,0 +1,118 @@
+/* progress.c - how training is going: one line that is redrawn on a terminal, plain lines anywhere
+ * else (never a carriage return in a log). No colours. */
+#include "cli/command.h"
+
+#include "base/host.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { BAR_WIDTH = 16, LINE_MOST = 240 };
+static const double redraw_seconds = 0.1;
+
+void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings) {
+    const char *terminal = getenv("TERM");
+    *progress = (cli_progress){.quiet = settings->quiet, .verbose = settings->verbose};
+    progress->live = !settings->quiet && isatty(STDERR_FILENO) && terminal != NULL &&
+                     strcmp(terminal, "dumb") != 0;
+}
+
+void ebb__cli_progress_clear(cli_progress *progress) {
+    if (progress->drawn > 0) {
+        (void)fprintf(stderr, "\r%*s\r", (int)progress->drawn, "");
+        progress->drawn = 0;
+    }
+}
+
+static size_t terminal_width(void) {
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) {
+        return 80;
+    }
+    return size.ws_col < LINE_MOST ? size.ws_col : LINE_MOST;
+}
+
+static void format_bar(char bar[BAR_WIDTH + 4], const lm_progress *now) {
+    double share = now->steps > 0 ? (double)now->step / (double)now->steps : 0;
+    int full = (int)(fmin(fmax(share, 0), 1) * BAR_WIDTH);
+    bar[0] = '[';
+    memset(bar + 1, '=', (size_t)full);
+    memset(bar + 1 + full, ' ', (size_t)(BAR_WIDTH - full));
+    memcpy(bar + 1 + BAR_WIDTH, "] ", 3);
+}
+
+static void format_line(char line[LINE_MOST], const lm_progress *now) {
+    char epochs[32] = "", steps[32] = "", valid[48] = "", left[40] = "";
+    if (now->epochs > 0) {
+        (void)snprintf(epochs, sizeof epochs, "/%" PRId64, now->epochs);
+    }
+    if (now->steps > 0) {
+        (void)snprintf(steps, sizeof steps, "/%" PRId64, now->steps);
+    }
+    if (now->valid_perplexity >= 0) {
+        (void)snprintf(valid, sizeof valid, "  valid ppl %s",
+                       ebb__cli_perplexity(log(now->valid_perplexity)).text);
+    }
+    if (now->seconds_left >= 0) {
+        (void)snprintf(left, sizeof left, "  %s left", ebb__cli_seconds(now->seconds_left).text);
+    }
+    (void)snprintf(
+        line, LINE_MOST,
+        "epoch %" PRId64 "%s  step %" PRId64 "%s  loss %.4f (ppl %s)%s  %s words/s  %s of %s%s",
+        now->epoch, epochs, now->step, steps, now->loss, ebb__cli_perplexity(now->loss).text, valid,
+        ebb__cli_rate(now->words_per_second).text, ebb__cli_bytes(now->memory_bytes).text,
+        ebb__cli_bytes(now->budget_bytes).text, left);
+}
+
+static void draw(cli_progress *progress, const char *bar, const char *line) {
+    char shown[LINE_MOST + BAR_WIDTH + 8];
+    size_t width = terminal_width() - 1;
+    (void)snprintf(shown, sizeof shown, "%s%s", strlen(bar) + strlen(line) <= width ? bar : "",
+                   line);
+    shown[width < sizeof shown - 1 ? width : sizeof shown - 1] = '\0';
+    size_t n = strlen(shown);
+    int rest = progress->drawn > n ? (int)(progress->drawn - n) : 0;
+    (void)fprintf(stderr, "\r%s%*s", shown, rest, "");
+    (void)fflush(stderr);
+    progress->drawn = n + (size_t)rest;
+}
+
+void ebb__cli_progress_show(cli_progress *progress, const lm_progress *now, bool tick) {
+    char line[LINE_MOST], bar[BAR_WIDTH + 4];
+    if (progress->quiet || (tick && !progress->live)) {
+        return;
+    }
+    double seconds = ebb__clock_seconds();
+    if (tick && seconds - progress->drawn_at < redraw_seconds) {
+        return;
+    }
+    progress->drawn_at = seconds;
+    if (strcmp(now->phase, "train") != 0 && tick) {
+        (void)snprintf(line, sizeof line, "%s: %" PRId64 " of %" PRId64, now->phase, now->step,
+                       now->steps);
+    } else {
+        format_line(line, now);
+    }
+    if (tick) {
+        format_bar(bar, now);
+        draw(progress, bar, line);
+        return;
+    }
+    ebb__cli_progress_clear(progress);
+    (void)fprintf(stderr, "%s\n", line);
+}
+
+void ebb__cli_log(void *user, ebb_log_level level, const char *line) {
+    cli_progress *progress = user;
+    ebb_log_level most = progress->quiet     ? EBB_LOG_WARN
+                         : progress->verbose ? EBB_LOG_DEBUG
+                                             : EBB_LOG_INFO;
+    if (level <= most) {
+        ebb__cli_progress_clear(progress);
+        (void)fprintf(stderr, "%s%s\n", level == EBB_LOG_WARN ? "warning: " : "", line);
+    }
+}

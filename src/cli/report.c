@@ -1,0 +1,141 @@
+/* report.c - a plan on one screen (24 lines of 80 characters), and as JSON. */
+#include "cli/command.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { REPORT_ROWS = IR_KINDS };
+
+typedef struct report_row {
+    const char *name;
+    uint64_t bytes;
+} report_row;
+
+static const char *layer_name(const plan_layer *layer) {
+    return layer->name[0] != '\0' ? layer->name : "other";
+}
+
+/* The largest layers, largest first; what does not fit is summed in the last row. */
+static int largest_layers(const ebb_plan *plan, report_row rows[REPORT_ROWS]) {
+    enum { MOST = REPORT_ROWS - 1 };
+    int n = 0;
+    uint64_t rest = 0;
+    for (int32_t i = 0; i < plan->n_layers; i++) {
+        report_row row = {layer_name(&plan->layers[i]), plan->layers[i].bytes};
+        for (int at = 0; at < n; at++) {
+            if (rows[at].bytes < row.bytes) {
+                report_row smaller = rows[at];
+                rows[at] = row;
+                row = smaller;
+            }
+        }
+        if (n < MOST && row.bytes > 0) {
+            rows[n++] = row;
+        } else {
+            rest += row.bytes;
+        }
+    }
+    if (rest > 0) {
+        rows[n++] = (report_row){"(others)", rest};
+    }
+    return n;
+}
+
+static void print_cell(FILE *file, const report_row *row, uint64_t peak) {
+    (void)fprintf(file, "  %-18.18s %10s %5.1f%%", row->name, ebb__cli_bytes(row->bytes).text,
+                  100 * (double)row->bytes / (double)(peak > 0 ? peak : 1));
+}
+
+static void print_table(FILE *file, const ebb_plan *plan) {
+    report_row layers[REPORT_ROWS];
+    int n = largest_layers(plan, layers);
+    (void)fprintf(file, "  %-18s %17s    %-18s %17s\n", "bytes by kind", "at the peak",
+                  "bytes by layer", "at the peak");
+    for (int i = 0; i < REPORT_ROWS; i++) {
+        report_row kind = {ebb__ir_kind_name((ir_kind)i), plan->bytes_by_kind[i]};
+        print_cell(file, &kind, plan->peak_bytes);
+        if (i < n) {
+            (void)fprintf(file, "  ");
+            print_cell(file, &layers[i], plan->peak_bytes);
+        }
+        (void)fputc('\n', file);
+    }
+}
+
+static void print_largest(FILE *file, const ebb_plan *plan) {
+    (void)fprintf(file, "  largest values at the peak\n");
+    for (int32_t i = 0; i < plan->n_largest; i++) {
+        const plan_large *large = &plan->largest[i];
+        char shape[64] = "";
+        size_t used = 0;
+        for (int32_t d = 0; d < large->type.rank; d++) {
+            int n = snprintf(shape + used, sizeof shape - used, "%s%" PRId32, d > 0 ? "x" : "",
+                             large->type.dim[d]);
+            used += n > 0 && (size_t)n < sizeof shape - used ? (size_t)n : 0;
+        }
+        (void)fprintf(file, "  %10s  %-10s %s %s\n", ebb__cli_bytes(large->bytes).text,
+                      ebb__ir_kind_name(large->kind), large->what, shape);
+    }
+}
+
+void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *plan) {
+    static const char *const cells[] = {"lstm", "gru", "rnn"};
+    static const char *const optimizers[] = {"sgd", "adam", "adamw"};
+    double words = (double)s->batch * (double)s->bptt;
+    (void)fprintf(file,
+                  "%s, %" PRId64 " x %" PRId64 ", batch %" PRId64 " x %" PRId64
+                  ", %s: %d nodes planned in %.2f s for %d thread%s\n",
+                  cells[s->cell], s->layers, s->hidden, s->batch, s->bptt, optimizers[s->optimizer],
+                  plan->nodes, plan->plan_seconds, plan->members, plan->members == 1 ? "" : "s");
+    (void)fprintf(file, "  peak          %10s = %" PRIu64 " bytes, all told\n",
+                  ebb__cli_bytes(plan->peak_bytes).text, plan->peak_bytes);
+    if (plan->budget_bytes < UINT64_MAX) {
+        (void)fprintf(file, "  budget        %10s%s\n", ebb__cli_bytes(plan->budget_bytes).text,
+                      plan->peak_bytes > plan->budget_bytes ? "  too small" : "");
+    }
+    (void)fprintf(file, "  least budget  %10s = %" PRIu64 " bytes\n",
+                  ebb__cli_bytes(plan->least_bytes).text, plan->least_bytes);
+    (void)fprintf(file, "  keeping all   %10s (%.2f times the peak)\n",
+                  ebb__cli_bytes(plan->keep_all_bytes).text,
+                  (double)plan->keep_all_bytes /
+                      (double)(plan->peak_bytes > 0 ? plan->peak_bytes : 1));
+    (void)fprintf(
+        file, "  predicted     %10.4f s a step, %s words/s\n", plan->seconds_per_step,
+        ebb__cli_rate(words / (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1)).text);
+    print_table(file, plan);
+    print_largest(file, plan);
+    (void)fflush(file);
+}
+
+static json_t *kinds_json(const ebb_plan *plan) {
+    json_t *kinds = json_object();
+    for (int i = 0; i < IR_KINDS; i++) {
+        (void)json_object_set_new(kinds, ebb__ir_kind_name((ir_kind)i),
+                                  ebb__cli_json_bytes(plan->bytes_by_kind[i]));
+    }
+    return kinds;
+}
+
+static json_t *layers_json(const ebb_plan *plan) {
+    json_t *layers = json_object();
+    for (int32_t i = 0; i < plan->n_layers; i++) {
+        if (plan->layers[i].bytes > 0) {
+            (void)json_object_set_new(layers, layer_name(&plan->layers[i]),
+                                      ebb__cli_json_bytes(plan->layers[i].bytes));
+        }
+    }
+    return layers;
+}
+
+json_t *ebb__cli_plan_json(const ebb_plan *plan) {
+    return json_pack(
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "schema", 1,
+        "peak_bytes", ebb__cli_json_bytes(plan->peak_bytes), "keep_all_bytes",
+        ebb__cli_json_bytes(plan->keep_all_bytes), "least_bytes",
+        ebb__cli_json_bytes(plan->least_bytes), "bytes_by_kind", kinds_json(plan), "bytes_by_layer",
+        layers_json(plan), "activation_bytes", ebb__cli_json_bytes(plan->activation_bytes),
+        "keep_all_activation_bytes", ebb__cli_json_bytes(plan->keep_all_activation_bytes), "nodes",
+        plan->nodes, "plan_seconds", ebb__cli_json_real(plan->plan_seconds), "seconds_per_step",
+        ebb__cli_json_real(plan->seconds_per_step), "budget_bytes",
+        ebb__cli_json_bytes(plan->budget_bytes), "plan_hash", ebb__cli_json_hash(plan->hash));
+}

@@ -1,0 +1,79 @@
+/* train.c - `ebb train lm`: the plan first, then progress, then how it ended. */
+#include "cli/command.h"
+
+#include <inttypes.h>
+
+static void on_planned(void *user, const ebb_plan *plan) {
+    cli_call *call = user;
+    if (!call->settings.quiet) {
+        ebb__cli_progress_clear(&call->progress);
+        ebb__cli_print_plan(stderr, &call->settings.run, plan);
+    }
+}
+
+static void on_progress(void *user, const lm_progress *now, bool tick) {
+    ebb__cli_progress_show(&((cli_call *)user)->progress, now, tick);
+}
+
+static bool on_stop(void *user) {
+    (void)user;
+    return ebb__cli_stop_asked();
+}
+
+static json_t *perplexity_json(double value) {
+    return value >= 0 ? ebb__cli_json_real(value) : json_null();
+}
+
+static json_t *result_json(const lm_train_result *r) {
+    return json_pack("{s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema", 1, "steps",
+                     (json_int_t)r->steps, "epochs", (json_int_t)r->epochs, "loss",
+                     ebb__cli_json_real(r->loss), "valid_perplexity",
+                     perplexity_json(r->valid_perplexity), "best_perplexity",
+                     perplexity_json(r->best_perplexity), "planned_peak_bytes",
+                     ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
+                     ebb__cli_json_bytes(r->measured_peak_bytes), "resumed", r->resumed,
+                     "already_done", r->already_done);
+}
+
+static void print_result(const train_settings *run, const lm_train_result *r) {
+    if (r->already_done) {
+        (void)fprintf(stderr,
+                      "%s: this run is finished (step %" PRId64
+                      "): nothing to do; more --epochs or --steps go on, --fresh starts over\n",
+                      run->out_dir, r->steps);
+        return;
+    }
+    (void)fprintf(stderr, "done: %" PRId64 " steps", r->steps);
+    if (r->best_perplexity >= 0) {
+        (void)fprintf(stderr, ", best validation perplexity %.2f", r->best_perplexity);
+    }
+    (void)fprintf(stderr, "; most memory %" PRIu64 " bytes, planned %" PRIu64 "; weights in %s\n",
+                  r->measured_peak_bytes, r->planned_peak_bytes, run->out_dir);
+}
+
+ebb_status ebb__cli_train(cli_call *call) {
+    cli_settings *settings = &call->settings;
+    cli_text config = {.ctx = call->ctx}, math = {.ctx = call->ctx};
+    lm_observer observer = {call, on_planned, on_progress, on_stop};
+    lm_train_result result = {0};
+    ebb_status status = EBB_OK;
+    TRY(ebb__cli_resolve(settings));
+    if (settings->run.train_path == NULL) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "ebb train lm needs --train FILE, the text to learn from");
+    }
+    TRY_OUT(ebb__cli_dump(settings, CLI_SHOWN, &config));
+    TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
+    ebb__cli_catch_signals();
+    status = ebb__lm_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
+    ebb__cli_progress_clear(&call->progress);
+    if (status == EBB_OK && settings->json) {
+        status = ebb__cli_print_json(call->ctx, result_json(&result));
+    } else if (status == EBB_OK && !settings->quiet) {
+        print_result(&settings->run, &result);
+    }
+out:
+    ebb__cli_text_fini(&config);
+    ebb__cli_text_fini(&math);
+    return status;
+}

@@ -1,0 +1,106 @@
+/* use.c - `ebb eval lm DIR FILE` and `ebb generate DIR`: a trained run put to use. The model's
+ * settings are those stored in DIR/config; only what the machine gives can be asked for anew. */
+#include "cli/command.h"
+
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Settings of the run in `dir`, with what was asked for on this command line on top. */
+static ebb_status load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
+    cli_text path = {.ctx = asked->ctx};
+    ebb_status status;
+    TRY_OUT(ebb__cli_put(&path, "%s/config", dir));
+    if (!ebb__file_exists(path.bytes)) {
+        status = ebb__fail(asked->ctx, EBB_MODEL,
+                           "%s: is not the folder of a run: it has no file 'config'", dir);
+        goto out;
+    }
+    TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
+    TRY_OUT(ebb__cli_resolve(run));
+    if (ebb__cli_given(asked, "batch")) {
+        run->run.batch = asked->run.batch;
+    }
+    if (ebb__cli_given(asked, "memory")) {
+        run->run.memory = asked->run.memory;
+    }
+    if (ebb__cli_given(asked, "threads")) {
+        run->run.threads = asked->run.threads;
+    }
+    TRY_OUT(ebb__cli_resolve(run));
+out:
+    ebb__cli_text_fini(&path);
+    return status;
+}
+
+static json_t *eval_json(const lm_eval_result *r) {
+    return json_pack(
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 1, "tokens",
+        ebb__cli_json_bytes(r->tokens), "words", ebb__cli_json_bytes(r->words), "bytes",
+        ebb__cli_json_bytes(r->bytes), "unknown", ebb__cli_json_bytes(r->unknown), "loss",
+        ebb__cli_json_real(r->loss), "token_perplexity", ebb__cli_json_real(r->token_perplexity),
+        "word_perplexity", ebb__cli_json_real(r->word_perplexity), "bits_per_byte",
+        ebb__cli_json_real(r->bits_per_byte), "planned_peak_bytes",
+        ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
+        ebb__cli_json_bytes(r->measured_peak_bytes));
+}
+
+static void print_eval(const lm_eval_result *r) {
+    printf("tokens            %" PRIu64 " (%" PRIu64 " unknown)\n"
+           "words             %" PRIu64 "\n"
+           "bytes             %" PRIu64 "\n"
+           "loss              %.6f nats a token\n"
+           "token perplexity  %.4f\n"
+           "word perplexity   %.4f\n"
+           "bits per byte     %.4f\n",
+           r->tokens, r->unknown, r->words, r->bytes, r->loss, r->token_perplexity,
+           r->word_perplexity, r->bits_per_byte);
+}
+
+static void on_progress(void *user, const lm_progress *now, bool tick) {
+    if (tick) {
+        ebb__cli_progress_show(&((cli_call *)user)->progress, now, tick);
+    }
+}
+
+ebb_status ebb__cli_eval(cli_call *call) {
+    cli_settings run;
+    lm_eval_result result = {0};
+    lm_observer observer = {.user = call, .progress = on_progress};
+    ebb_status status;
+    TRY_OUT(ebb__cli_settings_init(call->ctx, &run));
+    TRY_OUT(load_run(&call->settings, call->words[0], &run));
+    status = ebb__lm_eval(call->ctx, &run.run, call->words[0], call->words[1], &observer, &result);
+    ebb__cli_progress_clear(&call->progress);
+    if (status == EBB_OK && call->settings.json) {
+        status = ebb__cli_print_json(call->ctx, eval_json(&result));
+    } else if (status == EBB_OK) {
+        print_eval(&result);
+    }
+out:
+    ebb__cli_settings_fini(&run);
+    return status;
+}
+
+/* Text appears as it is made; that it cannot be written is found out when all is flushed. */
+static void on_text(void *user, const char *text, size_t bytes) {
+    (void)user;
+    (void)fwrite(text, 1, bytes, stdout);
+    (void)fflush(stdout);
+}
+
+ebb_status ebb__cli_generate(cli_call *call) {
+    const cli_settings *asked = &call->settings;
+    lm_generate_options options = {asked->length, asked->temperature, asked->run.seed,
+                                   asked->prompt};
+    cli_settings run;
+    ebb_status status;
+    TRY_OUT(ebb__cli_settings_init(call->ctx, &run));
+    TRY_OUT(load_run(asked, call->words[0], &run));
+    TRY_OUT(ebb__lm_generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
+    (void)putchar('\n');
+out:
+    ebb__cli_settings_fini(&run);
+    return status;
+}

@@ -1,0 +1,258 @@
+/* value.c - one value from text: strict (nothing before or after it, finite, in range), with an
+ * error that says what would be right. */
+#include "cli/options.h"
+
+#include "plan/passes.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct value_target {
+    ebb_ctx *ctx;
+    const cli_option *option;
+    const char *text, *where;
+    void *at;
+} value_target;
+
+static ebb_status refuse_range(const value_target *t) {
+    const cli_range *r = &t->option->range;
+    return ebb__fail(
+        t->ctx, EBB_USAGE, "%s: %s is out of range: it must be %s %.15g and %s %.15g%s%s", t->where,
+        t->text, r->above ? "above" : "at least", r->low, r->below ? "below" : "at most", r->high,
+        t->option->zero != NULL ? ", or " : "", t->option->zero != NULL ? t->option->zero : "");
+}
+
+static bool in_range(const cli_range *r, double x) {
+    return (r->above ? x > r->low : x >= r->low) && (r->below ? x < r->high : x <= r->high);
+}
+
+/* strtod and strtoll skip spaces and take a plus, hexadecimal and names: nothing of that is meant.
+ */
+static bool looks_like_number(const char *text, bool real) {
+    const char *p = text + (*text == '-');
+    if (!isdigit((unsigned char)*p) && !(real && *p == '.')) {
+        return false;
+    }
+    return strspn(p, real ? "0123456789.eE+-" : "0123456789") == strlen(p);
+}
+
+static ebb_status parse_int(const value_target *t) {
+    if (!looks_like_number(t->text, false)) {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s: '%s' is not a whole number", t->where, t->text);
+    }
+    errno = 0;
+    long long value = strtoll(t->text, NULL, 10);
+    if (errno != 0 || !in_range(&t->option->range, (double)value)) {
+        return refuse_range(t);
+    }
+    *(int64_t *)t->at = value;
+    return EBB_OK;
+}
+
+static ebb_status parse_seed(const value_target *t) {
+    errno = 0;
+    unsigned long long value = 0;
+    if (looks_like_number(t->text, false) && t->text[0] != '-') {
+        value = strtoull(t->text, NULL, 10);
+    } else {
+        errno = EINVAL;
+    }
+    if (errno != 0) {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s: '%s' is not a whole number from 0 to %llu",
+                         t->where, t->text, (unsigned long long)UINT64_MAX);
+    }
+    *(uint64_t *)t->at = value;
+    return EBB_OK;
+}
+
+static bool read_real(const char *text, double *out) {
+    char *end = NULL;
+    *out = looks_like_number(text, true) ? strtod(text, &end) : 0;
+    return end != NULL && *end == '\0' && isfinite(*out);
+}
+
+static ebb_status parse_real(const value_target *t) {
+    double value = 0;
+    if (!read_real(t->text, &value)) {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s: '%s' is not a finite number", t->where, t->text);
+    }
+    if (!in_range(&t->option->range, value)) {
+        return refuse_range(t);
+    }
+    *(double *)t->at = value;
+    return EBB_OK;
+}
+
+static const char *choice_at(const void *user, size_t index) {
+    return ((const cli_option *)user)->names[index];
+}
+
+static ebb_status parse_choice(const value_target *t) {
+    const char *const *names = t->option->names;
+    size_t n = 0;
+    for (; n < CLI_MAX_CHOICES && names[n] != NULL; n++) {
+        if (strcmp(names[n], t->text) == 0) {
+            *(unsigned *)t->at = (unsigned)n;
+            return EBB_OK;
+        }
+    }
+    return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown value '%s'; did you mean %s? (%s, %s, %s)",
+                     t->where, t->text, ebb__cli_nearest(t->text, choice_at, t->option, n),
+                     names[0], names[1], names[2]);
+}
+
+static ebb_status parse_switch(const value_target *t) {
+    bool on = strcmp(t->text, "true") == 0;
+    if (!on && strcmp(t->text, "false") != 0) {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s: '%s' is neither true nor false", t->where,
+                         t->text);
+    }
+    *(bool *)t->at = on;
+    return EBB_OK;
+}
+
+/* ---- sizes ---- */
+
+static ebb_status refuse_size(const value_target *t, const char *why) {
+    return ebb__fail(
+        t->ctx, EBB_USAGE,
+        "%s: '%s' %s; write 512M, 2G, 1.5G (1024-based), 80%%, auto, or a plain number "
+        "of bytes",
+        t->where, t->text, why);
+}
+
+static ebb_status parse_size(const value_target *t) {
+    train_memory memory = {MEMORY_AUTO, 0, 0};
+    size_t digits = strspn(t->text, "0123456789.");
+    const char *unit = t->text + digits;
+    char number[32];
+    double value = 0;
+    if (strcmp(t->text, "auto") == 0) {
+        *(train_memory *)t->at = memory;
+        return EBB_OK;
+    }
+    if (t->text[0] == '-') {
+        return refuse_size(t, "is negative");
+    }
+    (void)snprintf(number, sizeof number, "%.*s", (int)(digits < 31 ? digits : 31), t->text);
+    if (digits == 0 || digits > 30 || !read_real(number, &value)) {
+        return refuse_size(t, digits > 30 ? "is too large" : "is not a size");
+    }
+    const char *units = "BKMGT", *found = NULL;
+    if (strcmp(unit, "%") == 0) {
+        if (!(value > 0 && value <= 100)) {
+            return refuse_size(t, "is not above 0% and at most 100%");
+        }
+        memory = (train_memory){MEMORY_PERCENT, 0, value};
+    } else {
+        if (*unit != '\0' &&
+            (unit[1] != '\0' || (found = strchr(units, toupper((unsigned char)*unit))) == NULL)) {
+            return refuse_size(t, "has an unknown unit");
+        }
+        if (found == NULL && strchr(number, '.') != NULL) {
+            return refuse_size(t, "is not a whole number of bytes");
+        }
+        double scaled = floor(ldexp(value, found != NULL ? 10 * (int)(found - units) : 0));
+        if (!(scaled >= 1 && scaled < 0x1p62)) {
+            return refuse_size(t, scaled < 1 ? "is less than a byte" : "is too large");
+        }
+        /* Bytes above 2^53 must not pass through a double. */
+        uint64_t bytes = found == NULL ? strtoull(number, NULL, 10) : (uint64_t)scaled;
+        memory = (train_memory){MEMORY_BYTES, bytes, 0};
+    }
+    *(train_memory *)t->at = memory;
+    return EBB_OK;
+}
+
+/* ---- passes ---- */
+
+static const char *pass_at(const void *user, size_t index) {
+    (void)user;
+    return ebb__pass_name((pass_id)index);
+}
+
+static ebb_status parse_pass(const value_target *t, const char *name, uint32_t *set) {
+    for (int id = 0; id < PASS_COUNT; id++) {
+        if (strcmp(ebb__pass_name((pass_id)id), name) != 0) {
+            continue;
+        }
+        if (strcmp(t->option->name, "disable") == 0 && !ebb__pass_optional((pass_id)id)) {
+            return ebb__fail(t->ctx, EBB_USAGE,
+                             "%s: the pass '%s' is required and cannot be disabled", t->where,
+                             name);
+        }
+        *set |= 1U << id;
+        return EBB_OK;
+    }
+    return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown pass '%s'; did you mean %s?", t->where, name,
+                     ebb__cli_nearest(name, pass_at, NULL, PASS_COUNT));
+}
+
+/* A list with commas, added to what is there. */
+static ebb_status parse_passes(const value_target *t) {
+    char list[256];
+    char *rest = list, *name;
+    uint32_t set = *(uint32_t *)t->at;
+    if (snprintf(list, sizeof list, "%s", t->text) >= (int)sizeof list) {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s: the list of passes is too long", t->where);
+    }
+    while ((name = strsep(&rest, ",")) != NULL) {
+        TRY(parse_pass(t, name, &set));
+    }
+    *(uint32_t *)t->at = set;
+    return EBB_OK;
+}
+
+/* ---- all of them ---- */
+
+static void assign_zero(const cli_option *option, void *at) {
+    switch (option->kind) {
+    case CLI_INT:
+        *(int64_t *)at = 0;
+        break;
+    case CLI_REAL:
+        *(double *)at = 0;
+        break;
+    case CLI_TEXT:
+        *(const char **)at = NULL;
+        break;
+    case CLI_PASSES:
+        *(uint32_t *)at = 0;
+        break;
+    case CLI_SWITCH:
+    case CLI_SEED:
+    case CLI_CHOICE:
+    case CLI_SIZE:
+        break;
+    }
+}
+
+static ebb_status parse_text(const value_target *t) {
+    if (t->text[0] == '\0') {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s: the value is empty", t->where);
+    }
+    *(const char **)t->at = t->text;
+    return EBB_OK;
+}
+
+ebb_status ebb__cli_assign(cli_settings *settings, const cli_option *option, const char *text,
+                           bool literal, const char *where) {
+    typedef ebb_status (*parse_fn)(const value_target *t);
+    static const parse_fn parsers[] = {
+        [CLI_SWITCH] = parse_switch, [CLI_INT] = parse_int,       [CLI_SEED] = parse_seed,
+        [CLI_REAL] = parse_real,     [CLI_CHOICE] = parse_choice, [CLI_TEXT] = parse_text,
+        [CLI_SIZE] = parse_size,     [CLI_PASSES] = parse_passes,
+    };
+    value_target target = {settings->ctx, option, text, where, (char *)settings + option->offset};
+    if (!literal && option->zero != NULL && strcmp(text, option->zero) == 0) {
+        assign_zero(option, target.at);
+    } else {
+        TRY(parsers[option->kind](&target));
+    }
+    settings->given[option - ebb__cli_option(0)] = true;
+    return EBB_OK;
+}

@@ -1,0 +1,555 @@
+/* lm_train.c - the training run of a language model in a folder: start, resume, or find it
+ * finished.
+ *
+ * The loop is a function of the step number alone: step s trains window s mod W of epoch s / W.
+ * Everything it carries (position, rate, best score, sums for the next metrics line) is in the
+ * checkpoint, so that a killed run ends with the same bits as an unbroken one. At a step: validate
+ * if due, save if due, then train the next window.
+ */
+#include "train/lm_job.h"
+
+#include "base/file.h"
+#include "base/host.h"
+#include "train/checkpoint.h"
+#include "train/metrics.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100, PATH_BYTES = 1024 };
+
+/* What the run carries from step to step beside tensors: stored in every checkpoint. */
+typedef struct progress_state {
+    int64_t step;       /* steps done */
+    int64_t validated;  /* step of the last validation; -1: none */
+    double lr;          /* before warm-up */
+    double best, last;  /* validation perplexity; < 0: none */
+    int64_t since_best; /* validations without improvement (plateau) */
+    double loss_sum;    /* since the last metrics line */
+    int64_t loss_count;
+    uint64_t metrics_bytes;
+} progress_state;
+
+typedef struct lm_run {
+    ebb_ctx *ctx;
+    const train_settings *s;
+    const lm_observer *observer;
+    const char *config_text, *math_text;
+    char dir[PATH_BYTES / 2];
+    int lock;
+    int64_t vocab;
+    uint64_t vocab_hash;
+    tokens_reader train_tokens, valid_tokens;
+    data_batcher train_batches, valid_batches;
+    run_session *session;
+    lm_buffers data;
+    metrics_log metrics;
+    checkpoint_info found;
+    progress_state at;
+    int64_t total;       /* steps of the whole run */
+    int64_t saved;       /* step of the newest checkpoint; -1: none */
+    double busy_seconds; /* of training since the last report */
+    int64_t busy_words;
+    double step_seconds; /* running mean, for the time left */
+} lm_run;
+
+static ebb_status path_in(lm_run *r, const char *name, char *out) {
+    int n = snprintf(out, PATH_BYTES, "%s/%s", r->dir, name);
+    return n > 0 && n < PATH_BYTES
+               ? EBB_OK
+               : ebb__fail(r->ctx, EBB_USAGE, "--out: the path is too long: %.60s...", r->dir);
+}
+
+/* ---- what a checkpoint says ---- */
+
+static json_t *state_to_json(const lm_run *r) {
+    const progress_state *at = &r->at;
+    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:I,s:I,s:s,s:I,s:I}", "step",
+                     (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr,
+                     "best", at->best, "last", at->last, "since_best", (json_int_t)at->since_best,
+                     "loss_sum", at->loss_sum, "loss_count", (json_int_t)at->loss_count,
+                     "metrics_bytes", (json_int_t)at->metrics_bytes, "settings", r->math_text,
+                     "vocab_hash", (json_int_t)r->vocab_hash, "train_tokens",
+                     (json_int_t)r->train_tokens.count);
+}
+
+/* Settings that change the mathematics are compared line by line; both values are shown. */
+static ebb_status compare_settings(lm_run *r, const char *stored) {
+    const char *a = stored, *b = r->math_text;
+    while (*a != '\0' || *b != '\0') {
+        size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+        if (na != nb || memcmp(a, b, na) != 0) {
+            return ebb__fail(r->ctx, EBB_USAGE,
+                             "%s: the run was started with '%.*s', now it is '%.*s'; use the same "
+                             "value, another --out, or --fresh",
+                             r->dir, (int)na, a, (int)nb, b);
+        }
+        a += na + (a[na] == '\n');
+        b += nb + (b[nb] == '\n');
+    }
+    return EBB_OK;
+}
+
+static ebb_status state_from_json(lm_run *r) {
+    progress_state *at = &r->at;
+    json_int_t step, validated, since, count, bytes, vocab_hash, tokens;
+    const char *stored = NULL;
+    json_error_t error;
+    if (json_unpack_ex(
+            r->found.train, &error, 0, "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:I,s:I,s:s,s:I,s:I}", "step",
+            &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last", &at->last,
+            "since_best", &since, "loss_sum", &at->loss_sum, "loss_count", &count, "metrics_bytes",
+            &bytes, "settings", &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens) != 0) {
+        return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", r->dir,
+                         r->found.step, error.text);
+    }
+    if (step < 0 || (uint64_t)step != r->found.step || bytes < 0 || count < 0) {
+        return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 " contradicts itself",
+                         r->dir, r->found.step);
+    }
+    at->step = step;
+    at->validated = validated;
+    at->since_best = since;
+    at->loss_count = count;
+    at->metrics_bytes = (uint64_t)bytes;
+    r->vocab_hash = (uint64_t)vocab_hash;
+    r->train_tokens.count = (uint64_t)tokens; /* compared with the text's once that is open */
+    r->saved = step;
+    return compare_settings(r, stored);
+}
+
+static ebb_status save(lm_run *r, bool is_best) {
+    alloc_region region;
+    st_entry *weights = NULL, *state = NULL;
+    size_t n_weights = 0, n_state = 0;
+    json_t *train = NULL;
+    ebb_status status;
+    ebb__region_init(&region, r->ctx);
+    TRY_OUT(ebb__metrics_sync(&r->metrics));
+    r->at.metrics_bytes = r->metrics.bytes;
+    TRY_OUT(ebb__lm_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
+    TRY_OUT(
+        ebb__lm_entries(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state, &n_state));
+    train = state_to_json(r);
+    if (train == NULL) {
+        status = ebb__fail(r->ctx, EBB_NOMEM, "no memory to describe the checkpoint");
+        goto out;
+    }
+    TRY_OUT(ebb__checkpoint_save(r->ctx, r->dir, (uint64_t)r->at.step, weights, n_weights, state,
+                                 n_state, train, is_best));
+    r->saved = r->at.step;
+out:
+    json_decref(train);
+    ebb__region_fini(&region);
+    return status;
+}
+
+/* ---- starting ---- */
+
+static ebb_status open_folder(lm_run *r) {
+    int n = snprintf(r->dir, sizeof r->dir, "%s", r->s->out_dir);
+    if (n <= 0 || (size_t)n >= sizeof r->dir) {
+        return ebb__fail(r->ctx, EBB_USAGE, "--out: the path is empty or too long");
+    }
+    TRY(ebb__file_make_dir(r->ctx, r->dir));
+    TRY(ebb__file_lock_dir(r->ctx, r->dir, &r->lock));
+    if (r->s->fresh) {
+        TRY(ebb__checkpoint_clear(r->ctx, r->dir));
+    }
+    TRY(ebb__checkpoint_peek(r->ctx, r->dir, &r->found));
+    return r->found.found ? state_from_json(r) : EBB_OK;
+}
+
+/* The vocabulary is fixed when the run starts; only its size and hash are needed afterwards. */
+static ebb_status open_vocab(lm_run *r, data_vocab *vocab) {
+    char path[PATH_BYTES];
+    TRY(path_in(r, "vocab.txt", path));
+    if (r->found.found) {
+        TRY(ebb__vocab_load(r->ctx, path, vocab));
+        if (ebb__vocab_hash(vocab) != r->vocab_hash) {
+            ebb__vocab_free(vocab);
+            return ebb__fail(r->ctx, EBB_MODEL, "%s: not the vocabulary the run was started with",
+                             path);
+        }
+    } else {
+        vocab_options options = {.mode = (text_mode)r->s->tokens,
+                                 .limit = (size_t)r->s->vocab,
+                                 .max_bytes = ebb__lm_budget(r->s)};
+        TRY(ebb__vocab_build(r->ctx, r->s->train_path, &options, vocab));
+    }
+    r->vocab = vocab->count;
+    r->vocab_hash = ebb__vocab_hash(vocab);
+    return EBB_OK;
+}
+
+static ebb_status write_text(lm_run *r, const char *name, const char *text) {
+    char path[PATH_BYTES];
+    file_writer writer;
+    TRY(path_in(r, name, path));
+    TRY(ebb__file_create(r->ctx, path, &writer));
+    ebb_status status = ebb__file_write(&writer, text, strlen(text));
+    if (status == EBB_OK) {
+        status = ebb__file_commit(&writer);
+    }
+    ebb__file_abandon(&writer);
+    return status;
+}
+
+static ebb_status open_tokens(lm_run *r, const data_vocab *vocab) {
+    char path[PATH_BYTES];
+    uint64_t before = r->train_tokens.count;
+    TRY(path_in(r, "train.tokens", path));
+    TRY(ebb__tokens_ensure(r->ctx, r->s->train_path, (text_mode)r->s->tokens, vocab, path,
+                           &r->train_tokens));
+    if (r->found.found && r->train_tokens.count != before) {
+        return ebb__fail(r->ctx, EBB_USAGE,
+                         "%s: the text has %" PRIu64 " tokens, had %" PRIu64
+                         " when the run was started; use --fresh",
+                         r->s->train_path, r->train_tokens.count, before);
+    }
+    if (r->s->valid_path != NULL) {
+        TRY(path_in(r, "valid.tokens", path));
+        TRY(ebb__tokens_ensure(r->ctx, r->s->valid_path, (text_mode)r->s->tokens, vocab, path,
+                               &r->valid_tokens));
+    }
+    return EBB_OK;
+}
+
+static int64_t total_steps(const train_settings *s, uint64_t windows) {
+    int64_t epochs = s->epochs > 0 ? s->epochs : s->steps > 0 ? 0 : DEFAULT_EPOCHS, total;
+    if (epochs == 0) {
+        return s->steps;
+    }
+    if (__builtin_mul_overflow(epochs, (int64_t)windows, &total)) {
+        total = INT64_MAX;
+    }
+    return s->steps > 0 && s->steps < total ? s->steps : total;
+}
+
+static uint64_t windows_of(const train_settings *s, uint64_t tokens) {
+    uint64_t pairs = tokens - 1, batch = (uint64_t)s->batch, bptt = (uint64_t)s->bptt;
+    uint64_t length = pairs / batch + (pairs % batch != 0);
+    return length / bptt + (length % bptt != 0);
+}
+
+/* The plan comes before any token file is written: a budget that does not fit costs nothing. */
+static ebb_status open_data_and_plan(lm_run *r, ebb_plan **plan) {
+    data_vocab vocab = {0};
+    char path[PATH_BYTES];
+    TRY(open_vocab(r, &vocab));
+    lm_request request = {.vocab = r->vocab, .train = true, .valid = r->s->valid_path != NULL};
+    ebb_status status = ebb__lm_compile(r->ctx, r->s, &request, plan);
+    if (status != EBB_OK) {
+        goto out;
+    }
+    TRY_OUT(open_tokens(r, &vocab));
+    if (!r->found.found) {
+        TRY_OUT(path_in(r, "vocab.txt", path));
+        TRY_OUT(ebb__vocab_save(&vocab, path));
+    }
+out:
+    ebb__vocab_free(&vocab);
+    return status;
+}
+
+static ebb_status load_tensors(lm_run *r) {
+    st_reader reader = {0};
+    ebb_status status;
+    if (r->found.found) {
+        TRY(ebb__checkpoint_open_weights(r->ctx, r->dir, &r->found, &reader));
+        status = ebb__lm_load(r->session, 1U << IR_PARAM, &reader);
+        ebb__safetensors_close(&reader);
+        if (status != EBB_OK) {
+            return status;
+        }
+        TRY(ebb__checkpoint_open_state(r->ctx, r->dir, &r->found, &reader));
+        status = ebb__lm_load(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &reader);
+        ebb__safetensors_close(&reader);
+        return status;
+    }
+    ebb__lm_init_weights(r->session, r->s);
+    if (r->s->init_path != NULL) {
+        TRY(ebb__safetensors_open(r->ctx, r->s->init_path, &reader));
+        status = ebb__lm_load(r->session, 1U << IR_PARAM, &reader);
+        ebb__safetensors_close(&reader);
+        return status;
+    }
+    return EBB_OK;
+}
+
+static ebb_status start(lm_run *r, ebb_plan *plan) {
+    char path[PATH_BYTES];
+    checkpoint_info repaired = {0};
+    TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
+    TRY(ebb__checkpoint_find(r->ctx, r->dir, &repaired));
+    ebb__checkpoint_info_fini(&repaired);
+    TRY(write_text(r, "config", r->config_text));
+    TRY(path_in(r, "metrics.jsonl", path));
+    TRY(ebb__metrics_open(r->ctx, path, r->at.metrics_bytes, r->at.step, &r->metrics));
+    r->data = ebb__lm_buffers(r->session);
+    TRY(ebb__batcher_init(r->ctx, &r->train_tokens, (uint32_t)r->s->bptt, (uint32_t)r->s->batch,
+                          r->data.staging, &r->train_batches));
+    if (r->s->valid_path != NULL) {
+        TRY(ebb__batcher_init(r->ctx, &r->valid_tokens, (uint32_t)r->s->bptt, (uint32_t)r->s->batch,
+                              r->data.staging, &r->valid_batches));
+    }
+    return load_tensors(r);
+}
+
+/* ---- reporting ---- */
+
+static double rate_at(const lm_run *r, int64_t step) {
+    double lr = r->at.lr;
+    if (r->s->schedule == SCHEDULE_WARMUP && step < r->s->warmup) {
+        lr *= (double)(step + 1) / (double)r->s->warmup;
+    }
+    return lr;
+}
+
+static void notify(lm_run *r, const char *phase, double loss, double words_per_second,
+                   double perplexity, bool tick) {
+    if (r->observer == NULL || r->observer->progress == NULL) {
+        return;
+    }
+    int64_t windows = (int64_t)r->train_batches.windows, done = r->at.step;
+    lm_progress p = {.epoch = done > 0 ? (done - 1) / windows + 1 : 1,
+                     .epochs = (r->total + windows - 1) / windows,
+                     .step = done,
+                     .steps = r->total,
+                     .loss = loss,
+                     .lr = rate_at(r, done > 0 ? done - 1 : 0),
+                     .words_per_second = words_per_second,
+                     .memory_bytes = r->session->measured_bytes,
+                     .budget_bytes = r->session->plan->budget_bytes,
+                     .seconds_left = r->step_seconds * (double)(r->total - done),
+                     .valid_perplexity = perplexity,
+                     .phase = phase};
+    r->observer->progress(r->observer->user, &p, tick);
+}
+
+/* One metrics line and one report; the sums start again. perplexity < 0: not validated here. */
+static ebb_status report(lm_run *r, double perplexity) {
+    int64_t windows = (int64_t)r->train_batches.windows;
+    double loss = r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count : (double)NAN;
+    double speed = r->busy_seconds > 0 ? (double)r->busy_words / r->busy_seconds : 0;
+    metrics_field fields[6] = {METRICS_INT("step", r->at.step),
+                               METRICS_INT("epoch", (r->at.step - 1) / windows + 1),
+                               METRICS_REAL("loss", loss),
+                               METRICS_REAL("lr", rate_at(r, r->at.step - 1)),
+                               METRICS_REAL("words_per_second", speed),
+                               METRICS_REAL("valid_perplexity", perplexity)};
+    TRY(ebb__metrics_write(&r->metrics, fields, perplexity < 0 ? 5 : 6));
+    notify(r, perplexity < 0 ? "train" : "valid", loss, speed, perplexity, false);
+    r->at.loss_sum = 0;
+    r->at.loss_count = 0;
+    r->busy_seconds = 0;
+    r->busy_words = 0;
+    return EBB_OK;
+}
+
+/* ---- the loop ---- */
+
+static ebb_status check_finite(lm_run *r, float loss) {
+    double norm = *(const double *)ebb__run_output(r->session, 0, UPDATE_NORM);
+    int32_t bad = *(const int32_t *)ebb__run_output(r->session, 0, UPDATE_BAD);
+    if (isfinite(loss) && isfinite(norm)) {
+        return EBB_OK;
+    }
+    const char *tensor = "loss";
+    const ebb_plan *plan = r->session->plan;
+    for (int32_t i = 0, k = 0; i < plan->n_variables && bad >= 0 && isfinite(loss); i++) {
+        if (plan->variables[i].role == IR_PARAM && k++ == bad) {
+            tensor = plan->variables[i].name;
+        }
+    }
+    char kept[64] = "no checkpoint yet";
+    if (r->saved >= 0) {
+        (void)snprintf(kept, sizeof kept, "last good checkpoint: step %" PRId64, r->saved);
+    }
+    return ebb__fail(r->ctx, EBB_DIVERGED,
+                     "step %" PRId64 ": %s%s is not finite (loss %g, gradient norm %g); %s; try a "
+                     "lower --lr or --clip",
+                     r->at.step + 1, isfinite(loss) ? "the gradient of " : "", tensor, (double)loss,
+                     norm, kept);
+}
+
+static ebb_status train_step(lm_run *r) {
+    uint64_t window = (uint64_t)r->at.step % r->train_batches.windows, valid = 0;
+    double begin = ebb__clock_seconds();
+    if (window == 0) {
+        ebb__lm_reset_state(r->session, "state");
+    }
+    TRY(ebb__batcher_fill(&r->train_batches, window, r->data.inputs, r->data.targets, &valid));
+    ebb__lm_hyper(r->s, rate_at(r, r->at.step), r->at.step + 1, r->data.hyper);
+    if (r->data.step != NULL) {
+        *r->data.step = (int32_t)r->at.step;
+    }
+    ebb__run_step(r->session, 0);
+    float loss = *(const float *)ebb__run_output(r->session, 0, LM_LOSS);
+    TRY(check_finite(r, loss));
+    double seconds = ebb__clock_seconds() - begin;
+    r->busy_seconds += seconds;
+    r->busy_words += (int64_t)valid;
+    r->step_seconds = r->step_seconds > 0 ? 0.95 * r->step_seconds + 0.05 * seconds : seconds;
+    r->at.loss_sum += (double)loss;
+    r->at.loss_count++;
+    r->at.step++;
+    notify(r, "train", (double)loss, (double)valid / seconds, -1, true);
+    return EBB_OK;
+}
+
+static void note_perplexity(lm_run *r, double perplexity, bool *is_best) {
+    *is_best = r->at.best < 0 || perplexity < r->at.best;
+    r->at.last = perplexity;
+    if (*is_best) {
+        r->at.best = perplexity;
+        r->at.since_best = 0;
+    } else if (r->s->schedule == SCHEDULE_PLATEAU && ++r->at.since_best > r->s->patience) {
+        r->at.lr *= r->s->lr_factor;
+        r->at.since_best = 0;
+    }
+}
+
+static ebb_status validate(lm_run *r, bool *is_best, bool *stopped) {
+    lm_score score;
+    int32_t program = r->session->plan->n_programs - 1;
+    TRY(ebb__lm_score(r->session, program, &r->valid_batches, r->observer, &score));
+    *stopped = score.stopped;
+    if (score.stopped) {
+        return EBB_OK;
+    }
+    double perplexity = exp(score.loss_sum / (double)score.tokens);
+    TRY(report(r, perplexity));
+    r->at.validated = r->at.step;
+    note_perplexity(r, perplexity, is_best);
+    return EBB_OK;
+}
+
+static ebb_status stop_here(lm_run *r, bool is_best) {
+    if (r->saved != r->at.step) {
+        TRY(save(r, is_best));
+    }
+    return ebb__fail(r->ctx, EBB_STOPPED,
+                     "stopped after step %" PRId64 " of %" PRId64
+                     "; state saved in %s: the same command goes on",
+                     r->at.step, r->total, r->dir);
+}
+
+static ebb_status loop(lm_run *r) {
+    int64_t windows = (int64_t)r->train_batches.windows;
+    int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
+    for (;;) {
+        bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
+        bool due = boundary ||
+                   (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
+        bool is_best = r->s->valid_path == NULL, stopped = false;
+        if (boundary && r->s->valid_path != NULL && r->at.validated != r->at.step) {
+            TRY(validate(r, &is_best, &stopped));
+            if (stopped) {
+                return stop_here(r, false);
+            }
+            r->saved = -1; /* what was saved at this step did not know the validation */
+        } else if (r->at.loss_count > 0 && (boundary || r->at.step % log_every == 0)) {
+            TRY(report(r, -1));
+        }
+        if (due && r->saved != r->at.step) {
+            TRY(save(r, is_best));
+        }
+        if (r->at.step >= r->total) {
+            return EBB_OK;
+        }
+        if (lm_should_stop(r->observer)) {
+            return stop_here(r, is_best);
+        }
+        TRY(train_step(r));
+    }
+}
+
+/* ---- the whole ---- */
+
+static void close_run(lm_run *r) {
+    ebb__run_free(r->session);
+    ebb__metrics_close(&r->metrics);
+    ebb__tokens_close(&r->train_tokens);
+    ebb__tokens_close(&r->valid_tokens);
+    ebb__checkpoint_info_fini(&r->found);
+    ebb__file_close(r->lock);
+}
+
+static ebb_status check_settings(ebb_ctx *ctx, const train_settings *s) {
+    if (s->train_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "train needs a text: --train FILE");
+    }
+    if (s->schedule == SCHEDULE_PLATEAU && s->valid_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "--schedule plateau needs --valid FILE to look at");
+    }
+    return EBB_OK;
+}
+
+static void fill_result(const lm_run *r, lm_train_result *out) {
+    int64_t windows = (int64_t)windows_of(r->s, r->train_tokens.count);
+    out->steps = r->at.step;
+    out->epochs = windows > 0 ? r->at.step / windows : 0;
+    out->loss = r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count : (double)NAN;
+    out->valid_perplexity = r->at.last;
+    out->best_perplexity = r->at.best;
+    out->resumed = r->found.found;
+    if (r->session != NULL) {
+        out->planned_peak_bytes = r->session->plan->peak_bytes;
+        out->measured_peak_bytes = r->session->measured_bytes;
+    }
+}
+
+static ebb_status run(lm_run *r, lm_train_result *out) {
+    ebb_plan *plan = NULL;
+    TRY(open_folder(r));
+    if (r->found.found) {
+        r->total = total_steps(r->s, windows_of(r->s, r->train_tokens.count));
+        bool validated = r->s->valid_path == NULL || r->at.validated == r->at.step;
+        if (r->at.step >= r->total && validated) {
+            fill_result(r, out);
+            out->already_done = true;
+            return EBB_OK;
+        }
+    }
+    ebb_status status = open_data_and_plan(r, &plan);
+    if (status == EBB_OK || status == EBB_BUDGET) {
+        if (r->observer != NULL && r->observer->planned != NULL) {
+            r->observer->planned(r->observer->user, plan);
+        }
+    }
+    if (status != EBB_OK) {
+        ebb__plan_free(plan);
+        return status;
+    }
+    TRY(start(r, plan));
+    r->total = total_steps(r->s, r->train_batches.windows);
+    status = loop(r);
+    fill_result(r, out);
+    return status;
+}
+
+ebb_status ebb__lm_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
+                         const char *math_text, const lm_observer *observer, lm_train_result *out) {
+    *out = (lm_train_result){0};
+    TRY(check_settings(ctx, settings));
+    lm_run *r = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *r, &r));
+    *r = (lm_run){.ctx = ctx,
+                  .s = settings,
+                  .observer = observer,
+                  .config_text = config_text,
+                  .math_text = math_text,
+                  .lock = -1,
+                  .train_tokens.fd = -1,
+                  .valid_tokens.fd = -1,
+                  .metrics.fd = -1,
+                  .saved = -1,
+                  .at = {.validated = -1, .lr = settings->lr, .best = -1, .last = -1}};
+    ebb_status status = run(r, out);
+    close_run(r);
+    ebb__free(ctx, r);
+    return status;
+}
