@@ -29,16 +29,16 @@ extern "C" {
 #define EBB_VERSION "0.1.0"
 
 /* One list: name, value (also the command's exit code), text. */
-#define EBB_STATUS_LIST(X)                                     \
-    X(EBB_OK, 0, "done")                                       \
-    X(EBB_INTERNAL, 1, "internal error")                       \
-    X(EBB_USAGE, 2, "wrong usage")                             \
-    X(EBB_DATA, 3, "bad data")                                 \
-    X(EBB_BUDGET, 4, "does not fit the memory budget")         \
-    X(EBB_MODEL, 5, "bad model or checkpoint")                 \
-    X(EBB_DIVERGED, 6, "training diverged")                    \
-    X(EBB_IO, 7, "input or output failed")                     \
-    X(EBB_NOMEM, 8, "the system gave no memory")               \
+#define EBB_STATUS_LIST(X)                                                                         \
+    X(EBB_OK, 0, "done")                                                                           \
+    X(EBB_INTERNAL, 1, "internal error")                                                           \
+    X(EBB_USAGE, 2, "wrong usage")                                                                 \
+    X(EBB_DATA, 3, "bad data")                                                                     \
+    X(EBB_BUDGET, 4, "does not fit the memory budget")                                             \
+    X(EBB_MODEL, 5, "bad model or checkpoint")                                                     \
+    X(EBB_DIVERGED, 6, "training diverged")                                                        \
+    X(EBB_IO, 7, "input or output failed")                                                         \
+    X(EBB_NOMEM, 8, "the system gave no memory")                                                   \
     X(EBB_STOPPED, 75, "stopped by a signal, state saved")
 
 typedef enum ebb_status {
@@ -54,7 +54,12 @@ EBB_API const char *ebb_version(void);
 
 typedef struct ebb_ctx ebb_ctx;
 
-typedef enum ebb_log_level { EBB_LOG_ERROR, EBB_LOG_WARN, EBB_LOG_INFO, EBB_LOG_DEBUG } ebb_log_level;
+typedef enum ebb_log_level {
+    EBB_LOG_ERROR,
+    EBB_LOG_WARN,
+    EBB_LOG_INFO,
+    EBB_LOG_DEBUG
+} ebb_log_level;
 typedef void (*ebb_log_fn)(void *user, ebb_log_level level, const char *line);
 /* what: a phase such as "compile" or "train"; done of total units; total 0 = unknown. */
 typedef void (*ebb_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
@@ -84,13 +89,22 @@ typedef int32_t ebb_value;
  * all axes but the last, taken together; "columns" are the last axis. */
 #define EBB_MAX_RANK 4
 
+#ifndef __cplusplus
+/* Rank and sizes at once: ebb_param(g, "w", EBB_DIMS(rows, columns)). In C++ pass an array. */
+#define EBB_DIMS(...)                                                                              \
+    (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) {                   \
+        __VA_ARGS__                                                                                \
+    }
+#endif
+
 EBB_API ebb_status ebb_graph_new(ebb_ctx *ctx, ebb_graph **out) EBB_MUST_CHECK;
 EBB_API void ebb_graph_free(ebb_graph *graph);
 /* EBB_OK, or the status of the first mistake, its sentence then being in ebb_last_error(). */
 EBB_API ebb_status ebb_graph_status(const ebb_graph *graph);
 /* Of the dropouts added from now on; 1 at first. */
 EBB_API void ebb_graph_seed(ebb_graph *graph, uint64_t seed);
-/* Labels of what is added next, for reports and messages: a layer's name, a time step (-1: none). */
+/* Labels of what is added next, for reports and messages: a layer's name, a time step (-1: none).
+ */
 EBB_API void ebb_layer(ebb_graph *graph, const char *name);
 EBB_API void ebb_time(ebb_graph *graph, int32_t time);
 
@@ -163,35 +177,30 @@ typedef enum ebb_optimizer {
 /* Always starts as ebb_options_default(). The size never changes: later members come out of
  * `reserved`. */
 typedef struct ebb_options {
-    uint32_t version; /* set by ebb_options_default() */
-    int32_t threads;  /* 0: as many as the machine allows */
-    uint64_t memory;  /* budget in bytes; 0: 80% of what the machine allows, less 32 MiB */
-    ebb_optimizer optimizer;       /* EBB_SGD */
-    double momentum;               /* 0: sgd */
-    double beta1, beta2, eps;      /* 0.9, 0.999, 1e-8: adam, adamw */
-    double weight_decay;           /* 0 */
-    double clip;                   /* 0 (off): greatest norm of all gradients together */
-    const char *disable;           /* NULL: names of optional passes, separated by commas */
-    uint64_t reserved[8];          /* 0 */
+    uint32_t version;         /* set by ebb_options_default() */
+    int32_t threads;          /* 0: as many as the machine allows */
+    uint64_t memory;          /* budget in bytes; 0: 80% of what the machine allows, less 32 MiB */
+    ebb_optimizer optimizer;  /* EBB_SGD */
+    double momentum;          /* 0: sgd */
+    double beta1, beta2, eps; /* 0.9, 0.999, 1e-8: adam, adamw */
+    double weight_decay;      /* 0 */
+    double clip;              /* 0 (off): greatest norm of all gradients together */
+    const char *disable;      /* NULL: names of optional passes, separated by commas */
+    uint64_t reserved[8];     /* 0 */
 } ebb_options;
 
 EBB_API ebb_options ebb_options_default(void);
 
-/* Who owns a byte of the plan. One list: name, text. */
-#define EBB_KIND_LIST(X)                                       \
-    X(EBB_KIND_WEIGHTS, "weights")                             \
-    X(EBB_KIND_GRADIENTS, "gradients")                         \
-    X(EBB_KIND_OPTIMIZER, "optimizer")                         \
-    X(EBB_KIND_STASH, "stash")                                 \
-    X(EBB_KIND_WORKSPACE, "workspace")                         \
-    X(EBB_KIND_DATA, "data")                                   \
-    X(EBB_KIND_PROGRAM, "program")                             \
-    X(EBB_KIND_UNUSED, "unused")
-
+/* Who owns a byte of the plan. */
 typedef enum ebb_kind {
-#define EBB_KIND_ENUM(name, text) name,
-    EBB_KIND_LIST(EBB_KIND_ENUM)
-#undef EBB_KIND_ENUM
+    EBB_KIND_WEIGHTS,
+    EBB_KIND_GRADIENTS,
+    EBB_KIND_OPTIMIZER,
+    EBB_KIND_STASH, /* kept from forward to backward */
+    EBB_KIND_WORKSPACE,
+    EBB_KIND_DATA, /* inputs and states */
+    EBB_KIND_PROGRAM,
+    EBB_KIND_UNUSED,
     EBB_KINDS
 } ebb_kind;
 
@@ -213,8 +222,8 @@ typedef struct ebb_plan_info {
 
 typedef struct ebb_program ebb_program;
 
-/* Plans only: no memory of the plan is taken. With EBB_BUDGET *info is filled too (with the smallest
- * plan); with any other failure it is zeros. options NULL: the defaults. */
+/* Plans only: no memory of the plan is taken. With EBB_BUDGET *info is filled too (with the
+ * smallest plan); with any other failure it is zeros. options NULL: the defaults. */
 EBB_API ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options,
                                   ebb_plan_info *info) EBB_MUST_CHECK;
 /* The fastest program that fits the budget. EBB_BUDGET if none does: the sentence names the least
@@ -233,7 +242,8 @@ EBB_API uint64_t ebb_program_measured(const ebb_program *program);
 typedef enum ebb_dtype { EBB_F32, EBB_I32, EBB_F64 } ebb_dtype;
 typedef enum ebb_role {
     EBB_ROLE_PARAM,
-    EBB_ROLE_SLOT, /* optimiser state: "momentum.", "exp_avg.", "exp_avg_sq." before the parameter */
+    EBB_ROLE_SLOT, /* optimiser state: "momentum.", "exp_avg.", "exp_avg_sq." before the parameter
+                    */
     EBB_ROLE_STATE,
     EBB_ROLE_INPUT,
     EBB_ROLE_OUTPUT
@@ -258,15 +268,16 @@ EBB_API ebb_status ebb_program_set(ebb_program *program, const char *name, const
 EBB_API ebb_status ebb_program_get(ebb_program *program, const char *name, void *data,
                                    size_t bytes) EBB_MUST_CHECK;
 
-/* Starts over: parameters uniform in +-1/sqrt(columns), those of rank 1 zero, as a function of seed and
- * name; slots and states zero; step 0. */
+/* Starts over: parameters uniform in +-1/sqrt(columns), those of rank 1 zero, as a function of seed
+ * and name; slots and states zero; step 0. */
 EBB_API ebb_status ebb_program_init(ebb_program *program, uint64_t seed) EBB_MUST_CHECK;
 /* One step; never allocates. EBB_DIVERGED if the loss or a gradient is not finite: the parameters
  * are then not to be trusted. The learning rate counts only where something is trained. */
 EBB_API ebb_status ebb_program_run(ebb_program *program, double learning_rate) EBB_MUST_CHECK;
 EBB_API double ebb_program_loss(const ebb_program *program);      /* of the last step; NaN: none */
 EBB_API double ebb_program_grad_norm(const ebb_program *program); /* before clipping; NaN: none */
-/* Steps run since the start: what Adam and dropout count by. Set it when a run is taken up again. */
+/* Steps run since the start: what Adam and dropout count by. Set it when a run is taken up again.
+ */
 EBB_API uint64_t ebb_program_steps(const ebb_program *program);
 EBB_API void ebb_program_set_steps(ebb_program *program, uint64_t steps);
 

@@ -9,6 +9,7 @@ Prints one JSON object: validation perplexity after each epoch, training words/s
 import argparse
 import json
 import math
+import sys
 import time
 from collections import Counter
 
@@ -128,11 +129,13 @@ def main():
     model = LanguageModel(o, len(vocabulary))
     optimizer = torch.optim.SGD(model.parameters(), lr=o.lr, momentum=o.momentum)
     perplexities, speeds = [], []
-    for _ in range(o.epochs):
+    for epoch in range(1, o.epochs + 1):
         start = time.perf_counter()
         train_epoch(model, optimizer, train, o.clip)
         speeds.append((len(train_tokens) - 1) / (time.perf_counter() - start))
         perplexities.append(perplexity(model, valid))
+        print(f"{o.cell} epoch {epoch}: perplexity {perplexities[-1]:.2f}, {speeds[-1]:.0f} words/s",
+              file=sys.stderr)
     print(json.dumps({"peer": f"torch {torch.__version__}", "cell": o.cell, "vocab": len(vocabulary),
                       "train_tokens": len(train_tokens), "threads": o.threads,
                       "valid_perplexity": [round(p, 3) for p in perplexities],

@@ -1,7 +1,7 @@
 /* api.h - what stands behind the public handles, and what the files of this layer share.
  *
- * This layer checks arguments, keeps a builder's first mistake, and maps names to bytes; all work is
- * done by the layers below. Nothing here is seen by them.
+ * This layer checks arguments, keeps a builder's first mistake, and maps names to bytes; all work
+ * is done by the layers below. Nothing here is seen by them.
  */
 #ifndef API_API_H
 #define API_API_H
@@ -44,14 +44,13 @@ typedef struct api_limit {
 struct ebb_program {
     ebb_ctx *ctx;
     run_session *session;
-    bool training;
     train_settings settings; /* only what ebb__lm_hyper reads: the betas */
     uint64_t steps;
-    float *hyper;              /* NULL: nothing is trained */
-    int32_t *step;             /* NULL: no dropout */
-    const float *loss;         /* NULL: none */
-    const double *grad_norm;   /* NULL: nothing is trained */
-    const int32_t *bad;        /* likewise; index into: */
+    float *hyper;                  /* NULL: nothing is trained */
+    int32_t *step;                 /* NULL: no dropout */
+    const float *loss;             /* NULL: none */
+    const double *grad_norm;       /* NULL: nothing is trained */
+    const int32_t *bad;            /* likewise; index into: */
     const plan_variable **trained; /* parameters that have a gradient, in order */
     int32_t n_trained;
     api_limit *limits;
@@ -60,7 +59,9 @@ struct ebb_program {
 
 /* graph.c: every builder is open ... close. */
 bool ebb__api_open(ebb_graph *graph); /* false: no graph, or a mistake was made before */
-ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, ir_val value);
+/* *value, or EBB_NO_VALUE. By address, so that a call in `status` may still write it; may be NULL.
+ */
+ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, const ir_val *value);
 /* EBB_USAGE unless it is a value of the graph. */
 ebb_status ebb__api_need(const ebb_graph *graph, ebb_value value, const char *what) EBB_MUST_CHECK;
 ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *name, ir_dtype dtype,
@@ -69,6 +70,6 @@ ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *nam
 /* limits.c: what the elements of inputs index. The list is allocated; the caller frees it. */
 ebb_status ebb__api_limits(const ir_graph *graph, api_limit **out, int32_t *n) EBB_MUST_CHECK;
 ebb_status ebb__api_check_limits(const ebb_program *program, const plan_variable *variable,
-                                 const int32_t *data) EBB_MUST_CHECK;
+                                 const void *data) EBB_MUST_CHECK;
 
 #endif

@@ -49,9 +49,9 @@ bool ebb__api_open(ebb_graph *graph) {
     return true;
 }
 
-ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, ir_val value) {
+ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, const ir_val *value) {
     if (status == EBB_OK) {
-        return value;
+        return value != NULL ? *value : EBB_NO_VALUE;
     }
     graph->status = status;
     memcpy(graph->error, graph->ctx->error, sizeof graph->error);
@@ -87,7 +87,7 @@ void ebb_layer(ebb_graph *graph, const char *name) {
         if (status == EBB_OK) {
             status = ebb__ir_layer(&graph->ir, name, &graph->ir.label.layer);
         }
-        (void)ebb__api_close(graph, status, IR_NONE);
+        (void)ebb__api_close(graph, status, NULL);
     }
 }
 
@@ -98,7 +98,7 @@ void ebb_time(ebb_graph *graph, int32_t time) {
             status = ebb__fail(graph->ctx, EBB_USAGE, "time: %d is below -1", time);
         }
         graph->ir.label.time = status == EBB_OK ? time : -1;
-        (void)ebb__api_close(graph, status, IR_NONE);
+        (void)ebb__api_close(graph, status, NULL);
     }
 }
 
@@ -138,7 +138,7 @@ static ebb_value variable(ebb_graph *graph, ir_role role, const char *what, cons
     if (status == EBB_OK) {
         status = ebb__api_add_variable(graph, role, name, dtype, rank, dims, &out);
     }
-    return ebb__api_close(graph, status, out);
+    return ebb__api_close(graph, status, &out);
 }
 
 ebb_value ebb_param(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {
@@ -193,7 +193,7 @@ static ebb_status carry(ebb_graph *graph, ebb_value state, ebb_value value) {
 
 void ebb_carry(ebb_graph *graph, ebb_value state, ebb_value value) {
     if (ebb__api_open(graph)) {
-        (void)ebb__api_close(graph, carry(graph, state, value), IR_NONE);
+        (void)ebb__api_close(graph, carry(graph, state, value), NULL);
     }
 }
 
@@ -230,7 +230,7 @@ static ebb_status set_loss(ebb_graph *graph, ebb_value value) {
 
 void ebb_loss(ebb_graph *graph, ebb_value value) {
     if (ebb__api_open(graph)) {
-        (void)ebb__api_close(graph, set_loss(graph, value), IR_NONE);
+        (void)ebb__api_close(graph, set_loss(graph, value), NULL);
     }
 }
 
@@ -240,6 +240,6 @@ void ebb_output(ebb_graph *graph, const char *name, ebb_value value) {
         if (status == EBB_OK) {
             status = name_result(graph, name, value);
         }
-        (void)ebb__api_close(graph, status, IR_NONE);
+        (void)ebb__api_close(graph, status, NULL);
     }
 }

@@ -5,6 +5,8 @@
  * range of elements: the trace follows ranges back to their inputs. */
 #include "api/api.h"
 
+#include <string.h>
+
 typedef struct span {
     ir_val value;
     int64_t begin, len;
@@ -113,14 +115,15 @@ ebb_status ebb__api_limits(const ir_graph *graph, api_limit **out, int32_t *n) {
 }
 
 ebb_status ebb__api_check_limits(const ebb_program *program, const plan_variable *variable,
-                                 const int32_t *data) {
+                                 const void *data) {
     for (int32_t k = 0; k < program->n_limits; k++) {
         const api_limit *limit = &program->limits[k];
         for (int64_t i = 0; limit->variable == variable && i < limit->len; i++) {
-            int32_t id = data[limit->begin + i];
+            int32_t id;
+            memcpy(&id, (const char *)data + (limit->begin + i) * (int64_t)sizeof id, sizeof id);
             if (id < limit->low || id >= limit->below) {
-                return ebb__fail(program->ctx, EBB_DATA, "%s[%lld]: %d is not %s%d",
-                                 variable->name, (long long)(limit->begin + i), id,
+                return ebb__fail(program->ctx, EBB_DATA, "%s[%lld]: %d is not %s%d", variable->name,
+                                 (long long)(limit->begin + i), id,
                                  limit->low == 0 ? "at least 0 and below " : "below ",
                                  limit->below);
             }

@@ -13,7 +13,7 @@ static ebb_value emit(ebb_graph *graph, op_code op, const ebb_value *in, int32_t
         return EBB_NO_VALUE;
     }
     ebb_status status = ebb__op_emit(&graph->ir, op, in, n, attr, out);
-    return ebb__api_close(graph, status, out[0]);
+    return ebb__api_close(graph, status, &out[0]);
 }
 
 static ebb_value emit1(ebb_graph *graph, op_code op, ebb_value x) {
@@ -102,8 +102,7 @@ static ebb_status dropout(ebb_graph *graph, ebb_value x, double p, const char *s
     }
     int64_t rows = ebb__ir_rows(&ir->values[x].type);
     if (rows > INT32_MAX) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "dropout: %lld rows are too many",
-                         (long long)rows);
+        return ebb__fail(graph->ctx, EBB_USAGE, "dropout: %lld rows are too many", (long long)rows);
     }
     *out = x;
     if (p == 0) {
@@ -119,9 +118,8 @@ static ebb_status dropout(ebb_graph *graph, ebb_value x, double p, const char *s
 
 ebb_value ebb_dropout(ebb_graph *graph, ebb_value x, double p, const char *site) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph)
-               ? ebb__api_close(graph, dropout(graph, x, p, site, &out), out)
-               : EBB_NO_VALUE;
+    return ebb__api_open(graph) ? ebb__api_close(graph, dropout(graph, x, p, site, &out), &out)
+                                : EBB_NO_VALUE;
 }
 
 /* ---- cells ---- */
@@ -142,7 +140,7 @@ ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev, ebb_val
     ir_val out[2] = {IR_NONE, IR_NONE};
     ebb_value result = EBB_NO_VALUE;
     if (ebb__api_open(graph)) {
-        result = ebb__api_close(graph, lstm(graph, z, c_prev, &out[0], &out[1]), out[0]);
+        result = ebb__api_close(graph, lstm(graph, z, c_prev, &out[0], &out[1]), &out[0]);
     }
     if (h != NULL) {
         *h = result;
@@ -177,7 +175,7 @@ static ebb_status slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t beg
 ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, int64_t len) {
     ir_val out = IR_NONE;
     return ebb__api_open(graph)
-               ? ebb__api_close(graph, slice(graph, x, axis, begin, len, &out), out)
+               ? ebb__api_close(graph, slice(graph, x, axis, begin, len, &out), &out)
                : EBB_NO_VALUE;
 }
 
@@ -195,13 +193,13 @@ static ebb_status join(ebb_graph *graph, int32_t axis, const ebb_value *values, 
 
 ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 0, values, n, &out), out)
+    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 0, values, n, &out), &out)
                                 : EBB_NO_VALUE;
 }
 
 ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 1, values, n, &out), out)
+    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 1, values, n, &out), &out)
                                 : EBB_NO_VALUE;
 }
 

@@ -29,7 +29,7 @@ typedef struct device_kernel {
 /* One step of a program, ready to run. */
 typedef struct device_instr {
     op_kernel_fn run;
-    op_call call;            /* member is filled in by the stream */
+    op_call call;            /* members: how many share it; member is filled in by the stream */
     ir_attr attr;            /* call.attr points here */
     _Alignas(16) unsigned char prepared[DEVICE_PREPARED_BYTES];
     int32_t kernel;          /* index in the device's list; -1: reference */

@@ -133,7 +133,7 @@ static bool admit(chunker *c, ir_node n) {
         if (r.out[k] == ROWS_SPLIT && !splits_into_rows(c, node->out + k)) {
             return false;
         }
-        if (is_wide(c, node->out + k)) {
+        if (r.out[k] == ROWS_SPLIT && is_wide(c, node->out + k)) {
             push_wide(c, node->out + k);
         }
     }
@@ -159,6 +159,15 @@ static bool grow(chunker *c, ir_node loss) {
     return true;
 }
 
+/* A sum over rows that a member makes: complete only after the last chunk. */
+static bool is_sum_of_region(const chunker *c, ir_val v) {
+    const ir_graph *g = c->graph;
+    ir_node def = g->values[v].def;
+    roles r;
+    return def != IR_NONE && c->member[def] && get_roles(g, &g->nodes[def], &r) &&
+           r.out[v - g->nodes[def].out] == ROWS_CARRY;
+}
+
 /* No path may leave the region and come back: chunks would wait for each other. */
 static ebb_status is_convex(chunker *c, bool *convex) {
     const ir_graph *g = c->graph;
@@ -176,7 +185,7 @@ static ebb_status is_convex(chunker *c, bool *convex) {
                 continue;
             }
             bool from_region = g->values[v].def != IR_NONE && c->member[g->values[v].def];
-            tainted = tainted || after[v] || (from_region && !inside);
+            tainted = tainted || after[v] || (from_region && !inside) || is_sum_of_region(c, v);
         }
         if (inside) {
             *convex = *convex && !tainted;

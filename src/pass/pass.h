@@ -15,8 +15,8 @@
 /* Every pass, in the order of the pipeline: enumerator, name, may it be disabled. */
 #define PASS_LIST(X)                                                                               \
     X(PASS_INFER, "infer", false)                                                                  \
-    X(PASS_SIMPLIFY, "simplify", true)                                                             \
     X(PASS_GRAD, "grad", false)                                                                    \
+    X(PASS_SIMPLIFY, "simplify", true)                                                             \
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_LAYOUT, "layout", true)                                                                 \
     X(PASS_ALIAS, "alias", false)                                                                  \

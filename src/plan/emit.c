@@ -5,6 +5,15 @@
  */
 #include "plan/plan.h"
 
+/* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
+static const double SERIAL_SECONDS = 5e-6;
+
+static int members_for(const ebb_plan *plan, const pass_unit *unit, ir_node n) {
+    int32_t kernel = unit->kernels[n];
+    double alone = ebb__cost_seconds(plan->dev, &unit->graph, &unit->graph.nodes[n], kernel, 1);
+    return kernel < 0 || alone - plan->dev->seconds_per_instr < SERIAL_SECONDS ? 1 : plan->members;
+}
+
 static op_view make_view(const pass_unit *unit, ir_val v, char *arena) {
     if (v == IR_NONE) {
         return (op_view){0};
@@ -40,7 +49,7 @@ static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node
         .workspace = scratch < 0 ? NULL : arena + plan_block_address(unit->placement, scratch),
         .workspace_bytes = unit->workspace[n],
         .prepared = instr->prepared,
-        .members = plan->members};
+        .members = members_for(plan, unit, n)};
     if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
         return plan->dev->kernels[k].prepare(plan->ctx, &instr->call, instr->prepared);
     }

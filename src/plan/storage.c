@@ -199,6 +199,9 @@ static void try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val 
         return;
     }
     if (s->parent[out] == IR_NONE) {
+        if (g->values[out].output && s->parent[x] != IR_NONE) {
+            return; /* outputs are read as dense rows; x may be columns of something wider */
+        }
         s->parent[out] = x;
     } else if (s->parent[x] == IR_NONE && !is_alias(g, x) && !in_variable(s, out)) {
         s->parent[x] = out; /* computed where its successor has to be */

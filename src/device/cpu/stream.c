@@ -1,7 +1,8 @@
 /* stream.c - runs instructions with a team of threads that walk the list together.
  *
  * Every member does its share of an instruction and waits for the others before the next one, which
- * may read all of what this one wrote. Nothing is allocated here after creation. */
+ * may read all of what this one wrote. Instructions too small to share (call.members 1) are member
+ * 0's alone, and nobody waits between two of them. Nothing is allocated here after creation. */
 #include "device/cpu/cpu.h"
 
 #include "base/alloc.h"
@@ -49,10 +50,15 @@ static void walk(void *arg, int member, int members) {
     double start = observes ? ebb__clock_seconds() : 0.0;
     for (int32_t i = 0; i < w->count; i++) {
         op_call call = w->instrs[i]->call;
+        call.members = call.members < members ? call.members : members;
         call.member = member;
-        call.members = members;
-        w->instrs[i]->run(&call);
-        ebb__team_barrier(w->team);
+        if (member < call.members) {
+            w->instrs[i]->run(&call);
+        }
+        bool alone = call.members == 1 && i + 1 < w->count && w->instrs[i + 1]->call.members == 1;
+        if (!alone) {
+            ebb__team_barrier(w->team);
+        }
         if (observes) {
             double now = ebb__clock_seconds();
             w->observe(w->user, w->instrs[i], now - start);

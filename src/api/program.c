@@ -1,0 +1,271 @@
+/* program.c - a compiled program: values by name, steps, parameters to and from files.
+ *
+ * Nothing here allocates but save and load: what a step needs was found when it was compiled. */
+#include "api/api.h"
+
+#include "base/rng.h"
+#include "train/lm_job.h"
+
+#include <math.h>
+#include <string.h>
+
+static ebb_status open_program(ebb_program *program) {
+    if (program == NULL) {
+        return EBB_USAGE;
+    }
+    ebb__ctx_clear(program->ctx);
+    return EBB_OK;
+}
+
+uint64_t ebb_program_measured(const ebb_program *program) {
+    return program != NULL ? program->session->measured_bytes : 0;
+}
+
+/* ---- values by name ---- */
+
+const char *ebb_program_name(const ebb_program *program, int32_t index) {
+    if (program == NULL || index < 0) {
+        return NULL;
+    }
+    const ebb_plan *plan = program->session->plan;
+    if (index < plan->n_variables) {
+        return plan->variables[index].name;
+    }
+    index -= plan->n_variables;
+    return index < plan->programs[0].n_outputs ? plan->programs[0].outputs[index].name : NULL;
+}
+
+/* Where a name's bytes lie; variable is NULL for an output. */
+typedef struct place {
+    const plan_variable *variable;
+    ir_type type;
+    char *data;
+} place;
+
+static ebb_status find(ebb_program *program, const char *name, place *out) {
+    run_session *session = program->session;
+    if (name == NULL) {
+        return ebb__fail(program->ctx, EBB_USAGE, "program: a name is NULL");
+    }
+    out->variable = ebb__plan_variable(session->plan, name);
+    if (out->variable != NULL) {
+        out->type = out->variable->type;
+        out->data = ebb__run_variable(session, name, NULL);
+        return EBB_OK;
+    }
+    const plan_output *output = ebb__plan_output(session->plan, 0, name);
+    if (output == NULL) {
+        return ebb__fail(program->ctx, EBB_USAGE, "%.200s: the program has no value of this name",
+                         name);
+    }
+    out->type = output->type;
+    out->data = session->arena + output->offset;
+    return EBB_OK;
+}
+
+static ebb_role role_of(const plan_variable *variable) {
+    static const ebb_role roles[IR_ROLES] = {[IR_TEMP] = EBB_ROLE_OUTPUT,
+                                             [IR_PARAM] = EBB_ROLE_PARAM,
+                                             [IR_SLOT] = EBB_ROLE_SLOT,
+                                             [IR_STATE] = EBB_ROLE_STATE,
+                                             [IR_INPUT] = EBB_ROLE_INPUT};
+    return variable != NULL ? roles[variable->role] : EBB_ROLE_OUTPUT;
+}
+
+ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out) {
+    static const ebb_dtype dtypes[] = {[IR_F32] = EBB_F32, [IR_I32] = EBB_I32, [IR_F64] = EBB_F64};
+    place at;
+    TRY(open_program(program));
+    if (out == NULL) {
+        return ebb__fail(program->ctx, EBB_USAGE, "program: shape has nowhere to go");
+    }
+    TRY(find(program, name, &at));
+    *out = (ebb_shape){.role = role_of(at.variable),
+                       .dtype = dtypes[at.type.dtype],
+                       .rank = at.type.rank,
+                       .bytes = ebb__ir_type_bytes(&at.type)};
+    for (int32_t i = 0; i < at.type.rank; i++) {
+        out->dims[i] = at.type.dim[i];
+    }
+    return EBB_OK;
+}
+
+static ebb_status check_bytes(const ebb_program *program, const char *name, const place *at,
+                              const void *data, size_t bytes) {
+    uint64_t need = ebb__ir_type_bytes(&at->type);
+    if (data == NULL || bytes != need) {
+        return ebb__fail(program->ctx, EBB_USAGE, "%s: it has %llu bytes, not %llu", name,
+                         (unsigned long long)need, data == NULL ? 0ULL : (unsigned long long)bytes);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb_program_set(ebb_program *program, const char *name, const void *data, size_t bytes) {
+    place at;
+    TRY(open_program(program));
+    TRY(find(program, name, &at));
+    if (at.variable == NULL || at.data == (char *)program->hyper ||
+        at.data == (char *)program->step) {
+        return ebb__fail(program->ctx, EBB_USAGE, "%s: this value cannot be set", name);
+    }
+    TRY(check_bytes(program, name, &at, data, bytes));
+    if (at.type.dtype == IR_I32) {
+        TRY(ebb__api_check_limits(program, at.variable, data));
+    }
+    memcpy(at.data, data, bytes);
+    return EBB_OK;
+}
+
+ebb_status ebb_program_get(ebb_program *program, const char *name, void *data, size_t bytes) {
+    place at;
+    TRY(open_program(program));
+    TRY(find(program, name, &at));
+    TRY(check_bytes(program, name, &at, data, bytes));
+    memcpy(data, at.data, bytes);
+    return EBB_OK;
+}
+
+/* ---- steps ---- */
+
+static void draw(const plan_variable *v, float *data, uint64_t seed) {
+    float bound = v->type.rank > 1 ? 1.0F / sqrtf((float)ir_cols(&v->type)) : 0.0F;
+    rng_key key = ebb__rng_key(seed, v->name);
+    for (uint64_t i = 0; i < v->bytes / sizeof *data; i++) {
+        uint64_t at = i / 4;
+        rng_block block = ebb__rng_block(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
+        data[i] = (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
+    }
+}
+
+ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
+    TRY(open_program(program));
+    const ebb_plan *plan = program->session->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        char *data = program->session->arena + v->offset;
+        if (v->role == IR_PARAM) {
+            draw(v, (float *)(void *)data, seed);
+        } else if (v->role == IR_SLOT || v->role == IR_STATE) {
+            memset(data, 0, (size_t)v->bytes);
+        }
+    }
+    program->steps = 0;
+    return EBB_OK;
+}
+
+static ebb_status set_hyper(ebb_program *p, double learning_rate) {
+    float hyper[4];
+    int64_t t = p->steps < INT64_MAX ? (int64_t)p->steps + 1 : INT64_MAX;
+    ebb__lm_hyper(&p->settings, learning_rate, t, hyper);
+    for (int i = 0; i < 4; i++) {
+        if (!(hyper[i] >= 0 && isfinite(hyper[i]))) {
+            return ebb__fail(p->ctx, EBB_USAGE, "learning rate %g is negative or not finite",
+                             learning_rate);
+        }
+    }
+    memcpy(p->hyper, hyper, sizeof hyper);
+    return EBB_OK;
+}
+
+static ebb_status check_finite(const ebb_program *p) {
+    unsigned long long step = p->steps;
+    if (p->loss != NULL && !isfinite(*p->loss)) {
+        return ebb__fail(p->ctx, EBB_DIVERGED, "step %llu: the loss is not finite", step);
+    }
+    if (p->bad != NULL && *p->bad >= 0 && *p->bad < p->n_trained) {
+        return ebb__fail(p->ctx, EBB_DIVERGED, "step %llu: the gradient of %s is not finite", step,
+                         p->trained[*p->bad]->name);
+    }
+    if (p->grad_norm != NULL && !isfinite(*p->grad_norm)) {
+        return ebb__fail(p->ctx, EBB_DIVERGED, "step %llu: the gradient's norm is not finite",
+                         step);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb_program_run(ebb_program *program, double learning_rate) {
+    TRY(open_program(program));
+    if (program->hyper != NULL) {
+        TRY(set_hyper(program, learning_rate));
+    }
+    if (program->step != NULL) {
+        *program->step = (int32_t)(program->steps & INT32_MAX);
+    }
+    ebb__run_step(program->session, 0);
+    program->steps++;
+    return check_finite(program);
+}
+
+double ebb_program_loss(const ebb_program *program) {
+    return program != NULL && program->loss != NULL ? (double)*program->loss : (double)NAN;
+}
+
+double ebb_program_grad_norm(const ebb_program *program) {
+    return program != NULL && program->grad_norm != NULL ? *program->grad_norm : (double)NAN;
+}
+
+uint64_t ebb_program_steps(const ebb_program *program) {
+    return program != NULL ? program->steps : 0;
+}
+
+void ebb_program_set_steps(ebb_program *program, uint64_t steps) {
+    if (program != NULL) {
+        program->steps = steps;
+    }
+}
+
+/* ---- parameters ---- */
+
+ebb_status ebb_program_save(ebb_program *program, const char *path) {
+    alloc_region region;
+    st_entry *entries = NULL;
+    size_t n = 0;
+    TRY(open_program(program));
+    if (path == NULL) {
+        return ebb__fail(program->ctx, EBB_USAGE, "save: the path is NULL");
+    }
+    ebb__region_init(&region, program->ctx);
+    ebb_status status = ebb__lm_entries(program->session, 1U << IR_PARAM, &region, &entries, &n);
+    if (status == EBB_OK) {
+        status = ebb__safetensors_write(program->ctx, path, entries, n, NULL, 0, NULL);
+    }
+    ebb__region_fini(&region);
+    return status;
+}
+
+ebb_status ebb_program_load(ebb_program *program, const char *path) {
+    st_reader reader;
+    TRY(open_program(program));
+    if (path == NULL) {
+        return ebb__fail(program->ctx, EBB_USAGE, "load: the path is NULL");
+    }
+    ebb_status status = ebb__safetensors_open(program->ctx, path, &reader);
+    if (status == EBB_OK) {
+        status = ebb__lm_load(program->session, 1U << IR_PARAM, &reader);
+    }
+    ebb__safetensors_close(&reader);
+    return status;
+}
+
+ebb_status ebb_program_copy(ebb_program *to, const ebb_program *from) {
+    TRY(open_program(to));
+    if (from == NULL) {
+        return ebb__fail(to->ctx, EBB_USAGE, "copy: there is no program to copy from");
+    }
+    const ebb_plan *plan = to->session->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        if (v->role != IR_PARAM) {
+            continue;
+        }
+        const plan_variable *source = ebb__plan_variable(from->session->plan, v->name);
+        if (source == NULL || !ebb__ir_type_equal(&source->type, &v->type)) {
+            return ebb__fail(to->ctx, EBB_USAGE,
+                             "copy: %s is missing or has another shape in the other program",
+                             v->name);
+        }
+        memcpy(to->session->arena + v->offset, from->session->arena + source->offset,
+               (size_t)v->bytes);
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,82 @@
+"""What the tests of the command share: running it, a small text, and a harness that runs every
+function test_* of a file in an empty folder of its own and ends with `N passed, N failed`."""
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+EBB = os.path.abspath(os.environ.get("EBB", "build/ebb"))
+SANITIZED = bool(os.environ.get("EBB_SANITIZE"))
+
+# The smallest model that still has everything.
+TINY = ["--layers", "1", "--hidden", "8", "--batch", "4", "--bptt", "5", "--threads", "1"]
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def json(self):
+        return json.loads(self.out)
+
+
+def ebb(*args, expect=0, env=None, **options):
+    """Runs the command and checks its exit code; a failure must be exactly one line `ebb: ...`."""
+    done = subprocess.run([EBB, *map(str, args)], capture_output=True, timeout=250,
+                          env={**os.environ, **(env or {})}, **options)
+    result = Result(done.returncode, done.stdout.decode("utf8", "replace"), done.stderr.decode("utf8", "replace"))
+    assert result.code == expect, f"{args}: exit {result.code}, not {expect}\n{result.err}"
+    return result
+
+
+def refused(code, *args, says=()):
+    """The command fails with `code`, one line on stderr that holds every text of `says`, no output."""
+    result = ebb(*args, expect=code)
+    lines = result.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("ebb: "), f"{args}: not one line: {result.err!r}"
+    assert result.out == "", f"{args}: output of a failed command: {result.out[:200]!r}"
+    for text in [says] if isinstance(says, str) else says:
+        assert text in lines[0], f"{args}: no {text!r} in {lines[0]!r}"
+    return lines[0]
+
+
+def write(path, data):
+    with open(path, "wb") as file:
+        file.write(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def text(path, lines=300, seed=1):
+    """A text with a little structure and about 30 different words."""
+    dice = random.Random(seed)
+    words = ["w%d" % i for i in range(30)]
+    return write(path, "".join(" ".join(words[(i * j + dice.randrange(3)) % 30] for j in range(8)) + "\n" for i in range(lines)))
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def main(scope):
+    """Runs the tests of a module; pass globals()."""
+    passed = failed = 0
+    for name, test in [item for item in scope.items() if item[0].startswith("test_")]:
+        folder, before = tempfile.mkdtemp(), os.getcwd()
+        os.chdir(folder)
+        try:
+            test()
+            passed += 1
+        except Exception:
+            failed += 1
+            print(f"FAILED {name}\n{traceback.format_exc()}")
+        finally:
+            os.chdir(before)
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,118 @@
+"""Bad input, each with one clear line and the right exit code; and safetensors files of all sorts."""
+import json
+import os
+import random
+import struct
+
+from ebbtest import EBB, TINY, ebb, main, refused, text, write
+
+
+def train(code, path, *args, says=()):
+    return refused(code, "train", "lm", *TINY, "--steps", "2", "--quiet", "--train", path, *args, says=says)
+
+
+def test_text_that_is_none():
+    train(3, write("empty", ""), says="empty")
+    train(3, "missing", says="missing")
+    train(3, write("one", "\n"), says=["one", "1 token"])
+    train(3, write("byte", "a"), "--tokens", "byte", "--out", "byte.run", says="1 token")
+    os.mkdir("folder")
+    train(3, "folder", says="folder")
+    train(3, text("good"), "--valid", "missing", says="missing")
+    train(3, text("good"), "--valid", "empty", "--out", "other", says="empty")
+    refused(3, "plan", "lm", *TINY, "--train", "missing", says="missing")
+
+
+def test_binary_garbage():
+    dice = random.Random(1)
+    garbage = write("garbage", bytes(dice.randrange(256) for _ in range(20000)))
+    train(3, garbage, says="garbage")
+    ebb("train", "lm", *TINY, "--steps", "2", "--quiet", "--train", garbage, "--tokens", "byte", "--vocab", "all")
+
+
+def test_vocabulary_larger_than_the_budget():
+    many = write("many", "".join("word%d\n" % i for i in range(60000)))
+    line = train(4, many, "--vocab", "all", "--memory", "1M", "--out", "b")
+    assert any(char.isdigit() for char in line)
+
+
+def test_impossible_options():
+    good = text("good")
+    train(2, good, "--lr", "nan", says="--lr")
+    train(2, good, "--schedule", "plateau", says="--valid")
+    train(4, good, "--memory", "1000", says=["1000 bytes", "least"])
+    train(6, good, "--lr", "1e9", "--weight-decay", "0.9", "--steps", "200", "--out", "diverged", says="finite")
+    write("file", "")
+    train(7, good, "--out", "file/run", says="file")
+
+
+def test_eval_and_generate_need_a_run():
+    good = text("good")
+    refused(5, "eval", "lm", "nowhere", good, says="nowhere")
+    refused(5, "generate", "nowhere", says="nowhere")
+    ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--valid", good, "--out", "run")
+    refused(3, "eval", "lm", "run", "missing", says="missing")
+    refused(3, "eval", "lm", "run", write("empty", ""), says="empty")
+    measured = ebb("eval", "lm", "run", good, "--json").json()
+    assert measured["tokens"] > 0 and measured["token_perplexity"] > 1 and measured["words"] == 300 * (8 + 1)
+    assert measured["planned_peak_bytes"] == measured["measured_peak_bytes"]
+    assert "token perplexity" in ebb("eval", "lm", "run", good).out
+    first = ebb("generate", "run", "--length", "20", "--seed", "7").out
+    assert first == ebb("generate", "run", "--length", "20", "--seed", "7", "--threads", "2").out and len(first) > 20
+    assert first != ebb("generate", "run", "--length", "20", "--seed", "8").out
+    ebb("generate", "run", "--length", "5", "--temperature", "0", "--prompt", "w1 w2")
+    write("run/config", "hidden = -4\n")
+    refused(5, "generate", "run", says=["run/config:1: hidden", "-4"])
+
+
+def test_damaged_run():
+    good = text("good")
+    ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--out", "run")
+    weights = open("run/best.safetensors", "rb").read()
+    for damaged in [weights[:-1], weights[:100], b"", weights[:8] + b"}" + weights[9:]]:
+        os.remove("run/best.safetensors")
+        write("run/best.safetensors", damaged)
+        refused(5, "generate", "run", says="best.safetensors")
+
+
+def safetensors(header, data=b""):
+    body = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(body)) + body + data
+
+
+def test_inspect_shows_what_is_there():
+    header = {"b": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "a": {"dtype": "I64", "shape": [], "data_offsets": [24, 32]},
+              "__metadata__": {"format": "pt"}}
+    path = write("good.safetensors", safetensors(header, bytes(32)))
+    shown = ebb("inspect", path).out
+    assert "[2, 3]" in shown and "I64" in shown and "2 tensors, 32 bytes" in shown and "format: pt" in shown
+    listed = ebb("inspect", path, "--json").json()
+    assert listed["total_bytes"] == 32 and listed["notes"] == {"format": "pt"}
+    assert listed["tensors"] == [{"name": "a", "type": "I64", "shape": [], "bytes": 8}, {"name": "b", "type": "F32", "shape": [2, 3], "bytes": 24}]
+
+
+def test_inspect_refuses_what_is_wrong():
+    def one(**changes):
+        return safetensors({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changes}}, bytes(8))
+
+    bad = [b"", b"short", safetensors(b"{}", b"left over"), safetensors(b"[]"), safetensors(b"{"), struct.pack("<Q", 1 << 63) + b"{}",
+           struct.pack("<Q", 1000) + b"{}", one(dtype="F33"), one(dtype=4), one(shape=[3]), one(shape=[-2]), one(shape="2"),
+           one(shape=[1 << 62, 1 << 62]), one(data_offsets=[0, 9]), one(data_offsets=[8, 0]), one(data_offsets=[-8, 0]), one(data_offsets=[0]),
+           one()[:-1], one() + b"x"]
+    for number, content in enumerate(bad):
+        refused(5, "inspect", write(f"bad{number}.safetensors", content), says=f"bad{number}.safetensors")
+    refused(7, "inspect", "absent.safetensors", says="absent.safetensors")
+
+
+def test_inspect_survives_every_flipped_header_bit():
+    good = safetensors({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, bytes(8))
+    for bit in range(0, (len(good) - 8) * 8, 5):
+        changed = bytearray(good)
+        changed[bit // 8] ^= 1 << bit % 8
+        write("flipped", bytes(changed))
+        code = os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", f"'{EBB}' inspect flipped >out 2>err"])
+        lines = open("err", encoding="utf8", errors="replace").read().splitlines()
+        assert (code == 0 and not lines) or (code == 5 and len(lines) == 1), (bit, code, lines)
+
+
+main(globals())

@@ -1,0 +1,160 @@
+"""Options: help, suggestions, strict values, config files and their round trip."""
+import re
+
+from ebbtest import TINY, ebb, main, refused, text, write
+
+TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch bptt optimizer lr
+    momentum beta1 beta2 eps weight-decay clip schedule warmup patience lr-factor epochs steps out
+    fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
+    help""".split()
+OF = {
+    "train lm": TRAIN,
+    "plan lm": TRAIN,
+    "bench lm": """cell layers hidden embed vocab batch bptt dropout tie optimizer clip threads seed
+        memory steps lr json disable dump-after config""".split(),
+    "eval lm": ["batch", "memory", "threads", "json"],
+    "generate": ["length", "temperature", "prompt", "seed"],
+    "inspect": ["json"],
+    "data grammar": ["lines", "seed"],
+}
+
+
+def test_help_lists_every_option():
+    overview = ebb("--help").out
+    for command, options in OF.items():
+        assert f"ebb {command}" in overview
+        shown = ebb(*command.split(), "--help").out
+        assert shown == ebb("help", command.split()[0]).out
+        listed = re.findall(r"^  --([a-z0-9-]+)", shown, re.M)
+        assert set(options) <= set(listed), (command, set(options) - set(listed))
+        assert len(listed) == len(set(listed))
+        assert max(map(len, shown.splitlines())) <= 80
+    assert re.search(r"--hidden N +units of a layer \(default 200\)", ebb("train", "lm", "--help").out)
+
+
+def test_no_arguments_and_version():
+    bare = ebb(expect=2)
+    assert bare.out == "" and "usage:" in bare.err
+    assert re.match(r"ebb \d+\.\d+\.\d+\n.+\n$", ebb("--version").out)
+    refused(2, "trian", says="train")
+    refused(2, "train", says="ebb train lm")
+    refused(2, "train", "llm", says="lm")
+    refused(2, "eval", "lm", "somewhere", says="ebb eval lm DIR FILE")
+    refused(2, "inspect", "a", "b", says="'b'")
+
+
+def test_unknown_option_names_the_nearest():
+    for wrong, right in [("hiden", "hidden"), ("bacth", "batch"), ("mem", "memory"), ("droput", "dropout"),
+                         ("learning-rate", None), ("x" * 500, None)]:
+        line = refused(2, "train", "lm", "--" + wrong, "1", says="did you mean --")
+        assert right is None or f"did you mean --{right}?" in line, line
+    refused(2, "bench", "lm", "--valid", "x", says="takes no --valid")
+    refused(2, "bench", "lm", "-v", says="-v")
+    refused(2, "bench", "lm", "--cell", "ltsm", says="lstm")
+    refused(2, "bench", "lm", "--hidden", says="needs a value")
+    refused(2, "bench", "lm", "--tie=yes", says="takes no value")
+    refused(2, "train", "lm", says="--train FILE")
+
+
+def test_numbers_are_strict():
+    for bad in ["0", "-1", "1.5", "", " 7", "7 ", "+7", "0x10", "1e3", "seven", "99999999999999999999", "9223372036854775807"]:
+        refused(2, "plan", "lm", "--hidden=" + bad, says="--hidden")
+        refused(2, "plan", "lm", "--vocab", bad, says="--vocab")
+    for bad in ["nan", "NaN", "inf", "-inf", "1e999", "0", "-1", "", "1,5", "1x", " 1", "--tie"]:
+        refused(2, "plan", "lm", "--lr=" + bad, says="--lr")
+    for bad in ["1", "-0.1", "nan", "2"]:
+        refused(2, "plan", "lm", "--dropout", bad, says="--dropout")
+    for bad in ["-1", "18446744073709551616", "1.0", "x"]:
+        refused(2, "bench", "lm", "--seed=" + bad, says="--seed")
+
+
+def budget(size):
+    return ebb("plan", "lm", *TINY, "--vocab", "30", "--json", "--memory", size).json()["budget_bytes"]
+
+
+def test_sizes():
+    for size, bytes_ in [("512M", 512 << 20), ("2G", 2 << 30), ("1.5G", 3 << 29), ("800K", 800 << 10), ("1t", 1 << 40),
+                         ("3000000", 3000000), ("9007199254740993", 9007199254740993)]:
+        assert budget(size) == bytes_, size
+    assert 0 < budget("40%") < budget("80%") < budget("100%")
+    assert 0 < budget("auto")
+    for bad in ["2 GB", "2GB", "2 G", "0", "0M", "0.1", "-1", "-5M", "nan", "inf", "", "M", "1.2.3G", "101%", "0%", "-3%",
+                "99999999999999999999999", "9999999999999T", "1e9", "0x10", "lots"]:
+        refused(2, "plan", "lm", "--memory=" + bad, says=["--memory", "2G"])
+
+
+def test_absurd_sizes_are_refused():
+    for options in [["--layers", "256", "--bptt", "65536"], ["--batch", "1000000", "--bptt", "65536"],
+                    ["--hidden", "2147483648"], ["--vocab", "4294967296"], ["--batch", "18446744073709551617"],
+                    ["--hidden", "100000", "--vocab", "100000000", "--batch", "1000000"]]:
+        refused(2, "plan", "lm", *options)
+        refused(2, "bench", "lm", *options)
+    refused(4, "bench", "lm", "--layers", "1", "--bptt", "2", "--hidden", "100000", "--embed", "8", "--memory", "1G", says="least")
+    refused(2, "bench", "lm", "--steps", "1000000000000")
+    refused(2, "plan", "lm", "--tie", "--embed", "100", says=["--tie", "100", "200"])
+
+
+def test_passes():
+    refused(2, "plan", "lm", "--disable", "chunck", says=["chunck", "chunk"])
+    refused(2, "plan", "lm", "--disable=place", says=["place", "required"])
+    refused(2, "plan", "lm", "--dump-after", "plaec", says="place")
+    shown = ebb("plan", "lm", *TINY, "--vocab", "30", "--dump-after=grad", "--dump-after", "select")
+    assert "# after grad\n" in shown.out and "# after select\n" in shown.out and "# after place" not in shown.out
+    with_json = ebb("plan", "lm", *TINY, "--vocab", "30", "--dump-after=grad", "--json")
+    assert with_json.json()["nodes"] > 0 and "# after grad" in with_json.err
+
+
+def config_of(folder):
+    with open(folder + "/config", encoding="utf8") as file:
+        return dict(line.rstrip("\n").split(" = ", 1) for line in file)
+
+
+def test_config_round_trip():
+    name = text("a # \"b\" \\ none ")
+    args = ["--train", name, "--valid", name, "--vocab", "25", "--tie", "--dropout", "0.1", "--lr", "0.30000000000000004", "--eps", "1e-300",
+            "--beta2", "0.99900000000000011", "--seed", "18446744073709551615", "--memory", "1.5G", "--steps", "3", "--optimizer", "adamw",
+            "--schedule", "warmup", "--disable", "layout", "--disable", "chunk", "--clip", "none", "--quiet"]
+    ebb("train", "lm", *TINY, *args, "--out", "first")
+    first = config_of("first")
+    assert first["lr"] == "0.30000000000000004" and first["eps"] == "1e-300" and first["beta2"] == "0.9990000000000001"
+    assert first["seed"] == "18446744073709551615" and first["memory"] == str(3 << 29) and first["tie"] == "true"
+    assert first["disable"] == "chunk,layout" and first["clip"] == "none" and first["embed"] == "8" and first["epochs"] == "none"
+    settings = set(TRAIN) - {"fresh", "dump-after", "config", "json", "quiet", "verbose", "help"}
+    assert set(first) == settings, set(first) ^ settings
+    ebb("train", "lm", "--config", "first/config", "--out", "second", "--quiet")
+    second = config_of("second")
+    assert second.pop("out") == "second" and first.pop("out") == "first"
+    assert first == second
+    ebb("train", "lm", "--config=first/config", "--quiet")
+
+
+def test_command_line_wins_over_config():
+    write("c", "# a comment\n\n hidden = 16   # and another\nvocab=50\ntie = true\nlayers = 1\r\ndisable = layout\nbatch = 2\nbptt = 3\nmemory = 50%\n")
+    plain = ["--layers", "1", "--batch", "2", "--bptt", "3"]
+
+    def size(*args):
+        return ebb("plan", "lm", "--json", *args).json()["bytes_by_kind"]["weights"]
+
+    assert size("--config", "c") == size(*plain, "--hidden", "16", "--vocab", "50", "--tie")
+    assert size("--hidden", "24", "--config", "c") == size("--config", "c", "--hidden", "24") == size(*plain, "--hidden", "24", "--vocab", "50", "--tie")
+    assert size("--config", "c", "--no-tie") == size(*plain, "--hidden", "16", "--vocab", "50")
+    assert size("--hidden", "3", "--hidden", "24", "--config", "c") == size("--config", "c", "--hidden", "24")
+
+
+def test_config_errors_name_file_and_line():
+    for body, says in [("hiden = 3", ["c:1:", "hidden"]), ("\n\nlr = nan\n", ["c:3: lr", "nan"]), ("layers 2", ["c:1:", "key = value"]),
+                       ("train = \"x", ["c:1:", "quotes"]), ("tie = maybe", ["c:1: tie", "maybe"]), ("config = c", ["c:1:"]),
+                       ("layers =", ["c:1: layers"]), ("layers = 1\0", ["c:"]), ("disable = grad", ["c:1: disable", "required"]),
+                       ("seed = 1\nmemory = 2 GB", ["c:2: memory", "2 GB"])]:
+        write("c", body)
+        refused(2, "plan", "lm", "--config", "c", says=says)
+    refused(7, "plan", "lm", "--config", "absent", says="absent")
+
+
+def test_learning_rate_depends_on_the_optimiser():
+    for optimizer, lr in [("sgd", "1"), ("adam", "0.001"), ("adamw", "0.001")]:
+        ebb("train", "lm", *TINY, "--train", text("t"), "--steps", "1", "--optimizer", optimizer, "--out", optimizer, "--quiet")
+        assert config_of(optimizer)["lr"] == lr
+
+
+main(globals())

@@ -1,0 +1,131 @@
+"""A run's life: killed, stopped, resumed, finished, locked, started over; always the same bits."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+from ebbtest import EBB, TINY, digest, ebb, main, refused, text
+
+
+def command(steps, out, *more):
+    return ["train", "lm", *TINY, "--train", "t", "--valid", "v", "--dropout", "0.2", "--optimizer", "adam", "--steps", str(steps),
+            "--save-every", "7", "--log-every", "10", "--out", out, *more]
+
+
+def texts():
+    text("t", 200)
+    text("v", 20, seed=2)
+
+
+def weights(folder):
+    return digest(folder + "/last.safetensors"), digest(folder + "/best.safetensors")
+
+
+def metrics(folder):
+    with open(folder + "/metrics.jsonl", encoding="utf8") as file:
+        return [{k: v for k, v in json.loads(line).items() if k != "words_per_second"} for line in file]
+
+
+def start(*args):
+    return subprocess.Popen([EBB, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_step(process, folder, step, deadline=200):
+    """Until a checkpoint of `step` or later is there."""
+    end = time.time() + deadline
+    while time.time() < end and process.poll() is None:
+        found = [int(name[5:-5]) for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.startswith("ckpt-") and name.endswith(".json")]
+        if found and max(found) >= step:
+            return
+        time.sleep(0.002)
+
+
+def test_a_run_leaves_what_it_promises():
+    texts()
+    run = ebb(*command(60, "run"))
+    assert {"metrics.jsonl", "best.safetensors", "last.safetensors", "vocab.txt", "config"} <= set(os.listdir("run"))
+    assert "\r" not in run.err and "least budget" in run.err and "step 60/60" in run.err and run.out == ""
+    lines = metrics("run")
+    assert [set(line) >= {"step", "epoch", "loss", "lr"} for line in lines] == [True] * len(lines)
+    assert [line["step"] for line in lines] == sorted({line["step"] for line in lines}) and lines[-1]["step"] == 60
+    assert any("valid_perplexity" in line for line in lines)
+    result = ebb(*command(60, "other", "--json", "--quiet"))
+    assert result.err == "" and result.json()["steps"] == 60
+    assert result.json()["planned_peak_bytes"] == result.json()["measured_peak_bytes"]
+    assert weights("run") == weights("other")
+
+
+def test_finished_run_changes_nothing():
+    texts()
+    ebb(*command(30, "run"))
+    before = {name: (digest("run/" + name), os.stat("run/" + name).st_mtime_ns) for name in os.listdir("run") if name != "lock"}
+    again = ebb(*command(30, "run"))
+    assert "finished" in again.err
+    after = {name: (digest("run/" + name), os.stat("run/" + name).st_mtime_ns) for name in os.listdir("run") if name != "lock"}
+    changed = [name for name in before if before[name][0] != after.get(name, (0,))[0]]
+    assert not changed and set(before) == set(after), changed
+    assert all(before[name] == after[name] for name in before if name.endswith(".safetensors"))
+
+
+def test_killed_at_any_moment():
+    texts()
+    ebb(*command(200, "whole"))
+    kills = 0
+    for step in [1, 30, 31, 77, 120, 170]:
+        process = start(*command(200, "broken"))
+        wait_for_step(process, "broken", step)
+        time.sleep(0.003 * kills)
+        process.kill()
+        kills += process.wait() == -signal.SIGKILL
+    assert kills >= 3
+    ebb(*command(200, "broken"))
+    assert weights("whole") == weights("broken") and metrics("whole") == metrics("broken")
+
+
+def test_stopped_politely():
+    texts()
+    for number, step in [(signal.SIGTERM, 20), (signal.SIGINT, 200)]:
+        process = start(*command(400, "broken"))
+        wait_for_step(process, "broken", step)
+        process.send_signal(number)
+        err = process.communicate()[1]
+        assert process.returncode == 75, (process.returncode, err)
+        assert err.splitlines()[-1].startswith("ebb: ") and "the same command" in err.splitlines()[-1]
+    ebb(*command(400, "broken"))
+    ebb(*command(400, "whole"))
+    assert weights("whole") == weights("broken") and metrics("whole") == metrics("broken")
+
+
+def test_what_may_change_and_what_may_not():
+    texts()
+    ebb(*command(20, "run"))
+    line = refused(2, *command(40, "run", "--hidden", "12"), says=["8", "12", "hidden"])
+    assert "--fresh" in line
+    refused(2, *command(40, "run", "--seed", "2"), says="seed")
+    ebb(*command(40, "run", "--threads", "2", "--memory", "64M", "--disable", "layout", "--save-every", "3"))
+    ebb(*command(40, "whole"))
+    assert weights("run") == weights("whole")
+
+
+def test_fresh_starts_over():
+    texts()
+    ebb(*command(20, "run"))
+    ebb(*command(10, "run", "--seed", "2", "--fresh"))
+    ebb(*command(10, "other", "--seed", "2"))
+    assert weights("run") == weights("other") and metrics("run") == metrics("other")
+
+
+def test_locked_folder():
+    texts()
+    process = start(*command(1000000, "run"))
+    try:
+        wait_for_step(process, "run", 7)
+        refused(2, *command(1000000, "run", "--quiet"), says="run")
+    finally:
+        process.terminate()
+        err = process.communicate()[1]
+    assert process.returncode == 75, err
+
+
+main(globals())
