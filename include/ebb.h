@@ -103,8 +103,7 @@ EBB_API void ebb_graph_free(ebb_graph *graph);
 EBB_API ebb_status ebb_graph_status(const ebb_graph *graph);
 /* Of the dropouts added from now on; 1 at first. */
 EBB_API void ebb_graph_seed(ebb_graph *graph, uint64_t seed);
-/* Labels of what is added next, for reports and messages: a layer's name, a time step (-1: none).
- */
+/* Labels of what is added next, for reports and messages: a layer, a time step (-1: none). */
 EBB_API void ebb_layer(ebb_graph *graph, const char *name);
 EBB_API void ebb_time(ebb_graph *graph, int32_t time);
 

@@ -9,14 +9,14 @@ ebb=$(realpath "${1:?usage: tools/demo.sh EBB}")
 cd "$(dirname "$0")/.."
 LIMIT=110
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*" | if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then cat; else sed 's/\x1b\[[0-9]*m//g'; fi; }
+say() { printf '\n== %s\n' "$*"; }
 
 rm -rf demo
 mkdir demo
 cd demo
 
 say "A text: sentences of a toy grammar"
-"$ebb" data grammar train.txt --lines 10000 --seed 1
+"$ebb" data grammar train.txt --lines 5000 --seed 1
 "$ebb" data grammar valid.txt --lines 500 --seed 2
 head -n 3 train.txt
 echo "... $(wc -c <train.txt) characters"
@@ -25,7 +25,7 @@ say "Training on its characters in at most 16 MiB: first the plan, then progress
 code=0
 timeout --preserve-status --signal=TERM "$LIMIT" "$ebb" train lm \
     --train train.txt --valid valid.txt --tokens char --vocab all --hidden 128 --layers 1 \
-    --batch 32 --bptt 50 --optimizer adam --lr 0.004 --epochs 8 --memory 16M --out run || code=$?
+    --batch 32 --bptt 50 --optimizer adam --lr 0.004 --epochs 15 --memory 16M --out run || code=$?
 if [ "$code" -eq 75 ]; then
     echo "(this machine is slow: the demo goes on with what was learned so far)"
 elif [ "$code" -ne 0 ]; then
@@ -33,10 +33,8 @@ elif [ "$code" -ne 0 ]; then
 fi
 
 say "Validation perplexity after each epoch: how many characters it hesitates between"
-sed -nE 's/.*"epoch":([0-9]+).*"valid_perplexity":([0-9]+\.[0-9]{0,2}).*/\1 \2/p' run/metrics.jsonl |
-    while read -r epoch perplexity; do
-        printf 'epoch %2d  %6s  %s\n' "$epoch" "$perplexity" "$(printf '%*s' "$(printf '%.0f' "$(echo "$perplexity" | awk '{ print 6 * $1 }')")" '' | tr ' ' '#')"
-    done
+sed -nE 's/.*"epoch":([0-9]+).*"valid_perplexity":([0-9.]+).*/\1 \2/p' run/metrics.jsonl | awk '{
+    bar = sprintf("%*s", 12 * ($2 - 1), ""); gsub(" ", "#", bar); printf "epoch %2d  %6.3f  %s\n", $1, $2, bar }'
 if [ ! -e run/best.safetensors ]; then
     echo "(not one epoch was done)"
     exit 0

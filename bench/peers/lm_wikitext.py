@@ -3,7 +3,8 @@
 
 Equal to ebb: tokens (white space, every line ends in <eos>), vocabulary (<unk>, <eos>, then by
 count, ties in byte order), batch columns and windows, carried state, model, places of dropout,
-distribution of the starting weights, clipping, optimiser, scoring. Different: the random draws.
+distribution of the starting weights (or, with --init, the weights), clipping, optimiser, scoring.
+Different: the random draws.
 Prints one JSON object: validation perplexity after each epoch, training words/s of each.
 """
 import argparse
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 UNK, EOS, IGNORED = 0, 1, -1
@@ -31,6 +33,7 @@ def options():
     for name, default in (("dropout", 0.0), ("lr", 1.0), ("momentum", 0.0), ("clip", 5.0)):
         parser.add_argument(f"--{name}", type=float, default=default)
     parser.add_argument("--tie", action="store_true")
+    parser.add_argument("--init", metavar="FILE", help="safetensors file with the starting weights")
     return parser.parse_args()
 
 
@@ -127,6 +130,11 @@ def main():
     train = make_windows(train_tokens, vocabulary, o.batch, o.bptt)
     valid = make_windows(read_tokens(o.valid), vocabulary, o.batch, o.bptt)
     model = LanguageModel(o, len(vocabulary))
+    if o.init:
+        # A tied file has no out.weight, a tied model has it twice.
+        missing, unexpected = model.load_state_dict(load_file(o.init), strict=False)
+        if unexpected or set(missing) - ({"out.weight"} if o.tie else set()):
+            raise SystemExit(f"{o.init}: missing {missing}, unexpected {unexpected}")
     optimizer = torch.optim.SGD(model.parameters(), lr=o.lr, momentum=o.momentum)
     perplexities, speeds = [], []
     for epoch in range(1, o.epochs + 1):

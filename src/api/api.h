@@ -46,12 +46,12 @@ struct ebb_program {
     run_session *session;
     train_settings settings; /* only what ebb__lm_hyper reads: the betas */
     uint64_t steps;
-    float *hyper;                  /* NULL: nothing is trained */
-    int32_t *step;                 /* NULL: no dropout */
-    const float *loss;             /* NULL: none */
-    const double *grad_norm;       /* NULL: nothing is trained */
-    const int32_t *bad;            /* likewise; index into: */
-    const plan_variable **trained; /* parameters that have a gradient, in order */
+    float *hyper;            /* NULL: nothing is trained */
+    int32_t *step;           /* NULL: no dropout */
+    const float *loss;       /* NULL: none */
+    const double *grad_norm; /* NULL: nothing is trained */
+    const int32_t *bad;      /* likewise; index into: */
+    int32_t *trained;        /* variables that are parameters with a gradient, in order */
     int32_t n_trained;
     api_limit *limits;
     int32_t n_limits;

@@ -154,9 +154,9 @@ static ebb_status check_graph(const ebb_graph *graph, const ebb_options *options
     return EBB_OK;
 }
 
-/* *plan is given also with EBB_BUDGET. limits may be NULL. */
-static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options, ebb_plan **plan,
-                            api_limit **limits, int32_t *n_limits) {
+/* *plan is given also with EBB_BUDGET. The program gets its limits; NULL: only the plan counts. */
+static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
+                            ebb_program *program, ebb_plan **plan) {
     ir_graph ir;
     plan_options settings;
     TRY(check_graph(graph, options));
@@ -165,14 +165,15 @@ static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options, 
     ebb_status status = EBB_OK;
     TRY_OUT(ebb__ir_copy(&graph->ir, &ir));
     TRY_OUT(settle_outputs(graph, &ir));
-    if (limits != NULL) {
-        TRY_OUT(ebb__api_limits(&ir, limits, n_limits));
+    if (program != NULL) {
+        TRY_OUT(ebb__api_limits(&ir, &program->limits, &program->n_limits));
     }
     bool training = options->optimizer != EBB_FORWARD;
     plan_request request = {training ? "train" : "forward", &ir, training};
     TRY_OUT(ebb__plan_make(graph->ctx, &request, 1, NULL, 0, &settings, plan));
-    for (int32_t i = 0; limits != NULL && i < *n_limits; i++) {
-        (*limits)[i].variable = ebb__plan_variable(*plan, ir.values[(*limits)[i].input].name);
+    for (int32_t i = 0; program != NULL && i < program->n_limits; i++) {
+        api_limit *limit = &program->limits[i];
+        limit->variable = ebb__plan_variable(*plan, ir.values[limit->input].name);
     }
     ebb__progress(graph->ctx, "compile", 1, 1);
 out:
@@ -203,7 +204,7 @@ ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options, eb
     if (graph == NULL || info == NULL) {
         return EBB_USAGE;
     }
-    ebb_status status = make_plan(graph, options != NULL ? options : &defaults, &plan, NULL, NULL);
+    ebb_status status = make_plan(graph, options != NULL ? options : &defaults, NULL, &plan);
     if (plan != NULL) {
         describe(plan, info);
     }
@@ -228,7 +229,8 @@ static ebb_status list_trained(ebb_program *program, const ebb_plan *plan) {
                    &program->trained));
     for (ir_val v = 0; v < ir->n_values; v++) {
         if (ir->values[v].role == IR_PARAM && ir->values[v].next != IR_NONE) {
-            program->trained[program->n_trained++] = ebb__plan_variable(plan, ir->values[v].name);
+            const plan_variable *variable = ebb__plan_variable(plan, ir->values[v].name);
+            program->trained[program->n_trained++] = (int32_t)(variable - plan->variables);
         }
     }
     return EBB_OK;
@@ -246,7 +248,7 @@ static ebb_status fill_program(ebb_program *p, const ebb_graph *graph, const ebb
     ebb_plan *plan = NULL;
     p->settings.beta1 = options->beta1;
     p->settings.beta2 = options->beta2;
-    ebb_status status = make_plan(graph, options, &plan, &p->limits, &p->n_limits);
+    ebb_status status = make_plan(graph, options, p, &plan);
     if (status == EBB_OK) {
         status = list_trained(p, plan);
     }

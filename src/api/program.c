@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "train/lm_job.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -168,17 +169,17 @@ static ebb_status set_hyper(ebb_program *p, double learning_rate) {
 }
 
 static ebb_status check_finite(const ebb_program *p) {
-    unsigned long long step = p->steps;
     if (p->loss != NULL && !isfinite(*p->loss)) {
-        return ebb__fail(p->ctx, EBB_DIVERGED, "step %llu: the loss is not finite", step);
+        return ebb__fail(p->ctx, EBB_DIVERGED, "step %" PRIu64 ": the loss is not finite",
+                         p->steps);
     }
     if (p->bad != NULL && *p->bad >= 0 && *p->bad < p->n_trained) {
-        return ebb__fail(p->ctx, EBB_DIVERGED, "step %llu: the gradient of %s is not finite", step,
-                         p->trained[*p->bad]->name);
+        return ebb__fail(p->ctx, EBB_DIVERGED, "step %" PRIu64 ": the gradient of %s is not finite",
+                         p->steps, p->session->plan->variables[p->trained[*p->bad]].name);
     }
     if (p->grad_norm != NULL && !isfinite(*p->grad_norm)) {
-        return ebb__fail(p->ctx, EBB_DIVERGED, "step %llu: the gradient's norm is not finite",
-                         step);
+        return ebb__fail(p->ctx, EBB_DIVERGED,
+                         "step %" PRIu64 ": the gradient's norm is not finite", p->steps);
     }
     return EBB_OK;
 }

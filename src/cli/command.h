@@ -69,7 +69,7 @@ void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings
 /* Removes the live line, so that something else can be printed. */
 void ebb__cli_progress_clear(cli_progress *progress);
 void ebb__cli_progress_show(cli_progress *progress, const lm_progress *now, bool tick);
-void ebb__cli_log(void *progress, ebb_log_level level, const char *line); /* an ebb_log_fn */
+void ebb__cli_log(void *user, ebb_log_level level, const char *line); /* user: cli_progress */
 
 /* ---- stop.c ---- */
 

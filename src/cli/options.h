@@ -99,9 +99,9 @@ void ebb__cli_text_fini(cli_text *text);
  * values to the last bit. */
 ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags,
                          cli_text *out) EBB_MUST_CHECK;
-/* Assigns what the file says; failures are `status` and name file and line. */
+/* Assigns what the file says; what is wrong with it is `failure` and names file and line. */
 ebb_status ebb__cli_load(cli_settings *settings, const char *path,
-                         ebb_status status) EBB_MUST_CHECK;
+                         ebb_status failure) EBB_MUST_CHECK;
 
 /* ---- parse.c ---- */
 

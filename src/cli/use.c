@@ -99,7 +99,6 @@ ebb_status ebb__cli_generate(cli_call *call) {
     TRY_OUT(ebb__cli_settings_init(call->ctx, &run));
     TRY_OUT(load_run(asked, call->words[0], &run));
     TRY_OUT(ebb__lm_generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
-    (void)putchar('\n');
 out:
     ebb__cli_settings_fini(&run);
     return status;

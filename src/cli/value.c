@@ -20,10 +20,13 @@ typedef struct value_target {
 
 static ebb_status refuse_range(const value_target *t) {
     const cli_range *r = &t->option->range;
-    return ebb__fail(
-        t->ctx, EBB_USAGE, "%s: %s is out of range: it must be %s %.15g and %s %.15g%s%s", t->where,
-        t->text, r->above ? "above" : "at least", r->low, r->below ? "below" : "at most", r->high,
-        t->option->zero != NULL ? ", or " : "", t->option->zero != NULL ? t->option->zero : "");
+    const char *zero = t->option->zero;
+    char range[160];
+    (void)snprintf(range, sizeof range, "%s %.15g and %s %.15g%s%s",
+                   r->above ? "above" : "at least", r->low, r->below ? "below" : "at most", r->high,
+                   zero != NULL ? ", or " : "", zero != NULL ? zero : "");
+    return ebb__fail(t->ctx, EBB_USAGE, "%s: %s is out of range: it must be %s", t->where, t->text,
+                     range);
 }
 
 static bool in_range(const cli_range *r, double x) {

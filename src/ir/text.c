@@ -11,6 +11,7 @@
 #include "ir/graph.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static ebb_status put_attrs(text_buffer *b, const ir_schema *schema, const ir_at
         }
     }
     for (int i = 0; i < IR_MAX_FLOATS; i++) {
-        if (schema->floats[i] != NULL && attr->f[i] != 0) {
+        if (schema->floats[i] != NULL && (attr->f[i] != 0 || signbit(attr->f[i]))) {
             TRY(put(b, "%s%s=%a", any ? " " : " {", schema->floats[i], (double)attr->f[i]));
             any = true;
         }
@@ -133,8 +134,9 @@ typedef struct text_parser {
 } text_parser;
 
 static ebb_status bad(const text_parser *p, const char *why) {
-    return ebb__fail(p->graph->ctx, EBB_DATA, "graph text:%d: %s near \"%.20s\"", p->line, why,
-                     p->at);
+    size_t rest = strcspn(p->at, "\n"); /* errors are one line */
+    return ebb__fail(p->graph->ctx, EBB_DATA, "graph text:%d: %s near \"%.*s\"", p->line, why,
+                     rest < 20 ? (int)rest : 20, p->at);
 }
 
 static void skip_blanks(text_parser *p) {
@@ -156,8 +158,8 @@ static bool eat(text_parser *p, const char *token) {
 static ebb_status parse_int(text_parser *p, int32_t *out) {
     skip_blanks(p);
     char *end = NULL;
-    long v = strtol(p->at, &end, 10);
-    if (end == p->at || v < INT32_MIN || v > INT32_MAX) {
+    long v = strtol(p->at, &end, 10); /* would skip line ends */
+    if (end == p->at || *p->at == '\n' || v < INT32_MIN || v > INT32_MAX) {
         return bad(p, "expected a number");
     }
     p->at = end;
@@ -194,7 +196,11 @@ static ebb_status map_slot(text_parser *p, int32_t id, ir_val **slot) {
 }
 
 static ebb_status parse_id(text_parser *p, int32_t *id) {
-    return eat(p, "%") ? parse_int(p, id) : bad(p, "expected %id");
+    if (!eat(p, "%")) {
+        return bad(p, "expected %id");
+    }
+    TRY(parse_int(p, id));
+    return *id >= 0 ? EBB_OK : bad(p, "value id out of range before this");
 }
 
 static ebb_status parse_value(text_parser *p, ir_val *out) {
@@ -276,7 +282,7 @@ static ebb_status parse_attrs(text_parser *p, const ir_schema *schema, ir_attr *
             if (schema->floats[i] != NULL && strcmp(schema->floats[i], key) == 0) {
                 char *end = NULL;
                 attr->f[i] = strtof(p->at, &end);
-                if (end == p->at) {
+                if (end == p->at || *p->at == '\n') {
                     return bad(p, "expected a number");
                 }
                 p->at = end;

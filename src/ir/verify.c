@@ -12,6 +12,12 @@ static ebb_status check_node(const ir_graph *graph, ir_node n, const bool *defin
         return ebb__fail(graph->ctx, EBB_INTERNAL, "verify: node %d has unknown op %d", n,
                          node->op);
     }
+    if (node->out < 0 || node->n_out > graph->n_values - node->out || node->label.layer < 0 ||
+        node->label.layer >= graph->n_layers) {
+        return ebb__fail(graph->ctx, EBB_INTERNAL,
+                         "verify: node %d (%s) has results or a layer that do not exist", n,
+                         op_name(graph, node));
+    }
     for (int32_t i = 0; i < node->n_in; i++) {
         ir_val v = ir_in(graph, node, i);
         if (v == IR_NONE) {

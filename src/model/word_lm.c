@@ -102,7 +102,10 @@ static ebb_status add_state(builder *b, const char *what, int32_t layer, ir_val 
 
 /* The last step's state becomes the next window's first; backward still reads the old one. */
 static ebb_status carry(builder *b, ir_val variable, ir_val last) {
-    return ebb__op_emit(b->g, OP_COPY, &last, 1, NULL, &b->g->values[variable].next);
+    ir_val copy = IR_NONE; /* not into the graph's own array: emitting may move it */
+    TRY(ebb__op_emit(b->g, OP_COPY, &last, 1, NULL, &copy));
+    b->g->values[variable].next = copy;
+    return EBB_OK;
 }
 
 /* xs: [T] values [B, in], replaced by the layer's outputs after dropout. */

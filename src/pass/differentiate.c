@@ -18,6 +18,9 @@ static ebb_status run(pass_unit *unit) {
     if (type->dtype != IR_F32 || type->rank != 1 || type->dim[0] != 1) {
         return ebb__fail(unit->ctx, EBB_USAGE, "grad: the loss must be one f32 number");
     }
+    if (graph->values[graph->loss].role != IR_TEMP) {
+        return ebb__fail(unit->ctx, EBB_USAGE, "grad: the loss must be computed, not a variable");
+    }
     graph->label = graph->nodes[graph->values[graph->loss].def].label;
     graph->label.phase = IR_BACKWARD;
     ir_attr attr = {.i = {1, 1, 0, 0, 0, IR_F32}, .f = {1.0F}};

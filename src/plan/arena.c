@@ -77,14 +77,16 @@ static ebb_status gather_variables(ebb_plan *plan, const ir_graph *graph) {
 
 /* [ programs | variables | transients ]; all programs get the same offsets. */
 static void lay_out(ebb_plan *plan) {
-    uint64_t at = 0, transients = 0;
+    uint64_t at = 0, end = 0, transients = 0; /* end: without the last one's rounding */
     for (int32_t i = 0; i < plan->n_programs; i++) {
         plan->programs[i].offset = at;
-        at += plan_align(plan->programs[i].bytes);
+        end = at + plan->programs[i].bytes;
+        at = plan_align(end);
     }
     for (int32_t i = 0; i < plan->n_variables; i++) {
         plan->variables[i].offset = at;
-        at += plan_align(plan->variables[i].bytes);
+        end = at + plan->variables[i].bytes;
+        at = plan_align(end);
     }
     for (int32_t i = 0; i < plan->n_programs; i++) {
         const ir_graph *graph = &plan->programs[i].unit.graph;
@@ -98,7 +100,7 @@ static void lay_out(ebb_plan *plan) {
             }
         }
     }
-    plan->peak_bytes = at + transients;
+    plan->peak_bytes = transients > 0 ? at + transients : end;
 }
 
 static ebb_status gather_outputs(ebb_plan *plan, plan_program *program) {

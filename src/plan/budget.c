@@ -174,8 +174,9 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
     config.dump = o->dump;
     config.dump_user = o->dump_user;
     TRY(ebb__plan_compile(plan, w->requests, w->n_requests, w->extras, w->n_extras, &config));
+    const plan_program *last = &plan->programs[plan->n_programs - 1];
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        TRY(ebb__plan_check(&plan->programs[i].unit, plan->peak_bytes));
+        TRY(ebb__plan_check(&plan->programs[i].unit, last->offset + last->bytes, plan->peak_bytes));
     }
     TRY(ebb__plan_report(plan));
     plan->plan_seconds = ebb__clock_seconds() - start;

@@ -26,6 +26,7 @@ typedef struct checker {
     const ir_graph *g;
     const plan_placement *p;
     alloc_region region;
+    uint64_t first_byte; /* below lie the programs */
     uint64_t arena_bytes, bucket_bytes;
     tag_bucket *buckets;
     size_t n_buckets;
@@ -75,8 +76,10 @@ static ebb_status bucket_write(checker *c, tag_bucket *b, tag t) {
         b->tags[end].from += t.hi - b->tags[end].lo;
         b->tags[end].lo = t.hi;
     }
-    memmove(&b->tags[i], &b->tags[end], (size_t)(b->n - end) * sizeof *b->tags);
-    b->n -= end - i;
+    if (end > i) {
+        memmove(&b->tags[i], &b->tags[end], (size_t)(b->n - end) * sizeof *b->tags);
+        b->n -= end - i;
+    }
     return bucket_insert(c, b, i, t);
 }
 
@@ -137,8 +140,11 @@ static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write
     uint64_t bytes = (uint64_t)(dense ? w->rows * all : w->cols) * size;
     for (int64_t r = 0; r < runs; r++) {
         uint64_t lo = w->address + (uint64_t)(r * w->ld) * size;
-        if (lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
+        if (lo < c->first_byte || lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
             return refuse(c, "bytes outside the arena", v);
+        }
+        if (lo % size != 0) {
+            return refuse(c, "misaligned bytes", v);
         }
         tag t = {.lo = lo,
                  .hi = lo + bytes,
@@ -256,16 +262,30 @@ static bool interleaved(const checker *c, ir_val a, ir_val b) {
     return ca + na <= (uint64_t)ld && cb + nb <= (uint64_t)ld && (ca + na <= cb || cb + nb <= ca);
 }
 
-static ebb_status check_overlap(const checker *c, const ir_node_rec *node, ir_node n) {
-    int32_t scratch = c->p->scratch[n];
-    extent work = {0, 0};
+/* What the kernel will be told, which must be at least what it asks for. */
+static ebb_status find_scratch(const checker *c, const ir_node_rec *node, ir_node n, extent *work) {
+    int32_t scratch = c->p->scratch[n], k = c->unit->kernels[n];
+    const device_kernel *kernel = k >= 0 ? &c->unit->dev->kernels[k] : NULL;
+    size_t need = kernel == NULL || kernel->workspace == NULL
+                      ? 0
+                      : kernel->workspace(c->g, node, c->unit->config->members);
+    *work = (extent){0, 0};
+    if (need > c->unit->workspace[n] || (need > 0 && scratch < 0)) {
+        return refuse(c, "too little scratch", IR_NONE);
+    }
     if (scratch >= 0) {
         uint64_t base = plan_block_address(c->p, scratch);
-        work = (extent){base, base + c->unit->workspace[n]};
-        if (work.hi > c->arena_bytes) {
+        *work = (extent){base, base + c->unit->workspace[n]};
+        if (work->lo < c->first_byte || work->hi > c->arena_bytes) {
             return refuse(c, "scratch outside the arena", IR_NONE);
         }
     }
+    return EBB_OK;
+}
+
+static ebb_status check_overlap(const checker *c, const ir_node_rec *node, ir_node n) {
+    extent work;
+    TRY(find_scratch(c, node, n, &work));
     for (int32_t j = 0; j < node->n_out; j++) {
         ir_val out = node->out + j;
         extent mine = extent_of(c, out);
@@ -307,6 +327,11 @@ static ebb_status replay_node(checker *c, ir_node n) {
         ir_val x = ir_in(g, node, k);
         if (x != IR_NONE) {
             TRY(must_hold(c, x, x, "operand overwritten or never written: bytes"));
+        }
+    }
+    for (int32_t j = 0; j < node->n_out; j++) {
+        if (c->p->block[node->out + j] < 0) {
+            return refuse(c, "no address", node->out + j);
         }
     }
     TRY(check_overlap(c, node, n));
@@ -353,8 +378,12 @@ static ebb_status replay(checker *c) {
     return EBB_OK;
 }
 
-ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) {
-    checker c = {.unit = unit, .g = &unit->graph, .p = unit->placement, .arena_bytes = arena_bytes};
+ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte, uint64_t arena_bytes) {
+    checker c = {.unit = unit,
+                 .g = &unit->graph,
+                 .p = unit->placement,
+                 .first_byte = first_byte,
+                 .arena_bytes = arena_bytes};
     ebb_status status;
     ebb__region_init(&c.region, unit->ctx);
     c.bucket_bytes = arena_bytes / 4096 + 4096;
@@ -367,7 +396,7 @@ out:
 }
 
 static ebb_status run(pass_unit *unit) {
-    return ebb__plan_check(unit,
+    return ebb__plan_check(unit, 0,
                            unit->placement->transient_base + unit->placement->transient_bytes);
 }
 

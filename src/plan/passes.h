@@ -13,9 +13,11 @@ ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *placement, int3
                           uint64_t *bytes) EBB_MUST_CHECK;
 
 /* Replays the program symbolically (check.c): every operand holds the value the graph says, nothing
- * overlaps what is still needed, in-place only where the op allows it. Shares no code with
+ * overlaps what is still needed, nothing lies below first_byte (where programs are) or beyond the
+ * arena, every kernel has its scratch, in-place only where the op allows it. Shares no code with
  * storage and place. */
-ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) EBB_MUST_CHECK;
+ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte,
+                           uint64_t arena_bytes) EBB_MUST_CHECK;
 
 /* The pipeline: names in order, and a run over a unit up to and including `last`. */
 const char *ebb__pass_name(pass_id id);

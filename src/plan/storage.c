@@ -218,15 +218,17 @@ static void decide_in_place(storage *s) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         const op_def *def = ebb__op(node->op);
         bool taken[IR_MAX_OUT] = {false};
+        ir_val given = IR_NONE; /* operand whose bytes a result has; it may be an operand twice */
         for (int32_t p = 0; p < def->n_inplace; p++) {
             int32_t k = def->inplace[p].in, j = def->inplace[p].out;
             ir_val out = node->out + j, x = ir_in(g, node, k), before = s->parent[out];
-            if (taken[j] || x == IR_NONE || s->parent[out] == x) {
+            if (taken[j] || x == IR_NONE || x == given || s->parent[out] == x) {
                 continue;
             }
             ir_val x_parent = s->parent[x];
             try_in_place(s, node, k, out, i, ++stamp);
             taken[j] = s->parent[out] != before || s->parent[x] != x_parent;
+            given = taken[j] ? x : given;
         }
     }
 }

@@ -17,6 +17,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
+#include <xxhash.h>
+
 #define SCHEMA 1
 #define MAX_MANIFEST_BYTES (16u << 20)
 #define PATH_BYTES 1000 /* base/file adds ".tmp" within 1024 */
@@ -215,6 +218,32 @@ static bool read_step(const json_t *object, uint64_t *step) {
     return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
+static int add_to_hash(const char *text, size_t bytes, void *state) {
+    return XXH3_64bits_update(state, text, bytes) == XXH_OK ? 0 : -1;
+}
+
+/* Of all that the manifest says beside it, so that not a digit of the position changes unseen. */
+static bool hash_manifest(const json_t *root, char hex[17]) {
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    if (json_dump_callback(root, add_to_hash, &state, JSON_COMPACT | JSON_SORT_KEYS) != 0) {
+        return false;
+    }
+    snprintf(hex, 17, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(&state));
+    return true;
+}
+
+/* Takes the hash off the manifest and compares; false without memory. */
+static bool check_hash(json_t *root, bool *right) {
+    char told[17], hex[17];
+    const char *text = json_string_value(json_object_get(root, "xxh3"));
+    snprintf(told, sizeof told, "%s", text ? text : "");
+    (void)json_object_del(root, "xxh3");
+    bool known = hash_manifest(root, hex);
+    *right = known && strcmp(hex, told) == 0;
+    return known;
+}
+
 static bool read_manifest(const json_t *root, ckpt_manifest *out) {
     const json_t *best = json_object_get(root, "best");
     out->has_best = json_is_object(best);
@@ -257,7 +286,13 @@ static ebb_status load_manifest(ebb_ctx *ctx, const char *dir, uint64_t step, ck
         json_decref(root);
         return status;
     }
-    if (json_integer_value(schema) == SCHEMA && read_manifest(root, out) && out->step == step) {
+    bool right = false;
+    if (root && !check_hash(root, &right)) {
+        json_decref(root);
+        return ebb__fail(ctx, EBB_NOMEM, "%s: no memory to check it", path.text);
+    }
+    if (right && json_integer_value(schema) == SCHEMA && read_manifest(root, out) &&
+        out->step == step) {
         out->root = root;
         return EBB_OK;
     }
@@ -311,7 +346,7 @@ static ebb_status write_manifest(ebb_ctx *ctx, const char *dir, const ckpt_manif
                                  const json_t *train) {
     ckpt_path path;
     file_writer file = {.ctx = ctx, .fd = -1};
-    char *text = NULL;
+    char *text = NULL, hex[17];
     ebb_status status = EBB_OK;
     json_t *best = m->has_best ? json_pack("{s:I, s:I, s:s}", "step", (json_int_t)m->best_step,
                                            "bytes", (json_int_t)m->best.bytes, "xxh3", m->best.xxh3)
@@ -321,7 +356,9 @@ static ebb_status write_manifest(ebb_ctx *ctx, const char *dir, const ckpt_manif
                   (json_int_t)m->step, "weights", "bytes", (json_int_t)m->weights.bytes, "xxh3",
                   m->weights.xxh3, "state", "bytes", (json_int_t)m->state.bytes, "xxh3",
                   m->state.xxh3, "best", best, "train", train);
-    if (!root) {
+    if (!root || !hash_manifest(root, hex) ||
+        json_object_set_new(root, "xxh3", json_string(hex)) != 0) {
+        json_decref(root);
         return ebb__fail(ctx, EBB_NOMEM, "%s: no memory for a manifest", dir);
     }
     TRY_OUT(gen_path(ctx, dir, m->step, CKPT_MANIFEST, "", &path));

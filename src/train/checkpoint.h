@@ -2,7 +2,8 @@
  *
  *   ckpt-<step>.safetensors         weights, under the names other tools know
  *   ckpt-<step>.state.safetensors   optimiser state, carried state, small scalars
- *   ckpt-<step>.json                manifest: sizes and hashes of both, the best step, `train`
+ *   ckpt-<step>.json                manifest: sizes and hashes of both, the best step, `train`, and
+ *                                   a hash of itself
  *   last.safetensors, best.safetensors   second names of the newest and the best weights
  *
  * A generation exists when its manifest does. The newest two and the ones that they name as best

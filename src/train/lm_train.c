@@ -13,12 +13,14 @@
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100, PATH_BYTES = 1024 };
+enum { SMALL_LIST_BYTES = 4 << 20 };
 
 /* What the run carries from step to step beside tensors: stored in every checkpoint. */
 typedef struct progress_state {
@@ -27,7 +29,8 @@ typedef struct progress_state {
     double lr;          /* before warm-up */
     double best, last;  /* validation perplexity; < 0: none */
     int64_t since_best; /* validations without improvement (plateau) */
-    double loss_sum;    /* since the last metrics line */
+    double loss;        /* of the last metrics line; < 0: none */
+    double loss_sum;    /* since then */
     int64_t loss_count;
     uint64_t metrics_bytes;
 } progress_state;
@@ -66,13 +69,13 @@ static ebb_status path_in(lm_run *r, const char *name, char *out) {
 
 static json_t *state_to_json(const lm_run *r) {
     const progress_state *at = &r->at;
-    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:I,s:I,s:s,s:I,s:I}", "step",
+    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I}", "step",
                      (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr,
                      "best", at->best, "last", at->last, "since_best", (json_int_t)at->since_best,
-                     "loss_sum", at->loss_sum, "loss_count", (json_int_t)at->loss_count,
-                     "metrics_bytes", (json_int_t)at->metrics_bytes, "settings", r->math_text,
-                     "vocab_hash", (json_int_t)r->vocab_hash, "train_tokens",
-                     (json_int_t)r->train_tokens.count);
+                     "loss", at->loss, "loss_sum", at->loss_sum, "loss_count",
+                     (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
+                     "settings", r->math_text, "vocab_hash", (json_int_t)r->vocab_hash,
+                     "train_tokens", (json_int_t)r->train_tokens.count);
 }
 
 /* Settings that change the mathematics are compared line by line; both values are shown. */
@@ -97,15 +100,16 @@ static ebb_status state_from_json(lm_run *r) {
     json_int_t step, validated, since, count, bytes, vocab_hash, tokens;
     const char *stored = NULL;
     json_error_t error;
-    if (json_unpack_ex(
-            r->found.train, &error, 0, "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:I,s:I,s:s,s:I,s:I}", "step",
-            &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last", &at->last,
-            "since_best", &since, "loss_sum", &at->loss_sum, "loss_count", &count, "metrics_bytes",
-            &bytes, "settings", &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens) != 0) {
+    if (json_unpack_ex(r->found.train, &error, 0,
+                       "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I}", "step", &step,
+                       "validated", &validated, "lr", &at->lr, "best", &at->best, "last", &at->last,
+                       "since_best", &since, "loss", &at->loss, "loss_sum", &at->loss_sum,
+                       "loss_count", &count, "metrics_bytes", &bytes, "settings", &stored,
+                       "vocab_hash", &vocab_hash, "train_tokens", &tokens) != 0) {
         return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", r->dir,
                          r->found.step, error.text);
     }
-    if (step < 0 || (uint64_t)step != r->found.step || bytes < 0 || count < 0) {
+    if (step < 0 || (uint64_t)step != r->found.step || bytes < 0 || count < 0 || tokens < 2) {
         return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 " contradicts itself",
                          r->dir, r->found.step);
     }
@@ -120,6 +124,52 @@ static ebb_status state_from_json(lm_run *r) {
     return compare_settings(r, stored);
 }
 
+/* ---- divergence ---- */
+
+/* `what` of the tensor (NULL: of none) is not finite after `step` steps. */
+static ebb_status diverged(lm_run *r, int64_t step, const char *what, const char *tensor) {
+    char kept[64] = "no checkpoint yet";
+    if (r->saved >= 0) {
+        (void)snprintf(kept, sizeof kept, "last good checkpoint: step %" PRId64, r->saved);
+    }
+    return ebb__fail(r->ctx, EBB_DIVERGED,
+                     "step %" PRId64 ": %s%s is not finite; %s; try a lower --lr or --clip", step,
+                     what, tensor != NULL ? tensor : "", kept);
+}
+
+static ebb_status check_step(lm_run *r, float loss) {
+    double norm = *(const double *)ebb__run_output(r->session, 0, UPDATE_NORM);
+    int32_t bad = *(const int32_t *)ebb__run_output(r->session, 0, UPDATE_BAD);
+    const ebb_plan *plan = r->session->plan;
+    if (!isfinite(loss)) {
+        return diverged(r, r->at.step + 1, "the loss", NULL);
+    }
+    for (int32_t i = 0, k = 0; i < plan->n_variables && bad >= 0; i++) {
+        if (plan->variables[i].role == IR_PARAM && k++ == bad) {
+            return diverged(r, r->at.step + 1, "the gradient of ", plan->variables[i].name);
+        }
+    }
+    return isfinite(norm) ? EBB_OK : diverged(r, r->at.step + 1, "the gradient's norm", NULL);
+}
+
+/* An update can overflow though its gradient did not: such weights must not become the newest
+ * checkpoint, or going on from there could only fail again. */
+static ebb_status check_weights(lm_run *r, const st_entry *weights, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const float *data = weights[i].data;
+        int64_t count = 1;
+        for (int d = 0; d < weights[i].rank; d++) {
+            count *= weights[i].dims[d];
+        }
+        for (int64_t k = 0; k < count; k++) {
+            if (!isfinite(data[k])) {
+                return diverged(r, r->at.step, "the updated ", weights[i].name);
+            }
+        }
+    }
+    return EBB_OK;
+}
+
 static ebb_status save(lm_run *r, bool is_best) {
     alloc_region region;
     st_entry *weights = NULL, *state = NULL;
@@ -127,9 +177,10 @@ static ebb_status save(lm_run *r, bool is_best) {
     json_t *train = NULL;
     ebb_status status;
     ebb__region_init(&region, r->ctx);
+    TRY_OUT(ebb__lm_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
+    TRY_OUT(check_weights(r, weights, n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
-    TRY_OUT(ebb__lm_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
     TRY_OUT(
         ebb__lm_entries(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state, &n_state));
     train = state_to_json(r);
@@ -174,9 +225,12 @@ static ebb_status open_vocab(lm_run *r, data_vocab *vocab) {
                              path);
         }
     } else {
+        /* A small list fits the fixed overhead, and then the plan can name the least budget. */
+        uint64_t budget = ebb__lm_budget(r->s);
         vocab_options options = {.mode = (text_mode)r->s->tokens,
                                  .limit = (size_t)r->s->vocab,
-                                 .max_bytes = ebb__lm_budget(r->s)};
+                                 .max_bytes =
+                                     budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES};
         TRY(ebb__vocab_build(r->ctx, r->s->train_path, &options, vocab));
     }
     r->vocab = vocab->count;
@@ -279,12 +333,18 @@ static ebb_status load_tensors(lm_run *r) {
     return EBB_OK;
 }
 
-static ebb_status start(lm_run *r, ebb_plan *plan) {
-    char path[PATH_BYTES];
+/* What a kill between two system calls may have left: half generations, names one step behind. */
+static ebb_status repair_folder(lm_run *r) {
     checkpoint_info repaired = {0};
-    TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
     TRY(ebb__checkpoint_find(r->ctx, r->dir, &repaired));
     ebb__checkpoint_info_fini(&repaired);
+    return EBB_OK;
+}
+
+static ebb_status start(lm_run *r, ebb_plan *plan) {
+    char path[PATH_BYTES];
+    TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
+    TRY(repair_folder(r));
     TRY(write_text(r, "config", r->config_text));
     TRY(path_in(r, "metrics.jsonl", path));
     TRY(ebb__metrics_open(r->ctx, path, r->at.metrics_bytes, r->at.step, &r->metrics));
@@ -342,6 +402,7 @@ static ebb_status report(lm_run *r, double perplexity) {
                                METRICS_REAL("valid_perplexity", perplexity)};
     TRY(ebb__metrics_write(&r->metrics, fields, perplexity < 0 ? 5 : 6));
     notify(r, perplexity < 0 ? "train" : "valid", loss, speed, perplexity, false);
+    r->at.loss = r->at.loss_count > 0 ? loss : r->at.loss;
     r->at.loss_sum = 0;
     r->at.loss_count = 0;
     r->busy_seconds = 0;
@@ -350,30 +411,6 @@ static ebb_status report(lm_run *r, double perplexity) {
 }
 
 /* ---- the loop ---- */
-
-static ebb_status check_finite(lm_run *r, float loss) {
-    double norm = *(const double *)ebb__run_output(r->session, 0, UPDATE_NORM);
-    int32_t bad = *(const int32_t *)ebb__run_output(r->session, 0, UPDATE_BAD);
-    if (isfinite(loss) && isfinite(norm)) {
-        return EBB_OK;
-    }
-    const char *tensor = "loss";
-    const ebb_plan *plan = r->session->plan;
-    for (int32_t i = 0, k = 0; i < plan->n_variables && bad >= 0 && isfinite(loss); i++) {
-        if (plan->variables[i].role == IR_PARAM && k++ == bad) {
-            tensor = plan->variables[i].name;
-        }
-    }
-    char kept[64] = "no checkpoint yet";
-    if (r->saved >= 0) {
-        (void)snprintf(kept, sizeof kept, "last good checkpoint: step %" PRId64, r->saved);
-    }
-    return ebb__fail(r->ctx, EBB_DIVERGED,
-                     "step %" PRId64 ": %s%s is not finite (loss %g, gradient norm %g); %s; try a "
-                     "lower --lr or --clip",
-                     r->at.step + 1, isfinite(loss) ? "the gradient of " : "", tensor, (double)loss,
-                     norm, kept);
-}
 
 static ebb_status train_step(lm_run *r) {
     uint64_t window = (uint64_t)r->at.step % r->train_batches.windows, valid = 0;
@@ -388,7 +425,7 @@ static ebb_status train_step(lm_run *r) {
     }
     ebb__run_step(r->session, 0);
     float loss = *(const float *)ebb__run_output(r->session, 0, LM_LOSS);
-    TRY(check_finite(r, loss));
+    TRY(check_step(r, loss));
     double seconds = ebb__clock_seconds() - begin;
     r->busy_seconds += seconds;
     r->busy_words += (int64_t)valid;
@@ -420,7 +457,11 @@ static ebb_status validate(lm_run *r, bool *is_best, bool *stopped) {
     if (score.stopped) {
         return EBB_OK;
     }
-    double perplexity = exp(score.loss_sum / (double)score.tokens);
+    double loss = score.loss_sum / (double)score.tokens;
+    if (!isfinite(loss)) {
+        return diverged(r, r->at.step, "the validation loss", NULL);
+    }
+    double perplexity = fmin(exp(loss), DBL_MAX); /* JSON has no infinity */
     TRY(report(r, perplexity));
     r->at.validated = r->at.step;
     note_perplexity(r, perplexity, is_best);
@@ -444,17 +485,17 @@ static ebb_status loop(lm_run *r) {
         bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
         bool due = boundary ||
                    (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
-        bool is_best = r->s->valid_path == NULL, stopped = false;
+        bool is_best = r->s->valid_path == NULL, stopped = false, news = false;
         if (boundary && r->s->valid_path != NULL && r->at.validated != r->at.step) {
             TRY(validate(r, &is_best, &stopped));
             if (stopped) {
                 return stop_here(r, false);
             }
-            r->saved = -1; /* what was saved at this step did not know the validation */
+            news = true; /* what was saved at this step did not know the validation */
         } else if (r->at.loss_count > 0 && (boundary || r->at.step % log_every == 0)) {
             TRY(report(r, -1));
         }
-        if (due && r->saved != r->at.step) {
+        if (due && (news || r->saved != r->at.step)) {
             TRY(save(r, is_best));
         }
         if (r->at.step >= r->total) {
@@ -492,7 +533,9 @@ static void fill_result(const lm_run *r, lm_train_result *out) {
     int64_t windows = (int64_t)windows_of(r->s, r->train_tokens.count);
     out->steps = r->at.step;
     out->epochs = windows > 0 ? r->at.step / windows : 0;
-    out->loss = r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count : (double)NAN;
+    out->loss = r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count
+                : r->at.loss >= 0    ? r->at.loss
+                                     : (double)NAN;
     out->valid_perplexity = r->at.last;
     out->best_perplexity = r->at.best;
     out->resumed = r->found.found;
@@ -509,16 +552,17 @@ static ebb_status run(lm_run *r, lm_train_result *out) {
         r->total = total_steps(r->s, windows_of(r->s, r->train_tokens.count));
         bool validated = r->s->valid_path == NULL || r->at.validated == r->at.step;
         if (r->at.step >= r->total && validated) {
+            TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
             fill_result(r, out);
             out->already_done = true;
             return EBB_OK;
         }
     }
     ebb_status status = open_data_and_plan(r, &plan);
-    if (status == EBB_OK || status == EBB_BUDGET) {
-        if (r->observer != NULL && r->observer->planned != NULL) {
-            r->observer->planned(r->observer->user, plan);
-        }
+    /* Without a plan, and EBB_BUDGET, where already the list of words is too long. */
+    if (plan != NULL && (status == EBB_OK || status == EBB_BUDGET) && r->observer != NULL &&
+        r->observer->planned != NULL) {
+        r->observer->planned(r->observer->user, plan);
     }
     if (status != EBB_OK) {
         ebb__plan_free(plan);
@@ -547,7 +591,7 @@ ebb_status ebb__lm_train(ebb_ctx *ctx, const train_settings *settings, const cha
                   .valid_tokens.fd = -1,
                   .metrics.fd = -1,
                   .saved = -1,
-                  .at = {.validated = -1, .lr = settings->lr, .best = -1, .last = -1}};
+                  .at = {.validated = -1, .lr = settings->lr, .loss = -1, .best = -1, .last = -1}};
     ebb_status status = run(r, out);
     close_run(r);
     ebb__free(ctx, r);

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from ebbtest import EBB, TINY, digest, ebb, main, refused, text
+from ebbtest import EBB, TINY, digest, ebb, main, refused, text, write
 
 
 def command(steps, out, *more):
@@ -106,6 +106,18 @@ def test_what_may_change_and_what_may_not():
     ebb(*command(40, "run", "--threads", "2", "--memory", "64M", "--disable", "layout", "--save-every", "3"))
     ebb(*command(40, "whole"))
     assert weights("run") == weights("whole")
+
+
+def test_state_is_carried_from_window_to_window():
+    texts()
+    ebb(*command(60, "run", "--lr", "0.05"))
+    with open("run/config", encoding="utf8") as file:
+        config = file.read()
+    losses = []
+    for bptt in [1, 2, 3, 4, 5, 7, 11, 16]:
+        write("run/config", config.replace("bptt = 5\n", f"bptt = {bptt}\n"))
+        losses.append(ebb("eval", "lm", "run", "v", "--batch", "1", "--json").json()["loss"])
+    assert max(losses) - min(losses) < 1e-5 * min(losses), losses
 
 
 def test_fresh_starts_over():

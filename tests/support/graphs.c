@@ -159,7 +159,7 @@ const ir_node_rec *test_node(const ir_graph *graph, op_code op, int nth) {
             return node;
         }
     }
-    fail_msg("no such node of %s", ebb__op(op)->schema.name);
+    fail_msg("no such node of %s", ebb__op((int)op)->schema.name);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* graphs.h - what the tests of graphs, passes and plans share: contexts that must end empty, graphs
- * from text or from the word model, one pass at a time, and text with ids renamed so that two graphs
- * can be compared. Every function asserts its own success. */
+ * from text or from the word model, one pass at a time, and text with ids renamed so that two
+ * graphs can be compared. Every function asserts its own success. */
 #ifndef TESTS_SUPPORT_GRAPHS_H
 #define TESTS_SUPPORT_GRAPHS_H
 
@@ -58,8 +58,8 @@ char *test_canonical(const char *text);
 /* The graph is the one that `text` describes, up to the numbering of values. */
 void test_expect(ir_graph *graph, const char *text);
 
-int test_count(const ir_graph *graph, op_code op);         /* nodes in the order */
-int test_place_of(const ir_graph *graph, ir_node node);    /* position in the order */
+int test_count(const ir_graph *graph, op_code op);      /* nodes in the order */
+int test_place_of(const ir_graph *graph, ir_node node); /* position in the order */
 const ir_node_rec *test_node(const ir_graph *graph, op_code op, int nth); /* in order */
 const ir_node_rec *test_def(const ir_graph *graph, ir_val value);
 

@@ -172,7 +172,8 @@ ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_con
     plan->dev = ebb__device_default();
     plan->members = config->members;
     assert_ok(ctx, ebb__plan_compile(plan, request, 1, NULL, 0, config));
-    assert_ok(ctx, ebb__plan_check(&plan->programs[0].unit, plan->peak_bytes));
+    assert_ok(ctx,
+              ebb__plan_check(&plan->programs[0].unit, plan->programs[0].bytes, plan->peak_bytes));
     assert_ok(ctx, ebb__plan_report(plan));
     return plan;
 }

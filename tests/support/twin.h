@@ -1,6 +1,6 @@
-/* twin.h - one model run twice: by a plan's session and by the reference interpreter on the graph as
- * it is right after the grad pass, where nothing has been simplified, chunked, moved or aliased. After
- * each step every variable and every named output must hold the same bits. */
+/* twin.h - one model run twice: by a plan's session and by the reference interpreter on the graph
+ * as it is right after the grad pass, where nothing has been simplified, chunked, moved or aliased.
+ * After each step every variable and every named output must hold the same bits. */
 #ifndef TESTS_SUPPORT_TWIN_H
 #define TESTS_SUPPORT_TWIN_H
 
@@ -16,7 +16,8 @@ typedef struct test_twin {
     int32_t step;
 } test_twin;
 
-/* Fills parameters and state with small numbers, indices and labels with what their readers allow. */
+/* Fills parameters and state with small numbers, indices and labels with what their readers allow.
+ */
 void test_twin_init(test_twin *t, const ir_graph *forward, bool training,
                     const grad_update_settings *update, uint64_t seed);
 void test_twin_fini(test_twin *t);
@@ -31,8 +32,8 @@ const char *test_twin_differs(const test_twin *t, run_session *session, int32_t 
 
 /* A plan of one program for exactly this configuration, compiled, checked and reported. */
 ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_config *config);
-/* Runs the plan (taken over) beside a twin for some steps; fails the test where they differ or where
- * the bytes handed out are not the planned ones. */
+/* Runs the plan (taken over) beside a twin for some steps; fails the test where they differ or
+ * where the bytes handed out are not the planned ones. */
 void test_run_equal(ebb_plan *plan, const ir_graph *forward, bool training,
                     const grad_update_settings *update, uint64_t seed, int steps);
 

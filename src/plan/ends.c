@@ -1,0 +1,134 @@
+/* ends.c - placement from two ends, made for training: the stash is freed from its young end as
+ * backward goes on, gradients stay to the end, so they grow towards each other. Each family is a
+ * skyline over time; for nested lifetimes (memory-sota, laminar families) it has no gaps.
+ *
+ *   ceiling  ┌────────────────────────────┐
+ *            │ stash of step 0 ▓▓▓▓▓▓▓▓▓▓ │   low[t]:  lowest byte of what hangs
+ *            │   stash of step 1 ▓▓▓▓▓▓   │
+ *            │        transients          │   first fit between the two
+ *            │            ░░░░░░░░░░░░░░░ │   high[t]: highest byte of what stands
+ *         0  └──────── time ──────────────┘
+ */
+#include "plan/fit.h"
+
+typedef struct skyline {
+    plan_placement *p;
+    uint64_t *high, *low; /* by position */
+    uint64_t top;
+} skyline;
+
+static bool stands(const plan_placement *p, const plan_span *span) {
+    bool lasting = !span->stash && span->death - span->birth > p->n_positions / 16;
+    return span->gradient || lasting || span->death == p->n_positions - 1;
+}
+
+static bool hangs(const plan_placement *p, const plan_span *span) {
+    return span->stash && !stands(p, span);
+}
+
+/* What stands, as it is born; then what hangs, longest first; then the rest by size. */
+static uint64_t key_of(const plan_placement *p, const plan_block *block) {
+    plan_span span = ebb__plan_span(p, block);
+    return stands(p, &span)  ? ((uint64_t)2 << 61) + (uint64_t)(INT32_MAX - span.birth)
+           : hangs(p, &span) ? ((uint64_t)1 << 61) + (uint64_t)(span.death - span.birth)
+                             : block->bytes;
+}
+
+/* Lowest offset above what stands, over all pieces. */
+static uint64_t floor_of(const skyline *s, const plan_block *block) {
+    uint64_t offset = 0;
+    for (int32_t i = block->first; i < block->first + block->n; i++) {
+        const plan_piece *piece = &s->p->pieces[i];
+        uint64_t most = 0;
+        for (int32_t t = piece->birth; t <= piece->death; t++) {
+            most = s->high[t] > most ? s->high[t] : most;
+        }
+        uint64_t need = most > piece->lo ? most - piece->lo : 0;
+        offset = need > offset ? need : offset;
+    }
+    return plan_align(offset);
+}
+
+/* Highest offset below what hangs, over all pieces; negative if there is none. */
+static int64_t roof_of(const skyline *s, const plan_block *block) {
+    int64_t offset = INT64_MAX;
+    for (int32_t i = block->first; i < block->first + block->n; i++) {
+        const plan_piece *piece = &s->p->pieces[i];
+        uint64_t least = UINT64_MAX;
+        for (int32_t t = piece->birth; t <= piece->death; t++) {
+            least = s->low[t] < least ? s->low[t] : least;
+        }
+        int64_t most = (int64_t)least - (int64_t)piece->hi;
+        offset = most < offset ? most : offset;
+    }
+    return offset < 0 ? -1 : offset / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+static void raise_floor(skyline *s, const plan_block *block) {
+    for (int32_t i = block->first; i < block->first + block->n; i++) {
+        const plan_piece *piece = &s->p->pieces[i];
+        uint64_t end = block->offset + piece->hi;
+        for (int32_t t = piece->birth; t <= piece->death; t++) {
+            s->high[t] = end > s->high[t] ? end : s->high[t];
+        }
+    }
+}
+
+static void lower_roof(skyline *s, const plan_block *block) {
+    for (int32_t i = block->first; i < block->first + block->n; i++) {
+        const plan_piece *piece = &s->p->pieces[i];
+        uint64_t start = block->offset + piece->lo;
+        for (int32_t t = piece->birth; t <= piece->death; t++) {
+            s->low[t] = start < s->low[t] ? start : s->low[t];
+        }
+    }
+}
+
+static ebb_status place_one(skyline *s, plan_fit *fit, plan_block *block, bool *fits) {
+    plan_span span = ebb__plan_span(s->p, block);
+    int64_t roof = roof_of(s, block);
+    uint64_t floor = floor_of(s, block);
+    *fits = roof >= 0 && floor <= (uint64_t)roof;
+    if (!*fits) {
+        return EBB_OK;
+    }
+    if (stands(s->p, &span)) {
+        block->offset = floor;
+        raise_floor(s, block);
+    } else if (hangs(s->p, &span)) {
+        block->offset = (uint64_t)roof;
+        lower_roof(s, block);
+    } else {
+        TRY(ebb__fit_lowest(fit, block, floor, &block->offset));
+        *fits = block->offset <= (uint64_t)roof;
+        TRY(ebb__fit_add(fit, block));
+    }
+    uint64_t end = block->offset + span.end;
+    s->top = end > s->top ? end : s->top;
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t ceiling,
+                                uint64_t *top) {
+    skyline s = {.p = p};
+    plan_fit fit;
+    int32_t *blocks = NULL, n = 0;
+    bool fits = true;
+    ebb_status status = ebb__fit_init(&fit, unit->ctx, p);
+    if (status != EBB_OK) {
+        goto out;
+    }
+    TRY_OUT(ebb__region_alloc(&fit.region, (size_t)p->n_positions + 1, sizeof *s.high, &s.high));
+    TRY_OUT(ebb__region_alloc(&fit.region, (size_t)p->n_positions + 1, sizeof *s.low, &s.low));
+    TRY_OUT(ebb__plan_rank(p, &fit.region, key_of, &blocks, &n));
+    for (int32_t t = 0; t < p->n_positions; t++) {
+        s.low[t] = ceiling;
+    }
+    for (int32_t i = 0; i < n && fits; i++) {
+        TRY_OUT(place_one(&s, &fit, &p->blocks[blocks[i]], &fits));
+    }
+    *top = fits ? s.top : UINT64_MAX;
+out:
+    ebb__fit_fini(&fit);
+    return status;
+}

@@ -1,0 +1,115 @@
+#!/bin/bash
+# The installed package: `cmake --install` into a folder of its own, then examples/tiny_lm.c built as
+# a user would build it (pkg-config; shared, static, strict C11 with each compiler), a C++17 program,
+# and the list of exported symbols. Needs EBB_BUILD, the build folder; tools/run_tests.sh sets it.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+build=${EBB_BUILD:?the build folder}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+
+# check NAME COMMAND...: counts; shows what the command said if it fails.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "not ok: $name: $*"
+        tail -n 20 "$work/log"
+    fi
+}
+
+sanitize=()
+case ${EBB_SANITIZE:-} in
+address) sanitize=(-fsanitize=address,undefined) ;;
+thread) sanitize=(-fsanitize=thread) ;;
+esac
+strict=(-Wall -Wextra -Wconversion -pedantic -Werror "${sanitize[@]}")
+
+# flags FOLDER OPTIONS...: what pkg-config says of the package installed there.
+flags() {
+    local folder=$1
+    shift
+    PKG_CONFIG_PATH=$folder/lib/pkgconfig pkg-config "$@" ebb
+}
+
+# The loss of the last line is below a tenth of the first, and the plan within its budget.
+learns() {
+    awk '/^plan:/ { bytes = $2 }
+         /^step/ { if (!first) first = $NF; last = $NF }
+         END { exit !(bytes > 0 && bytes <= 1048576 && first > 0 && last > 0 && last < first / 10) }' "$1"
+}
+
+check "install" cmake --install "$build" --prefix "$work/shared"
+# The package may be moved; without the shared library the linker takes the static one.
+check "move" cp -r "$work/shared" "$work/static"
+rm -f "$work"/static/lib/libebb.so*
+
+check "version" test "$(flags "$work/shared" --modversion)" = \
+    "$(sed -nE 's/^#define EBB_VERSION "(.*)"$/\1/p' include/ebb.h)"
+check "example has at most 60 lines" test "$(wc -l <examples/tiny_lm.c)" -le 60
+
+for kind in shared static; do
+    read -ra found < <(flags "$work/$kind" --cflags --libs $([ $kind = static ] && echo --static))
+    check "$kind: compile" cc -std=c11 "${strict[@]}" examples/tiny_lm.c -o "$work/tiny_$kind" "${found[@]}"
+    check "$kind: run" env LD_LIBRARY_PATH="$work/shared/lib" "$work/tiny_$kind"
+    cp "$work/log" "$work/$kind.out"
+    check "$kind: learns" learns "$work/$kind.out"
+done
+check "shared and static say the same" cmp "$work/shared.out" "$work/static.out"
+check "static needs no libebb.so" sh -c "! ldd '$work/tiny_static' | grep libebb"
+
+cat >"$work/user.cc" <<'END'
+#include <ebb.h>
+#include <cstdio>
+#include <cstring>
+int main() {
+    ebb_ctx *ctx = nullptr;
+    ebb_graph *graph = nullptr;
+    ebb_program *program = nullptr;
+    if (ebb_ctx_new(&ctx) != EBB_OK || ebb_graph_new(ctx, &graph) != EBB_OK) {
+        return 1;
+    }
+    const int64_t shape[] = {2, 2};
+    ebb_output(graph, "y", ebb_relu(graph, ebb_input_f32(graph, "x", 2, shape)));
+    ebb_options options = ebb_options_default();
+    options.optimizer = EBB_FORWARD;
+    const float x[] = {-1, 2, -3, 4}, want[] = {0, 2, 0, 4};
+    float y[4] = {};
+    if (ebb_compile(graph, &options, &program) != EBB_OK ||
+        ebb_program_set(program, "x", x, sizeof x) != EBB_OK ||
+        ebb_program_run(program, 0) != EBB_OK ||
+        ebb_program_get(program, "y", y, sizeof y) != EBB_OK || std::memcmp(y, want, sizeof y) != 0) {
+        std::puts(ebb_last_error(ctx));
+        return 1;
+    }
+    ebb_program_free(program);
+    ebb_graph_free(graph);
+    ebb_ctx_free(ctx);
+    return std::strcmp(ebb_version(), EBB_VERSION);
+}
+END
+read -ra found < <(flags "$work/shared" --cflags --libs)
+check "C++17: compile" c++ -std=c++17 "${strict[@]}" "$work/user.cc" -o "$work/user" "${found[@]}"
+check "C++17: run" env LD_LIBRARY_PATH="$work/shared/lib" "$work/user"
+
+echo '#include <ebb.h>' >"$work/header.c"
+for compiler in gcc clang; do
+    command -v $compiler >/dev/null || continue
+    check "header: $compiler, C11" $compiler -std=c11 "${strict[@]}" -Wshadow -Wundef -Iinclude -fsyntax-only "$work/header.c"
+done
+
+# Nothing is exported but what the header declares.
+nm -D --defined-only "$work/shared/lib/libebb.so" | awk '$2 ~ /^[TDBRVW]$/ { print $3 }' |
+    grep -vE '^(__asan|__ubsan|__odr_asan|__tsan|_init$|_fini$)' | sort >"$work/exported"
+grep -oE '\bebb_[a-z0-9_]+\(' include/ebb.h | tr -d '(' | sort -u >"$work/declared"
+check "exports are declared" sh -c "test -s '$work/exported' && ! comm -23 '$work/exported' '$work/declared' | grep ."
+check "what is declared is exported" sh -c "! grep -E '^EBB_API' include/ebb.h | grep -oE 'ebb_[a-z0-9_]+\(' |
+    tr -d '(' | sort -u | comm -23 - '$work/exported' | grep ."
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

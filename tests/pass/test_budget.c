@@ -1,0 +1,178 @@
+/* test_budget.c - the walk over plans and what is reported of the one taken: least budget, one byte
+ * less, order of the list, bytes by kind and layer. */
+#include "support/twin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static ebb_status make(const ir_graph *graph, uint64_t budget, uint32_t disabled, ebb_plan **out) {
+    plan_options options = {
+        .members = 2, .budget = budget, .disabled = disabled, .update = {.clip = 0.5F}};
+    plan_request request = {"train", graph, true};
+    return ebb__plan_make(graph->ctx, &request, 1, NULL, 0, &options, out);
+}
+
+static word_lm wide_model(void) {
+    word_lm m = test_lm_small(LM_LSTM, 8);
+    m.vocab = 300;
+    m.batch = 6;
+    return m;
+}
+
+static void least_budget(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = wide_model();
+    ir_graph graph;
+    ebb_plan *plan = NULL;
+    char digits[32];
+    test_lm(ctx, &m, &graph);
+    assert_ok(ctx, make(&graph, UINT64_MAX, 0, &plan));
+    uint64_t least = plan->least_bytes, fastest = plan->peak_bytes;
+    assert_true(least < fastest);
+    assert_true(plan->keep_all_bytes >= least);
+    assert_true(plan->keep_all_bytes >= plan->peak_bytes);
+    assert_true(plan->keep_all_activation_bytes >= plan->activation_bytes);
+    ebb__plan_free(plan);
+    assert_ok(ctx, make(&graph, least, 0, &plan));
+    assert_int_equal(plan->peak_bytes, least);
+    grad_update_settings update = {.clip = 0.5F};
+    test_run_equal(plan, &graph, true, &update, 1, 2);
+    (void)snprintf(digits, sizeof digits, " %" PRIu64 " bytes", least);
+    ebb_status status = make(&graph, least - 1, 0, &plan);
+    assert_int_equal(status, EBB_BUDGET);
+    assert_non_null(strstr(ebb_last_error(ctx), digits));
+    assert_non_null(strstr(ebb_last_error(ctx), "largest: "));
+    assert_non_null(plan); /* reports can still show it */
+    assert_int_equal(plan->least_bytes, least);
+    ebb__plan_free(plan);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+/* A smaller budget never gives a higher peak, a larger one never a slower plan. */
+static void monotone(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = wide_model();
+    ir_graph graph;
+    ebb_plan *all = NULL;
+    test_lm(ctx, &m, &graph);
+    assert_ok(ctx, make(&graph, UINT64_MAX, 0, &all));
+    assert_true(all->n_choices > 1);
+    assert_int_equal(all->chosen, 0);
+    assert_int_equal(all->choices[all->n_choices - 1].peak_bytes, all->least_bytes);
+    for (int32_t i = 1; i < all->n_choices; i++) {
+        assert_true(all->choices[i].seconds > all->choices[i - 1].seconds);
+        assert_true(all->choices[i].peak_bytes < all->choices[i - 1].peak_bytes);
+    }
+    for (int32_t i = 0; i < all->n_choices; i++) {
+        ebb_plan *plan = NULL;
+        assert_ok(ctx, make(&graph, all->choices[i].peak_bytes, 0, &plan));
+        assert_int_equal(plan->peak_bytes, all->choices[i].peak_bytes);
+        assert_int_equal(plan->chosen, i);
+        assert_int_equal(plan->least_bytes, all->least_bytes);
+        assert_true(i == 0 ? plan->hash == all->hash : plan->hash != all->hash);
+        ebb__plan_free(plan);
+    }
+    ebb__plan_free(all);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+/* With chunking disabled nothing is left of it in the list, and keep-all is the plan. */
+static void disabled(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = wide_model();
+    ir_graph graph;
+    ebb_plan *plan = NULL;
+    test_lm(ctx, &m, &graph);
+    assert_ok(ctx, make(&graph, UINT64_MAX, 1U << PASS_CHUNK | 1U << PASS_LAYOUT, &plan));
+    assert_int_equal(plan->n_choices, 1);
+    assert_int_equal(plan->peak_bytes, plan->keep_all_bytes);
+    assert_int_equal(plan->activation_bytes, plan->keep_all_activation_bytes);
+    ebb__plan_free(plan);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+static void every_byte_has_an_owner(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        ebb_ctx *ctx = test_ctx_new();
+        word_lm m = test_lm_small((lm_cell)(i % 3), 5), v = m;
+        ir_graph train, valid;
+        ebb_plan *plan = NULL;
+        uint64_t kinds = 0, layers = 0, weights = 0, slots = 0;
+        v.dropout = 0;
+        v.state = "valid";
+        test_lm(ctx, &m, &train);
+        test_lm(ctx, &v, &valid);
+        plan_request requests[] = {{"train", &train, true}, {"valid", &valid, false}};
+        plan_extra extra = {"staging", 1000};
+        plan_options options = {.members = 1,
+                                .budget = UINT64_MAX,
+                                .update = {.optimizer = i < 3 ? UPDATE_ADAM : UPDATE_SGD,
+                                           .beta1 = 0.9F,
+                                           .beta2 = 0.9F,
+                                           .eps = 1e-8F,
+                                           .clip = i % 2 ? 1.0F : 0}};
+        assert_ok(ctx, ebb__plan_make(ctx, requests, 2, &extra, 1, &options, &plan));
+        for (int k = 0; k < IR_KINDS; k++) {
+            kinds += plan->bytes_by_kind[k];
+        }
+        for (int32_t k = 0; k < plan->n_layers; k++) {
+            layers += plan->layers[k].bytes;
+        }
+        for (int32_t k = 0; k < plan->n_variables; k++) {
+            weights += plan->variables[k].role == IR_PARAM ? plan->variables[k].bytes : 0;
+            slots += plan->variables[k].role == IR_SLOT ? plan->variables[k].bytes : 0;
+        }
+        assert_int_equal(kinds, plan->peak_bytes);
+        assert_int_equal(layers + plan->bytes_by_kind[IR_PROGRAM] + plan->bytes_by_kind[IR_UNUSED],
+                         plan->peak_bytes);
+        assert_int_equal(plan->bytes_by_kind[IR_WEIGHTS], weights);
+        assert_int_equal(plan->bytes_by_kind[IR_OPTIMIZER], slots);
+        assert_int_equal(slots, i < 3 ? 2 * weights : 0);
+        assert_true(plan->bytes_by_kind[IR_DATA] >= 1000);
+        assert_true(plan->bytes_by_kind[IR_GRADIENTS] > 0);
+        assert_true(plan->bytes_by_kind[IR_UNUSED] < plan->peak_bytes / 4);
+        for (int32_t k = 1; k < plan->n_largest; k++) {
+            assert_true(plan->largest[k].bytes <= plan->largest[k - 1].bytes);
+        }
+        ebb__plan_free(plan);
+        ebb__ir_fini(&train);
+        ebb__ir_fini(&valid);
+        test_ctx_free(ctx);
+    }
+}
+
+/* Programs share variables by name; the same name with another type is refused. */
+static void programs_must_agree(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = test_lm_small(LM_GRU, 3), v = m;
+    ir_graph train, valid;
+    ebb_plan *plan = NULL;
+    v.batch = 2; /* the state would have another size */
+    test_lm(ctx, &m, &train);
+    test_lm(ctx, &v, &valid);
+    plan_request requests[] = {{"train", &train, true}, {"valid", &valid, false}};
+    plan_options options = {.members = 1, .budget = UINT64_MAX};
+    assert_refused(ctx, ebb__plan_make(ctx, requests, 2, NULL, 0, &options, &plan), EBB_USAGE,
+                   "different types");
+    assert_null(plan);
+    assert_refused(ctx, ebb__plan_make(ctx, requests, 0, NULL, 0, &options, &plan), EBB_USAGE,
+                   "1 to 4 programs");
+    ebb__ir_fini(&train);
+    ebb__ir_fini(&valid);
+    test_ctx_free(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(least_budget), cmocka_unit_test(monotone), cmocka_unit_test(disabled),
+        cmocka_unit_test(every_byte_has_an_owner), cmocka_unit_test(programs_must_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,351 @@
+/* run_help.h - what the tests of whole training runs share: a room with two small texts and a run
+ * folder, settings of a tiny model, an observer that asks to stop at a given poll, and ways to look
+ * at and to compare what a run leaves behind. */
+#ifndef TESTS_TRAIN_RUN_HELP_H
+#define TESTS_TRAIN_RUN_HELP_H
+
+#include "support/graphs.h"
+
+#include "base/file.h"
+#include "data/grammar.h"
+#include "train/checkpoint.h"
+#include "train/lm.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct run_path {
+    char text[256];
+} run_path;
+
+static inline run_path run_join(const char *dir, const char *name) {
+    run_path path;
+    int n = snprintf(path.text, sizeof path.text, "%s/%s", dir, name);
+    assert_in_range(n, 1, (int)sizeof path.text - 1);
+    return path;
+}
+
+/* ---- folders and files ---- */
+
+/* Removes a folder, the files in it and the folders one level down. */
+static inline void run_remove(const char *dir) {
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, NULL, NULL);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0) {
+            run_path path = run_join(dir, names[i]->d_name);
+            if (unlink(path.text) != 0) {
+                run_remove(path.text);
+            }
+        }
+        free(names[i]);
+    }
+    free(names);
+    (void)rmdir(dir);
+}
+
+typedef struct run_bytes {
+    char *data; /* ends with a NUL that is not counted */
+    size_t bytes;
+} run_bytes;
+
+static inline run_bytes run_read(const char *path) {
+    FILE *file = fopen(path, "rb");
+    struct stat info;
+    if (file == NULL || fstat(fileno(file), &info) != 0) {
+        fail_msg("%s cannot be read", path);
+        return (run_bytes){0};
+    }
+    run_bytes all = {malloc((size_t)info.st_size + 1), (size_t)info.st_size};
+    assert_non_null(all.data);
+    assert_int_equal(fread(all.data, 1, all.bytes, file), all.bytes);
+    assert_int_equal(fclose(file), 0);
+    all.data[all.bytes] = '\0';
+    return all;
+}
+
+static inline void run_write(const char *path, const void *data, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static inline void run_expect_same(const char *dir_a, const char *dir_b, const char *name) {
+    run_bytes a = run_read(run_join(dir_a, name).text), b = run_read(run_join(dir_b, name).text);
+    if (a.bytes != b.bytes || memcmp(a.data, b.data, a.bytes) != 0) {
+        fail_msg("%s differs between %s and %s", name, dir_a, dir_b);
+    }
+    free(a.data);
+    free(b.data);
+}
+
+/* Files of a folder with contents and times, sorted by name. */
+enum { SHOT_MOST = 32 };
+typedef struct run_shot {
+    int n;
+    struct {
+        char name[64];
+        run_bytes content;
+        struct stat info;
+    } file[SHOT_MOST];
+} run_shot;
+
+static inline run_shot run_look(const char *dir) {
+    run_shot shot = {0};
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (names[i]->d_name[0] != '.') {
+            assert_true(shot.n < SHOT_MOST && strlen(names[i]->d_name) < 64);
+            run_path path = run_join(dir, names[i]->d_name);
+            memcpy(shot.file[shot.n].name, names[i]->d_name, strlen(names[i]->d_name) + 1);
+            shot.file[shot.n].content = run_read(path.text);
+            assert_int_equal(stat(path.text, &shot.file[shot.n].info), 0);
+            shot.n++;
+        }
+        free(names[i]);
+    }
+    free(names);
+    return shot;
+}
+
+static inline void run_forget(run_shot *shot) {
+    for (int i = 0; i < shot->n; i++) {
+        free(shot->file[i].content.data);
+    }
+    shot->n = 0;
+}
+
+/* The same files, contents, times and inodes: nobody wrote anything. */
+static inline void run_expect_untouched(const run_shot *before, const char *dir) {
+    run_shot now = run_look(dir);
+    assert_int_equal(now.n, before->n);
+    for (int i = 0; i < now.n; i++) {
+        assert_string_equal(now.file[i].name, before->file[i].name);
+        assert_int_equal(now.file[i].content.bytes, before->file[i].content.bytes);
+        assert_memory_equal(now.file[i].content.data, before->file[i].content.data,
+                            now.file[i].content.bytes);
+        assert_int_equal(now.file[i].info.st_ino, before->file[i].info.st_ino);
+        assert_int_equal(now.file[i].info.st_mtim.tv_sec, before->file[i].info.st_mtim.tv_sec);
+        assert_int_equal(now.file[i].info.st_mtim.tv_nsec, before->file[i].info.st_mtim.tv_nsec);
+    }
+    run_forget(&now);
+}
+
+/* Makes `dir` hold exactly the files of the shot. */
+static inline void run_restore(const run_shot *shot, const char *dir) {
+    run_remove(dir);
+    assert_int_equal(mkdir(dir, 0777), 0);
+    for (int i = 0; i < shot->n; i++) {
+        run_write(run_join(dir, shot->file[i].name).text, shot->file[i].content.data,
+                  shot->file[i].content.bytes);
+    }
+}
+
+/* ---- metrics ---- */
+
+/* metrics.jsonl with the one value that depends on time left out. Free with free(). */
+static inline char *run_metrics(const char *dir) {
+    run_bytes all = run_read(run_join(dir, "metrics.jsonl").text);
+    static const char key[] = "\"words_per_second\":";
+    char *to = all.data;
+    for (const char *from = all.data; *from != '\0';) {
+        if (strncmp(from, key, sizeof key - 1) == 0) {
+            from += strcspn(from, ",}");
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+    return all.data;
+}
+
+/* The lines as one JSON array. Free with json_decref. */
+static inline json_t *run_metric_lines(const char *dir) {
+    run_bytes all = run_read(run_join(dir, "metrics.jsonl").text);
+    json_t *lines = json_array();
+    for (char *line = all.data; *line != '\0';) {
+        char *end = strchr(line, '\n');
+        assert_non_null(end);
+        json_t *object = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(object);
+        assert_int_equal(json_array_append_new(lines, object), 0);
+        line = end + 1;
+    }
+    free(all.data);
+    return lines;
+}
+
+static inline double run_number(const json_t *lines, size_t line, const char *key) {
+    const json_t *value = json_object_get(json_array_get(lines, line), key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+/* ---- a room ---- */
+
+typedef struct run_room {
+    char dir[64];
+    run_path train, valid, out, other; /* texts; two run folders */
+    train_settings s;
+    const char *math;
+} run_room;
+
+#define RUN_CONFIG "hidden = 6\nepochs = 2\n"
+#define RUN_MATH "hidden = 6\nlr = 0.5\n"
+
+static inline run_room *run_room_new(uint64_t sentences, uint64_t valid_sentences) {
+    run_room *room = calloc(1, sizeof *room);
+    assert_non_null(room);
+    /* In memory where that is possible: a run syncs often. */
+    (void)snprintf(room->dir, sizeof room->dir, "%s/ebb-run-XXXXXX",
+                   access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
+    assert_non_null(mkdtemp(room->dir));
+    room->train = run_join(room->dir, "train.txt");
+    room->valid = run_join(room->dir, "valid.txt");
+    room->out = run_join(room->dir, "out");
+    room->other = run_join(room->dir, "other");
+    ebb_ctx *ctx = test_ctx_new();
+    assert_ok(ctx, ebb__grammar_write(ctx, room->train.text, sentences, 1));
+    assert_ok(ctx, ebb__grammar_write(ctx, room->valid.text, valid_sentences, 2));
+    test_ctx_free(ctx);
+    room->math = RUN_MATH;
+    room->s = (train_settings){.train_path = room->train.text,
+                               .valid_path = room->valid.text,
+                               .out_dir = room->out.text,
+                               .vocab = 24,
+                               .layers = 1,
+                               .hidden = 6,
+                               .batch = 3,
+                               .bptt = 5,
+                               .lr = 0.5,
+                               .beta1 = 0.9,
+                               .beta2 = 0.999,
+                               .eps = 1e-8,
+                               .clip = 1,
+                               .patience = 1,
+                               .lr_factor = 0.5,
+                               .epochs = 2,
+                               .log_every = 4,
+                               .seed = 7,
+                               .threads = 1,
+                               .memory = {.form = MEMORY_BYTES, .bytes = 64 << 20}};
+    return room;
+}
+
+static inline void run_room_free(run_room *room) {
+    run_remove(room->dir);
+    free(room);
+}
+
+/* Everything that is carried from step to step is in play. */
+static inline run_room *run_busy_room(void) {
+    run_room *room = run_room_new(8, 3);
+    room->s.momentum = 0.9;
+    room->s.dropout = 0.3;
+    room->s.schedule = SCHEDULE_PLATEAU;
+    room->s.patience = 0;
+    room->s.lr = 2;
+    room->s.epochs = 3;
+    room->s.save_every = 3;
+    return room;
+}
+
+/* Asks to stop at the poll number `at` (from 1); notes what it was told. */
+typedef struct run_watch {
+    int polls, at;
+    int planned, reports;
+    uint64_t least_bytes;
+    lm_observer observer;
+} run_watch;
+
+static inline bool run_watch_stop(void *user) {
+    run_watch *watch = user;
+    return ++watch->polls == watch->at;
+}
+static inline void run_watch_planned(void *user, const ebb_plan *plan) {
+    run_watch *watch = user;
+    watch->planned++;
+    watch->least_bytes = plan->least_bytes;
+}
+static inline void run_watch_progress(void *user, const lm_progress *progress, bool tick) {
+    run_watch *watch = user;
+    assert_true(progress->step <= progress->steps && progress->epoch <= progress->epochs);
+    watch->reports += !tick;
+}
+static inline void run_watch_init(run_watch *watch, int at) {
+    *watch = (run_watch){.at = at};
+    watch->observer = (lm_observer){.user = watch,
+                                    .planned = run_watch_planned,
+                                    .progress = run_watch_progress,
+                                    .stop = run_watch_stop};
+}
+
+/* Runs the room's settings; the context is new and must end empty. *error (may be NULL) gets the
+ * sentence. */
+typedef struct run_error {
+    char text[1024];
+} run_error;
+static inline ebb_status run_go(const run_room *room, run_watch *watch, lm_train_result *result,
+                                run_error *error) {
+    ebb_ctx *ctx = test_ctx_new();
+    ebb_status status = ebb__lm_train(ctx, &room->s, RUN_CONFIG, room->math,
+                                      watch != NULL ? &watch->observer : NULL, result);
+    (void)snprintf(error->text, sizeof error->text, "%s", ebb_last_error(ctx));
+    assert_true((status == EBB_OK) == (error->text[0] == '\0'));
+    assert_null(strchr(error->text, '\n'));
+    test_ctx_free(ctx);
+    return status;
+}
+
+static inline lm_train_result run_ok(const run_room *room) {
+    lm_train_result result;
+    run_error error;
+    ebb_status status = run_go(room, NULL, &result, &error);
+    if (status != EBB_OK) {
+        fail_msg("%s: status %d: %s", room->s.out_dir, (int)status, error.text);
+    }
+    return result;
+}
+
+static inline void run_refused(const run_room *room, ebb_status want, const char *part) {
+    lm_train_result result;
+    run_error error;
+    ebb_status status = run_go(room, NULL, &result, &error);
+    if (status != want || strstr(error.text, part) == NULL) {
+        fail_msg("status %d (wanted %d), \"%s\" (wanted \"%s\")", (int)status, (int)want,
+                 error.text, part);
+    }
+}
+
+/* Both folders hold a finished run of `step` steps with the same results. */
+static inline void run_expect_same_end(const char *a, const char *b, int64_t step) {
+    char state[64];
+    (void)snprintf(state, sizeof state, "ckpt-%lld.state.safetensors", (long long)step);
+    run_expect_same(a, b, "last.safetensors");
+    run_expect_same(a, b, "best.safetensors");
+    run_expect_same(a, b, "vocab.txt");
+    run_expect_same(a, b, "config");
+    run_expect_same(a, b, state);
+    char *lines_a = run_metrics(a), *lines_b = run_metrics(b);
+    assert_string_equal(lines_a, lines_b);
+    free(lines_a);
+    free(lines_b);
+}
+
+/* The newest whole checkpoint of a folder; -1: none. */
+static inline int64_t run_checkpoint(const char *dir) {
+    ebb_ctx *ctx = test_ctx_new();
+    checkpoint_info info = {0};
+    assert_ok(ctx, ebb__checkpoint_peek(ctx, dir, &info));
+    int64_t step = info.found ? (int64_t)info.step : -1;
+    ebb__checkpoint_info_fini(&info);
+    test_ctx_free(ctx);
+    return step;
+}
+
+#endif

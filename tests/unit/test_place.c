@@ -1,0 +1,111 @@
+/* test_place.c - addresses: no two pieces alive at the same time share a byte (all pairs are looked
+ * at), no placement goes below the load, and nested lifetimes reach it. */
+#include "support/twin.h"
+
+static void no_overlap(const plan_placement *p) {
+    for (int32_t i = 0; i < p->n_pieces; i++) {
+        const plan_piece *a = &p->pieces[i];
+        uint64_t from = plan_block_address(p, a->block) + a->lo, to = from + (a->hi - a->lo);
+        assert_int_equal(plan_block_address(p, a->block) % PLAN_ALIGN, 0);
+        assert_true(a->birth <= a->death && a->lo < a->hi);
+        for (int32_t k = i + 1; k < p->n_pieces; k++) {
+            const plan_piece *b = &p->pieces[k];
+            uint64_t at = plan_block_address(p, b->block) + b->lo;
+            if (b->block != a->block && a->birth <= b->death && b->birth <= a->death) {
+                assert_true(at >= to || at + (b->hi - b->lo) <= from);
+            }
+        }
+    }
+}
+
+static void all_pairs(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        ebb_ctx *ctx = test_ctx_new();
+        word_lm m = test_lm_small((lm_cell)(i % 3), 4 + i);
+        ir_graph graph;
+        test_lm(ctx, &m, &graph);
+        pass_config config = {.members = 1 + i % 3,
+                              .chunk_rows = i % 2 ? 5 : 0,
+                              .transpose = (pass_transpose)(i % 3),
+                              .update = {.clip = i % 4 ? 1.0F : 0}};
+        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, i % 5 != 0}, &config);
+        const plan_placement *p = plan->programs[0].unit.placement;
+        no_overlap(p);
+        assert_true(p->transient_bytes >= p->load_bytes);
+        /* No byte is planned that nothing ever uses. */
+        uint64_t top = 0;
+        for (int32_t k = 0; k < p->n_pieces; k++) {
+            uint64_t end = plan_block_address(p, p->pieces[k].block) + p->pieces[k].hi;
+            top = end > top ? end : top;
+        }
+        assert_int_equal(top, plan->peak_bytes);
+        ebb__plan_free(plan);
+        ebb__ir_fini(&graph);
+        test_ctx_free(ctx);
+    }
+}
+
+/* a b c d, then read in reverse: a stack of lifetimes. Sizes are multiples of the alignment. */
+static void nested_lifetimes_reach_the_load(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph graph;
+    test_parse(ctx,
+               "input %0 f32[1,16] \"x\"\ninput %1 f32[3,16] \"y\"\ninput %2 f32[7,16] \"z\"\n"
+               "%3:f32[1,16] = tanh %0\n%4:f32[3,16] = tanh %1\n%5:f32[7,16] = tanh %2\n"
+               "%6:f32[7,16] = softmax %5\n"
+               "%7:f32[3,7] = matmul - %4 %6 {trans_b=1}\n"
+               "%8:f64[1] = sum_squares %7\n%9:f64[1] = sum_squares %4\n"
+               "%10:f64[1] = sum_squares %3\noutput %8 \"a\"\noutput %9 \"b\"\noutput %10 \"c\"\n",
+               &graph);
+    pass_config config = {.members = 1};
+    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    const plan_placement *p = plan->programs[0].unit.placement;
+    no_overlap(p);
+    assert_true(p->transient_bytes <= p->load_bytes + PLAN_ALIGN);
+    assert_true(p->load_bytes >= (1 + 3 + 7) * 64);
+    ebb__plan_free(plan);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+/* Columns of one block are not counted twice: the load stays what no placement can go below. */
+static void load_of_columns(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph graph;
+    test_parse(ctx,
+               "input %0 f32[64,16] \"x\"\n%1:f32[64,16] = tanh %0\n%2:f32[64,16] = sigmoid %0\n"
+               "%3:f32[64,32] = concat %1 %2\n%4:f64[1] = sum_squares %3\noutput %4 \"y\"\n",
+               &graph);
+    pass_config config = {.members = 1};
+    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    const plan_placement *p = plan->programs[0].unit.placement;
+    assert_true(p->load_bytes <= p->transient_bytes);
+    assert_in_range(p->load_bytes, 64 * 32 * 4, 64 * 32 * 4 + 8);
+    ebb__plan_free(plan);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+/* Nothing transient: the peak is the end of the last variable, not of its padding. */
+static void only_variables(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph graph;
+    test_parse(ctx, "state %0 f32[3] \"s\" next=%1\n%1:f32[3] = tanh %0\n", &graph);
+    pass_config config = {.members = 1};
+    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    assert_int_equal(plan->peak_bytes, plan->variables[0].offset + 12);
+    test_run_equal(plan, &graph, false, &config.update, 3, 2);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_pairs), cmocka_unit_test(nested_lifetimes_reach_the_load),
+        cmocka_unit_test(load_of_columns), cmocka_unit_test(only_variables)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
