@@ -30,7 +30,9 @@ typedef struct tally_table {
 } tally_table;
 
 static void table_clear(tally_table *table) {
-    memset(table->slots, 0, ((size_t)table->mask + 1) * sizeof *table->slots);
+    if (table->list.count > 0) { /* a new table is zero, and its pages need not be touched */
+        memset(table->slots, 0, ((size_t)table->mask + 1) * sizeof *table->slots);
+    }
     table->pool_start = table->bytes;
     table->list.count = 0;
     table->list.pool_bytes = 0;

@@ -200,7 +200,8 @@ static ebb_status open_checked(ebb_ctx *ctx, const char *path, const tokens_trai
     out->text_bytes = get_field(&found, FIELD_TEXT_BYTES);
     out->unknown = get_field(&found, FIELD_UNKNOWN);
     out->vocab_count = (uint32_t)get_field(&found, FIELD_VOCAB_COUNT);
-    TRY_OUT(check_ids(out, get_field(&found, FIELD_IDS_HASH), why));
+    out->ids_hash = get_field(&found, FIELD_IDS_HASH);
+    TRY_OUT(check_ids(out, out->ids_hash, why));
 out:
     if (status != EBB_OK || *why != NULL) {
         ebb__tokens_close(out);

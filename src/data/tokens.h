@@ -20,6 +20,7 @@ typedef struct tokens_reader {
     uint64_t words;       /* white-space words and line ends: perplexity per word divides by it */
     uint64_t text_bytes;  /* of the text, unpacked */
     uint64_t unknown;     /* tokens that are <unk> */
+    uint64_t ids_hash;    /* XXH3-64 of all ids: the same text to a model */
     uint32_t vocab_count; /* every id is below */
 } tokens_reader;
 

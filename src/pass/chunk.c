@@ -4,8 +4,8 @@
  * The region grows from the loss over every value as wide as the logits, to producers and readers
  * that are row-wise (the `rows` column). It is then repeated for chunks of rows: split
  * operands become slices, split results stacks, and sums over rows (weight gradients) a chain from
- * chunk to chunk, which is the same chain of additions as before: no bit changes. Each chunk is
- * ordered right before the first backward node that reads its share of the results.
+ * chunk to chunk, which is the same chain of additions as before: no bit changes. The chunks follow
+ * each other where the region stood, each finished before the next begins.
  */
 #include "pass/pass.h"
 
@@ -201,50 +201,6 @@ static ebb_status is_convex(chunker *c, bool *convex) {
 
 /* ---- splitting ---- */
 
-/* Position of the first backward node that reads rows [begin, end) of value v, through views. */
-static int32_t first_reader(const chunker *c, ir_val v, int32_t begin, int32_t end) {
-    const ir_graph *g = c->graph;
-    int32_t best = INT32_MAX;
-    for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
-        ir_node n = c->reader_list[i];
-        const ir_node_rec *node = &g->nodes[n];
-        op_range range;
-        int32_t at = c->position[n];
-        if (c->member[n] || node->label.phase != IR_BACKWARD) {
-            continue;
-        }
-        if (ebb__op_is_slice(node, &range) && range.axis == 0) {
-            if (range.begin >= end || range.begin + range.len <= begin) {
-                continue;
-            }
-            at = first_reader(c, node->out, 0, range.len);
-        }
-        best = at < best ? at : best;
-    }
-    return best;
-}
-
-static int64_t chunk_key(const chunker *c, int32_t begin, int32_t end) {
-    int32_t best = INT32_MAX;
-    for (int32_t i = 0; i < c->n_region; i++) {
-        const ir_node_rec *node = &c->graph->nodes[c->region[i]];
-        roles r;
-        if (!get_roles(c->graph, node, &r)) {
-            continue;
-        }
-        for (int32_t k = 0; k < node->n_out; k++) {
-            if (r.out[k] == ROWS_SPLIT) {
-                int32_t at = first_reader(c, node->out + k, begin, end);
-                best = at < best ? at : best;
-            }
-        }
-    }
-    if (best == INT32_MAX) { /* forward only: where the region ended */
-        best = c->position[c->region[c->n_region - 1]];
-    }
-    return (int64_t)best * KEY_STEP - 1;
-}
-
 /* The operand of `node` for this chunk. part[v]: chunk's share of v, or IR_NONE; carry[v]: the
  * chain's value after the previous chunk. */
 static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const roles *r, int32_t k,
@@ -371,11 +327,12 @@ static ebb_status split(chunker *c, int32_t chunk_rows) {
     TRY(ebb__region_alloc(region, results * (size_t)s.n_chunks + 1, sizeof *s.parts, &s.parts));
     TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + added, KEY_STEP, &keys));
     memset(s.carry, 0xff, nv * sizeof *s.carry);
+    /* All chunks stand, one after the other, where the region ended. */
+    int64_t key = (int64_t)c->position[c->region[c->n_region - 1]] * KEY_STEP - 1;
     for (int32_t i = 0; i < s.n_chunks; i++) {
         int32_t begin = i * chunk_rows;
         int32_t len = c->rows - begin < chunk_rows ? c->rows - begin : chunk_rows;
         ir_node first = g->n_nodes;
-        int64_t key = chunk_key(c, begin, begin + len);
         TRY(emit_chunk(c, &s, i, begin, len));
         for (ir_node n = first; n < g->n_nodes; n++) {
             keys[n] = key;

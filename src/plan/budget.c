@@ -64,9 +64,13 @@ static ebb_status price(const walk *w, const pass_config *config, plan_choice *c
     return status;
 }
 
-/* Keeps the list sorted by seconds and free of plans that another beats. */
+/* Keeps the list sorted by seconds and free of plans that another beats; what takes more than
+ * keeping everything is no plan to list. */
 static void add_choice(ebb_plan *plan, plan_choice fresh) {
     int32_t kept = 0;
+    if (fresh.peak_bytes > plan->keep_all_bytes) {
+        return;
+    }
     for (int32_t i = 0; i < plan->n_choices; i++) {
         const plan_choice *c = &plan->choices[i];
         if (c->seconds <= fresh.seconds && c->peak_bytes <= fresh.peak_bytes) {
@@ -160,8 +164,8 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
 static ebb_status make(const walk *w, ebb_plan *plan) {
     const plan_options *o = w->options;
     double start = ebb__clock_seconds();
-    TRY(list_choices(w, plan));
     TRY(price_keep_all(w, plan));
+    TRY(list_choices(w, plan));
     plan->budget_bytes = o->budget;
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
     plan->chosen = plan->n_choices - 1;

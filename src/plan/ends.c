@@ -1,52 +1,41 @@
 /* ends.c - placement from two ends, made for training: the stash is freed from its young end as
- * backward goes on, gradients stay to the end, so they grow towards each other. Each family is a
- * skyline over time; for nested lifetimes (memory-sota, laminar families) it has no gaps.
+ * backward goes on, gradients stay to the end, so they grow towards each other. The stash, by far
+ * the most blocks, is a skyline over time: for nested lifetimes it has no gaps and costs no search.
+ * The rest is first fit below it, gradients and other lasting values first.
  *
  *   ceiling  ┌────────────────────────────┐
- *            │ stash of step 0 ▓▓▓▓▓▓▓▓▓▓ │   low[t]:  lowest byte of what hangs
- *            │   stash of step 1 ▓▓▓▓▓▓   │
- *            │        transients          │   first fit between the two
- *            │            ░░░░░░░░░░░░░░░ │   high[t]: highest byte of what stands
+ *            │ stash of step 0 ▓▓▓▓▓▓▓▓▓▓ │
+ *            │   stash of step 1 ▓▓▓▓▓▓   │   low[t]: lowest byte of what hangs
+ *            │        transients          │
+ *            │            ░░░░░░░░░░░░░░░ │   gradients, as they are born
  *         0  └──────── time ──────────────┘
  */
 #include "plan/fit.h"
 
 typedef struct skyline {
     plan_placement *p;
-    uint64_t *high, *low; /* by position */
+    uint64_t *low; /* by position */
     uint64_t top;
 } skyline;
 
+static bool lasts(const plan_placement *p, const plan_span *span) {
+    return span->death - span->birth > p->n_positions / 64;
+}
+
 static bool stands(const plan_placement *p, const plan_span *span) {
-    bool lasting = !span->stash && span->death - span->birth > p->n_positions / 16;
-    return span->gradient || lasting || span->death == p->n_positions - 1;
+    return span->gradient || (!span->stash && lasts(p, span)) || span->death >= p->n_positions - 1;
 }
 
 static bool hangs(const plan_placement *p, const plan_span *span) {
-    return span->stash && !stands(p, span);
+    return span->stash && lasts(p, span) && !stands(p, span);
 }
 
-/* What stands, as it is born; then what hangs, longest first; then the rest by size. */
+/* What hangs, longest first; then what stands, as it is born; then the rest by size. */
 static uint64_t key_of(const plan_placement *p, const plan_block *block) {
     plan_span span = ebb__plan_span(p, block);
-    return stands(p, &span)  ? ((uint64_t)2 << 61) + (uint64_t)(INT32_MAX - span.birth)
-           : hangs(p, &span) ? ((uint64_t)1 << 61) + (uint64_t)(span.death - span.birth)
-                             : block->bytes;
-}
-
-/* Lowest offset above what stands, over all pieces. */
-static uint64_t floor_of(const skyline *s, const plan_block *block) {
-    uint64_t offset = 0;
-    for (int32_t i = block->first; i < block->first + block->n; i++) {
-        const plan_piece *piece = &s->p->pieces[i];
-        uint64_t most = 0;
-        for (int32_t t = piece->birth; t <= piece->death; t++) {
-            most = s->high[t] > most ? s->high[t] : most;
-        }
-        uint64_t need = most > piece->lo ? most - piece->lo : 0;
-        offset = need > offset ? need : offset;
-    }
-    return plan_align(offset);
+    return hangs(p, &span)    ? ((uint64_t)2 << 61) + (uint64_t)(span.death - span.birth)
+           : stands(p, &span) ? ((uint64_t)1 << 61) + (uint64_t)(INT32_MAX - span.birth)
+                              : block->bytes;
 }
 
 /* Highest offset below what hangs, over all pieces; negative if there is none. */
@@ -64,16 +53,6 @@ static int64_t roof_of(const skyline *s, const plan_block *block) {
     return offset < 0 ? -1 : offset / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-static void raise_floor(skyline *s, const plan_block *block) {
-    for (int32_t i = block->first; i < block->first + block->n; i++) {
-        const plan_piece *piece = &s->p->pieces[i];
-        uint64_t end = block->offset + piece->hi;
-        for (int32_t t = piece->birth; t <= piece->death; t++) {
-            s->high[t] = end > s->high[t] ? end : s->high[t];
-        }
-    }
-}
-
 static void lower_roof(skyline *s, const plan_block *block) {
     for (int32_t i = block->first; i < block->first + block->n; i++) {
         const plan_piece *piece = &s->p->pieces[i];
@@ -87,21 +66,17 @@ static void lower_roof(skyline *s, const plan_block *block) {
 static ebb_status place_one(skyline *s, plan_fit *fit, plan_block *block, bool *fits) {
     plan_span span = ebb__plan_span(s->p, block);
     int64_t roof = roof_of(s, block);
-    uint64_t floor = floor_of(s, block);
-    *fits = roof >= 0 && floor <= (uint64_t)roof;
+    *fits = roof >= 0;
     if (!*fits) {
         return EBB_OK;
     }
-    if (stands(s->p, &span)) {
-        block->offset = floor;
-        raise_floor(s, block);
-    } else if (hangs(s->p, &span)) {
+    if (hangs(s->p, &span)) {
         block->offset = (uint64_t)roof;
         lower_roof(s, block);
     } else {
-        TRY(ebb__fit_lowest(fit, block, floor, &block->offset));
-        *fits = block->offset <= (uint64_t)roof;
+        TRY(ebb__fit_lowest(fit, block, 0, &block->offset));
         TRY(ebb__fit_add(fit, block));
+        *fits = block->offset <= (uint64_t)roof;
     }
     uint64_t end = block->offset + span.end;
     s->top = end > s->top ? end : s->top;
@@ -118,10 +93,9 @@ ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t cei
     if (status != EBB_OK) {
         goto out;
     }
-    TRY_OUT(ebb__region_alloc(&fit.region, (size_t)p->n_positions + 1, sizeof *s.high, &s.high));
     TRY_OUT(ebb__region_alloc(&fit.region, (size_t)p->n_positions + 1, sizeof *s.low, &s.low));
     TRY_OUT(ebb__plan_rank(p, &fit.region, key_of, &blocks, &n));
-    for (int32_t t = 0; t < p->n_positions; t++) {
+    for (int32_t t = 0; t <= p->n_positions; t++) {
         s.low[t] = ceiling;
     }
     for (int32_t i = 0; i < n && fits; i++) {

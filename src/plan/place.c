@@ -9,7 +9,7 @@
 #include "plan/passes.h"
 
 /* First fit looks at every pair of neighbours in time: too slow for very long programs. */
-enum { FIRST_FIT_BLOCKS = 6000 };
+enum { FIRST_FIT_BLOCKS = 3000 };
 
 static uint64_t by_span(const plan_placement *p, const plan_block *block) {
     plan_span span = ebb__plan_span(p, block);
@@ -69,8 +69,7 @@ static void keep_if_better(const plan_placement *p, uint64_t top, best_placement
 static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *best) {
     static const uint64_t slack_permille[] = {1, 4, 10, 20, 40, 80, 160, 320, 1000};
     static const plan_key_fn orders[] = {by_span, by_bytes, by_area};
-    /* Rounding up to PLAN_ALIGN alone costs a little: this much is good enough. */
-    uint64_t enough = p->load_bytes + p->load_bytes / 200;
+    uint64_t enough = p->load_bytes + p->load_bytes / 200; /* not worth another try */
     for (size_t i = 0; i < sizeof slack_permille / sizeof *slack_permille; i++) {
         uint64_t ceiling = plan_align(p->load_bytes + p->load_bytes * slack_permille[i] / 1000),
                  top;

@@ -69,13 +69,13 @@ static ebb_status path_in(lm_run *r, const char *name, char *out) {
 
 static json_t *state_to_json(const lm_run *r) {
     const progress_state *at = &r->at;
-    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I}", "step",
-                     (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr,
-                     "best", at->best, "last", at->last, "since_best", (json_int_t)at->since_best,
-                     "loss", at->loss, "loss_sum", at->loss_sum, "loss_count",
-                     (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
-                     "settings", r->math_text, "vocab_hash", (json_int_t)r->vocab_hash,
-                     "train_tokens", (json_int_t)r->train_tokens.count);
+    return json_pack(
+        "{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I}", "step", (json_int_t)at->step,
+        "validated", (json_int_t)at->validated, "lr", at->lr, "best", at->best, "last", at->last,
+        "since_best", (json_int_t)at->since_best, "loss", at->loss, "loss_sum", at->loss_sum,
+        "loss_count", (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
+        "settings", r->math_text, "vocab_hash", (json_int_t)r->vocab_hash, "train_tokens",
+        (json_int_t)r->train_tokens.count, "train_hash", (json_int_t)r->train_tokens.ids_hash);
 }
 
 /* Settings that change the mathematics are compared line by line; both values are shown. */
@@ -97,15 +97,15 @@ static ebb_status compare_settings(lm_run *r, const char *stored) {
 
 static ebb_status state_from_json(lm_run *r) {
     progress_state *at = &r->at;
-    json_int_t step, validated, since, count, bytes, vocab_hash, tokens;
+    json_int_t step, validated, since, count, bytes, vocab_hash, tokens, hash;
     const char *stored = NULL;
     json_error_t error;
-    if (json_unpack_ex(r->found.train, &error, 0,
-                       "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I}", "step", &step,
-                       "validated", &validated, "lr", &at->lr, "best", &at->best, "last", &at->last,
-                       "since_best", &since, "loss", &at->loss, "loss_sum", &at->loss_sum,
-                       "loss_count", &count, "metrics_bytes", &bytes, "settings", &stored,
-                       "vocab_hash", &vocab_hash, "train_tokens", &tokens) != 0) {
+    if (json_unpack_ex(
+            r->found.train, &error, 0, "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I}",
+            "step", &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last",
+            &at->last, "since_best", &since, "loss", &at->loss, "loss_sum", &at->loss_sum,
+            "loss_count", &count, "metrics_bytes", &bytes, "settings", &stored, "vocab_hash",
+            &vocab_hash, "train_tokens", &tokens, "train_hash", &hash) != 0) {
         return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", r->dir,
                          r->found.step, error.text);
     }
@@ -120,6 +120,7 @@ static ebb_status state_from_json(lm_run *r) {
     at->metrics_bytes = (uint64_t)bytes;
     r->vocab_hash = (uint64_t)vocab_hash;
     r->train_tokens.count = (uint64_t)tokens; /* compared with the text's once that is open */
+    r->train_tokens.ids_hash = (uint64_t)hash;
     r->saved = step;
     return compare_settings(r, stored);
 }
@@ -207,7 +208,7 @@ static ebb_status open_folder(lm_run *r) {
     TRY(ebb__file_make_dir(r->ctx, r->dir));
     TRY(ebb__file_lock_dir(r->ctx, r->dir, &r->lock));
     if (r->s->fresh) {
-        TRY(ebb__checkpoint_clear(r->ctx, r->dir));
+        return EBB_OK; /* what is there goes once it is known that the new run can start */
     }
     TRY(ebb__checkpoint_peek(r->ctx, r->dir, &r->found));
     return r->found.found ? state_from_json(r) : EBB_OK;
@@ -253,15 +254,15 @@ static ebb_status write_text(lm_run *r, const char *name, const char *text) {
 
 static ebb_status open_tokens(lm_run *r, const data_vocab *vocab) {
     char path[PATH_BYTES];
-    uint64_t before = r->train_tokens.count;
+    uint64_t count = r->train_tokens.count, hash = r->train_tokens.ids_hash;
     TRY(path_in(r, "train.tokens", path));
     TRY(ebb__tokens_ensure(r->ctx, r->s->train_path, (text_mode)r->s->tokens, vocab, path,
                            &r->train_tokens));
-    if (r->found.found && r->train_tokens.count != before) {
+    if (r->found.found && (r->train_tokens.count != count || r->train_tokens.ids_hash != hash)) {
         return ebb__fail(r->ctx, EBB_USAGE,
-                         "%s: the text has %" PRIu64 " tokens, had %" PRIu64
-                         " when the run was started; use --fresh",
-                         r->s->train_path, r->train_tokens.count, before);
+                         "%s: is not the text the run was started with (%" PRIu64
+                         " tokens, then %" PRIu64 "); use that text, another --out, or --fresh",
+                         r->s->train_path, r->train_tokens.count, count);
     }
     if (r->s->valid_path != NULL) {
         TRY(path_in(r, "valid.tokens", path));
@@ -297,6 +298,9 @@ static ebb_status open_data_and_plan(lm_run *r, ebb_plan **plan) {
     ebb_status status = ebb__lm_compile(r->ctx, r->s, &request, plan);
     if (status != EBB_OK) {
         goto out;
+    }
+    if (r->s->fresh) {
+        TRY_OUT(ebb__checkpoint_clear(r->ctx, r->dir));
     }
     TRY_OUT(open_tokens(r, &vocab));
     if (!r->found.found) {

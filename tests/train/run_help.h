@@ -260,6 +260,9 @@ typedef struct run_watch {
     int polls, at;
     int planned, reports;
     uint64_t least_bytes;
+    double loss; /* sum over the steps since the last report */
+    int losses;
+    bool mean; /* reports are the mean of these: from the start of a run on */
     lm_observer observer;
 } run_watch;
 
@@ -275,7 +278,14 @@ static inline void run_watch_planned(void *user, const ebb_plan *plan) {
 static inline void run_watch_progress(void *user, const lm_progress *progress, bool tick) {
     run_watch *watch = user;
     assert_true(progress->step <= progress->steps && progress->epoch <= progress->epochs);
-    watch->reports += !tick;
+    watch->loss += tick ? progress->loss : 0;
+    watch->losses += tick;
+    if (!tick) {
+        watch->reports++;
+        assert_true(!watch->mean || progress->loss == watch->loss / watch->losses);
+        watch->loss = 0;
+        watch->losses = 0;
+    }
 }
 static inline void run_watch_init(run_watch *watch, int at) {
     *watch = (run_watch){.at = at};

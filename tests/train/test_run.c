@@ -14,7 +14,13 @@ static void learns_and_leaves_its_files(void **state) {
     room->s.lr = 0.02;
     room->s.epochs = 3;
     room->s.log_every = 10;
-    lm_train_result result = run_ok(room);
+    run_watch watch;
+    lm_train_result result;
+    run_error error;
+    run_watch_init(&watch, -1);
+    watch.mean = true;
+    assert_int_equal(run_go(room, &watch, &result, &error), EBB_OK);
+    assert_int_equal(watch.planned, 1);
     static const char *const left[] = {"best.safetensors", "config", "last.safetensors",
                                        "metrics.jsonl", "vocab.txt"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
@@ -28,6 +34,7 @@ static void learns_and_leaves_its_files(void **state) {
     size_t n = json_array_size(lines);
     int64_t windows = result.steps / 3;
     int validated = 0;
+    assert_int_equal(watch.reports, n);
     assert_true(n > 6 && windows * 3 == result.steps && result.epochs == 3);
     for (size_t i = 0; i < n; i++) {
         int64_t step = (int64_t)run_number(lines, i, "step");
@@ -48,6 +55,25 @@ static void learns_and_leaves_its_files(void **state) {
     assert_true(result.best_perplexity < 100); /* of about 280 words */
     assert_int_equal(result.planned_peak_bytes, result.measured_peak_bytes);
     assert_false(result.resumed || result.already_done);
+    json_decref(lines);
+    run_room_free(room);
+}
+
+/* Without learning every epoch is the first one again: state starts as zeros in each. */
+static void epochs_start_from_the_same_state(void **state) {
+    (void)state;
+    run_room *room = run_room_new(8, 3);
+    room->s.lr = 0;
+    room->s.epochs = 3;
+    room->s.log_every = 1000;
+    (void)run_ok(room);
+    json_t *lines = run_metric_lines(room->out.text);
+    assert_int_equal(json_array_size(lines), 3);
+    for (size_t i = 1; i < 3; i++) {
+        assert_true(run_number(lines, i, "loss") == run_number(lines, 0, "loss"));
+        assert_true(run_number(lines, i, "valid_perplexity") ==
+                    run_number(lines, 0, "valid_perplexity"));
+    }
     json_decref(lines);
     run_room_free(room);
 }
@@ -166,9 +192,16 @@ static void plateau_lowers_the_rate(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     room->s.lr = 1e-30; /* too little to learn: after the first epoch nothing improves */
-    room->s.epochs = 7;
     room->s.patience = 1;
-    (void)run_ok(room);
+    room->s.epochs = 7;
+    room->s.out_dir = room->other.text;
+    lm_train_result whole = run_ok(room);
+    room->s.out_dir = room->out.text;
+    for (int64_t epochs = 1; epochs <= 7; epochs++) { /* patience outlives a stop */
+        room->s.epochs = epochs;
+        (void)run_ok(room);
+    }
+    run_expect_same_end(room->out.text, room->other.text, whole.steps);
     json_t *lines = run_metric_lines(room->out.text);
     for (size_t i = 0; i < json_array_size(lines); i++) {
         /* Epochs 2 and 3 use patience up, then 4 and 5. */
@@ -348,6 +381,7 @@ static void every_kind_of_model(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learns_and_leaves_its_files),
+        cmocka_unit_test(epochs_start_from_the_same_state),
         cmocka_unit_test(stopped_at_any_poll_ends_with_the_same_bits),
         cmocka_unit_test(stopped_many_times_ends_with_the_same_bits),
         cmocka_unit_test(more_epochs_go_on),

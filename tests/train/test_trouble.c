@@ -49,18 +49,37 @@ static void other_mathematics_is_refused(void **state) {
     room->math = RUN_MATH;
     run_expect_untouched(&shot, room->out.text);
     run_forget(&shot);
-    /* More text than there was. */
-    run_bytes text = run_read(room->train.text), more = run_read(room->valid.text);
-    FILE *file = fopen(room->train.text, "ab");
-    assert_non_null(file);
-    assert_int_equal(fwrite(more.data, 1, more.bytes, file), more.bytes);
-    assert_int_equal(fclose(file), 0);
+    /* Another text: as long, or longer. */
+    run_bytes text = run_read(room->train.text);
     room->s.epochs = 4;
-    run_refused(room, EBB_USAGE, "use --fresh");
+    char *word = strchr(text.data, ' ') + 1, first = *word;
+    *word = ' ';
+    run_write(room->train.text, text.data, text.bytes);
+    run_refused(room, EBB_USAGE, "is not the text the run was started with");
+    *word = first;
+    run_write(room->train.text, text.data, text.bytes / 2);
+    run_refused(room, EBB_USAGE, "use that text, another --out, or --fresh");
     run_write(room->train.text, text.data, text.bytes);
     free(text.data);
-    free(more.data);
     room->s.epochs = 3;
+    assert_true(run_ok(room).already_done);
+    run_room_free(room);
+}
+
+/* --fresh takes the old run away only when the new one can start. */
+static void fresh_that_cannot_start_keeps_the_run(void **state) {
+    (void)state;
+    run_room *room = run_busy_room();
+    lm_train_result first = run_ok(room);
+    room->s.fresh = true;
+    room->s.memory.bytes = 1;
+    run_refused(room, EBB_BUDGET, "the least");
+    room->s.memory.bytes = (uint64_t)64 << 20;
+    room->s.train_path = room->dir;
+    run_refused(room, EBB_DATA, room->dir);
+    room->s.train_path = room->train.text;
+    room->s.fresh = false;
+    assert_int_equal(run_checkpoint(room->out.text), first.steps);
     assert_true(run_ok(room).already_done);
     run_room_free(room);
 }
@@ -214,6 +233,46 @@ static void damaged_files_never_change_the_result(void **state) {
     run_room_free(room);
 }
 
+/* Any digit of the newest manifest: position, rate, sums, sizes, hashes. */
+static void changed_digits_of_a_manifest_are_noticed(void **state) {
+    (void)state;
+    run_room *room = run_busy_room();
+    room->s.out_dir = room->other.text;
+    lm_train_result whole = run_ok(room), result;
+    room->s.out_dir = room->out.text;
+    run_watch watch;
+    run_error error;
+    run_watch_init(&watch, (int)whole.steps / 2);
+    assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);
+    run_shot shot = run_look(room->out.text);
+    char name[64];
+    (void)snprintf(name, sizeof name, "ckpt-%lld.json", (long long)result.steps);
+    run_path path = run_join(room->out.text, name);
+    run_bytes manifest = run_read(path.text);
+    int changed = 0;
+    for (size_t i = 0; i < manifest.bytes; i++) {
+        char digit = manifest.data[i];
+        if (digit < '0' || digit > '9') {
+            continue;
+        }
+        run_restore(&shot, room->out.text);
+        manifest.data[i] = digit == '9' ? '1' : (char)(digit + 1);
+        run_write(path.text, manifest.data, manifest.bytes);
+        manifest.data[i] = digit;
+        changed++;
+        ebb_status status = run_go(room, NULL, &result, &error);
+        if (status == EBB_OK) {
+            run_expect_same_end(room->out.text, room->other.text, whole.steps);
+        } else if (status != EBB_MODEL || strstr(error.text, "newer ebb") == NULL) {
+            fail_msg("byte %zu: status %d: %s", i, (int)status, error.text);
+        }
+    }
+    assert_true(changed > 100);
+    free(manifest.data);
+    run_forget(&shot);
+    run_room_free(room);
+}
+
 /* Each file of the newest generation alone: the one before takes over. */
 static void damaged_newest_generation_is_passed_over(void **state) {
     (void)state;
@@ -336,12 +395,14 @@ static void bad_texts_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_mathematics_is_refused),
+        cmocka_unit_test(fresh_that_cannot_start_keeps_the_run),
         cmocka_unit_test(locked_folder_is_refused),
         cmocka_unit_test(divergence_keeps_the_last_good_checkpoint),
         cmocka_unit_test(overflown_weights_are_not_saved),
         cmocka_unit_test(overflown_gradient_is_named),
         cmocka_unit_test(huge_perplexity_is_stored),
         cmocka_unit_test(damaged_files_never_change_the_result),
+        cmocka_unit_test(changed_digits_of_a_manifest_are_noticed),
         cmocka_unit_test(damaged_newest_generation_is_passed_over),
         cmocka_unit_test(starts_from_given_weights),
         cmocka_unit_test(damaged_weights_are_not_used),
