@@ -38,48 +38,48 @@ static uint64_t key_of(const plan_placement *p, const plan_block *block) {
                               : block->bytes;
 }
 
-/* Highest offset below what hangs, over all pieces; negative if there is none. */
-static int64_t roof_of(const skyline *s, const plan_block *block) {
+/* Highest offset below what hangs, over all rects; negative if there is none. */
+static int64_t roof_of(const skyline *s, const plan_fit *fit, int32_t block) {
     int64_t offset = INT64_MAX;
-    for (int32_t i = block->first; i < block->first + block->n; i++) {
-        const plan_piece *piece = &s->p->pieces[i];
+    for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
+        const fit_rect *rect = &fit->rects[i];
         uint64_t least = UINT64_MAX;
-        for (int32_t t = piece->birth; t <= piece->death; t++) {
+        for (int32_t t = rect->birth; t <= rect->death; t++) {
             least = s->low[t] < least ? s->low[t] : least;
         }
-        int64_t most = (int64_t)least - (int64_t)piece->hi;
+        int64_t most = (int64_t)least - (int64_t)rect->hi;
         offset = most < offset ? most : offset;
     }
     return offset < 0 ? -1 : offset / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-static void lower_roof(skyline *s, const plan_block *block) {
-    for (int32_t i = block->first; i < block->first + block->n; i++) {
-        const plan_piece *piece = &s->p->pieces[i];
-        uint64_t start = block->offset + piece->lo;
-        for (int32_t t = piece->birth; t <= piece->death; t++) {
+static void lower_roof(skyline *s, const plan_fit *fit, int32_t block) {
+    for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
+        const fit_rect *rect = &fit->rects[i];
+        uint64_t start = s->p->blocks[block].offset + rect->lo;
+        for (int32_t t = rect->birth; t <= rect->death; t++) {
             s->low[t] = start < s->low[t] ? start : s->low[t];
         }
     }
 }
 
-static ebb_status place_one(skyline *s, plan_fit *fit, plan_block *block, bool *fits) {
-    plan_span span = ebb__plan_span(s->p, block);
-    int64_t roof = roof_of(s, block);
+static ebb_status place_one(skyline *s, plan_fit *fit, int32_t block, bool *fits) {
+    uint64_t *offset = &s->p->blocks[block].offset;
+    plan_span span = ebb__plan_span(s->p, &s->p->blocks[block]);
+    int64_t roof = roof_of(s, fit, block);
     *fits = roof >= 0;
     if (!*fits) {
         return EBB_OK;
     }
     if (hangs(s->p, &span)) {
-        block->offset = (uint64_t)roof;
-        lower_roof(s, block);
+        *offset = (uint64_t)roof;
+        lower_roof(s, fit, block);
     } else {
-        TRY(ebb__fit_lowest(fit, block, 0, &block->offset));
+        TRY(ebb__fit_lowest(fit, block, offset));
         TRY(ebb__fit_add(fit, block));
-        *fits = block->offset <= (uint64_t)roof;
+        *fits = *offset <= (uint64_t)roof;
     }
-    uint64_t end = block->offset + span.end;
-    s->top = end > s->top ? end : s->top;
+    s->top = *offset + span.end > s->top ? *offset + span.end : s->top;
     return EBB_OK;
 }
 
@@ -99,7 +99,7 @@ ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t cei
         s.low[t] = ceiling;
     }
     for (int32_t i = 0; i < n && fits; i++) {
-        TRY_OUT(place_one(&s, &fit, &p->blocks[blocks[i]], &fits));
+        TRY_OUT(place_one(&s, &fit, blocks[i], &fits));
     }
     *top = fits ? s.top : UINT64_MAX;
 out:

@@ -7,12 +7,19 @@
 
 enum { FIT_BUCKETS = 64 };
 
+/* Bytes [lo, hi) of a block during [birth, death]: pieces that follow each other in the same bytes
+ * (an accumulation in place) are one. */
+typedef struct fit_rect {
+    int32_t block, birth, death;
+    uint64_t lo, hi;
+} fit_rect;
+
 typedef struct fit_interval {
     int64_t lo, hi; /* offsets the block must not start at: lo < offset < hi */
 } fit_interval;
 
 typedef struct fit_bucket {
-    int32_t *pieces;
+    int32_t *rects;
     int32_t n;
     size_t capacity;
 } fit_bucket;
@@ -20,8 +27,10 @@ typedef struct fit_bucket {
 typedef struct plan_fit {
     const plan_placement *p;
     alloc_region region;
-    fit_bucket buckets[FIT_BUCKETS]; /* placed pieces alive in a stretch of time, lowest first */
-    int32_t *stamp;                  /* by piece: last question in which it was seen */
+    fit_rect *rects;                 /* grouped by block */
+    int32_t *first;                  /* by block: its first rect; [n_blocks] ends the last */
+    fit_bucket buckets[FIT_BUCKETS]; /* placed rects alive in a stretch of time, lowest first */
+    int32_t *stamp;                  /* by rect: last question in which it was seen */
     int32_t stamps;
     fit_interval *taken;
     int32_t n_taken;
@@ -31,11 +40,10 @@ typedef struct plan_fit {
 ebb_status ebb__fit_init(plan_fit *fit, ebb_ctx *ctx,
                          const plan_placement *placement) EBB_MUST_CHECK;
 void ebb__fit_fini(plan_fit *fit);
-/* Lowest aligned offset >= from for the block among those added so far. */
-ebb_status ebb__fit_lowest(plan_fit *fit, const plan_block *block, uint64_t from,
-                           uint64_t *offset) EBB_MUST_CHECK;
+/* Lowest aligned offset for the block among those added so far. */
+ebb_status ebb__fit_lowest(plan_fit *fit, int32_t block, uint64_t *offset) EBB_MUST_CHECK;
 /* Makes the block, whose offset is set, an obstacle. */
-ebb_status ebb__fit_add(plan_fit *fit, const plan_block *block) EBB_MUST_CHECK;
+ebb_status ebb__fit_add(plan_fit *fit, int32_t block) EBB_MUST_CHECK;
 
 /* What a block's pieces amount to. */
 typedef struct plan_span {

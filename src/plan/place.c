@@ -42,8 +42,8 @@ static ebb_status place_first_fit(pass_unit *unit, plan_placement *p, plan_key_f
     TRY_OUT(ebb__plan_rank(p, &fit.region, key, &blocks, &n));
     for (int32_t i = 0; i < n; i++) {
         plan_block *block = &p->blocks[blocks[i]];
-        TRY_OUT(ebb__fit_lowest(&fit, block, 0, &block->offset));
-        TRY_OUT(ebb__fit_add(&fit, block));
+        TRY_OUT(ebb__fit_lowest(&fit, blocks[i], &block->offset));
+        TRY_OUT(ebb__fit_add(&fit, blocks[i]));
         uint64_t end = block->offset + ebb__plan_span(p, block).end;
         *top = end > *top ? end : *top;
     }
