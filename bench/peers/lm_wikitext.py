@@ -15,7 +15,7 @@ import time
 from collections import Counter
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 UNK, EOS, IGNORED = 0, 1, -1
@@ -34,6 +34,7 @@ def options():
         parser.add_argument(f"--{name}", type=float, default=default)
     parser.add_argument("--tie", action="store_true")
     parser.add_argument("--init", metavar="FILE", help="safetensors file with the starting weights")
+    parser.add_argument("--save-init", metavar="FILE", help="write the starting weights there")
     return parser.parse_args()
 
 
@@ -80,10 +81,8 @@ class LanguageModel(nn.Module):
         self.out = nn.Linear(o.hidden, vocab)
         if o.tie:
             self.out.weight = self.embed.weight
-        # The recurrent layers keep PyTorch's own start, uniform in +-1/sqrt(hidden).
-        nn.init.uniform_(self.embed.weight, -0.1, 0.1)
-        nn.init.uniform_(self.out.weight, -0.1, 0.1)
-        nn.init.zeros_(self.out.bias)
+            bound = o.hidden ** -0.5  # as ebb: a normal embedding would make huge logits
+            nn.init.uniform_(self.embed.weight, -bound, bound)
 
     def forward(self, inputs, targets, state):
         hidden, state = self.rnn(self.drop(self.embed(inputs)), state)
@@ -135,6 +134,9 @@ def main():
         missing, unexpected = model.load_state_dict(load_file(o.init), strict=False)
         if unexpected or set(missing) - ({"out.weight"} if o.tie else set()):
             raise SystemExit(f"{o.init}: missing {missing}, unexpected {unexpected}")
+    if o.save_init:
+        save_file({name: tensor for name, tensor in model.state_dict().items()
+                   if not (o.tie and name == "out.weight")}, o.save_init)
     optimizer = torch.optim.SGD(model.parameters(), lr=o.lr, momentum=o.momentum)
     perplexities, speeds = [], []
     for epoch in range(1, o.epochs + 1):

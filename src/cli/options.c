@@ -34,6 +34,8 @@ static const cli_option options[] = {
      "what one token is"},
     {"vocab", "Data", CLI_INT, AT(run.vocab), "N", "10000", "all", {0}, RANGE(1, 1e8), LM, MATH,
      "most frequent tokens kept, the others become <unk>; all: every token of the text"},
+    {"init", "Model", CLI_TEXT, AT(run.init_path), "FILE", "none", "none", {0}, ANY, RUN, MATH,
+     "safetensors file with the weights to start from, e.g. written by PyTorch; none: drawn from --seed"},
     {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru", "rnn"}, ANY, LM, MATH,
      "recurrent cell"},
     {"layers", "Model", CLI_INT, AT(run.layers), "N", "2", NULL, {0}, RANGE(1, 256), LM, MATH,

@@ -249,17 +249,21 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
     return build_output(&b, table, xs);
 }
 
-void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden,
+/* Box-Muller on one block of random words: the first of the pair. */
+static float normal(rng_block block) {
+    double u = ((double)block.word[0] + 1.0) * 0x1p-32, v = (double)block.word[1] * 0x1p-32;
+    return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
+}
+
+void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, bool tie,
                        uint64_t seed) {
-    bool recurrent = strncmp(name, "rnn.", 4) == 0;
-    float bound = recurrent ? 1.0F / sqrtf((float)hidden) : 0.1F;
+    bool is_normal = !tie && strcmp(name, "embed.weight") == 0;
+    float bound = 1.0F / sqrtf((float)hidden);
     rng_key key = ebb__rng_key(seed, name);
-    if (strcmp(name, "out.bias") == 0) {
-        bound = 0;
-    }
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t at = i / 4;
+        uint64_t at = is_normal ? i : i / 4;
         rng_block block = ebb__rng_block(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
-        data[i] = (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
+        data[i] = is_normal ? normal(block)
+                            : (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
     }
 }

@@ -31,10 +31,9 @@ typedef struct word_lm {
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
 ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *model) EBB_MUST_CHECK;
 
-/* Starting values of a parameter by its name: uniform, +-0.1 for embedding and projection,
- * +-1/sqrt(H) for the recurrent layers, 0 for the projection's bias; a pure function of seed and
- * name. */
-void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden,
+/* Starting values of a parameter by its name, drawn as PyTorch's modules do: the embedding normal,
+ * all else uniform within 1/sqrt(H), a tied embedding too; a pure function of seed and name. */
+void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, bool tie,
                        uint64_t seed);
 
 #endif

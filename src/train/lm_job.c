@@ -115,7 +115,7 @@ void ebb__lm_init_weights(run_session *session, const train_settings *settings) 
             uint64_t bytes = 0;
             float *data = ebb__run_variable(session, plan->variables[i].name, &bytes);
             ebb__word_lm_init(plan->variables[i].name, data, bytes / sizeof *data, settings->hidden,
-                              settings->seed);
+                              settings->tie, settings->seed);
         }
     }
 }

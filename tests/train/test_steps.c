@@ -58,9 +58,9 @@ static void start_variable(const fixture *f, ir_role role, const char *name, voi
                            uint64_t bytes) {
     memset(data, 0, (size_t)bytes);
     if (role == IR_PARAM) {
-        ebb__word_lm_init(name, data, bytes / sizeof(float), f->setup->hidden, 1);
+        ebb__word_lm_init(name, data, bytes / sizeof(float), f->setup->hidden, false, 1);
     } else if (role == IR_STATE) { /* as if windows had gone before */
-        ebb__word_lm_init(name, data, bytes / sizeof(float), 4, 2);
+        ebb__word_lm_init(name, data, bytes / sizeof(float), 4, true, 2);
     }
 }
 
