@@ -19,7 +19,8 @@ typedef struct device_kernel {
     /* Scratch bytes for `members` threads together; NULL: none. */
     size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node, int members);
     /* Once, when addresses and leading dimensions are known: may store up to DEVICE_PREPARED_BYTES,
-     * e.g. addresses of generated code. NULL: nothing to prepare. `call` has in, out, attr, members. */
+     * e.g. addresses of generated code. NULL: nothing to prepare. `call` has in, out, attr,
+     * members. */
     ebb_status (*prepare)(ebb_ctx *ctx, const op_call *call, void *prepared);
     op_kernel_fn run;
     /* Bytes it moves beside the op's own operands, e.g. to pack a weight; NULL: none. */
@@ -29,11 +30,11 @@ typedef struct device_kernel {
 /* One step of a program, ready to run. */
 typedef struct device_instr {
     op_kernel_fn run;
-    op_call call;            /* members: how many share it; member is filled in by the stream */
-    ir_attr attr;            /* call.attr points here */
+    op_call call; /* members: how many share it; member is filled in by the stream */
+    ir_attr attr; /* call.attr points here */
     _Alignas(16) unsigned char prepared[DEVICE_PREPARED_BYTES];
-    int32_t kernel;          /* index in the device's list; -1: reference */
-    int32_t node;            /* of the compiled graph, for reports */
+    int32_t kernel; /* index in the device's list; -1: reference */
+    int32_t node;   /* of the compiled graph, for reports */
     ir_label label;
 } device_instr;
 
@@ -64,7 +65,8 @@ typedef struct device {
     device_stream_table stream;
     /* A line for --version: model, ISA, libraries. */
     void (*describe)(char *text, size_t bytes);
-    /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one member. */
+    /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one
+     * member. */
     double flops_per_second, bytes_per_second, seconds_per_instr;
 } device;
 

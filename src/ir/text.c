@@ -133,10 +133,15 @@ typedef struct text_parser {
     size_t cap_map;
 } text_parser;
 
+/* What stands at the error, at most to the end of its line. */
+static int shown(const text_parser *p) {
+    size_t rest = strcspn(p->at, "\n");
+    return rest < 20 ? (int)rest : 20;
+}
+
 static ebb_status bad(const text_parser *p, const char *why) {
-    size_t rest = strcspn(p->at, "\n"); /* errors are one line */
     return ebb__fail(p->graph->ctx, EBB_DATA, "graph text:%d: %s near \"%.*s\"", p->line, why,
-                     rest < 20 ? (int)rest : 20, p->at);
+                     shown(p), p->at);
 }
 
 static void skip_blanks(text_parser *p) {

@@ -263,7 +263,7 @@ void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hi
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = is_normal ? i : i / 4;
         rng_block block = ebb__rng_block(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
-        data[i] = is_normal ? normal(block)
-                            : (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
+        data[i] =
+            is_normal ? normal(block) : (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
     }
 }

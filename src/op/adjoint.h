@@ -14,7 +14,8 @@
 
 typedef struct op_adjoint op_adjoint;
 
-/* For src/grad: marks what is wanted (values downstream of a parameter), starts with no gradient. */
+/* For src/grad: marks what is wanted (values downstream of a parameter), starts with no gradient.
+ */
 ebb_status ebb__adjoint_new(ir_graph *graph, op_adjoint **out) EBB_MUST_CHECK;
 void ebb__adjoint_free(op_adjoint *adjoint);
 

@@ -64,7 +64,7 @@ typedef struct op_call {
     const op_view *out;
     int32_t n_in, n_out;
     const ir_attr *attr;
-    void *workspace;        /* what the kernel asked for; shared by all members */
+    void *workspace; /* what the kernel asked for; shared by all members */
     size_t workspace_bytes;
     const void *prepared; /* what its prepare() stored */
     int member, members;  /* this thread's share; reference kernels do all on member 0 */
@@ -74,12 +74,12 @@ typedef void (*op_kernel_fn)(const op_call *call);
 /* How test data for an operand is drawn. */
 typedef enum op_fill {
     FILL_NORMAL,
-    FILL_UNIT,     /* (0, 1) */
-    FILL_POSITIVE, /* (0.1, 2) */
-    FILL_INDEX,    /* i32 in [0, limit) */
-    FILL_LABEL,    /* i32 in [-1, limit): -1 is the ignored label */
-    FILL_SMALL_INT,/* i32 in [0, 100) */
-    FILL_ABSENT,   /* optional operand left out */
+    FILL_UNIT,      /* (0, 1) */
+    FILL_POSITIVE,  /* (0.1, 2) */
+    FILL_INDEX,     /* i32 in [0, limit) */
+    FILL_LABEL,     /* i32 in [-1, limit): -1 is the ignored label */
+    FILL_SMALL_INT, /* i32 in [0, 100) */
+    FILL_ABSENT,    /* optional operand left out */
 } op_fill;
 
 typedef struct op_sample {
@@ -91,22 +91,25 @@ typedef struct op_sample {
 } op_sample;
 
 typedef struct op_def {
-    ir_schema schema;   /* name and attribute names */
-    int32_t n_in;       /* operands (least number if variadic); optional ones count */
-    uint32_t optional;  /* bit i: operand i may be absent */
+    ir_schema schema;  /* name and attribute names */
+    int32_t n_in;      /* operands (least number if variadic); optional ones count */
+    uint32_t optional; /* bit i: operand i may be absent */
     int32_t n_out;
     uint32_t flags;
     op_layout layout;
-    int32_t row_shift;  /* 1 + index of the int attribute that holds the first row's number; 0: none */
+    int32_t
+        row_shift; /* 1 + index of the int attribute that holds the first row's number; 0: none */
 
     /* Types of the results; checks operands and attributes, EBB_USAGE with a sentence if wrong. */
     ebb_status (*infer)(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
-    /* Emits the gradient: reads ebb__adjoint_take(results), contributes to operands. NULL only with OPF_NOGRAD. */
+    /* Emits the gradient: reads ebb__adjoint_take(results), contributes to operands. NULL only with
+     * OPF_NOGRAD. */
     ebb_status (*grad)(op_adjoint *adjoint, ir_node node);
-    op_keep keep_in[OP_MAX_KEEP]; /* what the nodes emitted by grad read; operands beyond: as the last */
+    op_keep keep_in[OP_MAX_KEEP]; /* what the nodes emitted by grad read; operands beyond: as the
+                                     last */
     op_keep keep_out[IR_MAX_OUT];
     struct {
-        int8_t in, out; /* result `out` may be computed in the bytes of operand `in` */
+        int16_t in, out; /* result `out` may be computed in the bytes of operand `in` */
     } inplace[OP_MAX_PAIRS];
     int32_t n_inplace;
     op_cost (*cost)(const ir_graph *graph, const ir_node_rec *node);
@@ -149,7 +152,9 @@ static inline const ir_type *op_in_type(const ir_graph *g, const ir_node_rec *n,
     ir_val v = ir_in(g, n, i);
     return v == IR_NONE ? NULL : &g->values[v].type;
 }
-op_cost ebb__op_cost_pointwise(const ir_graph *graph, const ir_node_rec *node); /* 1 flop an output element */
-void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
+op_cost ebb__op_cost_pointwise(const ir_graph *graph,
+                               const ir_node_rec *node); /* 1 flop an output element */
+void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                        op_row_role *out);
 
 #endif

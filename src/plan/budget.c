@@ -1,4 +1,5 @@
-/* budget.c - one walk from the fastest plan to the smallest; a budget takes the fastest that fits.
+/* budget.c - one walk from the fastest plan to the smallest; a budget takes the smallest of those
+ * within 2% of the fastest that fits.
  *
  * Every candidate (size of the loss chunks, transposed copies of weights) is compiled to addresses,
  * so its bytes are exact. `least_bytes` comes from bytes alone; seconds only order the list. Plans
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double PACE = 1.02; /* what saving memory may cost unasked */
 static const int32_t chunk_sizes[] = {512, 256, 128, 64, 32, 16, 8};
 
 typedef struct walk {
@@ -146,6 +148,22 @@ static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
     return EBB_OK;
 }
 
+/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken. In a list
+ * without dominated plans that is the last within the pace, so a larger budget never gives a
+ * slower plan, nor a smaller one a higher peak. The last of all if nothing fits. */
+static int32_t choose(const ebb_plan *plan, uint64_t budget) {
+    int32_t fit = 0, chosen;
+    while (fit < plan->n_choices - 1 && plan->choices[fit].peak_bytes > budget) {
+        fit++;
+    }
+    chosen = fit;
+    while (chosen < plan->n_choices - 1 &&
+           plan->choices[chosen + 1].seconds <= PACE * plan->choices[fit].seconds) {
+        chosen++;
+    }
+    return chosen;
+}
+
 static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
     char largest[256] = "";
     size_t used = 0;
@@ -168,10 +186,7 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
     TRY(list_choices(w, plan));
     plan->budget_bytes = o->budget;
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
-    plan->chosen = plan->n_choices - 1;
-    for (int32_t i = plan->n_choices - 1; i >= 0; i--) {
-        plan->chosen = plan->choices[i].peak_bytes <= o->budget ? i : plan->chosen;
-    }
+    plan->chosen = choose(plan, o->budget);
     const plan_choice *choice = &plan->choices[plan->chosen];
     pass_config config = config_of(w, choice->chunk_rows, choice->transpose);
     config.dump_after = o->dump_after;

@@ -33,11 +33,17 @@ typedef struct checker {
     ir_node node; /* being replayed, for messages */
 } checker;
 
+static const char *op_name(const checker *c) {
+    return c->node == IR_NONE ? "end of step" : c->g->schemas[c->g->nodes[c->node].op]->name;
+}
+
+static const char *value_name(const checker *c, ir_val v) {
+    return v != IR_NONE && c->g->values[v].name != NULL ? c->g->values[v].name : "temporary";
+}
+
 static ebb_status refuse(const checker *c, const char *what, ir_val v) {
-    const ir_graph *g = c->g;
-    const char *op = c->node == IR_NONE ? "end of step" : g->schemas[g->nodes[c->node].op]->name;
-    return ebb__fail(c->unit->ctx, EBB_INTERNAL, "verify: %s: %s of value %d (%s)", op, what, v,
-                     v != IR_NONE && g->values[v].name != NULL ? g->values[v].name : "temporary");
+    return ebb__fail(c->unit->ctx, EBB_INTERNAL, "verify: %s: %s of value %d (%s)", op_name(c),
+                     what, v, value_name(c, v));
 }
 
 /* ---- tags ---- */

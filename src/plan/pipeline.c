@@ -3,7 +3,7 @@
 #include "plan/passes.h"
 
 /* clang-format off */
-static const pass_def *const pipeline[] = {
+static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_infer,    /* types of every node                              */
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
@@ -42,7 +42,7 @@ static ebb_status dump(pass_unit *unit, pass_id id) {
 }
 
 ebb_status ebb__plan_run_passes(pass_unit *unit) {
-    for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline; i++) {
+    for (int i = 0; i < PASS_COUNT; i++) {
         pass_id id = pipeline[i]->id;
         uint32_t bit = 1U << id;
         if ((unit->config->disabled & bit) != 0) {

@@ -220,7 +220,7 @@ static void decide_in_place(storage *s) {
         bool taken[IR_MAX_OUT] = {false};
         ir_val given = IR_NONE; /* operand whose bytes a result has; it may be an operand twice */
         for (int32_t p = 0; p < def->n_inplace; p++) {
-            int32_t k = def->inplace[p].in, j = def->inplace[p].out;
+            int k = def->inplace[p].in, j = def->inplace[p].out;
             ir_val out = node->out + j, x = ir_in(g, node, k), before = s->parent[out];
             if (taken[j] || x == IR_NONE || x == given || s->parent[out] == x) {
                 continue;

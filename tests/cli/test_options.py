@@ -5,7 +5,7 @@ from ebbtest import TINY, ebb, main, refused, text, write
 
 TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch bptt optimizer lr
     momentum beta1 beta2 eps weight-decay clip schedule warmup patience lr-factor epochs steps out
-    fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
+    init fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
     help""".split()
 OF = {
     "train lm": TRAIN,

@@ -231,7 +231,8 @@ static void budgets_change_no_bit(void **state) {
         for (int32_t i = 0; threads == 2 && i < all->n_choices; i++) {
             uint64_t budget = all->choices[i].peak_bytes;
             must(f.ctx, make_plan(&f, threads, 0, budget, &plan));
-            assert_int_equal(plan->peak_bytes, budget);
+            assert_true(plan->peak_bytes <= budget);
+            assert_true(plan->seconds_per_step <= 1.02 * all->choices[i].seconds);
             (void)snprintf(variant, sizeof variant, "budget %" PRIu64, budget);
             run_and_compare(&f, plan, variant);
         }
