@@ -225,9 +225,9 @@ typedef struct ebb_program ebb_program;
  * smallest plan); with any other failure it is zeros. options NULL: the defaults. */
 EBB_API ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options,
                                   ebb_plan_info *info) EBB_MUST_CHECK;
-/* The fastest program that fits the budget. EBB_BUDGET if none does: the sentence names the least
- * budget that would work and what sets it. The graph can be freed or compiled again afterwards; its
- * own memory is not part of the budget. */
+/* A program that fits the budget: the smallest within 2% of the fastest. EBB_BUDGET if none does:
+ * the sentence names the least budget that would work and what sets it. The graph can be freed or
+ * compiled again afterwards; its own memory is not part of the budget. */
 EBB_API ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *options,
                                ebb_program **out) EBB_MUST_CHECK;
 EBB_API void ebb_program_free(ebb_program *program);

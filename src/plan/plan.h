@@ -104,9 +104,9 @@ typedef struct ebb_plan {
     int32_t n_programs;
 } ebb_plan;
 
-/* Chooses the fastest plan that fits and compiles it. EBB_BUDGET with the least budget in digits
- * and what sets it if none fits; *out is then still given (NULL otherwise on failure) so that
- * reports can show it. Free with ebb__plan_free. */
+/* Chooses a plan that fits (budget.c says which) and compiles it. EBB_BUDGET with the least budget
+ * in digits and what sets it if none fits; *out is then still given (NULL otherwise on failure) so
+ * that reports can show it. Free with ebb__plan_free. */
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                           const plan_extra *extras, int32_t n_extras, const plan_options *options,
                           ebb_plan **out) EBB_MUST_CHECK;
