@@ -216,6 +216,7 @@ ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
     if (program == NULL || info == NULL) {
         return EBB_USAGE;
     }
+    ebb__ctx_clear(program->ctx);
     describe(program->session->plan, info);
     return EBB_OK;
 }

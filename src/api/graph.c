@@ -157,14 +157,11 @@ ebb_value ebb_state(ebb_graph *graph, const char *name, int32_t rank, const int6
     return variable(graph, IR_STATE, "state", name, IR_F32, rank, dims);
 }
 
-/* True if reading the value reads a variable's own bytes. */
+/* True if the value may turn out to be a variable's own bytes: a variable, or a view (the compiler
+ * may find that a view shows all of one). */
 static bool lies_in_variable(const ir_graph *ir, ir_val value) {
-    op_range range;
-    while (ir->values[value].def != IR_NONE &&
-           ebb__op_is_slice(&ir->nodes[ir->values[value].def], &range)) {
-        value = ir_in(ir, &ir->nodes[ir->values[value].def], 0);
-    }
-    return ir->values[value].def == IR_NONE;
+    ir_node def = ir->values[value].def;
+    return def == IR_NONE || (ebb__op(ir->nodes[def].op)->flags & OPF_ALIAS) != 0;
 }
 
 static ebb_status carry(ebb_graph *graph, ebb_value state, ebb_value value) {

@@ -12,7 +12,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -206,12 +208,29 @@ ebb_status ebb__file_sync(ebb_ctx *ctx, int fd, const char *path) {
 /* ---- replacing writer -------------------------------------------------------------------------
  */
 
+/* Only a regular file may be replaced: never a device or a pipe, and not a link but what it names.
+ */
+static ebb_status find_target(ebb_ctx *ctx, const char *path, char target[PATH_MOST]) {
+    char real[PATH_MAX];
+    struct stat seen;
+    bool link = lstat(path, &seen) == 0 && S_ISLNK(seen.st_mode);
+    if (link && realpath(path, real) == NULL) {
+        return io_fail(ctx, "follow the link", path);
+    }
+    TRY(join(ctx, link ? real : path, "", target));
+    if (stat(target, &seen) == 0 && !S_ISREG(seen.st_mode)) {
+        return ebb__fail(ctx, EBB_IO, "cannot write %s: it is not a regular file", path);
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__file_create(ebb_ctx *ctx, const char *path, file_writer *out) {
-    char beside[PATH_MOST];
+    char beside[PATH_MOST], target[PATH_MOST];
     *out = (file_writer){.ctx = ctx, .fd = -1};
-    TRY(join(ctx, path, ".tmp", beside));
+    TRY(find_target(ctx, path, target));
+    TRY(join(ctx, target, ".tmp", beside));
     TRY(open_file(ctx, beside, O_WRONLY | O_CREAT | O_TRUNC, "create", &out->fd));
-    (void)snprintf(out->path, sizeof out->path, "%s", path);
+    (void)snprintf(out->path, sizeof out->path, "%s", target);
     return EBB_OK;
 }
 

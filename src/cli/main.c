@@ -183,6 +183,7 @@ int main(int argc, char **argv) {
     bool quiet = argc < 2;
     ebb__cli_guard_streams();
     (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone must not end a training run */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file too large for the limits is an error, not the end */
     ebb_status status = ebb_ctx_new(&call.ctx);
     if (status != EBB_OK) {
         print_error(ebb_status_text(status));

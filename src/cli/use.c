@@ -83,11 +83,10 @@ out:
     return status;
 }
 
-/* Text appears as it is made; that it cannot be written is found out when all is flushed. */
-static void on_text(void *user, const char *text, size_t bytes) {
+/* Text appears as it is made; where it cannot be written, nothing more is made. */
+static bool on_text(void *user, const char *text, size_t bytes) {
     (void)user;
-    (void)fwrite(text, 1, bytes, stdout);
-    (void)fflush(stdout);
+    return fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
 }
 
 ebb_status ebb__cli_generate(cli_call *call) {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 static const double PACE = 1.02; /* what saving memory may cost unasked */
+enum { MOST_CHUNKS = 4096 };     /* more would save nothing and take long to plan */
 static const int32_t chunk_sizes[] = {512, 256, 128, 64, 32, 16, 8};
 
 typedef struct walk {
@@ -120,7 +121,7 @@ static ebb_status list_choices(const walk *w, ebb_plan *plan) {
         add_choice(plan, choice);
         uint64_t last_peak = choice.peak_bytes;
         for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
-            if (chunk_sizes[i] < rows) {
+            if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
                 pass_config config = config_of(w, chunk_sizes[i], (pass_transpose)t);
                 TRY(price(w, &config, &choice, NULL));
                 add_choice(plan, choice);
@@ -131,20 +132,6 @@ static ebb_status list_choices(const walk *w, ebb_plan *plan) {
             }
         }
     }
-    return EBB_OK;
-}
-
-/* What the same options take when nothing is saved: exactly the chunk pass disabled. */
-static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
-    plan_options options = *w->options;
-    walk plain = *w;
-    options.disabled |= 1U << PASS_CHUNK;
-    plain.options = &options;
-    bool layouts = (options.disabled & (1U << PASS_LAYOUT)) == 0;
-    pass_config config = config_of(&plain, 0, layouts ? TRANSPOSE_ALL : TRANSPOSE_NONE);
-    plan_choice choice;
-    TRY(price(&plain, &config, &choice, &plan->keep_all_activation_bytes));
-    plan->keep_all_bytes = choice.peak_bytes;
     return EBB_OK;
 }
 
@@ -162,6 +149,28 @@ static int32_t choose(const ebb_plan *plan, uint64_t budget) {
         chosen++;
     }
     return chosen;
+}
+
+/* What the same options take when nothing is saved: the plan taken with exactly the chunk pass
+ * disabled and no limit. */
+static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
+    plan_options options = *w->options;
+    walk plain = *w;
+    ebb_plan *list = NULL;
+    plan_choice choice;
+    options.disabled |= 1U << PASS_CHUNK;
+    plain.options = &options;
+    TRY(new_plan(w, &list));
+    list->keep_all_bytes = UINT64_MAX;
+    ebb_status status = list_choices(&plain, list);
+    if (status == EBB_OK) {
+        choice = list->choices[choose(list, UINT64_MAX)];
+        pass_config config = config_of(&plain, choice.chunk_rows, choice.transpose);
+        status = price(&plain, &config, &choice, &plan->keep_all_activation_bytes);
+        plan->keep_all_bytes = choice.peak_bytes;
+    }
+    ebb__plan_free(list);
+    return status;
 }
 
 static ebb_status refuse(ebb_plan *plan, uint64_t budget) {

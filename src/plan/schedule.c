@@ -7,10 +7,18 @@
 
 #include <string.h>
 
+/* On scratch of its own: two trials must not stay in memory until the plan is done. */
 static ebb_status peak_load(pass_unit *unit, uint64_t *out) {
     plan_placement trial;
-    TRY(ebb__plan_storage(unit, &trial));
-    return ebb__plan_load(unit, &trial, NULL, out);
+    alloc_region kept = unit->region;
+    ebb__region_init(&unit->region, unit->ctx);
+    ebb_status status = ebb__plan_storage(unit, &trial);
+    if (status == EBB_OK) {
+        status = ebb__plan_load(unit, &trial, NULL, out);
+    }
+    ebb__region_fini(&unit->region);
+    unit->region = kept;
+    return status;
 }
 
 static ebb_status run(pass_unit *unit) {

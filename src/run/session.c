@@ -28,7 +28,7 @@ static void note_instr(run_session *s, const device_instr *instr) {
     }
 }
 
-ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
+ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
     run_session *s = NULL;
     void *arena = NULL;
     *out = NULL;
@@ -46,12 +46,21 @@ ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
         TRY_OUT(ebb__plan_emit(plan, i, arena, &s->programs[i]));
     }
     ebb__plan_release(plan);
-    plan->dev->buffer.touch(arena, (size_t)plan->peak_bytes);
     *out = s;
     return EBB_OK;
 out:
     ebb__run_free(s);
     return status;
+}
+
+void ebb__run_touch(run_session *session) {
+    session->plan->dev->buffer.touch(session->arena, (size_t)session->plan->peak_bytes);
+}
+
+ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
+    TRY(ebb__run_open(ctx, plan, out));
+    ebb__run_touch(*out);
+    return EBB_OK;
 }
 
 void ebb__run_free(run_session *session) {

@@ -18,8 +18,11 @@ typedef struct run_session {
 } run_session;
 
 /* Takes the plan over, also on failure. Maps the arena, writes the programs into it, releases all
- * planning memory, then touches every page. Variables start as zeros. */
+ * planning memory, then (new) touches every page. Variables start as zeros. Who has something to
+ * move into the arena and to free first opens, moves and touches. */
 ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MUST_CHECK;
+ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MUST_CHECK;
+void ebb__run_touch(run_session *session);
 void ebb__run_free(run_session *session);
 
 /* Runs program `index` once. Cannot fail. */

@@ -38,7 +38,7 @@ typedef struct lm_progress {
     uint64_t memory_bytes, budget_bytes;
     double seconds_left;     /* < 0: unknown */
     double valid_perplexity; /* < 0: not validated here */
-    const char *phase;       /* "train", "valid", "data" */
+    const char *phase;       /* "train"; "valid": step and steps count windows of the text */
 } lm_progress;
 
 typedef struct lm_observer {
@@ -48,8 +48,7 @@ typedef struct lm_observer {
     /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after
      * every step for a live bar. May be NULL. */
     void (*progress)(void *user, const lm_progress *progress, bool tick);
-    /* Polled between steps, during validation and while reading data: true asks to save and stop.
-     * May be NULL. */
+    /* Polled between steps and during validation: true asks to save and stop. May be NULL. */
     bool (*stop)(void *user);
 } lm_observer;
 
@@ -88,7 +87,8 @@ typedef struct lm_generate_options {
     uint64_t seed;
     const char *prompt; /* NULL: start after <eos> */
 } lm_generate_options;
-typedef void (*lm_emit_fn)(void *user, const char *text, size_t bytes);
+/* False: nobody wants more, and generating ends. */
+typedef bool (*lm_emit_fn)(void *user, const char *text, size_t bytes);
 ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                             const lm_generate_options *options, lm_emit_fn emit,
                             void *user) EBB_MUST_CHECK;

@@ -216,6 +216,14 @@ ebb_status ebb__lm_load(run_session *session, uint32_t roles, const st_reader *r
 
 /* ---- scoring ---- */
 
+/* For a live bar: windows read so far. */
+static void tick(const lm_observer *observer, uint64_t done, uint64_t all) {
+    if (observer != NULL && observer->progress != NULL) {
+        lm_progress p = {.phase = "valid", .step = (int64_t)done, .steps = (int64_t)all};
+        observer->progress(observer->user, &p, true);
+    }
+}
+
 ebb_status ebb__lm_score(run_session *session, int32_t index, const data_batcher *batcher,
                          const lm_observer *observer, lm_score *out) {
     lm_buffers data = ebb__lm_buffers(session);
@@ -232,6 +240,7 @@ ebb_status ebb__lm_score(run_session *session, int32_t index, const data_batcher
         float loss = *(const float *)ebb__run_output(session, index, LM_LOSS);
         out->loss_sum += (double)loss * (double)valid;
         out->tokens += valid;
+        tick(observer, w + 1, batcher->windows);
     }
     return EBB_OK;
 }

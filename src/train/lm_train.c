@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NEW_VOCAB "vocab.new" /* becomes vocab.txt when the run takes the folder */
+
 enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100, PATH_BYTES = 1024 };
 enum { SMALL_LIST_BYTES = 4 << 20 };
 
@@ -44,6 +46,7 @@ typedef struct lm_run {
     int lock;
     int64_t vocab;
     uint64_t vocab_hash;
+    uint64_t valid_hash; /* of the validation text that `best` belongs to; 0: none yet */
     tokens_reader train_tokens, valid_tokens;
     data_batcher train_batches, valid_batches;
     run_session *session;
@@ -69,13 +72,14 @@ static ebb_status path_in(lm_run *r, const char *name, char *out) {
 
 static json_t *state_to_json(const lm_run *r) {
     const progress_state *at = &r->at;
-    return json_pack(
-        "{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I}", "step", (json_int_t)at->step,
-        "validated", (json_int_t)at->validated, "lr", at->lr, "best", at->best, "last", at->last,
-        "since_best", (json_int_t)at->since_best, "loss", at->loss, "loss_sum", at->loss_sum,
-        "loss_count", (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
-        "settings", r->math_text, "vocab_hash", (json_int_t)r->vocab_hash, "train_tokens",
-        (json_int_t)r->train_tokens.count, "train_hash", (json_int_t)r->train_tokens.ids_hash);
+    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I,s:I}", "step",
+                     (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr,
+                     "best", at->best, "last", at->last, "since_best", (json_int_t)at->since_best,
+                     "loss", at->loss, "loss_sum", at->loss_sum, "loss_count",
+                     (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
+                     "settings", r->math_text, "vocab_hash", (json_int_t)r->vocab_hash,
+                     "train_tokens", (json_int_t)r->train_tokens.count, "train_hash",
+                     (json_int_t)r->train_tokens.ids_hash, "valid_hash", (json_int_t)r->valid_hash);
 }
 
 /* Settings that change the mathematics are compared line by line; both values are shown. */
@@ -97,15 +101,16 @@ static ebb_status compare_settings(lm_run *r, const char *stored) {
 
 static ebb_status state_from_json(lm_run *r) {
     progress_state *at = &r->at;
-    json_int_t step, validated, since, count, bytes, vocab_hash, tokens, hash;
+    json_int_t step, validated, since, count, bytes, vocab_hash, tokens, hash, valid;
     const char *stored = NULL;
     json_error_t error;
-    if (json_unpack_ex(
-            r->found.train, &error, 0, "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I}",
-            "step", &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last",
-            &at->last, "since_best", &since, "loss", &at->loss, "loss_sum", &at->loss_sum,
-            "loss_count", &count, "metrics_bytes", &bytes, "settings", &stored, "vocab_hash",
-            &vocab_hash, "train_tokens", &tokens, "train_hash", &hash) != 0) {
+    if (json_unpack_ex(r->found.train, &error, 0,
+                       "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I,s:I}", "step",
+                       &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last",
+                       &at->last, "since_best", &since, "loss", &at->loss, "loss_sum",
+                       &at->loss_sum, "loss_count", &count, "metrics_bytes", &bytes, "settings",
+                       &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens, "train_hash",
+                       &hash, "valid_hash", &valid) != 0) {
         return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", r->dir,
                          r->found.step, error.text);
     }
@@ -121,6 +126,7 @@ static ebb_status state_from_json(lm_run *r) {
     r->vocab_hash = (uint64_t)vocab_hash;
     r->train_tokens.count = (uint64_t)tokens; /* compared with the text's once that is open */
     r->train_tokens.ids_hash = (uint64_t)hash;
+    r->valid_hash = (uint64_t)valid;
     r->saved = step;
     return compare_settings(r, stored);
 }
@@ -268,6 +274,13 @@ static ebb_status open_tokens(lm_run *r, const data_vocab *vocab) {
         TRY(path_in(r, "valid.tokens", path));
         TRY(ebb__tokens_ensure(r->ctx, r->s->valid_path, (text_mode)r->s->tokens, vocab, path,
                                &r->valid_tokens));
+        if (r->valid_hash != 0 && r->valid_hash != r->valid_tokens.ids_hash) {
+            return ebb__fail(r->ctx, EBB_USAGE,
+                             "%s: is not the text the run was validated on, so perplexities could "
+                             "not be compared; use that text, another --out, or --fresh",
+                             r->s->valid_path);
+        }
+        r->valid_hash = r->valid_tokens.ids_hash;
     }
     return EBB_OK;
 }
@@ -299,12 +312,9 @@ static ebb_status open_data_and_plan(lm_run *r, ebb_plan **plan) {
     if (status != EBB_OK) {
         goto out;
     }
-    if (r->s->fresh) {
-        TRY_OUT(ebb__checkpoint_clear(r->ctx, r->dir));
-    }
     TRY_OUT(open_tokens(r, &vocab));
     if (!r->found.found) {
-        TRY_OUT(path_in(r, "vocab.txt", path));
+        TRY_OUT(path_in(r, NEW_VOCAB, path));
         TRY_OUT(ebb__vocab_save(&vocab, path));
     }
 out:
@@ -345,13 +355,25 @@ static ebb_status repair_folder(lm_run *r) {
     return EBB_OK;
 }
 
-static ebb_status start(lm_run *r, ebb_plan *plan) {
-    char path[PATH_BYTES];
-    TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
+/* From here on the folder is this run's: until now a run that was there before is untouched. */
+static ebb_status take_folder(lm_run *r) {
+    char from[PATH_BYTES], to[PATH_BYTES];
+    if (r->s->fresh) {
+        TRY(ebb__checkpoint_clear(r->ctx, r->dir));
+    }
     TRY(repair_folder(r));
+    if (!r->found.found) {
+        TRY(path_in(r, NEW_VOCAB, from));
+        TRY(path_in(r, "vocab.txt", to));
+        TRY(ebb__file_rename(r->ctx, from, to));
+    }
     TRY(write_text(r, "config", r->config_text));
-    TRY(path_in(r, "metrics.jsonl", path));
-    TRY(ebb__metrics_open(r->ctx, path, r->at.metrics_bytes, r->at.step, &r->metrics));
+    TRY(path_in(r, "metrics.jsonl", to));
+    return ebb__metrics_open(r->ctx, to, r->at.metrics_bytes, r->at.step, &r->metrics);
+}
+
+static ebb_status start(lm_run *r, ebb_plan *plan) {
+    TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
     r->data = ebb__lm_buffers(r->session);
     TRY(ebb__batcher_init(r->ctx, &r->train_tokens, (uint32_t)r->s->bptt, (uint32_t)r->s->batch,
                           r->data.staging, &r->train_batches));
@@ -359,7 +381,8 @@ static ebb_status start(lm_run *r, ebb_plan *plan) {
         TRY(ebb__batcher_init(r->ctx, &r->valid_tokens, (uint32_t)r->s->bptt, (uint32_t)r->s->batch,
                               r->data.staging, &r->valid_batches));
     }
-    return load_tensors(r);
+    TRY(load_tensors(r));
+    return take_folder(r);
 }
 
 /* ---- reporting ---- */
@@ -393,10 +416,17 @@ static void notify(lm_run *r, const char *phase, double loss, double words_per_s
     r->observer->progress(r->observer->user, &p, tick);
 }
 
+/* Since the last metrics line, else that line's; NaN before the first step. */
+static double mean_loss(const lm_run *r) {
+    return r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count
+           : r->at.loss >= 0    ? r->at.loss
+                                : (double)NAN;
+}
+
 /* One metrics line and one report; the sums start again. perplexity < 0: not validated here. */
 static ebb_status report(lm_run *r, double perplexity) {
     int64_t windows = (int64_t)r->train_batches.windows;
-    double loss = r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count : (double)NAN;
+    double loss = mean_loss(r);
     double speed = r->busy_seconds > 0 ? (double)r->busy_words / r->busy_seconds : 0;
     metrics_field fields[6] = {METRICS_INT("step", r->at.step),
                                METRICS_INT("epoch", (r->at.step - 1) / windows + 1),
@@ -406,7 +436,7 @@ static ebb_status report(lm_run *r, double perplexity) {
                                METRICS_REAL("valid_perplexity", perplexity)};
     TRY(ebb__metrics_write(&r->metrics, fields, perplexity < 0 ? 5 : 6));
     notify(r, perplexity < 0 ? "train" : "valid", loss, speed, perplexity, false);
-    r->at.loss = r->at.loss_count > 0 ? loss : r->at.loss;
+    r->at.loss = loss;
     r->at.loss_sum = 0;
     r->at.loss_count = 0;
     r->busy_seconds = 0;
@@ -489,7 +519,8 @@ static ebb_status loop(lm_run *r) {
         bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
         bool due = boundary ||
                    (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
-        bool is_best = r->s->valid_path == NULL, stopped = false, news = false;
+        /* Where nothing was ever validated, the newest is the best. */
+        bool is_best = r->valid_hash == 0, stopped = false, news = false;
         if (boundary && r->s->valid_path != NULL && r->at.validated != r->at.step) {
             TRY(validate(r, &is_best, &stopped));
             if (stopped) {
@@ -537,9 +568,7 @@ static void fill_result(const lm_run *r, lm_train_result *out) {
     int64_t windows = (int64_t)windows_of(r->s, r->train_tokens.count);
     out->steps = r->at.step;
     out->epochs = windows > 0 ? r->at.step / windows : 0;
-    out->loss = r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count
-                : r->at.loss >= 0    ? r->at.loss
-                                     : (double)NAN;
+    out->loss = mean_loss(r);
     out->valid_perplexity = r->at.last;
     out->best_perplexity = r->at.best;
     out->resumed = r->found.found;

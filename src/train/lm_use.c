@@ -1,14 +1,17 @@
 /* lm_use.c - using a trained language model: perplexity of a text, and generated text. The weights
- * are DIR/best.safetensors; vocabulary, batch and program lie inside the plan like everything else.
+ * are the best of the folder's generations; vocabulary, batch and program lie inside the plan like
+ * everything else.
  */
 #include "train/lm_job.h"
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PATH_BYTES = 1024 };
 
@@ -27,7 +30,60 @@ static ebb_status path_of(ebb_ctx *ctx, const char *dir, const char *name, char 
                : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", dir);
 }
 
-/* Loads the vocabulary, plans with it inside, moves it there, reads the weights. */
+/* The weights must be those that the newest whole generation names, and the vocabulary theirs. */
+static ebb_status check_weights(lm_use *u, const char *dir, const char *path, bool best) {
+    checkpoint_info info = {0};
+    st_reader named = {0};
+    st_sum expected, found;
+    json_int_t vocab_hash = 0;
+    ebb_status status;
+    TRY_OUT(ebb__checkpoint_peek(u->ctx, dir, &info));
+    if (!info.found) {
+        goto out; /* weights from elsewhere */
+    }
+    info.step = best ? info.best_step : info.step;
+    TRY_OUT(ebb__checkpoint_open_weights(u->ctx, dir, &info, &named));
+    TRY_OUT(ebb__safetensors_sum(u->ctx, named.path, &expected));
+    TRY_OUT(ebb__safetensors_sum(u->ctx, path, &found));
+    if (strcmp(expected.xxh3, found.xxh3) != 0) {
+        status = ebb__fail(u->ctx, EBB_MODEL, "not the weights that the checkpoint names");
+    } else if (json_unpack(info.train, "{s:I}", "vocab_hash", &vocab_hash) != 0 ||
+               (uint64_t)vocab_hash != ebb__vocab_hash(&u->vocab)) {
+        status = ebb__fail(u->ctx, EBB_MODEL, "vocab.txt is not the vocabulary of these weights");
+    }
+out:
+    ebb__safetensors_close(&named);
+    ebb__checkpoint_info_fini(&info);
+    return status;
+}
+
+/* The best weights; the last ones where none was validated yet. */
+static ebb_status open_weights(lm_use *u, const char *dir, st_reader *reader) {
+    char path[PATH_BYTES], why[256];
+    TRY(path_of(u->ctx, dir, "best.safetensors", path));
+    bool best = ebb__file_exists(path);
+    if (!best) {
+        TRY(path_of(u->ctx, dir, "last.safetensors", path));
+    }
+    if (!ebb__file_exists(path)) {
+        return ebb__fail(u->ctx, EBB_MODEL,
+                         "%s: holds no weights: neither best nor last.safetensors", dir);
+    }
+    TRY(ebb__safetensors_open(u->ctx, path, reader));
+    ebb_status status = check_weights(u, dir, path, best);
+    if (status == EBB_MODEL) {
+        (void)snprintf(why, sizeof why, "%s", ebb_last_error(u->ctx));
+        ebb__ctx_clear(u->ctx);
+        status = ebb__fail(u->ctx, EBB_MODEL, "%s: cannot be trusted: %s", path, why);
+    }
+    if (status != EBB_OK) {
+        ebb__safetensors_close(reader);
+    }
+    return status;
+}
+
+/* Loads the vocabulary, plans with it inside, moves it there before the arena is touched (so that
+ * it never counts twice), reads the weights. */
 static ebb_status open_model(lm_use *u, const char *dir, lm_request request) {
     char path[PATH_BYTES];
     ebb_plan *plan = NULL;
@@ -41,11 +97,11 @@ static ebb_status open_model(lm_use *u, const char *dir, lm_request request) {
         ebb__plan_free(plan);
         return status;
     }
-    TRY(ebb__run_new(u->ctx, plan, &u->session));
+    TRY(ebb__run_open(u->ctx, plan, &u->session));
     u->data = ebb__lm_buffers(u->session);
     ebb__vocab_move(&u->vocab, u->data.vocab);
-    TRY(path_of(u->ctx, dir, "best.safetensors", path));
-    TRY(ebb__safetensors_open(u->ctx, path, &reader));
+    ebb__run_touch(u->session);
+    TRY(open_weights(u, dir, &reader));
     status = ebb__lm_load(u->session, 1U << IR_PARAM, &reader);
     ebb__safetensors_close(&reader);
     return status;
@@ -68,16 +124,19 @@ static ebb_status evaluate(lm_use *u, tokens_reader *tokens, const lm_observer *
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before the whole text was read");
     }
-    *out = (lm_eval_result){.tokens = score.tokens,
-                            .words = tokens->words,
-                            .bytes = tokens->text_bytes,
-                            .unknown = tokens->unknown,
-                            .loss = score.loss_sum / (double)score.tokens,
-                            .token_perplexity = exp(score.loss_sum / (double)score.tokens),
-                            .word_perplexity = exp(score.loss_sum / (double)tokens->words),
-                            .bits_per_byte = score.loss_sum / log(2.0) / (double)tokens->text_bytes,
-                            .planned_peak_bytes = u->session->plan->peak_bytes,
-                            .measured_peak_bytes = u->session->measured_bytes};
+    /* The first token is given, not predicted: words and bytes count in the same share. */
+    double share = (double)score.tokens / (double)tokens->count;
+    *out = (lm_eval_result){
+        .tokens = score.tokens,
+        .words = tokens->words,
+        .bytes = tokens->text_bytes,
+        .unknown = tokens->unknown,
+        .loss = score.loss_sum / (double)score.tokens,
+        .token_perplexity = exp(score.loss_sum / (double)score.tokens),
+        .word_perplexity = exp(score.loss_sum / ((double)tokens->words * share)),
+        .bits_per_byte = score.loss_sum / log(2.0) / ((double)tokens->text_bytes * share),
+        .planned_peak_bytes = u->session->plan->peak_bytes,
+        .measured_peak_bytes = u->session->measured_bytes};
     return EBB_OK;
 }
 
@@ -85,11 +144,15 @@ ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char
                         const char *file, const lm_observer *observer, lm_eval_result *out) {
     lm_use u = {.ctx = ctx, .s = *settings};
     tokens_reader tokens = {.fd = -1};
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], name[48];
     ebb_status status;
     TRY_OUT(open_model(&u, dir, (lm_request){.valid = true}));
-    TRY_OUT(path_of(ctx, dir, "eval.tokens", path));
+    (void)snprintf(name, sizeof name, "eval-%ld.tokens", (long)getpid());
+    /* A model that may only be read is measured all the same. */
+    TRY_OUT(path_of(ctx, access(dir, W_OK) == 0 ? dir : "/tmp", name, path));
     TRY_OUT(ebb__tokens_ensure(ctx, file, (text_mode)u.s.tokens, &u.vocab, path, &tokens));
+    TRY_OUT(
+        ebb__file_remove(ctx, path)); /* still open: nobody else's, and gone with this process */
     TRY_OUT(evaluate(&u, &tokens, observer, out));
 out:
     ebb__tokens_close(&tokens);
@@ -121,21 +184,28 @@ static int32_t sample(const float *logits, int64_t n, double temperature, double
     return best;
 }
 
-static void emit_token(const lm_use *u, int32_t token, bool *line_start, lm_emit_fn emit,
-                       void *user) {
+typedef struct text_sink {
+    lm_emit_fn emit;
+    void *user;
+    bool line_start, wanted;
+} text_sink;
+
+static void put_text(text_sink *sink, const char *text, size_t bytes) {
+    sink->wanted = sink->wanted && sink->emit(sink->user, text, bytes);
+}
+
+static void put_token(const lm_use *u, text_sink *sink, int32_t token) {
     size_t n = 0;
-    bool words = u->s.tokens == TOKENS_WORD;
     const char *text = ebb__vocab_token(&u->vocab, (uint32_t)token, &n);
     if (token == VOCAB_EOS) {
-        emit(user, "\n", 1);
-        *line_start = true;
-        return;
+        put_text(sink, "\n", 1);
+    } else {
+        if (u->s.tokens == TOKENS_WORD && !sink->line_start) {
+            put_text(sink, " ", 1);
+        }
+        put_text(sink, text, n);
     }
-    if (words && !*line_start) {
-        emit(user, " ", 1);
-    }
-    emit(user, text, n);
-    *line_start = false;
+    sink->line_start = token == VOCAB_EOS;
 }
 
 static const float *predict(lm_use *u, int32_t token) {
@@ -144,45 +214,44 @@ static const float *predict(lm_use *u, int32_t token) {
     return ebb__run_output(u->session, 0, LM_LOGITS);
 }
 
-/* Splits the prompt as the text was: words at white space, else code points or bytes. */
-static size_t next_piece(const lm_use *u, const char *text, size_t *skip) {
-    *skip = 0;
-    if (u->s.tokens == TOKENS_WORD) {
-        *skip = strspn(text, " \t\r\n");
-        return strcspn(text + *skip, " \t\r\n");
+/* The next token of the prompt, split as texts are: a line end is <eos>, words stand between white
+ * space, else code points or bytes. Advances *text; false at its end. */
+static bool next_token(const lm_use *u, const char **text, int32_t *token) {
+    const char *at = *text;
+    bool words = u->s.tokens == TOKENS_WORD;
+    at += words ? strspn(at, " \t\r") : at[0] == '\r' && at[1] == '\n';
+    size_t n = words ? strcspn(at, " \t\r\n") : at[0] != '\0';
+    if (*at == '\n') {
+        *token = VOCAB_EOS;
+        *text = at + 1;
+        return true;
     }
-    if (text[0] == '\0' || u->s.tokens == TOKENS_BYTE) {
-        return text[0] != '\0';
-    }
-    size_t n = 1;
-    while (((unsigned char)text[n] & 0xC0U) == 0x80U) {
+    while (u->s.tokens == TOKENS_CHAR && n > 0 && ((unsigned char)at[n] & 0xC0U) == 0x80U) {
         n++;
     }
-    return n;
+    *token = (int32_t)ebb__vocab_find(&u->vocab, at, n);
+    *text = at + n;
+    return n > 0;
 }
 
-static ebb_status generate(lm_use *u, const lm_generate_options *o, lm_emit_fn emit, void *user) {
+static void generate(lm_use *u, const lm_generate_options *o, text_sink *sink) {
     rng_key key = ebb__rng_key(o->seed, "generate");
-    bool line_start = true;
     const float *logits = predict(u, VOCAB_EOS);
-    size_t skip = 0, n;
-    for (const char *p = o->prompt != NULL ? o->prompt : ""; (n = next_piece(u, p, &skip)) > 0;
-         p += skip + n) {
-        uint32_t token = ebb__vocab_find(&u->vocab, p + skip, n);
-        emit_token(u, (int32_t)token, &line_start, emit, user);
-        logits = predict(u, (int32_t)token);
-    }
-    for (int64_t i = 0; i < o->tokens; i++) {
-        rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
-        double draw = ((double)block.word[0] + (double)block.word[1] * 0x1p-32) * 0x1p-32;
-        int32_t token = sample(logits, u->vocab.count, o->temperature, draw);
-        emit_token(u, token, &line_start, emit, user);
+    int32_t token = VOCAB_EOS;
+    for (const char *p = o->prompt != NULL ? o->prompt : ""; next_token(u, &p, &token);) {
+        put_token(u, sink, token);
         logits = predict(u, token);
     }
-    if (!line_start) {
-        emit(user, "\n", 1);
+    for (int64_t i = 0; i < o->tokens && sink->wanted; i++) {
+        rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
+        double draw = ((double)block.word[0] + (double)block.word[1] * 0x1p-32) * 0x1p-32;
+        token = sample(logits, u->vocab.count, o->temperature, draw);
+        put_token(u, sink, token);
+        logits = predict(u, token);
     }
-    return EBB_OK;
+    if (!sink->line_start) {
+        put_text(sink, "\n", 1);
+    }
 }
 
 ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
@@ -192,7 +261,7 @@ ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const 
     u.s.bptt = 1;
     ebb_status status = open_model(&u, dir, (lm_request){.predict = true});
     if (status == EBB_OK) {
-        status = generate(&u, options, emit, user);
+        generate(&u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
     }
     close_model(&u);
     return status;

@@ -254,9 +254,10 @@ static ebb_status eval_job(ebb_ctx *ctx, const run_room *room) {
     return ebb__lm_eval(ctx, &room->s, room->other.text, room->valid.text, NULL, &result);
 }
 
-static void ignore_text(void *user, const char *text, size_t bytes) {
+static bool ignore_text(void *user, const char *text, size_t bytes) {
     (void)text;
     *(size_t *)user += bytes;
+    return true;
 }
 
 static ebb_status generate_job(ebb_ctx *ctx, const run_room *room) {

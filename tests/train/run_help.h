@@ -278,6 +278,9 @@ static inline void run_watch_planned(void *user, const ebb_plan *plan) {
 static inline void run_watch_progress(void *user, const lm_progress *progress, bool tick) {
     run_watch *watch = user;
     assert_true(progress->step <= progress->steps && progress->epoch <= progress->epochs);
+    if (tick && strcmp(progress->phase, "train") != 0) {
+        return;
+    }
     watch->loss += tick ? progress->loss : 0;
     watch->losses += tick;
     if (!tick) {

@@ -287,12 +287,13 @@ typedef struct run_output {
     size_t bytes;
 } run_output;
 
-static void keep_text(void *user, const char *text, size_t bytes) {
+static bool keep_text(void *user, const char *text, size_t bytes) {
     run_output *output = user;
     assert_true(bytes < sizeof output->text - output->bytes);
     memcpy(output->text + output->bytes, text, bytes);
     output->bytes += bytes;
     output->text[output->bytes] = '\0';
+    return true;
 }
 
 static run_output generate(const run_room *room, double temperature, uint64_t seed,

@@ -336,9 +336,10 @@ static void starts_from_given_weights(void **state) {
 
 /* ---- using what is damaged ---- */
 
-static void count_text(void *user, const char *text, size_t bytes) {
+static bool count_text(void *user, const char *text, size_t bytes) {
     (void)text;
     *(size_t *)user += bytes;
+    return true;
 }
 
 static void damaged_weights_are_not_used(void **state) {
