@@ -3,6 +3,7 @@ import json
 import os
 import random
 import struct
+import subprocess
 
 from ebbtest import EBB, TINY, ebb, main, refused, text, write
 
@@ -73,6 +74,39 @@ def test_damaged_run():
         os.remove("run/best.safetensors")
         write("run/best.safetensors", damaged)
         refused(5, "generate", "run", says="best.safetensors")
+
+
+def test_a_flipped_bit_is_noticed():
+    good = text("good")
+    ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--valid", good, "--out", "run")
+    for name in ["run/best.safetensors", "run/vocab.txt"]:
+        data = open(name, "rb").read()
+        with open(name, "r+b") as file:  # in place: the file has several names
+            file.seek(len(data) - 5)
+            file.write(bytes([data[-5] ^ 1]))
+        refused(5, "generate", "run", "--quiet", says="run/")
+        refused(5, "eval", "lm", "run", good, "--quiet", says="run/")
+        with open(name, "r+b") as file:
+            file.write(data)
+    ebb("generate", "run", "--length", "3")
+
+
+def test_only_regular_files_are_replaced():
+    os.mkfifo("pipe")
+    refused(7, "data", "grammar", "pipe", says=["pipe", "regular"])
+    write("target", "old")
+    os.symlink("target", "link")
+    ebb("data", "grammar", "link", "--lines", "3")
+    assert os.path.islink("link") and len(open("target").read().splitlines()) == 3
+
+
+def test_generate_ends_with_its_reader():
+    good = text("good")
+    ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--out", "run")
+    process = subprocess.Popen([EBB, "generate", "run", "--length", "1000000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 7
 
 
 def safetensors(header, data=b""):

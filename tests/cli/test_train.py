@@ -140,4 +140,40 @@ def test_locked_folder():
     assert process.returncode == 75, err
 
 
+def test_fresh_keeps_the_old_run_until_the_new_one_can_start():
+    texts()
+    ebb(*command(20, "run", "--quiet"))
+    before = weights("run"), digest("run/vocab.txt"), digest("run/config")
+    swapped = command(20, "run", "--fresh", "--quiet")
+    swapped[swapped.index("--valid") + 1] = "missing"
+    refused(3, *swapped, says="missing")
+    refused(7, *command(20, "run", "--fresh", "--quiet", "--init", "nothere"), says="nothere")
+    refused(4, *command(20, "run", "--fresh", "--quiet", "--memory", "1000"), says="least")
+    assert before == (weights("run"), digest("run/vocab.txt"), digest("run/config"))
+    ebb(*command(20, "run", "--quiet"))  # still finished
+    assert before[0] == weights("run")
+
+
+def test_best_belongs_to_its_validation_text():
+    texts()
+    ebb(*command(60, "run", "--quiet"))
+    best = digest("run/best.safetensors")
+    without = command(90, "run", "--quiet")
+    at = without.index("--valid")
+    del without[at:at + 2]
+    ebb(*without)
+    assert digest("run/best.safetensors") == best and digest("run/last.safetensors") != best
+    other = command(95, "run", "--quiet")
+    other[other.index("--valid") + 1] = text("other", 30, seed=9)
+    refused(2, *other, says=["other", "validated"])
+
+
+def test_starts_from_given_weights():
+    texts()
+    ebb(*command(10, "a", "--quiet"))
+    ebb(*command(1, "b", "--quiet", "--init", "a/last.safetensors", "--lr", "1e-30"))
+    assert digest("a/last.safetensors") == digest("b/last.safetensors")
+    refused(5, *command(1, "c", "--quiet", "--init", "a/last.safetensors", "--hidden", "9"), says="shape")
+
+
 main(globals())
