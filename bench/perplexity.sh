@@ -6,7 +6,8 @@
 # PEER_PYTHON (default build/peers/bin/python, made by bench/peers/setup.sh), CELLS (lstm gru).
 # PyTorch draws the starting weights and writes them; ebb starts from that file (--init), and once more
 # from its own draw. Without dropout the first pair leaves nothing to chance.
-# Prints a table; exit code 1 if ebb's perplexity is more than 3% above PyTorch's for any cell,
+# Prints a table; exit code 1 if ebb's perplexity from the same start is more than 3% above PyTorch's
+# for any cell (other draws differ by more than that among themselves),
 # 77 if the texts, the command or PyTorch are not there.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -61,7 +62,7 @@ for cell in ${CELLS:-lstm gru}; do
         read -r -a ours < <(numbers <"$work/$cell-$start/metrics.jsonl")
         ratio=$(awk -v a="${ours[-1]}" -v b="${theirs[-1]}" 'BEGIN { printf "%.4f", a / b }')
         printf '%-5s %-9s %7s   %s   %s of PyTorch'"'"'s\n' "$cell" "ebb, $start" "${ours[0]}" "${ours[*]:1}" "$ratio"
-        awk -v r="$ratio" 'BEGIN { exit !(r <= 1.03) }' || code=1
+        [ $start = own ] || awk -v r="$ratio" 'BEGIN { exit !(r <= 1.03) }' || code=1
     done
 done
 exit $code
