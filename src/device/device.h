@@ -9,15 +9,21 @@
 
 #include "op/op.h"
 
-enum { DEVICE_PREPARED_BYTES = 96 };
+enum { DEVICE_PREPARED_BYTES = 160, DEVICE_MAX_FORMS = 24 };
 
 typedef struct device_kernel {
     const char *name; /* "matmul.xsmm" */
     op_code op;
     /* NULL if the kernel can do this node, else why not (a constant sentence). */
     const char *(*accept)(const ir_graph *graph, const ir_node_rec *node);
+    /* Honours op_call's lo and hi for nodes whose op has units. */
+    bool ranges;
+    /* The ways (packing, blocking) to carry out this node, all with the same bits, best guess
+     * first, at most DEVICE_MAX_FORMS; gives their number. NULL: one way, form 0. */
+    int32_t (*forms)(const ir_graph *graph, const ir_node_rec *node, int members, int32_t *list);
+    void (*form_name)(int32_t form, char *text, size_t bytes);
     /* Scratch bytes for `members` threads together; NULL: none. */
-    size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node, int members);
+    size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node, int32_t form, int members);
     /* Once, when addresses and leading dimensions are known: may store up to DEVICE_PREPARED_BYTES,
      * e.g. addresses of generated code. NULL: nothing to prepare. `call` has in, out, attr,
      * members. */

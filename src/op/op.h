@@ -68,6 +68,10 @@ typedef struct op_call {
     size_t workspace_bytes;
     const void *prepared; /* what its prepare() stored */
     int member, members;  /* this thread's share; reference kernels do all on member 0 */
+    int32_t form;         /* which of the kernel's forms; 0 where there is one */
+    /* Kernels that take ranges: do exactly units [lo, hi) of the node, whoever the member is. hi 0:
+     * the member's share of the whole. */
+    int32_t lo, hi;
 } op_call;
 typedef void (*op_kernel_fn)(const op_call *call);
 
@@ -115,6 +119,11 @@ typedef struct op_def {
     op_cost (*cost)(const ir_graph *graph, const ir_node_rec *node);
     /* Row roles of operands and results; NULL: cannot be split by rows. */
     void (*rows)(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
+    /* How many units the columns of the results consist of, if a range of units can be computed
+     * apart from the rest: a result or operand of G * units columns holds unit u in columns u,
+     * units + u, 2 * units + u, ... Bit i of *whole: operand i is not read by units but all of it.
+     * NULL or 0: cannot be cut so. */
+    int32_t (*units)(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole);
     op_kernel_fn ref, ref64;
     const op_sample *samples;
     int32_t n_samples;

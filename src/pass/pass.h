@@ -17,6 +17,7 @@
     X(PASS_INFER, "infer", false)                                                                  \
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_BATCH_TIME, "batch_time", true)                                                         \
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_LAYOUT, "layout", true)                                                                 \
     X(PASS_ALIAS, "alias", false)                                                                  \
@@ -60,6 +61,7 @@ typedef struct pass_unit {
     alloc_region region;
     int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to
                           run */
+    int32_t *forms;    /* by node, from select: how its kernel carries it out */
     size_t *workspace; /* by node, from select: bytes */
     struct plan_placement *placement; /* from place */
 } pass_unit;
@@ -71,7 +73,7 @@ typedef struct pass_def {
 
 enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2 };
 
-extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_chunk,
+extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_batch_time, ebb__pass_chunk,
     ebb__pass_layout, ebb__pass_alias, ebb__pass_select;
 
 /* ---- tools shared by passes (order.c) ---- */

@@ -21,18 +21,33 @@ static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
     return PASS_KERNEL_REFERENCE;
 }
 
+static int32_t choose_form(const pass_unit *unit, const device_kernel *kernel,
+                           const ir_node_rec *node) {
+    int32_t list[DEVICE_MAX_FORMS] = {0};
+    if (kernel->forms != NULL) {
+        (void)kernel->forms(&unit->graph, node, unit->config->members, list);
+    }
+    return list[0];
+}
+
 static ebb_status run(pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     size_t n = (size_t)g->n_nodes + 1;
     TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->kernels, &unit->kernels));
+    TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->forms, &unit->forms));
     TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->workspace, &unit->workspace));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node id = g->order[i];
         int32_t k = choose(unit, &g->nodes[id]);
         unit->kernels[id] = k;
-        if (k >= 0 && unit->dev->kernels[k].workspace != NULL) {
+        if (k < 0) {
+            continue;
+        }
+        const device_kernel *kernel = &unit->dev->kernels[k];
+        unit->forms[id] = choose_form(unit, kernel, &g->nodes[id]);
+        if (kernel->workspace != NULL) {
             unit->workspace[id] =
-                unit->dev->kernels[k].workspace(g, &g->nodes[id], unit->config->members);
+                kernel->workspace(g, &g->nodes[id], unit->forms[id], unit->config->members);
         }
     }
     return EBB_OK;

@@ -274,7 +274,7 @@ static ebb_status find_scratch(const checker *c, const ir_node_rec *node, ir_nod
     const device_kernel *kernel = k >= 0 ? &c->unit->dev->kernels[k] : NULL;
     size_t need = kernel == NULL || kernel->workspace == NULL
                       ? 0
-                      : kernel->workspace(c->g, node, c->unit->config->members);
+                      : kernel->workspace(c->g, node, c->unit->forms[n], c->unit->config->members);
     *work = (extent){0, 0};
     if (need > c->unit->workspace[n] || (need > 0 && scratch < 0)) {
         return refuse(c, "too little scratch", IR_NONE);

@@ -49,6 +49,7 @@ static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node
         .workspace = scratch < 0 ? NULL : arena + plan_block_address(unit->placement, scratch),
         .workspace_bytes = unit->workspace[n],
         .prepared = instr->prepared,
+        .form = unit->forms[n],
         .members = members_for(plan, unit, n)};
     if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
         return plan->dev->kernels[k].prepare(plan->ctx, &instr->call, instr->prepared);

@@ -1,8 +1,10 @@
 /* test_kernels.c - every kernel of the device against the reference, bit for bit: all samples it
  * accepts, dense and strided, in place, for teams of 1, 2, 3 and 5 (members run one after another),
- * ordinary and saturating numbers; guard bytes around operands, results and workspace hold. */
+ * by ranges of units where it takes them, in each of its forms, ordinary and saturating numbers;
+ * guard bytes around operands, results and workspace hold. */
 #include "sample.h"
 
+#include "base/team.h"
 #include "device/device.h"
 
 static const int teams[] = {1, 2, 3, 5};
@@ -14,6 +16,8 @@ typedef struct kernel_run {
     double magnitude;
     unsigned inplace;
     int members;
+    int32_t form;
+    int32_t units; /* cut in ranges of these: 0: by members */
 } kernel_run;
 
 static void run_kernel(const kernel_run *r, op_data *data) {
@@ -22,8 +26,10 @@ static void run_kernel(const kernel_run *r, op_data *data) {
     op_views v;
     views_of(&v, c, data, r->inplace);
     v.call.members = r->members;
-    size_t bytes =
-        r->kernel->workspace == NULL ? 0 : r->kernel->workspace(&c->graph, &c->node, r->members);
+    v.call.form = r->form;
+    size_t bytes = r->kernel->workspace == NULL
+                       ? 0
+                       : r->kernel->workspace(&c->graph, &c->node, r->form, r->members);
     unsigned char *block = aligned_alloc(GUARD, (2 * GUARD + bytes + GUARD - 1) / GUARD * GUARD);
     assert_non_null(block);
     memset(block, PATTERN, 2 * GUARD + bytes);
@@ -36,8 +42,19 @@ static void run_kernel(const kernel_run *r, op_data *data) {
     }
     v.call.prepared = prepared;
     for (int member = 0; member < r->members; member++) {
+        int64_t lo = 0, hi = 0;
         v.call.member = member;
-        r->kernel->run(&v.call);
+        if (r->units == 0) {
+            r->kernel->run(&v.call);
+            continue;
+        }
+        /* As a fused run does: the member's units, a block at a time. */
+        ebb__team_share(r->units, 8, member, r->members, &lo, &hi);
+        for (int64_t u = lo; u < hi; u += 16) {
+            v.call.lo = (int32_t)u;
+            v.call.hi = (int32_t)(u + 16 < hi ? u + 16 : hi);
+            r->kernel->run(&v.call);
+        }
     }
     for (size_t i = 0; i < GUARD; i++) {
         assert_int_equal(block[i], PATTERN);
@@ -54,8 +71,10 @@ static void check_run(const kernel_run *r, const op_data *want, int32_t sample) 
     for (int32_t i = 0; i < got.n_out; i++) {
         int in = inplace_operand(c->op, r->inplace, i);
         if (!tensor_same(in < 0 ? &got.out[i] : &got.in[in], &want->out[i])) {
-            fail_msg("%s: sample %d, pad %d, magnitude %g, pairs %x, members %d: result %d differs",
-                     r->kernel->name, sample, r->pad, r->magnitude, r->inplace, r->members, i);
+            fail_msg("%s: sample %d, pad %d, magnitude %g, pairs %x, members %d, form %x, "
+                     "units %d: result %d differs",
+                     r->kernel->name, sample, r->pad, r->magnitude, r->inplace, r->members,
+                     (unsigned)r->form, r->units, i);
         }
     }
     for (int32_t i = 0; i < got.n_in; i++) {
@@ -78,12 +97,25 @@ static void check_sample(const device_kernel *kernel, const op_case *c, int32_t 
     views_of(&v, c, &want, 0);
     c->op->ref(&v.call);
     int32_t pads = c->op->layout == LAYOUT_STRIDED ? 2 : 1;
+    uint32_t whole = 0;
+    int32_t units =
+        kernel->ranges && c->op->units != NULL ? c->op->units(&c->graph, &c->node, &whole) : 0;
     for (int32_t p = 0; p < pads; p++) {
         for (unsigned inplace = 0; inplace < 1u << c->op->n_inplace; inplace++) {
             for (size_t t = 0; t < sizeof teams / sizeof *teams; t++) {
-                if (pairs_usable(c, inplace)) {
-                    kernel_run r = {kernel, c, p * 3, magnitude, inplace, teams[t]};
+                if (!pairs_usable(c, inplace)) {
+                    continue;
+                }
+                int32_t forms[DEVICE_MAX_FORMS] = {0};
+                int32_t n_forms =
+                    kernel->forms == NULL ? 1 : kernel->forms(&c->graph, &c->node, teams[t], forms);
+                for (int32_t f = 0; f < n_forms; f++) {
+                    kernel_run r = {kernel, c, p * 3, magnitude, inplace, teams[t], forms[f], 0};
                     check_run(&r, &want, sample);
+                    r.units = units;
+                    if (units > 0) {
+                        check_run(&r, &want, sample);
+                    }
                 }
             }
         }
@@ -137,7 +169,7 @@ static void special_numbers(void **state) {
             }
             views_of(&v, &c, &want, 0);
             op->ref(&v.call);
-            kernel_run r = {kernel, &c, 0, 1.0, 0, 1};
+            kernel_run r = {kernel, &c, 0, 1.0, 0, 1, 0, 0};
             run_kernel(&r, &got);
             for (int32_t i = 0; i < got.n_out; i++) {
                 if (!tensor_same(&got.out[i], &want.out[i])) {

@@ -6,7 +6,7 @@
 
 static void names_and_options(void **state) {
     (void)state;
-    static const char *const names[] = {"infer", "grad",   "simplify", "chunk", "layout",
+    static const char *const names[] = {"infer", "grad",   "simplify", "batch_time", "chunk", "layout",
                                         "alias", "select", "schedule", "place", "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);

@@ -76,7 +76,13 @@ static void choose_kernel(test_program *p, device_instr *instr, const ir_node_re
         if (kernel->op != node->op || kernel->accept(&p->graph, node) != NULL) {
             continue;
         }
-        size_t bytes = kernel->workspace ? kernel->workspace(&p->graph, node, members) : 0;
+        int32_t list[DEVICE_MAX_FORMS] = {0};
+        if (kernel->forms != NULL) {
+            (void)kernel->forms(&p->graph, node, members, list);
+        }
+        instr->call.form = list[0];
+        size_t bytes =
+            kernel->workspace ? kernel->workspace(&p->graph, node, instr->call.form, members) : 0;
         assert_int_equal(ebb__region_alloc(&p->region, 1, bytes + 1, &instr->call.workspace),
                          EBB_OK);
         instr->call.workspace_bytes = bytes;

@@ -27,9 +27,11 @@ static const char *accept_f32(const ir_graph *graph, const ir_node_rec *node) {
     return graph->values[node->out].type.dtype == IR_F32 ? NULL : "only f32 is moved by rows";
 }
 
-static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, int members) {
+static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                               int members) {
     (void)graph;
     (void)node;
+    (void)form;
     return (size_t)members * CPU_PANEL_FLOATS * sizeof(float);
 }
 
