@@ -30,20 +30,6 @@ typedef struct chunker {
     int32_t n_values; /* before splitting */
 } chunker;
 
-typedef struct roles {
-    op_row_role in[OP_MAX_KEEP], out[IR_MAX_OUT];
-} roles;
-
-static bool get_roles(const ir_graph *g, const ir_node_rec *node, roles *r) {
-    const op_def *def = ebb__op(node->op);
-    if (def->rows == NULL || node->n_in > OP_MAX_KEEP) {
-        return false;
-    }
-    *r = (roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
-    def->rows(g, node, r->in, r->out);
-    return true;
-}
-
 static ebb_status index_graph(chunker *c) {
     const ir_graph *g = c->graph;
     alloc_region *region = &c->unit->region;
@@ -105,11 +91,11 @@ static void push_wide(chunker *c, ir_val v) {
 static bool admit(chunker *c, ir_node n) {
     const ir_graph *g = c->graph;
     const ir_node_rec *node = &g->nodes[n];
-    roles r;
+    pass_roles r;
     if (c->member[n]) {
         return true;
     }
-    if (!get_roles(g, node, &r)) {
+    if (!ebb__pass_roles(g, node, &r)) {
         return false;
     }
     for (int32_t k = 0; k < node->n_in; k++) {
@@ -163,8 +149,8 @@ static bool grow(chunker *c, ir_node loss) {
 static bool is_sum_of_region(const chunker *c, ir_val v) {
     const ir_graph *g = c->graph;
     ir_node def = g->values[v].def;
-    roles r;
-    return def != IR_NONE && c->member[def] && get_roles(g, &g->nodes[def], &r) &&
+    pass_roles r;
+    return def != IR_NONE && c->member[def] && ebb__pass_roles(g, &g->nodes[def], &r) &&
            r.out[v - g->nodes[def].out] == ROWS_CARRY;
 }
 
@@ -203,7 +189,7 @@ static ebb_status is_convex(chunker *c, bool *convex) {
 
 /* The operand of `node` for this chunk. part[v]: chunk's share of v, or IR_NONE; carry[v]: the
  * chain's value after the previous chunk. */
-static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const roles *r, int32_t k,
+static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const pass_roles *r, int32_t k,
                                 int32_t begin, int32_t len, ir_val *part, const ir_val *carry,
                                 ir_val *out) {
     ir_val v = ir_in(c->graph, node, k);
@@ -242,8 +228,8 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index, int32_t 
         ir_node_rec node = g->nodes[c->region[i]];
         const op_def *def = ebb__op(node.op);
         ir_val in[OP_MAX_KEEP], out[IR_MAX_OUT];
-        roles r;
-        if (!get_roles(g, &node, &r)) {
+        pass_roles r;
+        if (!ebb__pass_roles(g, &node, &r)) {
             return ebb__fail(g->ctx, EBB_INTERNAL, "chunk: %s is not row-wise", def->schema.name);
         }
         g->label = node.label;

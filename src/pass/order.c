@@ -14,6 +14,16 @@ ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t ca
     return EBB_OK;
 }
 
+bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out) {
+    const op_def *def = ebb__op(node->op);
+    if (def->rows == NULL || node->n_in > OP_MAX_KEEP) {
+        return false;
+    }
+    *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
+    def->rows(graph, node, out->in, out->out);
+    return true;
+}
+
 /* ---- dead nodes ---- */
 
 ebb_status ebb__pass_drop_dead(ir_graph *graph) {
@@ -57,8 +67,9 @@ typedef struct edge {
 } edge;
 
 typedef struct sorter {
-    ir_graph *graph;
+    const ir_graph *graph;
     const int64_t *keys;
+    const ir_node *leader; /* by node: the node it is merged with; NULL: none is */
     alloc_region region;
     int32_t *first;   /* edges by node */
     int32_t *waiting; /* edges not yet satisfied, by node */
@@ -69,6 +80,10 @@ typedef struct sorter {
 } sorter;
 
 static ebb_status add_edge(sorter *s, ir_node from, ir_node to) {
+    if (s->leader != NULL) {
+        from = s->leader[from];
+        to = s->leader[to];
+    }
     if (from == to) {
         return EBB_OK;
     }
@@ -144,31 +159,46 @@ static ebb_status add_edges(sorter *s) {
     return EBB_OK;
 }
 
+static ebb_status start_sorter(sorter *s) {
+    const ir_graph *g = s->graph;
+    size_t n = (size_t)g->n_nodes + 1;
+    TRY(ebb__region_alloc(&s->region, n, sizeof *s->first, &s->first));
+    TRY(ebb__region_alloc(&s->region, n, sizeof *s->waiting, &s->waiting));
+    TRY(ebb__region_alloc(&s->region, n, sizeof *s->heap, &s->heap));
+    memset(s->first, 0xff, n * sizeof *s->first);
+    TRY(add_edges(s));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node node = g->order[i];
+        bool leads = s->leader == NULL || s->leader[node] == node;
+        if (leads && s->waiting[node] == 0) {
+            heap_push(s, node);
+        }
+    }
+    return EBB_OK;
+}
+
+/* The next ready node; IR_NONE: none is left, or the rest wait for each other. */
+static ir_node take_ready(sorter *s) {
+    if (s->n_heap == 0) {
+        return IR_NONE;
+    }
+    ir_node node = heap_pop(s);
+    for (int32_t e = s->first[node]; e != -1; e = s->edges[e].next) {
+        if (--s->waiting[s->edges[e].to] == 0) {
+            heap_push(s, s->edges[e].to);
+        }
+    }
+    return node;
+}
+
 ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) {
     sorter s = {.graph = graph, .keys = keys};
     ebb_status status;
-    int32_t done = 0;
+    int32_t done = 0, total = graph->n_order;
     ebb__region_init(&s.region, graph->ctx);
-    size_t n = (size_t)graph->n_nodes + 1;
-    TRY_OUT(ebb__region_alloc(&s.region, n, sizeof *s.first, &s.first));
-    TRY_OUT(ebb__region_alloc(&s.region, n, sizeof *s.waiting, &s.waiting));
-    TRY_OUT(ebb__region_alloc(&s.region, n, sizeof *s.heap, &s.heap));
-    memset(s.first, 0xff, n * sizeof *s.first);
-    TRY_OUT(add_edges(&s));
-    for (int32_t i = 0; i < graph->n_order; i++) {
-        if (s.waiting[graph->order[i]] == 0) {
-            heap_push(&s, graph->order[i]);
-        }
-    }
-    int32_t total = graph->n_order;
-    while (s.n_heap > 0) {
-        ir_node node = heap_pop(&s);
+    TRY_OUT(start_sorter(&s));
+    for (ir_node node = take_ready(&s); node != IR_NONE; node = take_ready(&s)) {
         graph->order[done++] = node;
-        for (int32_t e = s.first[node]; e != -1; e = s.edges[e].next) {
-            if (--s.waiting[s.edges[e].to] == 0) {
-                heap_push(&s, s.edges[e].to);
-            }
-        }
     }
     if (done != total) {
         status = ebb__fail(graph->ctx, EBB_INTERNAL,
@@ -176,6 +206,27 @@ ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) {
                            "read after it is overwritten",
                            total - done, total);
     }
+out:
+    ebb__region_fini(&s.region);
+    return status;
+}
+
+ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, bool *out) {
+    sorter s = {.graph = graph, .leader = leader};
+    ebb_status status;
+    int32_t done = 0, leaders = 0;
+    int64_t *keys = NULL;
+    ebb__region_init(&s.region, graph->ctx);
+    TRY_OUT(ebb__pass_keys(graph, &s.region, (size_t)graph->n_nodes, 1, &keys));
+    s.keys = keys;
+    TRY_OUT(start_sorter(&s));
+    while (take_ready(&s) != IR_NONE) {
+        done++;
+    }
+    for (int32_t i = 0; i < graph->n_order; i++) {
+        leaders += leader[graph->order[i]] == graph->order[i];
+    }
+    *out = done == leaders;
 out:
     ebb__region_fini(&s.region);
     return status;

@@ -41,6 +41,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
 typedef struct pass_config {
     uint32_t disabled;  /* bit per pass_id */
     int32_t chunk_rows; /* rows of a loss chunk; 0: whole */
+    int32_t batch_rows; /* most rows that batch_time merges; 0: all */
     pass_transpose transpose;
     int members;   /* threads */
     bool training; /* differentiate the loss and emit updates */
@@ -73,8 +74,8 @@ typedef struct pass_def {
 
 enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2 };
 
-extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_batch_time, ebb__pass_chunk,
-    ebb__pass_layout, ebb__pass_alias, ebb__pass_select;
+extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_batch_time,
+    ebb__pass_chunk, ebb__pass_layout, ebb__pass_alias, ebb__pass_select;
 
 /* ---- tools shared by passes (order.c) ---- */
 
@@ -85,6 +86,14 @@ ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
 /* keys[node] = position in the order, times `step` (room for nodes to be put between). */
 ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t capacity,
                           int64_t step, int64_t **out) EBB_MUST_CHECK;
+/* Would the graph still have an order if every node were merged with its leader[node]? */
+ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader,
+                             bool *out) EBB_MUST_CHECK;
+/* How a node's operands and results take part when its rows are split; false: they cannot be. */
+typedef struct pass_roles {
+    op_row_role in[OP_MAX_KEEP], out[IR_MAX_OUT];
+} pass_roles;
+bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
 /* Drops nodes whose results nobody needs. */
 ebb_status ebb__pass_drop_dead(ir_graph *graph) EBB_MUST_CHECK;
 

@@ -6,12 +6,14 @@
 
 static void names_and_options(void **state) {
     (void)state;
-    static const char *const names[] = {"infer", "grad",   "simplify", "batch_time", "chunk", "layout",
-                                        "alias", "select", "schedule", "place", "verify"};
+    static const char *const names[] = {"infer",    "grad",   "simplify", "batch_time",
+                                        "chunk",    "layout", "alias",    "select",
+                                        "schedule", "place",  "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);
         assert_int_equal(ebb__pass_optional((pass_id)id),
-                         id == PASS_SIMPLIFY || id == PASS_CHUNK || id == PASS_LAYOUT);
+                         id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_CHUNK ||
+                             id == PASS_LAYOUT);
     }
 }
 

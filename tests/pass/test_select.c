@@ -22,9 +22,11 @@ static const char *no_transposes(const ir_graph *graph, const ir_node_rec *node)
     (void)graph;
     return node->attr.i[1] != 0 ? "b is transposed" : NULL;
 }
-static size_t some_scratch(const ir_graph *graph, const ir_node_rec *node, int members) {
+static size_t some_scratch(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                           int members) {
     (void)graph;
     (void)node;
+    (void)form;
     return (size_t)members * 40;
 }
 static void nothing(const op_call *call) {
