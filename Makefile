@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo test asan tsan lint format bench bench-peers install setup clean
+.PHONY: all demo test asan tsan lint format bench bench-peers bench-layout install setup clean
 
 all:
 	@$(call build,$(BUILD))
@@ -51,8 +51,14 @@ format:
 bench: all
 	@bench/run.sh $(BUILD)/ebb
 
-bench-peers:
-	@bench/peers/setup.sh
+# ARGS goes to the driver: make bench-peers ARGS="--suite models --rounds 5". Without PyTorch and JAX
+# (no network, say) ebb is measured alone.
+bench-peers: all
+	@bench/peers/setup.sh || echo "bench-peers: no Python for peers was made (above)" >&2
+	@python3 bench/peers/run.py --ebb $(BUILD)/ebb $(ARGS)
+
+bench-layout: all
+	@python3 bench/layout.py --ebb $(BUILD)/ebb $(ARGS)
 
 install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$$(realpath -m "$(PREFIX)")"

@@ -20,6 +20,7 @@ export results EBB_BUILD=$build EBB=$build/ebb EBB_SANITIZE=${EBB_SANITIZE:-}
 export TEST_TIMEOUT=${TEST_TIMEOUT:-${EBB_SANITIZE:+1200}}
 export TEST_TIMEOUT=${TEST_TIMEOUT:-280}
 export CMOCKA_MESSAGE_OUTPUT=TAP
+export EBB_TUNE=off # the same plans on every machine, and nothing written to anybody's home
 export ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}

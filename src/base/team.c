@@ -1,27 +1,35 @@
 /* team.c - threads that work in step. The caller is member 0; the others wait between runs.
  *
  * Both kinds of waiting (for work, at a barrier) are one thing: waiting for a number to change. A
- * waiter spins for some microseconds, then sleeps on a condition, so that idle members cost
- * nothing. No wake-up is lost: the waker stores the number and then looks for sleepers, the sleeper
- * announces itself and then looks at the number, all sequentially consistent, so that at least one
- * sees the other. */
+ * waiter spins for some microseconds, then sleeps (futex), so that idle members cost nothing. No
+ * wake-up is lost: the waker changes the number and then looks for sleepers, the sleeper announces
+ * itself and then looks at the number, all sequentially consistent, so that at least one sees the
+ * other; between that look and sleep the kernel looks once more.
+ *
+ * How long to spin at barriers is learned. On cores of their own members come within microseconds
+ * of each other, and to wake a sleeper takes longer than the work between two barriers. Beside
+ * other programs the awaited member may stand in line for a core, perhaps the very one that its
+ * awaiter spins on. So a spin in vain halves the next, a successful one doubles it, and now and
+ * then the longest is tried, to find out that the others are gone. */
 #include "base/team.h"
 
 #include "base/alloc.h"
 #include "base/host.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { TEAM_MOST = 1024, SPINS = 4000, STACK_BYTES = 1 << 20 };
+enum { TEAM_MOST = 1024, STACK_BYTES = 1 << 20, PROBE_EACH = 32 };
+static const double SPIN_LEAST = 1e-6, SPIN_MOST = 60e-6; /* seconds */
 
 typedef struct team_signal {
     alignas(64) atomic_uint number;
     atomic_int sleepers;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
 } team_signal;
 
 typedef struct team_member {
@@ -32,35 +40,28 @@ typedef struct team_member {
 
 struct base_team {
     ebb_ctx *ctx;
-    int members, spins;
-    int started; /* threads that exist; members - 1 once the team is whole */
-    bool quit;   /* written before `work` changes, read after */
-    team_fn fn;  /* likewise, and arg */
+    int members;
+    int least_spins, most_spins; /* rounds of a waiting loop; 0: always sleep */
+    int started;                 /* threads that exist; members - 1 once the team is whole */
+    bool quit;                   /* written before `work` changes, read after */
+    team_fn fn;                  /* likewise, and arg */
     void *arg;
     team_signal work, meet;
     alignas(64) atomic_int arrived;
+    alignas(64) atomic_int spins; /* what was learned; a hint, so races do no harm */
+    atomic_uint waits;            /* at barriers, while spins is below the most */
     team_member member[];
 };
 
-static void signal_init(team_signal *signal) {
-    atomic_init(&signal->number, 0);
-    atomic_init(&signal->sleepers, 0);
-    /* With default attributes neither can fail on Linux: nothing is allocated. */
-    (void)pthread_mutex_init(&signal->mutex, NULL);
-    (void)pthread_cond_init(&signal->changed, NULL);
-}
-
-static void signal_fini(team_signal *signal) {
-    (void)pthread_cond_destroy(&signal->changed);
-    (void)pthread_mutex_destroy(&signal->mutex);
+/* Sleeps while the number is `seen`; may return early. */
+static void signal_sleep(team_signal *signal, unsigned seen) {
+    (void)syscall(SYS_futex, &signal->number, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
 
 static void signal_advance(team_signal *signal) {
     atomic_fetch_add(&signal->number, 1);
     if (atomic_load(&signal->sleepers) > 0) {
-        (void)pthread_mutex_lock(&signal->mutex);
-        (void)pthread_cond_broadcast(&signal->changed);
-        (void)pthread_mutex_unlock(&signal->mutex);
+        (void)syscall(SYS_futex, &signal->number, FUTEX_WAKE_PRIVATE, TEAM_MOST, NULL, NULL, 0);
     }
 }
 
@@ -70,28 +71,77 @@ static void relax(void) {
 #endif
 }
 
-/* Returns once the number is no longer `seen`. */
-static void signal_wait(team_signal *signal, unsigned seen, int spins) {
-    for (int i = 0; i < spins; i++) {
+/* True once the number is no longer `seen`; false after that many rounds. */
+static bool signal_spin(const team_signal *signal, unsigned seen, int rounds) {
+    for (int i = 0; i < rounds; i++) {
         if (atomic_load_explicit(&signal->number, memory_order_acquire) != seen) {
-            return;
+            return true;
         }
         relax();
     }
-    (void)pthread_mutex_lock(&signal->mutex);
+    return false;
+}
+
+/* A processor's pause takes from 10 to 200 cycles. The fastest of several trials was not disturbed.
+ */
+static double seconds_per_round(void) {
+    enum { TRIALS = 5, ROUNDS = 200 };
+    team_signal none;
+    double best = 1.0;
+    atomic_init(&none.number, 0);
+    for (int i = 0; i < TRIALS; i++) {
+        double start = ebb__clock_seconds();
+        (void)signal_spin(&none, 0, ROUNDS);
+        double each = (ebb__clock_seconds() - start) / ROUNDS;
+        best = each > 1e-10 && each < best ? each : best;
+    }
+    return best;
+}
+
+/* Returns once the number is no longer `seen`; true if that came while spinning. */
+static bool signal_wait(team_signal *signal, unsigned seen, int spins) {
+    if (signal_spin(signal, seen, spins)) {
+        return true;
+    }
     atomic_fetch_add(&signal->sleepers, 1);
     while (atomic_load(&signal->number) == seen) {
-        (void)pthread_cond_wait(&signal->changed, &signal->mutex);
+        signal_sleep(signal, seen);
     }
     atomic_fetch_sub(&signal->sleepers, 1);
-    (void)pthread_mutex_unlock(&signal->mutex);
+    return false;
+}
+
+static int learned_spins(base_team *team) {
+    return atomic_load_explicit(&team->spins, memory_order_relaxed);
+}
+
+/* How long to spin at this barrier. */
+static int spins_to_try(base_team *team) {
+    int spins = learned_spins(team);
+    if (spins < team->most_spins &&
+        atomic_fetch_add_explicit(&team->waits, 1, memory_order_relaxed) % PROBE_EACH == 0) {
+        return team->most_spins;
+    }
+    return spins;
+}
+
+static void learn(base_team *team, int tried, bool came) {
+    int spins = learned_spins(team), next = came ? 2 * tried : tried / 2;
+    if (!came && tried > spins) {
+        return; /* the longest, tried for once */
+    }
+    next = next > team->most_spins ? team->most_spins : next;
+    next = next < team->least_spins ? team->least_spins : next;
+    if (next != spins) {
+        atomic_store_explicit(&team->spins, next, memory_order_relaxed);
+    }
 }
 
 static void *member_main(void *arg) {
     team_member *self = arg;
     base_team *team = self->team;
     for (unsigned seen = 0;; seen++) {
-        signal_wait(&team->work, seen, team->spins);
+        (void)signal_wait(&team->work, seen, learned_spins(team));
         if (team->quit) {
             return NULL;
         }
@@ -137,9 +187,17 @@ ebb_status ebb__team_new(ebb_ctx *ctx, int members, base_team **out) {
     team->ctx = ctx;
     team->members = members;
     /* With fewer cores than members, spinning would keep the awaited member off its core. */
-    team->spins = members <= ebb__host_cores() ? SPINS : 0;
-    signal_init(&team->work);
-    signal_init(&team->meet);
+    if (members > 1 && members <= ebb__host_cores()) {
+        double round = seconds_per_round();
+        team->least_spins = 1 + (int)(SPIN_LEAST / round);
+        team->most_spins = 1 + (int)(SPIN_MOST / round);
+    }
+    atomic_init(&team->spins, team->most_spins);
+    atomic_init(&team->waits, 0);
+    atomic_init(&team->work.number, 0);
+    atomic_init(&team->work.sleepers, 0);
+    atomic_init(&team->meet.number, 0);
+    atomic_init(&team->meet.sleepers, 0);
     atomic_init(&team->arrived, 0);
     ebb_status status = start_members(team);
     if (status != EBB_OK) {
@@ -159,8 +217,6 @@ void ebb__team_free(base_team *team) {
     for (int i = 1; i <= team->started; i++) {
         (void)pthread_join(team->member[i].thread, NULL);
     }
-    signal_fini(&team->meet);
-    signal_fini(&team->work);
     ebb__free(team->ctx, team);
 }
 
@@ -186,6 +242,7 @@ void ebb__team_barrier(base_team *team) {
         atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
         signal_advance(&team->meet);
     } else {
-        signal_wait(&team->meet, seen, team->spins);
+        int spins = spins_to_try(team);
+        learn(team, spins, signal_wait(&team->meet, seen, spins));
     }
 }

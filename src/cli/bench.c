@@ -1,4 +1,5 @@
-/* bench.c - `ebb bench lm`: steps on random tokens, timed; bytes planned and really used. */
+/* bench.c - `ebb bench lm`: steps on random tokens, timed; bytes planned and really used; with
+ * --profile, where the time goes. */
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -6,16 +7,22 @@
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
 static json_t *bench_json(const lm_bench_result *r) {
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
-                     "words_per_second", ebb__cli_json_real(r->words_per_second),
-                     "seconds_per_step", ebb__cli_json_real(r->seconds_per_step),
-                     "planned_peak_bytes", ebb__cli_json_bytes(r->planned_peak_bytes),
-                     "measured_peak_bytes", ebb__cli_json_bytes(r->measured_peak_bytes),
-                     "vm_hwm_bytes", ebb__cli_json_bytes(r->vm_hwm_bytes), "loss",
-                     ebb__cli_json_real(r->loss), "weights_hash",
-                     ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
-                     ebb__cli_json_bytes(r->allocations_after_first_step), "threads", r->threads,
-                     "plan_hash", ebb__cli_json_hash(r->plan_hash));
+    json_t *object = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema",
+                               1, "words_per_second", ebb__cli_json_real(r->words_per_second),
+                               "seconds_per_step", ebb__cli_json_real(r->seconds_per_step),
+                               "planned_peak_bytes", ebb__cli_json_bytes(r->planned_peak_bytes),
+                               "measured_peak_bytes", ebb__cli_json_bytes(r->measured_peak_bytes),
+                               "vm_hwm_bytes", ebb__cli_json_bytes(r->vm_hwm_bytes), "loss",
+                               ebb__cli_json_real(r->loss), "weights_hash",
+                               ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
+                               ebb__cli_json_bytes(r->allocations_after_first_step), "threads",
+                               r->threads, "plan_hash", ebb__cli_json_hash(r->plan_hash));
+    if (object != NULL && r->profile != NULL &&
+        json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    return object;
 }
 
 static void print_bench(const lm_bench_result *r) {
@@ -50,9 +57,15 @@ ebb_status ebb__cli_bench(cli_call *call) {
                          "--vocab all: bench has no text, so say how many: --vocab N");
     }
     TRY(ebb__lm_bench(call->ctx, &settings->run, steps, &result));
+    ebb_status status = EBB_OK;
     if (settings->json) {
-        return ebb__cli_print_json(call->ctx, bench_json(&result));
+        status = ebb__cli_print_json(call->ctx, bench_json(&result));
+    } else {
+        print_bench(&result);
+        if (result.profile != NULL) {
+            ebb__cli_print_profile(stdout, result.profile, result.threads);
+        }
     }
-    print_bench(&result);
-    return EBB_OK;
+    ebb__profile_free(result.profile);
+    return status;
 }

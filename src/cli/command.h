@@ -31,6 +31,7 @@ ebb_status ebb__cli_eval(cli_call *call);
 ebb_status ebb__cli_generate(cli_call *call);
 ebb_status ebb__cli_inspect(cli_call *call);
 ebb_status ebb__cli_data(cli_call *call);
+ebb_status ebb__cli_tune(cli_call *call);
 
 /* ---- output.c ---- */
 
@@ -62,6 +63,33 @@ cli_unit ebb__cli_perplexity(double nats); /* exp, or "inf" */
 
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
+
+/* ---- explain.c ---- */
+
+void ebb__cli_print_products(FILE *file, const ebb_plan *plan);
+json_t *ebb__cli_products_json(const ebb_plan *plan); /* NULL: no memory */
+typedef struct cli_name {
+    char text[64];
+} cli_name;
+/* "trans_b groups=4": the integers of a product that are not 0. */
+cli_name ebb__cli_direction(uint16_t op, const cost_key *key);
+cli_name ebb__cli_form(const device_kernel *kernel, int32_t form); /* in the kernel's words */
+/* m, n, k, the op's integers by name, threads; NULL: no memory. */
+json_t *ebb__cli_key_json(const device *dev, uint16_t op, const cost_key *key);
+/* The forms with seconds and GFLOP/s; seconds < 0 are null. */
+json_t *ebb__cli_forms_json(const device_kernel *kernel, const cost_key *key,
+                            const cost_form *forms, int32_t n);
+double ebb__cli_gflops(const cost_key *key, double seconds);
+
+/* ---- tune.c ---- */
+
+/* Where measured times are kept, and how long a command may spend on measuring: into `run`. */
+void ebb__cli_find_tuning(cli_settings *settings, cli_command command);
+
+/* ---- profile.c ---- */
+
+void ebb__cli_print_profile(FILE *file, const run_profile *profile, int threads);
+json_t *ebb__cli_profile_json(const run_profile *profile); /* NULL: no memory */
 
 /* ---- progress.c ---- */
 

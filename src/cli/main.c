@@ -31,6 +31,11 @@ static const main_command commands[] = {
     {"bench", "lm", CLI_BENCH, 0, ebb__cli_bench, "bench lm [options]",
      "time training steps on random tokens",
      "Runs 2 steps to warm up and --steps timed ones on random tokens.\n"},
+    {"tune", "lm", CLI_TUNE, 0, ebb__cli_tune, "tune lm [options of bench lm]",
+     "measure this machine ahead of time",
+     "Times every way to carry out the products of a model, and stores what it finds for\n"
+     "plans to come. train lm and bench lm do the same by themselves, for 5 seconds, the\n"
+     "first time. Without a size the models of docs/results.md are tuned.\n"},
     {"eval", "lm", CLI_EVAL, 2, ebb__cli_eval, "eval lm DIR FILE [options]",
      "perplexity of a trained model on a text",
      "Measures the best weights of the run in the folder DIR on the text FILE.\n"},
@@ -148,6 +153,7 @@ static ebb_status run_command(cli_call *call, const main_command *command, int a
     call->settings.run.dump_user =
         command->id == CLI_PLAN && !call->settings.json ? stdout : stderr;
     ebb_ctx_on_log(call->ctx, ebb__cli_log, &call->progress);
+    ebb__cli_find_tuning(&call->settings, command->id);
     return command->run(call);
 }
 

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define LM (CLI_TRAIN | CLI_PLAN | CLI_BENCH)
+#define LM (STEP | CLI_TUNE)
+#define STEP (CLI_TRAIN | CLI_PLAN | CLI_BENCH)
 #define RUN (CLI_TRAIN | CLI_PLAN)
 #define USE (CLI_EVAL | CLI_GENERATE)
 #define ALL (LM | USE | CLI_INSPECT | CLI_DATA)
@@ -78,12 +79,12 @@ static const cli_option options[] = {
      "of --schedule plateau: what the rate is multiplied by"},
     {"epochs", "Length", CLI_INT, AT(run.epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, CLI_SHOWN,
      "times through the text; not a limit where only --steps is given"},
-    {"steps", "Length", CLI_INT, AT(run.steps), "N", "none", "none", {0}, RANGE(1, 1e12), LM, CLI_SHOWN,
+    {"steps", "Length", CLI_INT, AT(run.steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, CLI_SHOWN,
      "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"},
     {"out", "Run", CLI_TEXT, AT(run.out_dir), "DIR", "ebb-lm", NULL, {0}, ANY, RUN, CLI_SHOWN,
      "folder for weights, metrics, vocabulary and state; a run that is in it already goes on"},
-    {"fresh", "Run", CLI_SWITCH, AT(run.fresh), NULL, "false", NULL, {0}, ANY, RUN, 0,
-     "start over, dropping the run that is in the folder"},
+    {"fresh", "Run", CLI_SWITCH, AT(run.fresh), NULL, "false", NULL, {0}, ANY, RUN | CLI_TUNE, 0,
+     "start over, dropping the run that is in the folder; for tune: what was measured before"},
     {"save-every", "Run", CLI_INT, AT(run.save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, CLI_SHOWN,
      "save the state every so many steps too; epoch: at the end of epochs only"},
     {"log-every", "Run", CLI_INT, AT(run.log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, CLI_SHOWN,
@@ -102,10 +103,18 @@ static const cli_option options[] = {
      "most bytes used: 512M, 2G (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
     {"threads", "Machine", CLI_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), LM | USE, CLI_SHOWN,
      "auto: all cores the machine allows; never changes a result"},
+    {"tune", "Machine", CLI_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, LM | USE, 0,
+     "folder for times that products were measured to take on this machine; off: built-in ones; auto: $EBB_TUNE, else the user's cache folder; never changes a result"},
+    {"seconds", "Machine", CLI_REAL, AT(run.tune_seconds), "X", "60", NULL, {0}, RANGE(0, 1e6), CLI_TUNE, 0,
+     "most time spent on measuring"},
     {"disable", "Machine", CLI_PASSES, AT(run.disabled), "PASS", "none", "none", {0}, ANY, LM, CLI_SHOWN,
      "leave out an optional compiler pass (repeatable); never changes a result"},
-    {"dump-after", "Machine", CLI_PASSES, AT(run.dump_after), "PASS", "none", "none", {0}, ANY, LM, 0,
+    {"dump-after", "Machine", CLI_PASSES, AT(run.dump_after), "PASS", "none", "none", {0}, ANY, STEP, 0,
      "print the graph after a compiler pass (repeatable)"},
+    {"explain", "Machine", CLI_SWITCH, AT(run.explain), NULL, "false", NULL, {0}, ANY, CLI_PLAN, 0,
+     "list the products of a step: how each is carried out, what was measured, its share"},
+    {"profile", "Machine", CLI_SWITCH, AT(run.profile), NULL, "false", NULL, {0}, ANY, CLI_BENCH, 0,
+     "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", CLI_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, LM, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
     {"json", "General", CLI_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, LM | CLI_EVAL | CLI_INSPECT, 0,

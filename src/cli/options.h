@@ -16,7 +16,8 @@ typedef enum cli_command {
     CLI_EVAL = 1 << 3,
     CLI_GENERATE = 1 << 4,
     CLI_INSPECT = 1 << 5,
-    CLI_DATA = 1 << 6
+    CLI_DATA = 1 << 6,
+    CLI_TUNE = 1 << 7
 } cli_command;
 
 typedef enum cli_kind {
@@ -40,7 +41,7 @@ typedef struct cli_range {
     bool above, below; /* the bound itself is excluded */
 } cli_range;
 
-enum { CLI_MAX_CHOICES = 4, CLI_MAX_OPTIONS = 48 };
+enum { CLI_MAX_CHOICES = 4, CLI_MAX_OPTIONS = 64 };
 
 typedef struct cli_option {
     const char *name;
@@ -58,7 +59,8 @@ typedef struct cli_option {
 
 typedef struct cli_settings {
     train_settings run;
-    const char *config, *prompt;
+    const char *config, *prompt, *tune;
+    char tune_folder[512]; /* what run.tune_folder points to */
     int64_t length, lines;
     double temperature;
     bool json, verbose, quiet;

@@ -28,6 +28,8 @@ static ebb_status load_run(const cli_settings *asked, const char *dir, cli_setti
     if (ebb__cli_given(asked, "threads")) {
         run->run.threads = asked->run.threads;
     }
+    run->run.tune_folder = asked->run.tune_folder;
+    run->run.tune_seconds = asked->run.tune_seconds;
     TRY_OUT(ebb__cli_resolve(run));
 out:
     ebb__cli_text_fini(&path);

@@ -1,9 +1,14 @@
 /* cost.c - see cost.h. */
 #include "cost/cost.h"
 
+#include <math.h>
+
 enum {
     CACHE_BYTES = 4 << 20
 }; /* traffic of smaller nodes stays in cache: about four times as fast */
+
+static const double PACE = 1.03; /* what is not worth leaving a kernel's own order for: timing by
+                                    itself knows the cache of a whole step only so well */
 
 /* Members share one memory bus: two already saturate most of it. */
 static double memory_rate(const device *dev, int members, double bytes) {
@@ -27,4 +32,68 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
                        : dev->kernels[kernel].extra_bytes(graph, node);
     return (arithmetic > traffic ? arithmetic : traffic) +
            extra / memory_rate(dev, members, extra) + dev->seconds_per_instr;
+}
+
+/* ---- what was measured ---- */
+
+static double seconds_of(const cost_entry *entry, int32_t form) {
+    for (int32_t i = 0; i < entry->n_forms; i++) {
+        if (entry->forms[i].form == form) {
+            return entry->forms[i].seconds;
+        }
+    }
+    return HUGE_VAL;
+}
+
+static const cost_entry *find_entry(const cost_table *table, const device *dev,
+                                    const ir_graph *graph, const ir_node_rec *node, int32_t kernel,
+                                    int members) {
+    cost_key key;
+    return table != NULL && ebb__cost_key(dev, graph, node, kernel, members, &key)
+               ? ebb__cost_table_find(table, &key)
+               : NULL;
+}
+
+int32_t ebb__cost_pick(const cost_entry *entry, const int32_t *list, int32_t n, double *seconds) {
+    double fastest = HUGE_VAL;
+    *seconds = -1;
+    for (int32_t i = 0; entry != NULL && i < n; i++) {
+        fastest = fmin(fastest, seconds_of(entry, list[i]));
+    }
+    for (int32_t i = 0; fastest < HUGE_VAL && i < n; i++) {
+        if (seconds_of(entry, list[i]) <= PACE * fastest) {
+            *seconds = seconds_of(entry, list[i]);
+            return list[i];
+        }
+    }
+    return list[0];
+}
+
+int32_t ebb__cost_form(const cost_table *table, const device *dev, const ir_graph *graph,
+                       const ir_node_rec *node, int32_t kernel, int members, double *seconds) {
+    const device_kernel *k = &dev->kernels[kernel];
+    int32_t list[DEVICE_MAX_FORMS] = {0};
+    int32_t n = k->forms == NULL ? 1 : k->forms(graph, node, members, list);
+    double taken;
+    int32_t form =
+        ebb__cost_pick(find_entry(table, dev, graph, node, kernel, members), list, n, &taken);
+    if (seconds != NULL) {
+        *seconds = taken;
+    }
+    return form;
+}
+
+double ebb__cost_measured(const cost_table *table, const device *dev, const ir_graph *graph,
+                          const ir_node_rec *node, int32_t kernel, int members) {
+    double measured = -1;
+    const cost_entry *entry = find_entry(table, dev, graph, node, kernel, members);
+    if (entry != NULL) {
+        (void)ebb__cost_form(table, dev, graph, node, kernel, members, &measured);
+    }
+    if (measured >= 0) {
+        return measured;
+    }
+    return entry != NULL && entry->estimate > 0
+               ? entry->estimate
+               : ebb__cost_seconds(dev, graph, node, kernel, members);
 }

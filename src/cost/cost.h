@@ -1,13 +1,27 @@
-/* cost.h - predicted seconds of nodes. Bytes are exact and live elsewhere (plan); time is a model:
- * the larger of arithmetic and traffic at the device's rates, plus a fixed price an instruction. */
+/* cost.h - predicted seconds of nodes, and which form of its kernel a node takes. Bytes are exact
+ * and live elsewhere (plan). Time is what was measured on this machine where the table knows the
+ * node; else a model: the larger of arithmetic and traffic at the device's rates, plus a fixed
+ * price an instruction. */
 #ifndef COST_COST_H
 #define COST_COST_H
 
+#include "cost/table.h"
 #include "device/device.h"
 
-/* Seconds of one node run by `members` threads with the given kernel (index in dev->kernels, -1:
- * reference, -2: nothing to run). */
+/* Kernels are indices in dev->kernels, -1: reference, -2: nothing to run. Tables may be NULL. */
+
+/* The model alone: seconds of one node run by `members` threads. */
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                          int32_t kernel, int members);
+/* Measured seconds of one node in the form that ebb__cost_form gives, else the model's. */
+double ebb__cost_measured(const cost_table *table, const device *dev, const ir_graph *graph,
+                          const ir_node_rec *node, int32_t kernel, int members);
+/* Of the `n` forms that a kernel offers, best guess first: the first that was measured to be within
+ * 3% of the fastest, else the best guess. *seconds: measured, or < 0. Only what is offered counts,
+ * whatever the entry (may be NULL) holds. */
+int32_t ebb__cost_pick(const cost_entry *entry, const int32_t *list, int32_t n, double *seconds);
+/* The same for a node; seconds may be NULL. */
+int32_t ebb__cost_form(const cost_table *table, const device *dev, const ir_graph *graph,
+                       const ir_node_rec *node, int32_t kernel, int members, double *seconds);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "op/op.h"
 
-enum { DEVICE_PREPARED_BYTES = 160, DEVICE_MAX_FORMS = 24 };
+enum { DEVICE_PREPARED_BYTES = 160, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16 };
 
 typedef struct device_kernel {
     const char *name; /* "matmul.xsmm" */
@@ -39,8 +39,12 @@ typedef struct device_instr {
     op_call call; /* members: how many share it; member is filled in by the stream */
     ir_attr attr; /* call.attr points here */
     _Alignas(16) unsigned char prepared[DEVICE_PREPARED_BYTES];
-    int32_t kernel; /* index in the device's list; -1: reference */
-    int32_t node;   /* of the compiled graph, for reports */
+    /* A run (pass fuse): this one and those after it that are joined are carried out together, each
+     * member taking `block` of its units at a time through all of them; they meet at the end. */
+    bool joined;          /* to the one before */
+    int32_t units, block; /* of the first of a run of several; else 0 */
+    int32_t kernel;       /* index in the device's list; -1: reference */
+    int32_t node;         /* of the compiled graph, for reports */
     ir_label label;
 } device_instr;
 
@@ -57,7 +61,7 @@ typedef void (*device_observe_fn)(void *user, const device_instr *instr, double 
 typedef struct device_stream_table {
     ebb_status (*create)(ebb_ctx *ctx, int members, device_stream **out);
     void (*destroy)(device_stream *stream);
-    /* Runs the instructions in order, each with all members; allocates nothing, cannot fail.
+    /* Runs the instructions in order, each run with all members; allocates nothing, cannot fail.
      * observe (optional) is called by member 0 after each instruction with its seconds. */
     void (*run)(device_stream *stream, const device_instr *const *instrs, int32_t count,
                 device_observe_fn observe, void *user);
@@ -71,6 +75,8 @@ typedef struct device {
     device_stream_table stream;
     /* A line for --version: model, ISA, libraries. */
     void (*describe)(char *text, size_t bytes);
+    /* The most flop/s that so many members reach together, measured; takes part of a second. */
+    ebb_status (*measure_peak)(ebb_ctx *ctx, int members, double *flops_per_second);
     /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one
      * member. */
     double flops_per_second, bytes_per_second, seconds_per_instr;

@@ -122,6 +122,12 @@ static void rows_add_row(const ir_graph *graph, const ir_node_rec *node, op_row_
     in[1] = ROWS_WHOLE;
 }
 
+/* A column reads nothing but itself. */
+static int32_t units_columns(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    *whole = 0;
+    return (int32_t)ir_cols(&graph->values[node->out].type);
+}
+
 /* An exponential and a division: about 20 operations an element. */
 static op_cost cost_activation(const ir_graph *graph, const ir_node_rec *node) {
     op_cost cost = ebb__op_cost_pointwise(graph, node);
@@ -164,7 +170,7 @@ static const op_sample samples_add_row[] = {
 
 #define POINTWISE(fn, more_flags)                                                                  \
     .n_out = 1, .flags = OPF_PURE | OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_STRIDED,      \
-    .rows = ebb__op_rows_split, .ref = fn##_ref, .ref64 = fn##_ref64
+    .rows = ebb__op_rows_split, .units = units_columns, .ref = fn##_ref, .ref64 = fn##_ref64
 
 OP_DEFINE(add) = {.schema = {.name = "add"},
                   POINTWISE(add, 0),
@@ -218,6 +224,7 @@ OP_DEFINE(add_row) = {.schema = {.name = "add_row"},
                       .n_inplace = 1,
                       .cost = ebb__op_cost_pointwise,
                       .rows = rows_add_row,
+                      .units = units_columns,
                       .ref = add_row_ref,
                       .ref64 = add_row_ref64,
                       SAMPLES(samples_add_row)};

@@ -1,8 +1,13 @@
 /* embed.c - rows of a table chosen by integers, and the gradient of the table.
  *
+ * The gradient is zero but for the rows that were chosen, often few of many. embed_squares and
+ * embed_sgd are sum_squares and sgd of embed_grad without its ever being stored: from the ids and
+ * the rows' gradients, with the same bits.
+ *
  * Ids are trusted to lie in [0, V): whoever writes an input checks them, once.
  */
 #include "op/define.h"
+#include "op/squares.h"
 
 #define REF_FAMILY "op/ref/embed.inc"
 #include "op/ref/twice.h"
@@ -45,6 +50,12 @@ static void rows_embed(const ir_graph *graph, const ir_node_rec *node, op_row_ro
     in[0] = ROWS_WHOLE;
 }
 
+/* Columns of the chosen rows; all ids. */
+static int32_t units_embed(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    *whole = 1u << 1;
+    return (int32_t)ir_cols(op_in_type(graph, node, 0));
+}
+
 static const op_sample samples_embed[] = {
     {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 1},
     {.n_in = 2, .in = {F2(5, 3), I1(7)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 5},
@@ -62,6 +73,7 @@ OP_DEFINE(embed) = {.schema = {.name = "embed"},
                     .keep_in = {KEEP_SHAPE, KEEP_INDEX},
                     .cost = cost_embed,
                     .rows = rows_embed,
+                    .units = units_embed,
                     .ref = embed_ref,
                     .ref64 = embed_ref64,
                     SAMPLES(samples_embed)};
@@ -127,3 +139,103 @@ OP_DEFINE(embed_grad) = {.schema = {.name = "embed_grad", .ints = {"vocab"}},
                          .ref = embed_grad_ref,
                          .ref64 = embed_grad_ref64,
                          SAMPLES(samples_embed_grad)};
+
+/* ---- what reads the gradient, by chosen rows: ids [R], dx [R,E] ---- */
+
+static ebb_status need_rows(const ir_graph *graph, const ir_node_rec *node, int32_t ids) {
+    const ir_type *dx = op_in_type(graph, node, ids + 1);
+    TRY(ebb__op_need(graph, node, ids + 1, IR_F32));
+    if (dx->rank != 2) {
+        return ebb__op_bad(graph, node, "takes dx [R,E]");
+    }
+    return ebb__op_need_list(graph, node, ids, IR_I32, dx->dim[0]);
+}
+
+static ebb_status infer_embed_squares(const ir_graph *graph, const ir_node_rec *node,
+                                      ir_type *out) {
+    TRY(need_rows(graph, node, 0));
+    int64_t cols = ir_cols(op_in_type(graph, node, 1)), vocab = node->attr.i[0];
+    if (vocab < 1 || squares_blocks(vocab * cols) > INT32_MAX) {
+        return ebb__op_bad(graph, node, "vocabulary is below 1 or too large");
+    }
+    out[0] = op_list(IR_F64, (int32_t)squares_blocks(vocab * cols));
+    return EBB_OK;
+}
+
+static op_cost cost_embed_squares(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, 2 * (double)ebb__op_elements(op_in_type(graph, node, 1)));
+}
+
+#define ROWS FILL_INDEX, FILL_NORMAL
+static const op_sample samples_embed_squares[] = {
+    {.n_in = 2, .in = {I1(1), F2(1, 1)}, .fill = {ROWS}, .limit = 1, .attr = {.i = {1}}},
+    {.n_in = 2, .in = {I1(17), F2(17, 3)}, .fill = {ROWS}, .limit = 5, .attr = {.i = {9}}},
+    {.n_in = 2, .in = {I1(9), F2(9, 48)}, .fill = {ROWS}, .limit = 700, .attr = {.i = {700}}},
+    {.n_in = 2, .in = {I1(65), F2(65, 130)}, .fill = {ROWS}, .limit = 203, .attr = {.i = {203}}},
+    {.n_in = 2, .in = {I1(4), F2(4, 9001)}, .fill = {ROWS}, .limit = 3, .attr = {.i = {4}}},
+    {.n_in = 2, .in = {I1(301), F2(301, 37)}, .fill = {ROWS}, .limit = 500, .attr = {.i = {500}}},
+};
+
+OP_DEFINE(embed_squares) = {.schema = {.name = "embed_squares", .ints = {"vocab"}},
+                            .n_in = 2,
+                            .n_out = 1,
+                            .flags = OPF_PURE | OPF_NOGRAD,
+                            .layout = LAYOUT_STRIDED,
+                            .infer = infer_embed_squares,
+                            .cost = cost_embed_squares,
+                            .ref = embed_squares_ref,
+                            .ref64 = embed_squares_ref64,
+                            SAMPLES(samples_embed_squares)};
+
+static ebb_status infer_embed_sgd(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const ir_type *table = op_in_type(graph, node, 0);
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    TRY(need_rows(graph, node, 1));
+    if (table->rank != 2 || ir_cols(table) != ir_cols(op_in_type(graph, node, 2))) {
+        return ebb__op_bad(graph, node, "takes a table [V,E] and dx [R,E]");
+    }
+    TRY(ebb__op_need_list(graph, node, 3, IR_F32, 1));
+    TRY(ebb__op_need_list(graph, node, 4, IR_F32, 4));
+    out[0] = *table;
+    return EBB_OK;
+}
+
+/* Done in place, as updates are, only the chosen rows of the table are read and written. */
+static op_cost cost_embed_sgd(const ir_graph *graph, const ir_node_rec *node) {
+    const ir_type *dx = op_in_type(graph, node, 2);
+    return (op_cost){.flops = 4 * (double)ebb__op_elements(dx),
+                     .bytes = 3 * (double)ebb__ir_type_bytes(dx)};
+}
+
+static const op_sample samples_embed_sgd[] = {
+    {.n_in = 5,
+     .in = {F2(1, 1), I1(1), F2(1, 1), F1(1), F1(4)},
+     .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_POSITIVE},
+     .limit = 1},
+    {.n_in = 5,
+     .in = {F2(33, 17), I1(7), F2(7, 17), F1(1), F1(4)},
+     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE},
+     .limit = 33},
+    {.n_in = 5, /* a rate may be negative */
+     .in = {F2(203, 40), I1(65), F2(65, 40), F1(1), F1(4)},
+     .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_NORMAL},
+     .limit = 203},
+    {.n_in = 5,
+     .in = {F2(9, 130), I1(301), F2(301, 130), F1(1), F1(4)},
+     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE},
+     .limit = 5},
+};
+
+OP_DEFINE(embed_sgd) = {.schema = {.name = "embed_sgd"},
+                        .n_in = 5,
+                        .optional = 1u << 3,
+                        .n_out = 1,
+                        .flags = OPF_PURE | OPF_NOGRAD,
+                        .layout = LAYOUT_STRIDED,
+                        .infer = infer_embed_sgd,
+                        .inplace = {{0, 0}},
+                        .n_inplace = 1,
+                        .cost = cost_embed_sgd,
+                        .ref = embed_sgd_ref,
+                        .ref64 = embed_sgd_ref64,
+                        SAMPLES(samples_embed_sgd)};

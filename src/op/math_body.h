@@ -10,40 +10,42 @@
  *   V, VI                float lanes; int32 lanes, as many
  *   V_SET(x), VI_SET(n)  a constant in every lane
  *   V_FMA(a, b, c)       a * b + c, rounded once
+ *   V_MAX(a, b)          a where a > b, else b: also b where either is NaN; V_MIN(a, b) likewise
  *   V_LESS(a, b)         VI: all ones where a < b, else 0 (false where either is NaN)
  *   V_SELECT(m, a, b)    lanes of a where m is all ones, of b where m is 0
  *   V_BITS(v), V_FLOAT(n) the same bits as VI, as V
- * and may use + - * / on V; + - & | >> (arithmetic) << on VI.
+ *   V_POWER(n)           the float of bits n << 23, higher bits lost: 2^(n - 127) by n mod 256
+ * and may use + - * / on V; + - & | >> (arithmetic) on VI.
  */
 
-/* 1.5 * 2^23: adding it rounds to an integer, which then is the low part of the bits. */
+/* 1.5 * 2^23: adding it rounds to an integer, which then is the low part of the bits. With a bias
+ * added too, a shift by 23 makes of them the power of two of that exponent. */
 #define MATH_MAGIC 12582912.0f
 #define MATH_MAGIC_BITS 0x4b400000
+#define MATH_LOG2E 0x1.715476p+0f
+#define MATH_LN2_HIGH 0x1.62e430p-1f /* ln 2 in two parts */
+#define MATH_LN2_LOW -0x1.05c610p-29f
 
 /* Within 1.1 ulp. Above 88.7228... inf; results below the normal range are rounded to subnormals,
- * below about -103.97 to 0; NaN stays NaN. */
+ * below about -103.97 to 0; NaN stays NaN. e^x = 2^n e^r, |r| <= ln(2)/2; the polynomial is the
+ * best one of relative error with a constant term of 1. */
 static inline V MATH_FN(exp)(V x) {
-    V lo = V_SET(-104.0f), hi = V_SET(89.0f), magic = V_SET(MATH_MAGIC);
-    V y = V_SELECT(V_LESS(lo, x), x, lo);
-    y = V_SELECT(V_LESS(y, hi), y, hi);
-    V t = V_FMA(y, V_SET(0x1.715476p+0f), magic); /* log2(e) */
-    VI n = V_BITS(t) - VI_SET(MATH_MAGIC_BITS);
+    V magic = V_SET(MATH_MAGIC + 254.0f);
+    V y = V_MIN(V_SET(89.0f), V_MAX(V_SET(-104.0f), x));
+    V t = V_FMA(y, V_SET(MATH_LOG2E), magic);
     V k = t - magic;
-    V r = V_FMA(k, V_SET(-0x1.62e430p-1f), y); /* ln 2 in two parts */
-    r = V_FMA(k, V_SET(0x1.05c610p-29f), r);
-    V p = V_SET(1.9875691500e-4f);
-    p = V_FMA(p, r, V_SET(1.3981999507e-3f));
-    p = V_FMA(p, r, V_SET(8.3334519073e-3f));
-    p = V_FMA(p, r, V_SET(4.1665795894e-2f));
-    p = V_FMA(p, r, V_SET(1.6666665459e-1f));
-    p = V_FMA(p, r, V_SET(5.0000001201e-1f));
-    p = V_FMA(p, r * r, r) + V_SET(1.0f);
+    V r = V_FMA(k, V_SET(-MATH_LN2_HIGH), y);
+    r = V_FMA(k, V_SET(-MATH_LN2_LOW), r);
+    V p = V_SET(1.3843607e-3f);
+    p = V_FMA(p, r, V_SET(8.3741956e-3f));
+    p = V_FMA(p, r, V_SET(4.1668005e-2f));
+    p = V_FMA(p, r, V_SET(1.6666431e-1f));
+    p = V_FMA(p, r, V_SET(4.9999994e-1f));
+    p = V_FMA(p, r, V_SET(1.0f));
+    p = V_FMA(p, r, V_SET(1.0f));
     /* 2^n in two factors, so that both ends of the range are rounded once and correctly. */
-    VI half = n >> 1;
-    V s0 = V_FLOAT((half + VI_SET(127)) << 23);
-    V s1 = V_FLOAT((n - half + VI_SET(127)) << 23);
-    V result = (p * s0) * s1;
-    return V_SELECT(V_LESS(x, hi) | V_LESS(lo, x), result, x); /* neither: NaN */
+    VI bits = V_BITS(t), half = bits >> 1;
+    return (p * V_POWER(half)) * V_POWER(bits - half);
 }
 
 /* Within 1.1 ulp; log(+-0) = -inf, negative or NaN: NaN. After fdlibm's logf. */
@@ -69,28 +71,50 @@ static inline V MATH_FN(log)(V x) {
     return V_SELECT(regular, result, special);
 }
 
-/* Within 3 ulp: exp(-|x|) never overflows. */
+/* Within 4 ulp, subnormal results included: 1 / (1 + e^-x) with both sides of the division scaled
+ * by 2^-30, which keeps e^-x in range for every x down to -104, where the result becomes 0. Above
+ * 30 it is 1 in any case. The division rounds well enough for a polynomial one degree below exp's.
+ */
 static inline V MATH_FN(sigmoid)(V x) {
-    V one = V_SET(1.0f);
-    V t = MATH_FN(exp)(V_FLOAT(V_BITS(x) | VI_SET(INT32_MIN)));
-    return V_SELECT(V_LESS(x, V_SET(0.0f)), t, one) / (one + t);
+    V magic = V_SET(MATH_MAGIC + 97.0f), unit = V_SET(0x1p-30f);
+    V y = V_MIN(V_SET(30.0f), V_MAX(V_SET(-104.0f), x));
+    V t = V_FMA(y, V_SET(-MATH_LOG2E), magic);
+    V k = t - magic;
+    V r = V_FMA(k, V_SET(MATH_LN2_HIGH), y); /* e^-x = 2^k e^-r */
+    r = V_FMA(k, V_SET(MATH_LN2_LOW), r);
+    V p = V_SET(-8.2902757e-3f);
+    p = V_FMA(p, r, V_SET(4.1898161e-2f));
+    p = V_FMA(p, r, V_SET(-1.6667638e-1f));
+    p = V_FMA(p, r, V_SET(4.9999148e-1f));
+    p = V_FMA(p, r, V_SET(-9.9999971e-1f));
+    p = V_FMA(p, r, V_SET(1.0f));
+    return unit / V_FMA(p, V_POWER(V_BITS(t)), unit);
 }
 
-/* Within 2 ulp; odd, -0 included. */
+/* Within 4 ulp; odd, -0 included; never beyond 1. With u = e^2a - 1, tanh(a) = u / (u + 2), which
+ * loses nothing where a is small: u = 2^k (e^2r - 1) + (2^k - 1), and the polynomial is the best
+ * one for (e^2r - 1) / r. From 9.02 on the quotient is 1. */
 static inline V MATH_FN(tanh)(V x) {
-    V a = V_FLOAT(V_BITS(x) & VI_SET(INT32_MAX));
-    V z = a * a;
-    V p = V_SET(-5.70498872745e-3f);
-    p = V_FMA(p, z, V_SET(2.06390887954e-2f));
-    p = V_FMA(p, z, V_SET(-5.37397155531e-2f));
-    p = V_FMA(p, z, V_SET(1.33314422036e-1f));
-    p = V_FMA(p, z, V_SET(-3.33332819422e-1f));
-    V small = V_FMA(p, z * a, a);
-    V one = V_SET(1.0f);
-    V large = one - V_SET(2.0f) / (MATH_FN(exp)(a + a) + one);
-    V result = V_SELECT(V_LESS(a, V_SET(0.625f)), small, large);
+    V magic = V_SET(MATH_MAGIC + 127.0f);
+    V a = V_MIN(V_SET(9.5f), V_FLOAT(V_BITS(x) & VI_SET(INT32_MAX)));
+    V t = V_FMA(a, V_SET(2.0f * MATH_LOG2E), magic);
+    V k = t - magic;
+    V r = V_FMA(k, V_SET(-0.5f * MATH_LN2_HIGH), a);
+    r = V_FMA(k, V_SET(-0.5f * MATH_LN2_LOW), r);
+    V p = V_SET(8.8888813e-2f);
+    p = V_FMA(p, r, V_SET(2.6781058e-1f));
+    p = V_FMA(p, r, V_SET(6.6667418e-1f));
+    p = V_FMA(p, r, V_SET(1.3333205f));
+    p = V_FMA(p, r, V_SET(1.9999999f));
+    p = V_FMA(p, r, V_SET(2.0f));
+    V s = V_POWER(V_BITS(t));
+    V u = V_FMA(p * r, s, s - V_SET(1.0f));
+    V result = u / (u + V_SET(2.0f));
     return V_FLOAT(V_BITS(result) | (V_BITS(x) & VI_SET(INT32_MIN)));
 }
 
 #undef MATH_MAGIC
 #undef MATH_MAGIC_BITS
+#undef MATH_LOG2E
+#undef MATH_LN2_HIGH
+#undef MATH_LN2_LOW

@@ -2,14 +2,17 @@
  *
  * The sum is part of the op: c is a matrix of the result's type, a bias row, or absent. Gradients
  * therefore accumulate inside the product and need no buffer of their own. Operands of more than
- * two axes count as matrices of all their rows.
+ * two axes count as matrices of all their rows. b may have gone through pack, which a pass does
+ * where one b serves many products; the columns may be groups of units (op_def.units).
  */
 #include "op/define.h"
+#include "op/pack.h"
 
 #define REF_FAMILY "op/ref/matmul.inc"
 #include "op/ref/twice.h"
 
-enum { C, A, B };
+enum { C, A, B };                          /* operands */
+enum { TRANS_A, TRANS_B, GROUPS, PACKED }; /* attributes; PACKED is the number of columns */
 
 static bool same_leading(const ir_type *a, const ir_type *b) {
     bool same = a->rank == b->rank;
@@ -19,11 +22,28 @@ static bool same_leading(const ir_type *a, const ir_type *b) {
     return same;
 }
 
-static ebb_status infer_matmul(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    bool ta = node->attr.i[0] != 0, tb = node->attr.i[1] != 0;
-    for (int32_t i = 0; i < 3; i++) {
-        TRY(ebb__op_need(graph, node, i, IR_F32));
+/* The number of columns of a product with a packed b. */
+static ebb_status infer_packed(const ir_graph *graph, const ir_node_rec *node, int32_t *n) {
+    const ir_type *a = op_in_type(graph, node, A), *b = op_in_type(graph, node, B);
+    int32_t groups = node->attr.i[GROUPS];
+    *n = node->attr.i[PACKED];
+    if (node->attr.i[TRANS_A] != 0 || node->attr.i[TRANS_B] != 0 || a->rank < 2 || *n < 1 ||
+        groups > OP_MAX_GROUPS) {
+        return ebb__op_bad(graph, node, "a packed b takes a plain matrix and up to %d groups",
+                           OP_MAX_GROUPS);
     }
+    op_panels p = op_panels_of(*n, groups);
+    int64_t k = ir_cols(a);
+    if (b->rank != 2 || b->dim[0] != p.count || b->dim[1] != k * p.wide) {
+        return ebb__op_bad(graph, node, "b is not %lld rows packed in panels for %d columns",
+                           (long long)k, *n);
+    }
+    return EBB_OK;
+}
+
+/* The number of columns of a product with a plain b. */
+static ebb_status infer_plain(const ir_graph *graph, const ir_node_rec *node, int32_t *n) {
+    bool ta = node->attr.i[TRANS_A] != 0, tb = node->attr.i[TRANS_B] != 0;
     const ir_type *a = op_in_type(graph, node, A), *b = op_in_type(graph, node, B);
     /* Rows of b may be spread over axes only where they are summed over along with those of a. */
     bool spread = ta && !tb ? same_leading(a, b) : b->rank == 2 && (!ta || a->rank == 2);
@@ -35,8 +55,21 @@ static ebb_status infer_matmul(const ir_graph *graph, const ir_node_rec *node, i
         return ebb__op_bad(graph, node, "inner sizes differ: %lld and %lld", (long long)k,
                            (long long)(tb ? ir_cols(b) : ebb__ir_rows(b)));
     }
-    int32_t n = tb ? b->dim[0] : b->dim[b->rank - 1];
-    if (ta) {
+    *n = tb ? b->dim[0] : b->dim[b->rank - 1];
+    return EBB_OK;
+}
+
+static ebb_status infer_matmul(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    int32_t n = 0, groups = node->attr.i[GROUPS];
+    for (int32_t i = 0; i < 3; i++) {
+        TRY(ebb__op_need(graph, node, i, IR_F32));
+    }
+    const ir_type *a = op_in_type(graph, node, A);
+    TRY((node->attr.i[PACKED] != 0 ? infer_packed : infer_plain)(graph, node, &n));
+    if (groups < 0 || n % (groups > 1 ? groups : 1) != 0) {
+        return ebb__op_bad(graph, node, "%d columns are not %d groups", n, groups);
+    }
+    if (node->attr.i[TRANS_A] != 0) {
         out[0] = (ir_type){.dtype = IR_F32, .rank = 2, .dim = {a->dim[a->rank - 1], n}};
     } else {
         out[0] = op_with_cols(a, n);
@@ -79,11 +112,14 @@ static ebb_status contribute_c(op_adjoint *adjoint, ir_val c, ir_val dy) {
 static ebb_status matmul_grad(op_adjoint *adjoint, ir_node node) {
     ir_graph *g = ebb__adjoint_graph(adjoint);
     const ir_node_rec n = g->nodes[node];
-    bool ta = n.attr.i[0] != 0, tb = n.attr.i[1] != 0;
+    bool ta = n.attr.i[TRANS_A] != 0, tb = n.attr.i[TRANS_B] != 0;
     ir_val c = ir_in(g, &n, C), a = ir_in(g, &n, A), b = ir_in(g, &n, B), dy;
     TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
     if (dy == IR_NONE) {
         return EBB_OK;
+    }
+    if (n.attr.i[PACKED] != 0) {
+        return ebb__op_bad(g, &n, "a product with a packed b has no gradient");
     }
     TRY(contribute_c(adjoint, c, dy));
     /* a as used is da' = dy b'^T; a transposed operand takes the transposed product. */
@@ -100,14 +136,14 @@ static ebb_status matmul_grad(op_adjoint *adjoint, ir_node node) {
 
 static op_cost cost_matmul(const ir_graph *graph, const ir_node_rec *node) {
     const ir_type *a = op_in_type(graph, node, A);
-    double k = (double)(node->attr.i[0] ? ebb__ir_rows(a) : ir_cols(a));
+    double k = (double)(node->attr.i[TRANS_A] ? ebb__ir_rows(a) : ir_cols(a));
     double elements = (double)ebb__op_elements(&graph->values[node->out].type);
     return ebb__op_cost_work(graph, node, 2.0 * k * elements);
 }
 
 static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                         op_row_role *out) {
-    bool ta = node->attr.i[0] != 0, tb = node->attr.i[1] != 0;
+    bool ta = node->attr.i[TRANS_A] != 0, tb = node->attr.i[TRANS_B] != 0;
     const ir_type *c = op_in_type(graph, node, C);
     in[C] = in[A] = in[B] = out[0] = ROWS_WHOLE; /* both transposed: no rows to split */
     if (!ta) {
@@ -117,6 +153,17 @@ static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_r
         in[A] = in[B] = ROWS_SPLIT;
         in[C] = out[0] = ROWS_CARRY;
     }
+}
+
+/* Columns of a plain a's product are computed apart; those of a transposed a belong to weight
+ * gradients, which nothing cuts by units. */
+static int32_t units_matmul(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    int32_t groups = node->attr.i[GROUPS];
+    *whole = 1u << A | 1u << B;
+    if (node->attr.i[TRANS_A] != 0) {
+        return 0;
+    }
+    return (int32_t)ir_cols(&graph->values[node->out].type) / (groups > 1 ? groups : 1);
 }
 
 /* c of a sample: its type and fill. */
@@ -134,6 +181,15 @@ static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_r
 #define NT(c, m, k, n) FORM(c, m, n, F2(m, k), F2(n, k), 0, 1)
 #define TN(c, m, k, n) FORM(c, m, n, F2(k, m), F2(k, n), 1, 0)
 #define TT(c, m, k, n) FORM(c, m, n, F2(k, m), F2(n, k), 1, 1)
+/* n columns in `groups`, packed in panels of `wide` columns, and plain. */
+/* clang-format off */
+#define PK(c, m, k, n, groups, panels, wide) \
+    {.n_in = 3, .in = {TYPE_##c(m, n), F2(m, k), F2(panels, (k) * (wide))}, .fill = {WITH_##c}, \
+     .attr = {.i = {0, 0, groups, n}}}
+#define GROUPED(c, m, k, n, groups) \
+    {.n_in = 3, .in = {TYPE_##c(m, n), F2(m, k), F2(k, n)}, .fill = {WITH_##c}, \
+     .attr = {.i = {0, 0, groups}}}
+/* clang-format on */
 #define ALL_FORMS(c, m, k, n) NN(c, m, k, n), NT(c, m, k, n), TN(c, m, k, n), TT(c, m, k, n)
 
 static const op_sample samples_matmul[] = {
@@ -151,24 +207,41 @@ static const op_sample samples_matmul[] = {
     NN(ROW, 301, 19, 33),
     NT(FULL, 301, 19, 33),
     TN(FULL, 19, 301, 33),
+    NT(ROW, 7, 300, 40),
+    TN(FULL, 70, 9, 270),
+    TN(NONE, 36, 40, 530),
+    GROUPED(FULL, 5, 9, 66, 3),
+    GROUPED(ROW, 33, 20, 100, 4),
+    PK(NONE, 1, 1, 1, 0, 1, 32),
+    PK(ROW, 4, 7, 33, 1, 2, 32),
+    PK(FULL, 20, 130, 65, 1, 3, 32),
+    PK(FULL, 31, 300, 72, 1, 3, 32),
+    PK(NONE, 64, 17, 24, 2, 2, 16),
+    PK(FULL, 5, 40, 51, 3, 3, 24),
+    PK(ROW, 20, 33, 96, 3, 4, 24),
+    PK(ROW, 3, 19, 4, 4, 1, 32),
+    PK(FULL, 20, 290, 68, 4, 3, 32),
+    PK(NONE, 130, 65, 96, 4, 3, 32),
 };
 
-OP_DEFINE(matmul) = {.schema = {.name = "matmul", .ints = {"trans_a", "trans_b"}},
-                     .n_in = 3,
-                     .optional = 1u << C,
-                     .n_out = 1,
-                     .flags = OPF_PURE | OPF_HEAVY,
-                     .layout = LAYOUT_STRIDED,
-                     .infer = infer_matmul,
-                     .grad = matmul_grad,
-                     .keep_in = {KEEP_NONE, KEEP_VALUE, KEEP_VALUE},
-                     .inplace = {{C, 0}},
-                     .n_inplace = 1,
-                     .cost = cost_matmul,
-                     .rows = rows_matmul,
-                     .ref = matmul_ref,
-                     .ref64 = matmul_ref64,
-                     SAMPLES(samples_matmul)};
+OP_DEFINE(matmul) = {
+    .schema = {.name = "matmul", .ints = {"trans_a", "trans_b", "groups", "packed"}},
+    .n_in = 3,
+    .optional = 1u << C,
+    .n_out = 1,
+    .flags = OPF_PURE | OPF_HEAVY,
+    .layout = LAYOUT_STRIDED,
+    .infer = infer_matmul,
+    .grad = matmul_grad,
+    .keep_in = {KEEP_NONE, KEEP_VALUE, KEEP_VALUE},
+    .inplace = {{C, 0}},
+    .n_inplace = 1,
+    .cost = cost_matmul,
+    .rows = rows_matmul,
+    .units = units_matmul,
+    .ref = matmul_ref,
+    .ref64 = matmul_ref64,
+    SAMPLES(samples_matmul)};
 
 static ebb_status infer_transpose(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *x = op_in_type(graph, node, 0);

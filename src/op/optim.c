@@ -2,7 +2,8 @@
  *
  * Formulas and their order are PyTorch's. Updates run in place: result i takes the bytes of its
  * operand. hyper [4] = {lr, lr / (1 - beta1^t), sqrt(1 - beta2^t), 0} is written before each step;
- * scale [1], the clipping factor, is optional. Everything is dense.
+ * scale [1], the clipping factor, is optional. Gradients are dense here; embed.c has an update
+ * for one that is known by its rows.
  */
 #include "op/define.h"
 

@@ -53,6 +53,11 @@ static void rows_dropout(const ir_graph *graph, const ir_node_rec *node, op_row_
     in[1] = ROWS_WHOLE;
 }
 
+static int32_t units_dropout(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    *whole = 1u << 1; /* the step's number */
+    return (int32_t)ir_cols(op_in_type(graph, node, 0));
+}
+
 #define DROP(r, n, rate, ...)                                                                      \
     .n_in = 2, .in = {F2(r, n), I1(1)}, .fill = {FILL_NORMAL, FILL_SMALL_INT},                     \
     .attr = {.i = {__VA_ARGS__}, .f = {rate}}
@@ -77,6 +82,7 @@ OP_DEFINE(dropout) = {.schema = {.name = "dropout",
                       .n_inplace = 1,
                       .cost = cost_dropout,
                       .rows = rows_dropout,
+                      .units = units_dropout,
                       .ref = dropout_ref,
                       .ref64 = dropout_ref64,
                       SAMPLES(samples_dropout)};

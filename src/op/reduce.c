@@ -4,8 +4,7 @@
  * over everything have no gradient: a loss is made with mean_valid.
  */
 #include "op/define.h"
-
-enum { SQUARES_BLOCK = 8192 };
+#include "op/squares.h"
 
 #define REF_FAMILY "op/ref/reduce.inc"
 #include "op/ref/twice.h"
@@ -84,8 +83,7 @@ OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
 
 static ebb_status infer_sum_squares(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(ebb__op_need(graph, node, 0, IR_F32));
-    int64_t blocks =
-        (ebb__op_elements(op_in_type(graph, node, 0)) + SQUARES_BLOCK - 1) / SQUARES_BLOCK;
+    int64_t blocks = squares_blocks(ebb__op_elements(op_in_type(graph, node, 0)));
     if (blocks > INT32_MAX) {
         return ebb__op_bad(graph, node, "operand is too large");
     }

@@ -16,6 +16,13 @@ static ebb_status need_all_f32(const ir_graph *graph, const ir_node_rec *node) {
     return EBB_OK;
 }
 
+/* The last operand of every cell op is a state, [B,H]; all others and the results have H columns or
+ * gates of H columns each, and a unit reads nothing but itself. */
+static int32_t units_cell(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    *whole = 0;
+    return (int32_t)ir_cols(op_in_type(graph, node, node->n_in - 1));
+}
+
 /* About 20 operations for each sigmoid or tanh. */
 static op_cost cost_cell(const ir_graph *graph, const ir_node_rec *node) {
     op_cost cost = ebb__op_cost_pointwise(graph, node);
@@ -88,6 +95,7 @@ OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
                          .n_inplace = 2,
                          .cost = cost_cell,
                          .rows = ebb__op_rows_split,
+                         .units = units_cell,
                          .ref = lstm_gates_ref,
                          .ref64 = lstm_gates_ref64,
                          SAMPLES(samples_lstm_gates)};
@@ -121,6 +129,7 @@ OP_DEFINE(lstm_gates_grad) = {.schema = {.name = "lstm_gates_grad"},
                               .n_inplace = 2,
                               .cost = cost_cell_grad,
                               .rows = ebb__op_rows_split,
+                              .units = units_cell,
                               .ref = lstm_gates_grad_ref,
                               .ref64 = lstm_gates_grad_ref64,
                               SAMPLES(samples_lstm_gates_grad)};
@@ -157,6 +166,7 @@ OP_DEFINE(lstm_out) = {.schema = {.name = "lstm_out"},
                        .keep_in = {KEEP_VALUE, KEEP_VALUE},
                        .cost = cost_cell,
                        .rows = ebb__op_rows_split,
+                       .units = units_cell,
                        .ref = lstm_out_ref,
                        .ref64 = lstm_out_ref64,
                        SAMPLES(samples_lstm_out)};
@@ -191,6 +201,7 @@ OP_DEFINE(lstm_out_grad) = {.schema = {.name = "lstm_out_grad"},
                             .n_inplace = 2,
                             .cost = cost_cell,
                             .rows = ebb__op_rows_split,
+                            .units = units_cell,
                             .ref = lstm_out_grad_ref,
                             .ref64 = lstm_out_grad_ref64,
                             SAMPLES(samples_lstm_out_grad)};
@@ -242,6 +253,7 @@ OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
                        .n_inplace = 1,
                        .cost = cost_cell,
                        .rows = ebb__op_rows_split,
+                       .units = units_cell,
                        .ref = gru_cell_ref,
                        .ref64 = gru_cell_ref64,
                        SAMPLES(samples_gru_cell)};
@@ -274,6 +286,7 @@ OP_DEFINE(gru_cell_grad) = {.schema = {.name = "gru_cell_grad"},
                             .n_inplace = 1,
                             .cost = cost_cell_grad,
                             .rows = ebb__op_rows_split,
+                            .units = units_cell,
                             .ref = gru_cell_grad_ref,
                             .ref64 = gru_cell_grad_ref64,
                             SAMPLES(samples_gru_cell_grad)};

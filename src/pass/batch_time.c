@@ -36,7 +36,10 @@ typedef struct batcher {
     ir_val *join;        /* by value: the stack of its sequence, once made */
     int32_t *join_row;   /* by value: its first row there */
     ir_val *same;        /* by value: what stands for it now */
-    ir_val *list;        /* scratch */
+    ir_val *list;        /* scratch: a list, and behind it room for as much again */
+    pass_edge *edges;    /* from stacks to those who wait for them */
+    int32_t n_edges;
+    size_t cap_edges;
 } batcher;
 
 /* ---- which nodes ---- */
@@ -171,14 +174,26 @@ static bool is_independent(batcher *b, const int32_t *position, int32_t index) {
     return true;
 }
 
+static ebb_status can_merge_all(const batcher *b, const pass_edge *extra, int32_t n_extra,
+                                bool *out) {
+    const ir_graph *g = b->g;
+    ir_node *leader = NULL;
+    TRY(ebb__region_alloc(&b->unit->region, (size_t)g->n_nodes + 1, sizeof *leader, &leader));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        const batch *group =
+            i >= b->n_order || b->batch_of[n] < 0 ? NULL : &b->batches[b->batch_of[n]];
+        leader[n] = group == NULL || group->dissolved ? n : group->first;
+    }
+    return ebb__pass_acyclic(g, leader, extra, n_extra, out);
+}
+
 /* Leaves only batches that can be merged, all of them together. */
 static ebb_status dissolve_dependent(batcher *b) {
     ir_graph *g = b->g;
     int32_t *position = NULL;
-    ir_node *leader = NULL;
-    bool acyclic = true;
+    bool all = true;
     TRY(ebb__region_alloc(&b->unit->region, (size_t)g->n_nodes + 1, sizeof *position, &position));
-    TRY(ebb__region_alloc(&b->unit->region, (size_t)g->n_nodes + 1, sizeof *leader, &leader));
     for (int32_t i = 0; i < g->n_order; i++) {
         position[g->order[i]] = i;
     }
@@ -186,13 +201,8 @@ static ebb_status dissolve_dependent(batcher *b) {
         batch *group = &b->batches[i];
         group->dissolved = group->n < 2 || (group->carry < 0 && !is_independent(b, position, i));
     }
-    for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node n = g->order[i];
-        const batch *group = b->batch_of[n] < 0 ? NULL : &b->batches[b->batch_of[n]];
-        leader[n] = group == NULL || group->dissolved ? n : group->first;
-    }
-    TRY(ebb__pass_acyclic(g, leader, &acyclic));
-    for (int32_t i = 0; i < b->n_batches && !acyclic; i++) {
+    TRY(can_merge_all(b, NULL, 0, &all));
+    for (int32_t i = 0; i < b->n_batches && !all; i++) {
         b->batches[i].dissolved = true; /* each could be merged alone, but not all */
     }
     return EBB_OK;
@@ -207,19 +217,30 @@ static bool reaches(const batcher *b, ir_val from, ir_val to) {
     return from == to;
 }
 
-/* Links the list if no value gets two neighbours on one side; else it keeps a stack of its own. */
-static void link_list(batcher *b, const ir_val *list, int32_t n) {
+/* Links the list if no value gets two neighbours on one side and no ring is closed; else it keeps a
+ * stack of its own. */
+static ebb_status link_list(batcher *b, const ir_val *list, int32_t n, ir_node reader) {
+    ir_val *fresh = b->list + n; /* firsts of the links made here */
+    int32_t n_fresh = 0;
+    (void)reader;
     for (int32_t i = 0; i + 1 < n; i++) {
         ir_val x = list[i], y = list[i + 1];
-        bool linked = b->succ[x] == y;
-        if (!linked && (b->succ[x] != IR_NONE || b->pred[y] != IR_NONE || reaches(b, y, x))) {
-            return;
+        if (b->succ[x] == y) {
+            continue;
         }
+        if (b->succ[x] != IR_NONE || b->pred[y] != IR_NONE || reaches(b, y, x)) {
+            while (n_fresh > 0) {
+                ir_val undo = fresh[--n_fresh];
+                b->pred[b->succ[undo]] = IR_NONE;
+                b->succ[undo] = IR_NONE;
+            }
+            return EBB_OK;
+        }
+        b->succ[x] = y;
+        b->pred[y] = x;
+        fresh[n_fresh++] = x;
     }
-    for (int32_t i = 0; i + 1 < n; i++) {
-        b->succ[list[i]] = list[i + 1];
-        b->pred[list[i + 1]] = list[i];
-    }
+    return EBB_OK;
 }
 
 static ebb_status make_join(batcher *b, ir_val member) {
@@ -271,21 +292,27 @@ static bool is_range(const batcher *b, const ir_val *list, int32_t n, ir_val *ba
     return true;
 }
 
+static bool is_linked(const batcher *b, const ir_val *list, int32_t n) {
+    bool linked = true;
+    for (int32_t i = 0; i + 1 < n; i++) {
+        linked = linked && b->succ[list[i]] == list[i + 1];
+    }
+    return linked;
+}
+
 /* One value of all rows of the list. */
 static ebb_status stack_list(batcher *b, const ir_val *list, int32_t n, ir_val *out) {
     ir_graph *g = b->g;
     ir_val base = IR_NONE;
     int32_t begin = 0, rows = 0;
-    bool linked = true;
     for (int32_t i = 0; i < n; i++) {
         rows += g->values[list[i]].type.dim[0];
-        linked = linked && (i + 1 == n || b->succ[list[i]] == list[i + 1]);
     }
     if (is_range(b, list, n, &base, &begin)) {
         return ebb__op_slice(g, base, 0, begin, rows, out);
     }
-    if (!linked) {
-        ir_val *parts = b->list + n; /* list is b->list[0 .. n) or elsewhere */
+    if (!is_linked(b, list, n)) {
+        ir_val *parts = b->list + n;
         for (int32_t i = 0; i < n; i++) {
             parts[i] = b->same[list[i]];
         }
@@ -309,28 +336,64 @@ static int32_t operand_list(const batcher *b, const batch *group, int32_t k, ir_
     return group->n;
 }
 
-static void link_all(batcher *b) {
+typedef ebb_status (*list_fn)(batcher *b, const ir_val *list, int32_t n, ir_node reader);
+
+/* Calls fn for the operands of the model's own stacks and for the lists that batches need. */
+static ebb_status visit_lists(batcher *b, list_fn fn) {
     const ir_graph *g = b->g;
     int32_t axis;
     for (int32_t i = 0; i < b->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         if (ebb__op_is_join(node, &axis) && axis == 0) {
-            link_list(b, &g->operands[node->in], node->n_in);
+            memcpy(b->list, &g->operands[node->in], (size_t)node->n_in * sizeof *b->list);
+            TRY(fn(b, b->list, node->n_in, g->order[i]));
         }
     }
     for (int32_t i = 0; i < b->n_batches; i++) {
         const batch *group = &b->batches[i];
-        const ir_node_rec *node = &g->nodes[group->first];
         pass_roles r;
-        if (group->dissolved || !ebb__pass_roles(g, node, &r)) {
+        if (group->dissolved || !ebb__pass_roles(g, &g->nodes[group->first], &r)) {
             continue;
         }
-        for (int32_t k = 0; k < node->n_in; k++) {
-            if (r.in[k] == ROWS_SPLIT && ir_in(g, node, k) != IR_NONE) {
-                link_list(b, b->list, operand_list(b, group, k, b->list));
+        for (int32_t k = 0; k < g->nodes[group->first].n_in; k++) {
+            if (r.in[k] == ROWS_SPLIT && ir_in(g, &g->nodes[group->first], k) != IR_NONE) {
+                TRY(fn(b, b->list, operand_list(b, group, k, b->list), group->first));
             }
         }
     }
+    return EBB_OK;
+}
+
+/* Makes the stack of the list's sequence, which whoever reads the list then waits for. */
+static ebb_status await_join(batcher *b, const ir_val *list, int32_t n, ir_node reader) {
+    if (!is_linked(b, list, n) || n < 2) {
+        return EBB_OK;
+    }
+    if (b->join[list[0]] == IR_NONE) {
+        b->g->label = b->g->nodes[reader].label;
+        b->g->label.time = -1;
+        TRY(make_join(b, list[0]));
+    }
+    TRY(ebb__region_grow(&b->unit->region, &b->edges, &b->cap_edges, (size_t)b->n_edges + 1,
+                         sizeof *b->edges));
+    b->edges[b->n_edges++] = (pass_edge){b->g->values[b->join[list[0]]].def, reader};
+    return EBB_OK;
+}
+
+/* A reader of part of a sequence waits for all of it. Where that would close a ring, lists have
+ * stacks of their own, and values that are in two of them are copied. */
+static ebb_status make_sequences(batcher *b) {
+    size_t nv = (size_t)b->n_values + 1;
+    bool all = true;
+    TRY(visit_lists(b, link_list));
+    TRY(visit_lists(b, await_join));
+    TRY(can_merge_all(b, b->edges, b->n_edges, &all));
+    if (!all) {
+        memset(b->succ, 0xff, nv * sizeof *b->succ);
+        memset(b->pred, 0xff, nv * sizeof *b->pred);
+        memset(b->join, 0xff, nv * sizeof *b->join);
+    }
+    return EBB_OK;
 }
 
 /* ---- merging ---- */
@@ -484,7 +547,7 @@ static ebb_status run(pass_unit *unit) {
     if (!any) {
         return EBB_OK;
     }
-    link_all(&b);
+    TRY(make_sequences(&b));
     for (int32_t i = 0; i < b.n_batches; i++) {
         if (!b.batches[i].dissolved) {
             TRY(merge(&b, &b.batches[i]));

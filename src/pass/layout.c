@@ -1,50 +1,106 @@
-/* layout.c - how weights are stored for the matrix products that read them.
+/* layout.c - how weights lie in memory for the products that read them.
  *
- * Weights keep PyTorch's [out, in]; y = x W^T reads them transposed, and a kernel would have to
- * pack them again at every time step. Where the plan affords it, one transposed copy a step is made
- * just before its first reader and read by all (EcoRNN's data layout, Paddle's packed weights).
- * The copy is an ordinary value: it is placed, counted and freed like any other.
+ * Weights keep PyTorch's [out, in]. A product of a few rows cannot hide the packing of its weight,
+ * and a recurrent one is repeated at every time step. So, where the plan affords it, a packed copy
+ * of the weight is made once a step, just before its first reader, and all time steps read that
+ * (EcoRNN's data layout; Paddle's packed weights): one for W in forward, one for its transpose in
+ * backward. The copy is an ordinary value: placed, counted and freed like any other.
+ *
+ * A product whose result is the gates of a cell is marked with their number, so that it can be cut
+ * by hidden units (op_def.units) and packed in panels of all gates of a few units.
  */
+#include "op/pack.h"
 #include "pass/pass.h"
 
-/* Products of at most this many rows cannot hide the packing of their weight. */
-enum { NARROW_ROWS = 128 };
+enum { TRANS_A, TRANS_B, GROUPS, PACKED }; /* attributes of matmul */
 
-static bool reads_transposed(const ir_graph *g, const ir_node_rec *node, pass_transpose policy) {
-    if (node->op != OP_MATMUL || node->attr.i[1] == 0 || node->attr.i[0] != 0) {
-        return false;
+/* A weight, as one kind of product reads it. */
+typedef struct layout_copy {
+    ir_val weight;
+    int32_t trans, groups, readers;
+    ir_val packed;
+} layout_copy;
+
+static bool is_step_product(const ir_graph *g, const ir_node_rec *node) {
+    return node->op == OP_MATMUL && node->label.time >= 0 && node->attr.i[TRANS_A] == 0 &&
+           node->attr.i[PACKED] == 0 && op_in_type(g, node, 2)->rank == 2;
+}
+
+/* Products whose only reader cuts them by units. */
+static void mark_groups(ir_graph *g, const ir_node_rec *reader) {
+    const op_def *def = ebb__op(reader->op);
+    uint32_t whole = 0;
+    int32_t units = def->units == NULL ? 0 : def->units(g, reader, &whole);
+    for (int32_t k = 0; k < reader->n_in && units > 0; k++) {
+        ir_val v = ir_in(g, reader, k);
+        ir_node def_node = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+        if (def_node == IR_NONE || (whole >> k & 1) != 0) {
+            continue;
+        }
+        ir_node_rec *node = &g->nodes[def_node];
+        int64_t n = ir_cols(&g->values[v].type);
+        if (is_step_product(g, node) && n > units && n % units == 0 && n / units <= OP_MAX_GROUPS) {
+            node->attr.i[GROUPS] = (int32_t)(n / units);
+        }
     }
-    return policy == TRANSPOSE_ALL || ebb__ir_rows(&g->values[node->out].type) <= NARROW_ROWS;
+}
+
+static layout_copy *find_copy(layout_copy *copies, int32_t *n, const ir_graph *g,
+                              const ir_node_rec *node) {
+    ir_val weight = ir_in(g, node, 2);
+    int32_t trans = node->attr.i[TRANS_B], groups = node->attr.i[GROUPS];
+    for (int32_t i = *n - 1; i >= 0; i--) {
+        layout_copy *c = &copies[i];
+        if (c->weight == weight && c->trans == trans && c->groups == groups) {
+            return c;
+        }
+    }
+    copies[*n] = (layout_copy){weight, trans, groups, 0, IR_NONE};
+    return &copies[(*n)++];
+}
+
+static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
+    if (copy->packed == IR_NONE) {
+        ir_attr attr = {.i = {copy->trans, copy->groups}};
+        g->label = (ir_label){g->nodes[n].label.layer, -1, g->nodes[n].label.phase};
+        TRY(ebb__op_emit(g, OP_PACK, &copy->weight, 1, &attr, &copy->packed));
+    }
+    ir_node_rec *node = &g->nodes[n];
+    ir_set_in(g, node, 2, copy->packed);
+    node->attr.i[TRANS_B] = 0;
+    node->attr.i[PACKED] = (int32_t)ir_cols(&g->values[node->out].type);
+    return EBB_OK;
 }
 
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
-    pass_transpose policy = unit->config->transpose;
-    int32_t n_order = g->n_order, n_nodes = g->n_nodes;
-    ir_val *copies = NULL; /* by value: its transposed copy */
+    int32_t n_order = g->n_order, n_copies = 0;
+    layout_copy *copies = NULL;
     int64_t *keys = NULL;
-    if (policy == TRANSPOSE_NONE) {
+    for (int32_t i = 0; i < n_order; i++) {
+        mark_groups(g, &g->nodes[g->order[i]]);
+    }
+    if (!unit->config->pack) {
         return EBB_OK;
     }
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_values + 1, sizeof *copies, &copies));
-    for (ir_val v = 0; v < g->n_values; v++) {
-        copies[v] = IR_NONE;
-    }
+    TRY(ebb__region_alloc(&unit->region, (size_t)n_order + 1, sizeof *copies, &copies));
     /* At most one copy a node is added. */
-    TRY(ebb__pass_keys(g, &unit->region, (size_t)n_nodes + (size_t)n_order, 2, &keys));
+    TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes + (size_t)n_order, 2, &keys));
+    for (int32_t i = 0; i < n_order; i++) {
+        if (is_step_product(g, &g->nodes[g->order[i]])) {
+            find_copy(copies, &n_copies, g, &g->nodes[g->order[i]])->readers++;
+        }
+    }
     for (int32_t i = 0; i < n_order; i++) {
         ir_node n = g->order[i];
-        if (!reads_transposed(g, &g->nodes[n], policy)) {
+        if (!is_step_product(g, &g->nodes[n])) {
             continue;
         }
-        ir_val weight = ir_in(g, &g->nodes[n], 2);
-        if (copies[weight] == IR_NONE) {
-            g->label = (ir_label){g->nodes[n].label.layer, -1, IR_FORWARD};
-            keys[g->n_nodes] = 2 * (int64_t)i - 1;
-            TRY(ebb__op_emit(g, OP_TRANSPOSE, &weight, 1, NULL, &copies[weight]));
+        layout_copy *copy = find_copy(copies, &n_copies, g, &g->nodes[n]);
+        if (copy->readers > 1) {
+            keys[g->n_nodes] = 2 * (int64_t)i - 1; /* of the copy, if this is its first reader */
+            TRY(pack_operand(g, n, copy));
         }
-        ir_set_in(g, &g->nodes[n], 2, copies[weight]);
-        g->nodes[n].attr.i[1] = 0;
     }
     return ebb__pass_sort(g, keys);
 }

@@ -70,6 +70,8 @@ typedef struct sorter {
     const ir_graph *graph;
     const int64_t *keys;
     const ir_node *leader; /* by node: the node it is merged with; NULL: none is */
+    const pass_edge *extra;
+    int32_t n_extra;
     alloc_region region;
     int32_t *first;   /* edges by node */
     int32_t *waiting; /* edges not yet satisfied, by node */
@@ -167,6 +169,9 @@ static ebb_status start_sorter(sorter *s) {
     TRY(ebb__region_alloc(&s->region, n, sizeof *s->heap, &s->heap));
     memset(s->first, 0xff, n * sizeof *s->first);
     TRY(add_edges(s));
+    for (int32_t i = 0; i < s->n_extra; i++) {
+        TRY(add_edge(s, s->extra[i].from, s->extra[i].to));
+    }
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node node = g->order[i];
         bool leads = s->leader == NULL || s->leader[node] == node;
@@ -211,7 +216,8 @@ out:
     return status;
 }
 
-ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, bool *out) {
+ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, const pass_edge *extra,
+                             int32_t n_extra, bool *out) {
     sorter s = {.graph = graph, .leader = leader};
     ebb_status status;
     int32_t done = 0, leaders = 0;
@@ -219,6 +225,8 @@ ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, bool 
     ebb__region_init(&s.region, graph->ctx);
     TRY_OUT(ebb__pass_keys(graph, &s.region, (size_t)graph->n_nodes, 1, &keys));
     s.keys = keys;
+    s.extra = extra;
+    s.n_extra = n_extra;
     TRY_OUT(start_sorter(&s));
     while (take_ready(&s) != IR_NONE) {
         done++;

@@ -18,11 +18,13 @@
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
+    X(PASS_SPARSE, "sparse", true)                                                                 \
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_LAYOUT, "layout", true)                                                                 \
     X(PASS_ALIAS, "alias", false)                                                                  \
     X(PASS_SELECT, "select", false)                                                                \
     X(PASS_SCHEDULE, "schedule", false)                                                            \
+    X(PASS_FUSE, "fuse", true)                                                                     \
     X(PASS_PLACE, "place", false)                                                                  \
     X(PASS_VERIFY, "verify", false)
 typedef enum pass_id {
@@ -32,19 +34,17 @@ typedef enum pass_id {
         PASS_COUNT
 } pass_id;
 
-/* How much the layout pass spends on transposed copies of weights. */
-typedef enum pass_transpose { TRANSPOSE_NONE, TRANSPOSE_NARROW, TRANSPOSE_ALL } pass_transpose;
-
 typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
 
-/* Settings of one compilation; the budget walk varies chunk_rows and transpose. */
+/* Settings of one compilation; the budget walk varies chunk_rows, pack. */
 typedef struct pass_config {
-    uint32_t disabled;  /* bit per pass_id */
-    int32_t chunk_rows; /* rows of a loss chunk; 0: whole */
-    int32_t batch_rows; /* most rows that batch_time merges; 0: all */
-    pass_transpose transpose;
-    int members;   /* threads */
-    bool training; /* differentiate the loss and emit updates */
+    uint32_t disabled;       /* bit per pass_id */
+    int32_t chunk_rows;      /* rows of a loss chunk; 0: whole */
+    int32_t batch_rows;      /* most rows that batch_time merges; 0: all */
+    bool pack;               /* packed copies of weights that several time steps read */
+    int members;             /* threads */
+    const cost_table *table; /* measured times; NULL: none */
+    bool training;           /* differentiate the loss and emit updates */
     grad_update_settings update;
     uint32_t dump_after; /* bit per pass_id */
     pass_dump_fn dump;
@@ -64,6 +64,8 @@ typedef struct pass_unit {
                           run */
     int32_t *forms;    /* by node, from select: how its kernel carries it out */
     size_t *workspace; /* by node, from select: bytes */
+    bool *joined;      /* by node, from fuse: runs on without a barrier from the one before it that
+                          runs anything; NULL: none does */
     struct plan_placement *placement; /* from place */
 } pass_unit;
 
@@ -75,7 +77,8 @@ typedef struct pass_def {
 enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_batch_time,
-    ebb__pass_chunk, ebb__pass_layout, ebb__pass_alias, ebb__pass_select;
+    ebb__pass_sparse, ebb__pass_chunk, ebb__pass_layout, ebb__pass_alias, ebb__pass_select,
+    ebb__pass_fuse;
 
 /* ---- tools shared by passes (order.c) ---- */
 
@@ -86,9 +89,13 @@ ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
 /* keys[node] = position in the order, times `step` (room for nodes to be put between). */
 ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t capacity,
                           int64_t step, int64_t **out) EBB_MUST_CHECK;
-/* Would the graph still have an order if every node were merged with its leader[node]? */
-ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader,
-                             bool *out) EBB_MUST_CHECK;
+/* Would the graph still have an order if every node were merged with its leader[node], and `to`
+ * also waited for `from` of each extra edge? */
+typedef struct pass_edge {
+    ir_node from, to;
+} pass_edge;
+ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, const pass_edge *extra,
+                             int32_t n_extra, bool *out) EBB_MUST_CHECK;
 /* How a node's operands and results take part when its rows are split; false: they cannot be. */
 typedef struct pass_roles {
     op_row_role in[OP_MAX_KEEP], out[IR_MAX_OUT];

@@ -1,5 +1,6 @@
 /* select.c - the kernel for each node: the first of the device's ordered list that accepts it, else
- * the reference. Aliases run nothing. Every refusal is logged at debug level. */
+ * the reference; and of the kernel's forms the one that was measured to be fastest, else its best
+ * guess. Aliases run nothing. Every refusal is logged at debug level. */
 #include "pass/pass.h"
 
 static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
@@ -21,15 +22,6 @@ static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
     return PASS_KERNEL_REFERENCE;
 }
 
-static int32_t choose_form(const pass_unit *unit, const device_kernel *kernel,
-                           const ir_node_rec *node) {
-    int32_t list[DEVICE_MAX_FORMS] = {0};
-    if (kernel->forms != NULL) {
-        (void)kernel->forms(&unit->graph, node, unit->config->members, list);
-    }
-    return list[0];
-}
-
 static ebb_status run(pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     size_t n = (size_t)g->n_nodes + 1;
@@ -44,7 +36,8 @@ static ebb_status run(pass_unit *unit) {
             continue;
         }
         const device_kernel *kernel = &unit->dev->kernels[k];
-        unit->forms[id] = choose_form(unit, kernel, &g->nodes[id]);
+        unit->forms[id] = ebb__cost_form(unit->config->table, unit->dev, g, &g->nodes[id], k,
+                                         unit->config->members, NULL);
         if (kernel->workspace != NULL) {
             unit->workspace[id] =
                 kernel->workspace(g, &g->nodes[id], unit->forms[id], unit->config->members);

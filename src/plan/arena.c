@@ -126,8 +126,9 @@ static double seconds_of(const pass_unit *unit) {
     double seconds = 0;
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
         ir_node n = unit->graph.order[i];
-        seconds += ebb__cost_seconds(unit->dev, &unit->graph, &unit->graph.nodes[n],
-                                     unit->kernels[n], unit->config->members);
+        seconds += ebb__cost_measured(unit->config->table, unit->dev, &unit->graph,
+                                     &unit->graph.nodes[n], unit->kernels[n],
+                                     unit->config->members);
     }
     return seconds;
 }
@@ -210,6 +211,7 @@ void ebb__plan_free(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_layers; i++) {
         ebb__free(ctx, plan->layers[i].name);
     }
+    ebb__free(ctx, plan->products);
     ebb__free(ctx, plan->variables);
     ebb__free(ctx, plan->layers);
     ebb__free(ctx, plan);

@@ -1,7 +1,7 @@
 /* budget.c - one walk from the fastest plan to the smallest; a budget takes the smallest of those
  * within 2% of the fastest that fits.
  *
- * Every candidate (size of the loss chunks, transposed copies of weights) is compiled to addresses,
+ * Every candidate (size of the loss chunks, packed copies of weights) is compiled to addresses,
  * so its bytes are exact. `least_bytes` comes from bytes alone; seconds only order the list. Plans
  * that another one beats in both are left out, so a smaller budget never gives a higher peak and a
  * larger one never a slower plan.
@@ -27,12 +27,13 @@ typedef struct walk {
     const plan_options *options;
 } walk;
 
-static pass_config config_of(const walk *w, int32_t chunk_rows, pass_transpose transpose) {
+static pass_config config_of(const walk *w, int32_t chunk_rows, bool pack) {
     const plan_options *o = w->options;
     return (pass_config){.disabled = o->disabled,
                          .chunk_rows = chunk_rows,
-                         .transpose = transpose,
+                         .pack = pack,
                          .members = o->members,
+                         .table = o->table,
                          .update = o->update};
 }
 
@@ -60,7 +61,7 @@ static ebb_status price(const walk *w, const pass_config *config, plan_choice *c
         *activations = trial->activation_bytes;
     }
     *choice = (plan_choice){.chunk_rows = config->chunk_rows,
-                            .transpose = config->transpose,
+                            .pack = config->pack,
                             .peak_bytes = trial->peak_bytes,
                             .seconds = trial->seconds_per_step};
     ebb__plan_free(trial);
@@ -110,19 +111,36 @@ static int32_t most_rows(const walk *w) {
     return rows;
 }
 
+int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
+                             const plan_options *options, pass_config list[PLAN_MAX_CHOICES]) {
+    walk w = {.requests = requests, .n_requests = n_requests, .options = options};
+    bool chunks = (options->disabled & (1U << PASS_CHUNK)) == 0;
+    bool layouts = (options->disabled & (1U << PASS_LAYOUT)) == 0;
+    int32_t rows = most_rows(&w), n = 0;
+    for (int t = layouts; t >= 0; t--) {
+        list[n++] = config_of(&w, 0, t > 0);
+        for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
+            if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
+                list[n++] = config_of(&w, chunk_sizes[i], t > 0);
+            }
+        }
+    }
+    return n;
+}
+
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {
     bool chunks = (w->options->disabled & (1U << PASS_CHUNK)) == 0;
     bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
     int32_t rows = most_rows(w);
-    for (int t = layouts ? TRANSPOSE_ALL : TRANSPOSE_NONE; t >= TRANSPOSE_NONE; t--) {
+    for (int t = layouts; t >= 0; t--) {
         plan_choice choice;
-        pass_config whole = config_of(w, 0, (pass_transpose)t);
+        pass_config whole = config_of(w, 0, t > 0);
         TRY(price(w, &whole, &choice, NULL));
         add_choice(plan, choice);
         uint64_t last_peak = choice.peak_bytes;
         for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
             if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
-                pass_config config = config_of(w, chunk_sizes[i], (pass_transpose)t);
+                pass_config config = config_of(w, chunk_sizes[i], t > 0);
                 TRY(price(w, &config, &choice, NULL));
                 add_choice(plan, choice);
                 if (choice.peak_bytes >= last_peak) {
@@ -165,7 +183,7 @@ static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
     ebb_status status = list_choices(&plain, list);
     if (status == EBB_OK) {
         choice = list->choices[choose(list, UINT64_MAX)];
-        pass_config config = config_of(&plain, choice.chunk_rows, choice.transpose);
+        pass_config config = config_of(&plain, choice.chunk_rows, choice.pack);
         status = price(&plain, &config, &choice, &plan->keep_all_activation_bytes);
         plan->keep_all_bytes = choice.peak_bytes;
     }
@@ -197,7 +215,7 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
     plan->chosen = choose(plan, o->budget);
     const plan_choice *choice = &plan->choices[plan->chosen];
-    pass_config config = config_of(w, choice->chunk_rows, choice->transpose);
+    pass_config config = config_of(w, choice->chunk_rows, choice->pack);
     config.dump_after = o->dump_after;
     config.dump = o->dump;
     config.dump_user = o->dump_user;
@@ -207,6 +225,9 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
         TRY(ebb__plan_check(&plan->programs[i].unit, last->offset + last->bytes, plan->peak_bytes));
     }
     TRY(ebb__plan_report(plan));
+    if (o->explain) {
+        TRY(ebb__plan_products(plan));
+    }
     plan->plan_seconds = ebb__clock_seconds() - start;
     return choice->peak_bytes <= o->budget ? EBB_OK : refuse(plan, o->budget);
 }
@@ -222,6 +243,10 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
     ebb_plan *plan = NULL;
     TRY(new_plan(&w, &plan));
     ebb_status status = make(&w, plan);
+    plan->config.table = NULL; /* the caller's, only for planning */
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        plan->programs[i].config.table = NULL;
+    }
     if (status != EBB_OK && status != EBB_BUDGET) {
         ebb__plan_free(plan);
         return status;

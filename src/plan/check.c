@@ -1,7 +1,8 @@
 /* check.c - the independent verifier. It replays the program on a symbolic arena whose bytes are
  * tagged with the value they hold, and refuses the plan if an operand, a variable's next value or
  * an output would not find what the graph says, if anything lies outside the arena, or if a node
- * writes over its own operands where its op does not allow it. It takes only addresses and
+ * writes over its own operands where its op does not allow it, or if members of a run could disturb
+ * each other. It takes only addresses and
  * leading dimensions from the planner and shares no code with storage.c and place.c.
  */
 #include "plan/passes.h"
@@ -254,18 +255,23 @@ static bool in_place_allowed(const checker *c, const ir_node_rec *node, int32_t 
     return false;
 }
 
-/* Interleaved columns of one block (concat operands) share an extent but no byte. */
+/* Do the rows of a and b share no byte, although their extents meet? Columns of one block (concat
+ * operands) lie interleaved, and a small value may lie in the gap between two rows. */
 static bool interleaved(const checker *c, ir_val a, ir_val b) {
-    const plan_placement *p = c->p;
-    int64_t ld = p->ld[a];
-    uint64_t size = ebb__ir_dtype_bytes(c->g->values[a].type.dtype);
-    if (p->block[a] != p->block[b] || p->ld[b] != ld || ld <= 0) {
-        return false;
+    window wa = whole(c, a), wb = whole(c, b);
+    uint64_t size_a = ebb__ir_dtype_bytes(c->g->values[a].type.dtype);
+    uint64_t size_b = ebb__ir_dtype_bytes(c->g->values[b].type.dtype);
+    uint64_t step_b = (uint64_t)wb.ld * size_b, len_b = (uint64_t)wb.cols * size_b;
+    for (int64_t r = 0; r < wa.rows; r++) {
+        uint64_t lo = wa.address + (uint64_t)(r * wa.ld) * size_a;
+        uint64_t hi = lo + (uint64_t)wa.cols * size_a;
+        /* The first row of b that ends behind lo must begin at hi or later. */
+        uint64_t row = lo < wb.address + len_b ? 0 : (lo - wb.address - len_b) / step_b + 1;
+        if (row < (uint64_t)wb.rows && wb.address + row * step_b < hi) {
+            return false;
+        }
     }
-    uint64_t ca = p->offset[a] / size % (uint64_t)ld, cb = p->offset[b] / size % (uint64_t)ld;
-    uint64_t na = (uint64_t)ir_cols(&c->g->values[a].type),
-             nb = (uint64_t)ir_cols(&c->g->values[b].type);
-    return ca + na <= (uint64_t)ld && cb + nb <= (uint64_t)ld && (ca + na <= cb || cb + nb <= ca);
+    return true;
 }
 
 /* What the kernel will be told, which must be at least what it asks for. */
@@ -317,6 +323,100 @@ static ebb_status check_overlap(const checker *c, const ir_node_rec *node, ir_no
         }
     }
     return EBB_OK;
+}
+
+/* ---- runs: nodes that members carry out without meeting in between ---- */
+
+/* What a node of a run touches: a value, or scratch (IR_NONE). */
+typedef struct touch {
+    extent bytes;
+    ir_val value;
+    bool written, by_units;
+} touch;
+
+enum { MOST_OPERANDS = 12, MOST_TOUCHES = MOST_OPERANDS + IR_MAX_OUT + 1 };
+
+static int32_t touches_of(const checker *c, ir_node n, touch *list) {
+    const ir_node_rec *node = &c->g->nodes[n];
+    uint32_t whole = ~0U;
+    int32_t count = 0;
+    if (ebb__op(node->op)->units != NULL) {
+        (void)ebb__op(node->op)->units(c->g, node, &whole);
+    }
+    for (int32_t k = 0; k < node->n_in && k < MOST_OPERANDS; k++) {
+        ir_val x = ir_in(c->g, node, k);
+        if (x != IR_NONE) {
+            list[count++] = (touch){extent_of(c, x), x, false, (whole >> k & 1) == 0};
+        }
+    }
+    for (int32_t k = 0; k < node->n_out; k++) {
+        list[count++] = (touch){extent_of(c, node->out + k), node->out + k, true, true};
+    }
+    if (c->p->scratch[n] >= 0) {
+        uint64_t lo = plan_block_address(c->p, c->p->scratch[n]);
+        list[count++] = (touch){{lo, lo + c->unit->workspace[n]}, IR_NONE, true, false};
+    }
+    return count;
+}
+
+/* One member may be at `a` while another is at `b`. */
+static bool may_coexist(const checker *c, const touch *a, const touch *b, int32_t units) {
+    if (!meet(a->bytes, b->bytes) || !(a->written || b->written)) {
+        return true;
+    }
+    if (a->value == IR_NONE || b->value == IR_NONE) {
+        return false;
+    }
+    uint64_t apart =
+        a->bytes.lo > b->bytes.lo ? a->bytes.lo - b->bytes.lo : b->bytes.lo - a->bytes.lo;
+    int64_t ld = c->p->ld[a->value];
+    bool same_units = a->by_units && b->by_units && c->p->ld[b->value] == ld &&
+                      apart / sizeof(float) % (uint64_t)ld % (uint64_t)units == 0;
+    return same_units || interleaved(c, a->value, b->value);
+}
+
+static ebb_status check_run(checker *c, const ir_node *run, int32_t n) {
+    uint32_t unused;
+    for (int32_t i = 1; i < n; i++) {
+        const op_def *def = ebb__op(c->g->nodes[run[i]].op);
+        touch mine[MOST_TOUCHES], other[MOST_TOUCHES];
+        int32_t n_mine = touches_of(c, run[i], mine);
+        c->node = run[i];
+        int32_t units = def->units == NULL ? 0 : def->units(c->g, &c->g->nodes[run[i]], &unused);
+        if (units <= 0 || c->g->nodes[run[i]].n_in > MOST_OPERANDS) {
+            return refuse(c, "a node without units in a run: result", c->g->nodes[run[i]].out);
+        }
+        for (int32_t j = 0; j < i; j++) {
+            int32_t n_other = touches_of(c, run[j], other);
+            for (int32_t k = 0; k < n_mine * n_other; k++) {
+                if (!may_coexist(c, &mine[k / n_other], &other[k % n_other], units)) {
+                    return refuse(c, "members would disturb each other in a run: bytes",
+                                  mine[k / n_other].value);
+                }
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status check_runs(checker *c) {
+    ir_node run[DEVICE_MAX_RUN];
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->g->n_order && c->unit->joined != NULL; i++) {
+        ir_node node = c->g->order[i];
+        if (c->unit->kernels[node] == PASS_KERNEL_NONE) {
+            continue;
+        }
+        if (!c->unit->joined[node]) {
+            TRY(check_run(c, run, n));
+            n = 0;
+        }
+        if (n == DEVICE_MAX_RUN) {
+            return refuse(c, "too long a run: result", c->g->nodes[node].out);
+        }
+        run[n++] = node;
+    }
+    return check_run(c, run, n);
 }
 
 /* ---- replay ---- */
@@ -396,6 +496,7 @@ ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte, uint64_t arena_
     c.n_buckets = (size_t)(arena_bytes / c.bucket_bytes + 1);
     TRY_OUT(ebb__region_alloc(&c.region, c.n_buckets, sizeof *c.buckets, &c.buckets));
     TRY_OUT(replay(&c));
+    TRY_OUT(check_runs(&c));
 out:
     ebb__region_fini(&c.region);
     return status;

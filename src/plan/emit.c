@@ -8,10 +8,42 @@
 /* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
 static const double SERIAL_SECONDS = 5e-6;
 
-static int members_for(const ebb_plan *plan, const pass_unit *unit, ir_node n) {
-    int32_t kernel = unit->kernels[n];
-    double alone = ebb__cost_seconds(plan->dev, &unit->graph, &unit->graph.nodes[n], kernel, 1);
-    return kernel < 0 || alone - plan->dev->seconds_per_instr < SERIAL_SECONDS ? 1 : plan->members;
+/* What a block of units reads and writes should stay in a member's second-level cache. */
+enum { BLOCK_BYTES = 96 << 10, LEAST_BLOCK = 32, MOST_BLOCK = 256 };
+
+/* A block of units for all instructions of a run, a multiple of LEAST_BLOCK. */
+static int32_t block_for(const device_instr *run, int32_t n, int32_t units) {
+    uint64_t bytes = 0; /* of all units */
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < run[i].call.n_out; k++) {
+            bytes += ebb__ir_type_bytes(&run[i].call.out[k].type);
+        }
+    }
+    int64_t fit = (int64_t)((uint64_t)BLOCK_BYTES * (uint64_t)units / bytes);
+    fit = fit / LEAST_BLOCK * LEAST_BLOCK;
+    return (int32_t)(fit < LEAST_BLOCK ? LEAST_BLOCK : fit > MOST_BLOCK ? MOST_BLOCK : fit);
+}
+
+/* Instructions [0, n) that are carried out together: who takes part, in which blocks. */
+static void set_run(const ebb_plan *plan, const pass_unit *unit, device_instr *run, int32_t n) {
+    double alone = 0;
+    bool reference = false;
+    for (int32_t i = 0; i < n; i++) {
+        const ir_node_rec *node = &unit->graph.nodes[run[i].node];
+        alone += ebb__cost_seconds(plan->dev, &unit->graph, node, run[i].kernel, 1) -
+                 plan->dev->seconds_per_instr;
+        reference = reference || run[i].kernel < 0;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        run[i].call.members = reference || alone < SERIAL_SECONDS ? 1 : plan->members;
+        run[i].joined = i > 0;
+    }
+    if (n > 1) {
+        const ir_node_rec *first = &unit->graph.nodes[run[0].node];
+        uint32_t whole;
+        run[0].units = ebb__op(first->op)->units(&unit->graph, first, &whole);
+        run[0].block = block_for(run, n, run[0].units);
+    }
 }
 
 static op_view make_view(const pass_unit *unit, ir_val v, char *arena) {
@@ -50,7 +82,7 @@ static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node
         .workspace_bytes = unit->workspace[n],
         .prepared = instr->prepared,
         .form = unit->forms[n],
-        .members = members_for(plan, unit, n)};
+        .members = plan->members};
     if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
         return plan->dev->kernels[k].prepare(plan->ctx, &instr->call, instr->prepared);
     }
@@ -64,16 +96,23 @@ ebb_status ebb__plan_emit(ebb_plan *plan, int32_t index, void *arena,
     device_instr *instr = (device_instr *)(void *)((char *)arena + program->offset);
     op_view *views = (op_view *)(void *)(instr + program->n_instrs);
     const device_instr **list = (const device_instr **)(void *)(views + program->n_views);
-    int32_t at = 0;
+    int32_t at = 0, first = 0; /* of the run being written */
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
         ir_node n = unit->graph.order[i];
         if (unit->kernels[n] == PASS_KERNEL_NONE) {
             continue;
         }
+        if (at > first && (unit->joined == NULL || !unit->joined[n])) {
+            set_run(plan, unit, instr + first, at - first);
+            first = at;
+        }
         TRY(emit_node(plan, unit, n, arena, &instr[at], views));
         list[at] = &instr[at];
         views += unit->graph.nodes[n].n_in + unit->graph.nodes[n].n_out;
         at++;
+    }
+    if (at > first) {
+        set_run(plan, unit, instr + first, at - first);
     }
     *instrs = list;
     return EBB_OK;

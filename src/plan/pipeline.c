@@ -8,11 +8,13 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
     &ebb__pass_batch_time, /* products of all time steps as one              */
+    &ebb__pass_sparse,   /* embedding gradients by rows                      */
     &ebb__pass_chunk,    /* logits of all rows never exist at once           */
-    &ebb__pass_layout,   /* one transposed copy of a weight a step           */
+    &ebb__pass_layout,   /* packed copies of weights that time steps share  */
     &ebb__pass_alias,    /* stacks own their operands; copies where they can't */
     &ebb__pass_select,   /* a kernel for each node                           */
     &ebb__pass_schedule, /* the order with the lowest peak                   */
+    &ebb__pass_fuse, /* runs of nodes, block by block of hidden units */
     &ebb__pass_place,    /* a byte offset for every value                    */
     &ebb__pass_verify,   /* separate code replays the plan                   */
 };

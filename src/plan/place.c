@@ -126,9 +126,7 @@ ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *p, int32_t *pos
         const plan_piece *piece = &p->pieces[i];
         if (p->blocks[piece->block].variable == IR_NONE) {
             /* Its own bytes, not those of others between its rows. */
-            uint64_t own = piece->value == IR_NONE
-                               ? piece->hi - piece->lo
-                               : ebb__ir_type_bytes(&unit->graph.values[piece->value].type);
+            uint64_t own = piece->own;
             change[piece->birth] += (int64_t)own;
             change[piece->death + 1] -= (int64_t)own;
         }

@@ -8,6 +8,7 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
+#include "cost/tune.h"
 #include "plan/passes.h"
 
 typedef struct plan_request {
@@ -27,6 +28,8 @@ typedef struct plan_options {
     uint64_t budget; /* bytes; UINT64_MAX: no limit */
     uint32_t disabled;
     grad_update_settings update;
+    const cost_table *table; /* measured times, while planning; NULL: none */
+    bool explain;            /* list the products */
     uint32_t dump_after;
     pass_dump_fn dump;
     void *dump_user;
@@ -35,7 +38,7 @@ typedef struct plan_options {
 /* One plan on the walk from the fastest to the smallest. */
 typedef struct plan_choice {
     int32_t chunk_rows;
-    pass_transpose transpose;
+    bool pack;
     uint64_t peak_bytes;
     double seconds; /* of one training step */
 } plan_choice;
@@ -62,6 +65,19 @@ typedef struct plan_layer {
     char *name;
     uint64_t bytes;
 } plan_layer;
+
+/* One kind of product of the first program (plan_options.explain), the most expensive first. */
+typedef struct plan_product {
+    cost_key key;
+    uint16_t op;
+    int32_t count;                     /* in a step */
+    int32_t form;                      /* taken */
+    double seconds;                    /* of one */
+    bool measured;                     /* else predicted */
+    int32_t n_forms;                   /* offered, best guess first */
+    cost_form forms[DEVICE_MAX_FORMS]; /* seconds < 0: not measured */
+    char where[48];                    /* layer and phase of the first */
+} plan_product;
 
 /* A value that can be read by name after the program has run. */
 typedef struct plan_output {
@@ -98,6 +114,8 @@ typedef struct ebb_plan {
     int32_t n_largest;
     plan_choice choices[PLAN_MAX_CHOICES]; /* not dominated, fastest first */
     int32_t n_choices, chosen;
+    plan_product *products;
+    int32_t n_products;
     plan_variable *variables;
     int32_t n_variables;
     plan_program programs[PLAN_MAX_PROGRAMS];
@@ -127,6 +145,13 @@ const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const c
 ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
                              const plan_extra *extras, int32_t n_extras,
                              const pass_config *config) EBB_MUST_CHECK;
+/* budget.c: every configuration that the walk may try; gives their number. */
+int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
+                             const plan_options *options, pass_config list[PLAN_MAX_CHOICES]);
+/* products.c: the products of all candidates, to be measured before planning; those of the plan. */
+ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
+                            const plan_options *options, cost_survey *survey) EBB_MUST_CHECK;
+ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
 /* report.c: bytes by kind and layer, largest values, hash. */
 ebb_status ebb__plan_report(ebb_plan *plan) EBB_MUST_CHECK;
 

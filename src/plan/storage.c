@@ -1,103 +1,23 @@
-/* storage.c - see storage.h. Three steps: lifetimes of what nodes write (reads through views count
- * for what they view), in-place decisions, then blocks and pieces. */
+/* storage.c - see storage.h. Aliases first, then in-place decisions, then blocks and pieces. */
 #include "plan/storage.h"
+
+#include "plan/lifetime.h"
 
 #include <string.h>
 
 typedef struct storage {
     pass_unit *unit;
     const ir_graph *g;
-    int32_t *position;      /* by node; -1: not in the order */
-    int32_t *birth, *death; /* by value that a node writes, or variable */
+    plan_lifetimes life;
     /* Tree: parent[v] holds v at row/column offsets; rank-1 values count columns only. */
     ir_val *parent;
     int32_t *row, *col;
     ir_val *root;   /* IR_NONE until resolved */
     uint64_t *byte; /* offset from the root's start */
     int32_t *ld;
-    int32_t *stamp; /* by value: last in-place question in which it was an operand's source */
-    ir_val *path;   /* scratch of resolve() */
+    int32_t stamp; /* of the last in-place question */
+    ir_val *path;  /* scratch of resolve() */
 } storage;
-
-static bool is_alias(const ir_graph *g, ir_val v) {
-    ir_node def = g->values[v].def;
-    return def != IR_NONE && (ebb__op(g->nodes[def].op)->flags & OPF_ALIAS) != 0;
-}
-
-/* ---- lifetimes ---- */
-
-typedef void (*source_fn)(storage *s, ir_val piece, void *user);
-
-/* Calls fn for everything written by nodes that rows [begin, end) of v consist of. */
-static void visit_sources(storage *s, ir_val v, int32_t begin, int32_t end, source_fn fn,
-                          void *user) {
-    const ir_graph *g = s->g;
-    while (is_alias(g, v)) {
-        const ir_node_rec *node = &g->nodes[g->values[v].def];
-        op_range range;
-        int32_t axis;
-        if (ebb__op_is_slice(node, &range)) {
-            ir_val x = ir_in(g, node, 0);
-            bool first = range.axis == 0 || g->values[x].type.rank == 1;
-            begin += first ? range.begin : 0;
-            end += first ? range.begin : 0;
-            v = x;
-            continue;
-        }
-        (void)ebb__op_is_join(node, &axis);
-        bool first = axis == 0 || g->values[v].type.rank == 1;
-        int32_t start = 0;
-        for (int32_t k = 0; k < node->n_in; k++) {
-            ir_val x = ir_in(g, node, k);
-            int32_t extent = g->values[x].type.dim[0];
-            int32_t lo = first ? begin - start : begin, hi = first ? end - start : end;
-            if (lo < extent && hi > 0) {
-                visit_sources(s, x, lo > 0 ? lo : 0, hi < extent ? hi : extent, fn, user);
-            }
-            start += extent;
-        }
-        return;
-    }
-    fn(s, v, user);
-}
-
-static void visit_all(storage *s, ir_val v, source_fn fn, void *user) {
-    visit_sources(s, v, 0, s->g->values[v].type.dim[0], fn, user);
-}
-
-static void extend(storage *s, ir_val piece, void *at) {
-    int32_t position = *(const int32_t *)at;
-    s->death[piece] = position > s->death[piece] ? position : s->death[piece];
-}
-
-static void find_lifetimes(storage *s) {
-    const ir_graph *g = s->g;
-    int32_t end = g->n_order; /* behind the last node, which may not overwrite what outlives it */
-    for (ir_val v = 0; v < g->n_values; v++) {
-        ir_node def = g->values[v].def;
-        s->birth[v] = def == IR_NONE ? 0 : s->position[def];
-        s->death[v] = def == IR_NONE ? end : s->birth[v];
-    }
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        if ((ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
-            continue; /* reads nothing itself */
-        }
-        for (int32_t k = 0; k < node->n_in; k++) {
-            if (ir_in(g, node, k) != IR_NONE) {
-                visit_all(s, ir_in(g, node, k), extend, &i);
-            }
-        }
-    }
-    for (ir_val v = 0; v < g->n_values; v++) {
-        if (g->values[v].output && s->birth[v] >= 0) {
-            visit_all(s, v, extend, &end);
-        }
-        if (g->values[v].next != IR_NONE) {
-            extend(s, g->values[v].next, &end);
-        }
-    }
-}
 
 /* ---- the tree of addresses ---- */
 
@@ -136,14 +56,22 @@ static void bind_aliases(storage *s) {
 
 /* ---- in place ---- */
 
-static void find_latest(storage *s, ir_val piece, void *latest) {
-    int32_t death = s->g->values[piece].role == IR_TEMP ? s->death[piece] : INT32_MAX;
-    int32_t *worst = latest;
-    *worst = death > *worst ? death : *worst;
+typedef struct in_place_query {
+    storage *s;
+    int32_t latest;  /* last position that needs the operand */
+    int32_t run;     /* end of the run that asks */
+    bool read_whole; /* by another node of that run */
+} in_place_query;
+
+static void ask_tile(plan_tile *tile, void *user) {
+    in_place_query *q = user;
+    int32_t death = q->s->g->values[tile->value].role == IR_TEMP ? tile->death : INT32_MAX;
+    q->latest = death > q->latest ? death : q->latest;
+    q->read_whole = q->read_whole || tile->whole_run == q->run;
 }
 
-static void set_stamp(storage *s, ir_val piece, void *stamp) {
-    s->stamp[piece] = *(const int32_t *)stamp;
+static void set_stamp(plan_tile *tile, void *stamp) {
+    tile->stamp = *(const int32_t *)stamp;
 }
 
 typedef struct stamp_query {
@@ -151,69 +79,158 @@ typedef struct stamp_query {
     bool found;
 } stamp_query;
 
-static void has_stamp(storage *s, ir_val piece, void *query) {
+static void has_stamp(plan_tile *tile, void *query) {
     stamp_query *q = query;
-    q->found = q->found || s->stamp[piece] == q->stamp;
-}
-
-/* After an in-place step the result holds the bytes: the operand's span ends just before. */
-static void hand_over(storage *s, ir_val piece, void *at) {
-    int32_t position = *(const int32_t *)at;
-    if (s->death[piece] >= position && s->birth[piece] < position) {
-        s->death[piece] = position - 1;
-    }
+    q->found = q->found || tile->stamp == q->stamp;
 }
 
 /* Does another operand read bytes of operand k? The same value element by element is harmless. */
-static bool operand_is_shared(storage *s, const ir_node_rec *node, int32_t k, int32_t stamp) {
+static bool operand_is_shared(storage *s, const ir_node_rec *node, int32_t k) {
     ir_val x = ir_in(s->g, node, k);
     bool elementwise = (ebb__op(node->op)->flags & OPF_ELEMENTWISE) != 0;
-    stamp_query query = {.stamp = stamp};
-    visit_all(s, x, set_stamp, &stamp);
+    stamp_query query = {.stamp = ++s->stamp};
+    ebb__lifetimes_visit(&s->life, x, set_stamp, &s->stamp);
     for (int32_t j = 0; j < node->n_in; j++) {
         ir_val y = ir_in(s->g, node, j);
         if (j != k && y != IR_NONE && !(y == x && elementwise)) {
-            visit_all(s, y, has_stamp, &query);
+            ebb__lifetimes_visit(&s->life, y, has_stamp, &query);
         }
     }
     return query.found;
 }
 
-static bool in_variable(const storage *s, ir_val v) {
-    while (s->parent[v] != IR_NONE) {
-        v = s->parent[v];
-    }
-    return s->g->values[v].role != IR_TEMP;
-}
-
-static void try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val out, int32_t at,
-                         int32_t stamp) {
+/* May the node at position `at` write `out` over its operand k, as far as lifetimes go? */
+static bool may_overwrite(storage *s, const ir_node_rec *node, int32_t k, ir_val out, int32_t at) {
     const ir_graph *g = s->g;
     ir_val x = ir_in(g, node, k);
-    int32_t latest = -1;
+    in_place_query q = {.s = s, .latest = -1, .run = s->life.run_end[at]};
     if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type)) {
-        return;
+        return false;
     }
-    visit_all(s, x, find_latest, &latest);
-    if (latest > at || operand_is_shared(s, node, k, stamp)) {
-        return;
+    ebb__lifetimes_visit(&s->life, x, ask_tile, &q);
+    return q.latest <= at && !q.read_whole && !operand_is_shared(s, node, k);
+}
+
+typedef struct hand_over {
+    const plan_lifetimes *life;
+    int32_t at;
+} hand_over;
+
+/* After an in-place step the result holds the bytes: the operand's span ends just before. */
+static void hand_over_tile(plan_tile *tile, void *user) {
+    const hand_over *h = user;
+    if (tile->death >= h->at && h->life->birth[tile->value] < h->at) {
+        tile->death = h->at - 1;
+        tile->handed = true;
+    }
+}
+
+static void hand_over_bytes(storage *s, ir_val x, int32_t at) {
+    hand_over h = {&s->life, at};
+    ebb__lifetimes_visit(&s->life, x, hand_over_tile, &h);
+}
+
+/* The root of v's tree and v's place in it. */
+static ir_val find_place(const storage *s, ir_val v, int64_t *row, int64_t *col) {
+    *row = *col = 0;
+    while (s->parent[v] != IR_NONE) {
+        *row += s->row[v];
+        *col += s->col[v];
+        v = s->parent[v];
+    }
+    return v;
+}
+
+static bool in_variable(const storage *s, ir_val v) {
+    int64_t row, col;
+    return s->g->values[find_place(s, v, &row, &col)].role != IR_TEMP;
+}
+
+/* The operand of v's producer that v may be written over and that lies `row` rows into `root`, the
+ * first rows of which are as wide as v; -1: none. */
+static int32_t find_twin(storage *s, ir_val v, ir_val root, int64_t row) {
+    const ir_graph *g = s->g;
+    ir_node def = g->values[v].def;
+    if (def == IR_NONE) {
+        return -1;
+    }
+    const ir_node_rec *node = &g->nodes[def];
+    const op_def *op = ebb__op(node->op);
+    for (int32_t p = 0; p < op->n_inplace; p++) {
+        int32_t k = op->inplace[p].in;
+        ir_val x = ir_in(g, node, k);
+        int64_t x_row, x_col;
+        if (node->out + op->inplace[p].out == v && x != IR_NONE &&
+            find_place(s, x, &x_row, &x_col) == root && x_row == row && x_col == 0 &&
+            may_overwrite(s, node, k, v, s->life.position[def])) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* A stack takes the bytes of a value of its own shape if each of its operands is computed in place
+ * of just those rows: gate gradients over the gates, which lie over the input projections. */
+static bool place_stack(storage *s, ir_val stack, ir_val root, int64_t row) {
+    const ir_graph *g = s->g;
+    const ir_node_rec *node = &g->nodes[g->values[stack].def];
+    const ir_type *type = &g->values[stack].type, *room = &g->values[root].type;
+    int32_t axis;
+    int64_t at = row;
+    if (!ebb__op_is_join(node, &axis) || axis != 0 || type->rank != 2 || room->rank != 2 ||
+        type->dim[1] != room->dim[1] || row < 0 || row + type->dim[0] > room->dim[0] ||
+        s->parent[stack] != IR_NONE || g->values[root].role != IR_TEMP || g->values[stack].output ||
+        g->values[root].output) {
+        return false;
+    }
+    for (int32_t i = 0; i < node->n_in; i++) {
+        ir_val v = ir_in(g, node, i);
+        if (ebb__plan_is_alias(g, v) || find_twin(s, v, root, at) < 0) {
+            return false;
+        }
+        at += g->values[v].type.dim[0];
+    }
+    at = row;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        ir_val v = ir_in(g, node, i);
+        const ir_node_rec *maker = &g->nodes[g->values[v].def];
+        int32_t k = find_twin(s, v, root, at);
+        hand_over_bytes(s, ir_in(g, maker, k), s->life.position[g->values[v].def]);
+        at += g->values[v].type.dim[0];
+    }
+    s->parent[stack] = root;
+    s->row[stack] = (int32_t)row;
+    return true;
+}
+
+static bool try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val out, int32_t at) {
+    const ir_graph *g = s->g;
+    ir_val x = ir_in(g, node, k);
+    if (!may_overwrite(s, node, k, out, at)) {
+        return false;
     }
     if (s->parent[out] == IR_NONE) {
         if (g->values[out].output && s->parent[x] != IR_NONE) {
-            return; /* outputs are read as dense rows; x may be columns of something wider */
+            return false; /* outputs are read as dense rows; x may be columns of something wider */
         }
         s->parent[out] = x;
-    } else if (s->parent[x] == IR_NONE && !is_alias(g, x) && !in_variable(s, out)) {
+    } else if (s->parent[x] == IR_NONE && !ebb__plan_is_alias(g, x) && !in_variable(s, out)) {
         s->parent[x] = out; /* computed where its successor has to be */
     } else {
-        return;
+        int64_t x_row, x_col, row, col;
+        ir_val root = find_place(s, x, &x_row, &x_col);
+        if (find_place(s, out, &row, &col) == root && row == x_row && col == x_col) {
+            return true; /* its stack was placed there */
+        }
+        return x_col == 0 && s->col[out] == 0 &&
+               place_stack(s, s->parent[out], root, x_row - s->row[out]);
     }
-    visit_all(s, x, hand_over, &at);
+    hand_over_bytes(s, x, at);
+    return true;
 }
 
 static void decide_in_place(storage *s) {
     const ir_graph *g = s->g;
-    int32_t stamp = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         const op_def *def = ebb__op(node->op);
@@ -221,13 +238,11 @@ static void decide_in_place(storage *s) {
         ir_val given = IR_NONE; /* operand whose bytes a result has; it may be an operand twice */
         for (int32_t p = 0; p < def->n_inplace; p++) {
             int k = def->inplace[p].in, j = def->inplace[p].out;
-            ir_val out = node->out + j, x = ir_in(g, node, k), before = s->parent[out];
+            ir_val out = node->out + j, x = ir_in(g, node, k);
             if (taken[j] || x == IR_NONE || x == given || s->parent[out] == x) {
                 continue;
             }
-            ir_val x_parent = s->parent[x];
-            try_in_place(s, node, k, out, i, ++stamp);
-            taken[j] = s->parent[out] != before || s->parent[x] != x_parent;
+            taken[j] = try_in_place(s, node, k, out, i);
             given = taken[j] ? x : given;
         }
     }
@@ -296,30 +311,46 @@ static int32_t block_of(collector *c, ir_val root) {
     return c->by_root[root];
 }
 
-static void collect_value(collector *c, ir_val v) {
+/* One piece for each tile of v. */
+static void add_pieces(collector *c, ir_val v, int32_t block) {
     storage *s = c->s;
     const ir_value *value = &s->g->values[v];
+    bool forward = value->def != IR_NONE && s->g->nodes[value->def].label.phase == IR_FORWARD;
+    uint64_t size = ebb__ir_dtype_bytes(value->type.dtype);
+    for (int32_t t = s->life.first_tile[v]; t < s->life.first_tile[v + 1]; t++) {
+        const plan_tile *tile = &s->life.tiles[t];
+        ir_type type = value->type;
+        bool list = type.rank == 1; /* its rows are columns */
+        uint64_t step =
+            list ? 1 : (uint64_t)(ebb__ir_rows(&type) / type.dim[0]) * (uint64_t)s->ld[v];
+        uint64_t lo = s->byte[v] + (uint64_t)tile->row * step * size;
+        type.dim[0] = tile->rows;
+        ir_kind kind = value->role != IR_TEMP                        ? kind_of_variable(value)
+                       : forward && tile->death >= c->first_backward ? IR_STASH
+                                                                     : IR_WORKSPACE;
+        c->loose[c->n++] = (plan_piece){.block = block,
+                                        .value = v,
+                                        .node = value->def,
+                                        .lo = lo,
+                                        .hi = lo + extent_bytes(&type, s->ld[v]),
+                                        .own = ebb__ir_type_bytes(&type),
+                                        .birth = s->life.birth[v],
+                                        .death = tile->death,
+                                        .kind = kind};
+    }
+}
+
+static void collect_value(collector *c, ir_val v) {
+    storage *s = c->s;
     resolve(s, v);
     int32_t block = block_of(c, s->root[v]);
     c->out->block[v] = block;
     c->out->offset[v] = s->byte[v];
     c->out->ld[v] = s->ld[v];
-    c->holds_gradient[block] = c->holds_gradient[block] || value->param_grad;
-    if (is_alias(s->g, v)) {
-        return;
+    c->holds_gradient[block] = c->holds_gradient[block] || s->g->values[v].param_grad;
+    if (!ebb__plan_is_alias(s->g, v)) {
+        add_pieces(c, v, block);
     }
-    bool forward = value->def != IR_NONE && s->g->nodes[value->def].label.phase == IR_FORWARD;
-    ir_kind kind = value->role != IR_TEMP                        ? kind_of_variable(value)
-                   : forward && s->death[v] >= c->first_backward ? IR_STASH
-                                                                 : IR_WORKSPACE;
-    c->loose[c->n++] = (plan_piece){.block = block,
-                                    .value = v,
-                                    .node = value->def,
-                                    .lo = s->byte[v],
-                                    .hi = s->byte[v] + extent_bytes(&value->type, s->ld[v]),
-                                    .birth = s->birth[v],
-                                    .death = s->death[v],
-                                    .kind = kind};
 }
 
 static void collect_scratch(collector *c, ir_node n) {
@@ -333,8 +364,9 @@ static void collect_scratch(collector *c, ir_node n) {
                                     .value = IR_NONE,
                                     .node = n,
                                     .hi = bytes,
-                                    .birth = c->s->position[n],
-                                    .death = c->s->position[n],
+                                    .own = bytes,
+                                    .birth = c->s->life.position[n],
+                                    .death = c->s->life.run_end[c->s->life.position[n]],
                                     .kind = IR_WORKSPACE};
 }
 
@@ -368,7 +400,8 @@ static ebb_status collect(storage *s, plan_placement *out) {
     const ir_graph *g = s->g;
     alloc_region *region = &s->unit->region;
     collector c = {.s = s, .out = out, .first_backward = INT32_MAX};
-    size_t nv = (size_t)g->n_values, most = nv + (size_t)g->n_nodes;
+    size_t nv = (size_t)g->n_values,
+           most = (size_t)s->life.first_tile[g->n_values] + (size_t)g->n_nodes;
     *out = (plan_placement){.n_values = g->n_values, .n_positions = g->n_order};
     TRY(ebb__region_alloc(region, nv + 1, sizeof *out->block, &out->block));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *out->offset, &out->offset));
@@ -388,7 +421,7 @@ static ebb_status collect(storage *s, plan_placement *out) {
         }
     }
     for (ir_val v = 0; v < g->n_values; v++) {
-        if (s->birth[v] >= 0) {
+        if (s->life.birth[v] >= 0) {
             collect_value(&c, v);
         }
     }
@@ -403,26 +436,19 @@ ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) {
     const ir_graph *g = &unit->graph;
     alloc_region *region = &unit->region;
     storage s = {.unit = unit, .g = g};
-    size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
-    TRY(ebb__region_alloc(region, nn, sizeof *s.position, &s.position));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.birth, &s.birth));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.death, &s.death));
+    size_t nv = (size_t)g->n_values + 1;
     TRY(ebb__region_alloc(region, nv, sizeof *s.parent, &s.parent));
     TRY(ebb__region_alloc(region, nv, sizeof *s.row, &s.row));
     TRY(ebb__region_alloc(region, nv, sizeof *s.col, &s.col));
     TRY(ebb__region_alloc(region, nv, sizeof *s.root, &s.root));
     TRY(ebb__region_alloc(region, nv, sizeof *s.byte, &s.byte));
     TRY(ebb__region_alloc(region, nv, sizeof *s.ld, &s.ld));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.stamp, &s.stamp));
     TRY(ebb__region_alloc(region, nv, sizeof *s.path, &s.path));
-    memset(s.position, 0xff, nn * sizeof *s.position);
     memset(s.parent, 0xff, nv * sizeof *s.parent);
     memset(s.root, 0xff, nv * sizeof *s.root);
-    for (int32_t i = 0; i < g->n_order; i++) {
-        s.position[g->order[i]] = i;
-    }
-    find_lifetimes(&s);
+    TRY(ebb__lifetimes_find(unit, &s.life));
     bind_aliases(&s);
     decide_in_place(&s);
+    ebb__lifetimes_extend_runs(&s.life);
     return collect(&s, out);
 }

@@ -1,9 +1,9 @@
 /* storage.h - which values share bytes, and when each byte is needed.
  *
  * Aliases and in-place results form trees: every value lies at a fixed byte offset inside its
- * root's block. A piece is what one node really writes (one result, or a kernel's scratch), with
- * the span of positions during which it must not be overwritten. Lifetimes are per piece: a stack
- * of T operands is one block of T pieces that are born and die apart.
+ * root's block. A piece is what one node really writes (a tile of a result, see lifetime.h, or a
+ * kernel's scratch), with the span of positions during which it must not be overwritten. A stack of
+ * T operands is one block of T pieces that are born and die apart.
  */
 #ifndef PLAN_STORAGE_H
 #define PLAN_STORAGE_H
@@ -15,6 +15,7 @@ typedef struct plan_piece {
     ir_val value;         /* IR_NONE: scratch of `node` */
     ir_node node;         /* its producer */
     uint64_t lo, hi;      /* bytes inside the block */
+    uint64_t own;         /* how many of them it really writes: rows may lie apart */
     int32_t birth, death; /* positions in the order, both inclusive */
     ir_kind kind;
 } plan_piece;

@@ -4,6 +4,7 @@
 #define TRAIN_LM_H
 
 #include "plan/plan.h"
+#include "run/profile.h"
 #include "train/settings.h"
 
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
@@ -22,10 +23,33 @@ typedef struct lm_bench_result {
     uint64_t allocations_after_first_step;
     int threads;
     uint64_t plan_hash;
+    run_profile *profile; /* finished, the caller's to free; NULL if not asked for */
 } lm_bench_result;
-/* `steps` timed steps after 2 warm-up steps, on random tokens. */
+/* `steps` timed steps after 2 warm-up steps, on random tokens. With settings->profile as many again
+ * are observed, in turn with as many that are not, after everything else has been noted. */
 ebb_status ebb__lm_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
                          lm_bench_result *out) EBB_MUST_CHECK;
+
+/* ---- tune ---- */
+
+/* What tuning found; lives as long as the call of the function it is given to. */
+typedef struct lm_tune_report {
+    const char *store; /* path of the file */
+    const cost_survey *survey;
+    const cost_table *table;
+    cost_tuned tuned;
+    int threads;
+} lm_tune_report;
+typedef struct lm_tune_observer {
+    void *user;
+    void (*progress)(void *user, int32_t done, int32_t total); /* products */
+    ebb_status (*report)(void *user, const lm_tune_report *report);
+} lm_tune_observer;
+/* Measures the products of all `n` models for at most tune_seconds of the first one's settings and
+ * stores the times in its tune_folder; with its `fresh` also those that are stored already. EBB_IO
+ * if they cannot be stored. */
+ebb_status ebb__lm_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
+                        const lm_tune_observer *observer) EBB_MUST_CHECK;
 
 /* ---- train ---- */
 

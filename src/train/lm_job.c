@@ -46,49 +46,71 @@ static grad_update_settings update_of(const train_settings *s) {
                                   .clip = (float)s->clip};
 }
 
-ebb_status ebb__lm_compile(ebb_ctx *ctx, const train_settings *settings, const lm_request *request,
-                           ebb_plan **plan) {
-    ir_graph graphs[2];
-    plan_request programs[2];
-    plan_extra extras[2];
-    int32_t n = 0, n_extras = 0;
-    ebb_status status = EBB_OK;
-    *plan = NULL;
-    ebb__op_graph_init(&graphs[0], ctx);
-    ebb__op_graph_init(&graphs[1], ctx);
+static plan_options options_of(const train_settings *s) {
+    return (plan_options){.members = ebb__lm_threads(s),
+                          .budget = ebb__lm_budget(s),
+                          .disabled = s->disabled,
+                          .update = update_of(s),
+                          .explain = s->explain,
+                          .dump_after = s->dump_after,
+                          .dump = s->dump,
+                          .dump_user = s->dump_user};
+}
+
+void ebb__lm_programs_fini(lm_programs *programs) {
+    ebb__ir_fini(&programs->graphs[0]);
+    ebb__ir_fini(&programs->graphs[1]);
+}
+
+ebb_status ebb__lm_programs_make(ebb_ctx *ctx, const train_settings *settings,
+                                 const lm_request *request, lm_programs *out) {
+    *out = (lm_programs){.options = options_of(settings)};
+    ebb__op_graph_init(&out->graphs[0], ctx);
+    ebb__op_graph_init(&out->graphs[1], ctx);
     word_lm model = model_of(settings, request->vocab);
     if (request->train || request->predict) {
         word_lm first = model;
+        ir_graph *graph = &out->graphs[out->n];
         first.predict = request->predict;
         first.dropout = request->predict ? 0 : first.dropout;
-        TRY_OUT(ebb__word_lm_build(&graphs[n], &first));
-        programs[n] =
-            (plan_request){request->train ? "train" : "predict", &graphs[n], request->train};
-        n++;
+        TRY(ebb__word_lm_build(graph, &first));
+        out->list[out->n++] =
+            (plan_request){request->train ? "train" : "predict", graph, request->train};
     }
     if (request->valid) {
+        ir_graph *graph = &out->graphs[out->n];
         model.dropout = 0;
         model.state = "valid";
-        TRY_OUT(ebb__word_lm_build(&graphs[n], &model));
-        programs[n] = (plan_request){"valid", &graphs[n], false};
-        n++;
+        TRY(ebb__word_lm_build(graph, &model));
+        out->list[out->n++] = (plan_request){"valid", graph, false};
     }
+    return EBB_OK;
+}
+
+ebb_status ebb__lm_compile(ebb_ctx *ctx, const train_settings *settings, const lm_request *request,
+                           ebb_plan **plan) {
+    lm_programs programs;
+    plan_extra extras[2];
+    int32_t n_extras = 0;
+    cost_table table;
+    ebb_status status;
+    *plan = NULL;
+    ebb__cost_table_init(&table, ctx, ebb__device_default());
+    TRY_OUT(ebb__lm_programs_make(ctx, settings, request, &programs));
     extras[n_extras++] =
         (plan_extra){LM_STAGING, (uint64_t)ebb__batcher_bytes((uint32_t)settings->bptt)};
     if (request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){LM_VOCAB, request->vocab_bytes};
     }
-    plan_options options = {.members = ebb__lm_threads(settings),
-                            .budget = ebb__lm_budget(settings),
-                            .disabled = settings->disabled,
-                            .update = update_of(settings),
-                            .dump_after = settings->dump_after,
-                            .dump = settings->dump,
-                            .dump_user = settings->dump_user};
-    status = ebb__plan_make(ctx, programs, n, extras, n_extras, &options, plan);
+    if (settings->tune_folder != NULL) {
+        TRY_OUT(ebb__lm_measured(ctx, settings, &programs, &table));
+        programs.options.table = &table;
+    }
+    status =
+        ebb__plan_make(ctx, programs.list, programs.n, extras, n_extras, &programs.options, plan);
 out:
-    ebb__ir_fini(&graphs[0]);
-    ebb__ir_fini(&graphs[1]);
+    ebb__cost_table_fini(&table);
+    ebb__lm_programs_fini(&programs);
     return status;
 }
 

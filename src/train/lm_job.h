@@ -27,6 +27,22 @@ typedef struct lm_request {
 uint64_t ebb__lm_budget(const train_settings *settings);
 int ebb__lm_threads(const train_settings *settings);
 
+/* What the settings stand for: graphs and how to plan them. Free also after a failure. */
+typedef struct lm_programs {
+    ir_graph graphs[2];
+    plan_request list[2];
+    int32_t n;
+    plan_options options;
+} lm_programs;
+ebb_status ebb__lm_programs_make(ebb_ctx *ctx, const train_settings *settings,
+                                 const lm_request *request, lm_programs *out) EBB_MUST_CHECK;
+void ebb__lm_programs_fini(lm_programs *programs);
+
+/* lm_tune.c: what was measured on this machine, from the store; what is missing is measured first
+ * if the settings give it time and the result can be stored. */
+ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
+                            const lm_programs *programs, cost_table *table) EBB_MUST_CHECK;
+
 /* *plan is given also with EBB_BUDGET. */
 ebb_status ebb__lm_compile(ebb_ctx *ctx, const train_settings *settings, const lm_request *request,
                            ebb_plan **plan) EBB_MUST_CHECK;

@@ -48,8 +48,12 @@ typedef struct train_settings {
     uint64_t seed;
     int64_t threads; /* 0: all the machine allows */
     train_memory memory;
-    uint32_t disabled;   /* passes; bit per pass_id */
-    uint32_t dump_after; /* passes; their graphs go to: */
+    const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */
+    double tune_seconds;     /* to measure what is not known yet; 0: do not */
+    bool explain;            /* plan: list the products */
+    bool profile;            /* bench: observe steps too */
+    uint32_t disabled;       /* passes; bit per pass_id */
+    uint32_t dump_after;     /* passes; their graphs go to: */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
 } train_settings;

@@ -11,6 +11,7 @@ import tempfile
 import traceback
 
 EBB = os.path.abspath(os.environ.get("EBB", "build/ebb"))
+os.environ.setdefault("EBB_TUNE", "off")
 SANITIZED = bool(os.environ.get("EBB_SANITIZE"))
 
 # The smallest model that still has everything.

@@ -177,8 +177,16 @@ static void check_sample(int code, const op_sample *sample, int copies, unsigned
     case_close(&p.c);
 }
 
-static bool differentiable(const op_sample *sample) {
+/* A packed operand is made by passes, after gradients: those samples refuse. */
+static bool is_packed(int code, const op_sample *sample) {
+    return code == OP_MATMUL && sample->attr.i[3] != 0;
+}
+
+static bool differentiable(int code, const op_sample *sample) {
     bool any = false;
+    if (is_packed(code, sample)) {
+        return false;
+    }
     for (int32_t i = 0; i < sample->n_in; i++) {
         any = any || (sample->fill[i] != FILL_ABSENT && sample->in[i].dtype == IR_F32);
     }
@@ -190,7 +198,7 @@ static void gradients_match_differences(void **state) {
     for (int code = 0; code < OP_COUNT; code++) {
         const op_def *op = ebb__op(code);
         for (int32_t s = 0; op->grad != NULL && s < op->n_samples; s++) {
-            if (differentiable(&op->samples[s])) {
+            if (differentiable(code, &op->samples[s])) {
                 check_sample(code, &op->samples[s], 1, 3);
                 check_sample(code, &op->samples[s], 2, 3);
             }
@@ -225,6 +233,27 @@ static void kept_results_have_no_gradient(void **state) {
     }
 }
 
+static void packed_products_have_no_gradient(void **state) {
+    (void)state;
+    const op_def *op = ebb__op(OP_MATMUL);
+    int32_t refused = 0;
+    for (int32_t s = 0; s < op->n_samples; s++) {
+        op_case c;
+        ir_val seed, grads[16];
+        if (!is_packed(OP_MATMUL, &op->samples[s])) {
+            continue;
+        }
+        case_open(&c, OP_MATMUL, &op->samples[s]);
+        ir_type type = c.graph.values[c.node.out].type;
+        assert_int_equal(ebb__ir_add_variable(&c.graph, IR_INPUT, "seed", &type, &seed), EBB_OK);
+        assert_true(c.graph.n_values <= 16);
+        assert_int_equal(ebb__grad_build(&c.graph, &c.node.out, &seed, 1, grads), EBB_USAGE);
+        refused++;
+        case_close(&c);
+    }
+    assert_true(refused > 0);
+}
+
 /* What the nodes emitted by grad read is what the keep columns say they read. */
 static void keep_columns_hold(void **state) {
     (void)state;
@@ -232,7 +261,7 @@ static void keep_columns_hold(void **state) {
         const op_def *op = ebb__op(code);
         for (int32_t s = 0; op->grad != NULL && s < op->n_samples; s++) {
             problem p;
-            if (!differentiable(&op->samples[s])) {
+            if (!differentiable(code, &op->samples[s])) {
                 continue;
             }
             build(&p, code, &op->samples[s], 1, 3);
@@ -264,6 +293,7 @@ int main(void) {
         cmocka_unit_test(gradients_match_differences),
         cmocka_unit_test(lstm_gates_take_either),
         cmocka_unit_test(kept_results_have_no_gradient),
+        cmocka_unit_test(packed_products_have_no_gradient),
         cmocka_unit_test(keep_columns_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

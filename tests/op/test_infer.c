@@ -9,7 +9,7 @@
 typedef struct wrong {
     op_code op;
     int32_t n_in;
-    ir_type in[4];
+    ir_type in[5];
     ir_attr attr;
 } wrong;
 
@@ -18,13 +18,33 @@ static const wrong cases[] = {
     {OP_EMBED_GRAD, 3, {F2(4, 3), I1(2), F2(2, 3)}, {.i = {5}}}, /* c is not [vocab, E] */
     {OP_EMBED_GRAD, 3, {F2(5, 3), I1(3), F2(2, 3)}, {.i = {5}}},
     {OP_EMBED_GRAD, 3, {F2(5, 3), I1(2), F2(2, 3)}, {.i = {-5}}},
+    {OP_EMBED_SQUARES, 2, {I1(3), F2(2, 3)}, {.i = {5}}},
+    {OP_EMBED_SQUARES, 2, {I1(2), F3(1, 2, 3)}, {.i = {5}}},
+    {OP_EMBED_SQUARES, 2, {I1(2), F2(2, 3)}, {.i = {0}}},
+    {OP_EMBED_SQUARES, 2, {I1(2), F2(2, INT32_MAX)}, {.i = {INT32_MAX}}},
+    {OP_EMBED_SGD, 5, {F2(5, 3), I1(3), F2(2, 3), F1(1), F1(4)}, {.i = {0}}},
+    {OP_EMBED_SGD, 5, {F2(5, 4), I1(2), F2(2, 3), F1(1), F1(4)}, {.i = {0}}}, /* E */
+    {OP_EMBED_SGD, 5, {F2(5, 3), I1(2), F2(2, 3), F1(2), F1(4)}, {.i = {0}}},
+    {OP_EMBED_SGD, 5, {F2(5, 3), I1(2), F2(2, 3), F1(1), F1(3)}, {.i = {0}}},
     {OP_MATMUL, 3, {F1(2), F2(2, 3), F2(2, 3)}, {.i = {0, 0}}}, /* inner sizes */
     {OP_MATMUL, 3, {F1(2), F2(2, 3), F2(3, 2)}, {.i = {0, 1}}},
     {OP_MATMUL, 3, {F1(3), F2(2, 3), F2(3, 2)}, {.i = {0, 0}}}, /* bias of another size */
     {OP_MATMUL, 3, {F2(3, 2), F2(2, 3), F2(3, 2)}, {.i = {0, 0}}},
     {OP_MATMUL, 3, {F1(2), F1(3), F2(3, 2)}, {.i = {0, 0}}},
     {OP_MATMUL, 3, {F1(2), F2(2, 6), F3(2, 3, 2)}, {.i = {0, 0}}},
+    {OP_MATMUL, 3, {F1(9), F2(2, 3), F2(3, 9)}, {.i = {0, 0, 2}}}, /* groups do not divide */
+    {OP_MATMUL, 3, {F1(9), F2(2, 3), F2(3, 9)}, {.i = {0, 0, -1}}},
+    {OP_MATMUL, 3, {F1(40), F2(2, 3), F2(1, 96)}, {.i = {0, 0, 1, 40}}}, /* two panels, not one */
+    {OP_MATMUL, 3, {F1(40), F2(2, 3), F2(2, 95)}, {.i = {0, 0, 1, 40}}},
+    {OP_MATMUL, 3, {F1(40), F2(2, 3), F2(2, 96)}, {.i = {0, 1, 1, 40}}},
+    {OP_MATMUL, 3, {F1(40), F2(2, 3), F2(1, 120)}, {.i = {0, 0, 5, 40}}},
+    {OP_MATMUL, 3, {F1(40), F2(2, 3), F2(2, 96)}, {.i = {0, 0, 1, -40}}},
     {OP_TRANSPOSE, 1, {F3(2, 3, 4)}, {.i = {0}}},
+    {OP_PACK, 1, {F3(2, 3, 4)}, {.i = {0, 1}}},
+    {OP_PACK, 1, {F2(3, 9)}, {.i = {0, 2}}},
+    {OP_PACK, 1, {F2(3, 10)}, {.i = {0, 5}}},
+    {OP_PACK, 1, {F2(10, 3)}, {.i = {1, -1}}},
+    {OP_PACK, 1, {F2(1 << 27, 8)}, {.i = {0, 1}}}, /* a panel of 2^32 elements */
     {OP_ADD, 2, {F2(2, 3), F2(3, 2)}, {.i = {0}}},
     {OP_ADD, 2, {F2(2, 3), F1(6)}, {.i = {0}}},
     {OP_SCALE, 1, {F1(2)}, {.f = {NAN}}},
@@ -87,7 +107,7 @@ static void wrong_shapes_and_attributes(void **state) {
         const wrong *w = &cases[k];
         ebb_ctx *ctx;
         ir_graph graph;
-        ir_val in[4];
+        ir_val in[5];
         char what[32];
         assert_int_equal(ebb_ctx_new(&ctx), EBB_OK);
         ebb__op_graph_init(&graph, ctx);

@@ -197,6 +197,52 @@ static void make_embed(maker *m) {
     keep(m, out);
 }
 
+/* A cell over a few time steps with shared weights: what batch_time, layout and fuse look for, and
+ * sometimes almost: steps that feed each other, inputs in any order. */
+static void make_recurrent(maker *m) {
+    ir_val x = any(m), hs[4], z = IR_NONE, h, c, o = IR_NONE, cell[2];
+    int32_t T = 2 + roll(m, 3), k = (int32_t)ir_cols(type_of(m, x)), n = some_size(m);
+    int32_t rows = type_of(m, x)->dim[0] / T, time = m->g->label.time;
+    bool lstm = roll(m, 2) == 0, reverse = roll(m, 2) == 0, feeds = roll(m, 4) == 0;
+    int32_t wide = lstm ? 4 * n : n;
+    if (rows == 0) {
+        return;
+    }
+    emit(m, OP_COPY, &x, 1, NULL, &x); /* the gradient of one value takes slices along one axis */
+    ir_val w = variable(m, IR_PARAM, IR_F32, wide, k), u = variable(m, IR_PARAM, IR_F32, wide, n);
+    ir_val back = variable(m, IR_PARAM, IR_F32, k, n);
+    ir_val bias = roll(m, 2) ? variable(m, IR_PARAM, IR_F32, 0, wide) : (ir_val)IR_NONE;
+    h = variable(m, IR_STATE, IR_F32, rows, n);
+    c = variable(m, IR_STATE, IR_F32, rows, n);
+    for (int32_t t = 0; t < T; t++) {
+        ir_val at = IR_NONE;
+        m->g->label.time = t;
+        assert_ok(m->ctx, ebb__op_slice(m->g, x, 0, rows * (reverse ? T - 1 - t : t), rows, &at));
+        if (feeds && t > 0) {
+            emit(m, OP_MATMUL, (ir_val[]){at, h, back}, 3, &(ir_attr){.i = {0, 1}}, &at);
+        }
+        emit(m, OP_MATMUL, (ir_val[]){bias, at, w}, 3, &(ir_attr){.i = {0, 1}}, &z);
+        emit(m, OP_MATMUL, (ir_val[]){z, h, u}, 3, &(ir_attr){.i = {0, 1}}, &z);
+        if (lstm) {
+            emit(m, OP_LSTM_GATES, (ir_val[]){z, c}, 2, NULL, cell);
+            assert_ok(m->ctx, ebb__op_slice(m->g, cell[0], 1, 3 * n, n, &o));
+            c = cell[1];
+            emit(m, OP_LSTM_OUT, (ir_val[]){o, c}, 2, NULL, &h);
+        } else {
+            emit(m, OP_TANH, &z, 1, NULL, &h);
+        }
+        hs[T - 1 - t] = h;
+        if (roll(m, 3) == 0) {
+            ir_attr attr = {.i = {1, 2, t, 0, rows, 0}, .f = {0.25F}};
+            emit(m, OP_DROPOUT, (ir_val[]){h, m->step}, 2, &attr, &hs[T - 1 - t]);
+        }
+    }
+    assert_ok(m->ctx, ebb__op_join(m->g, 0, hs, T, &z));
+    keep(m, z);
+    keep(m, h);
+    m->g->label.time = time;
+}
+
 static ir_val make_loss(maker *m, bool first) {
     ir_val x = any(m), rows[2], loss = IR_NONE;
     ir_val labels = variable(m, IR_INPUT, IR_I32, 0, type_of(m, x)->dim[0]);
@@ -237,8 +283,9 @@ static void finish(maker *m) {
 
 static void make_graph(ebb_ctx *ctx, test_dice *dice, ir_graph *g) {
     static void (*const makers[])(maker *) = {
-        make_pointwise, make_pointwise, make_matmul, make_matmul, make_row,  make_dropout,
-        make_slice,     make_slice,     make_join,   make_join,   make_cell, make_embed};
+        make_pointwise, make_pointwise, make_matmul,    make_matmul,   make_row,
+        make_dropout,   make_slice,     make_slice,     make_join,     make_join,
+        make_cell,      make_embed,     make_recurrent, make_recurrent};
     maker *m = calloc(1, sizeof *m);
     assert_non_null(m);
     m->ctx = ctx;
@@ -256,7 +303,7 @@ static void make_graph(ebb_ctx *ctx, test_dice *dice, ir_graph *g) {
         (void)snprintf(layer, sizeof layer, "l%d", roll(m, 3));
         assert_ok(ctx, ebb__ir_layer(g, layer, &g->label.layer));
         g->label.time = i;
-        makers[roll(m, 12)](m);
+        makers[roll(m, 14)](m);
     }
     g->loss = make_loss(m, true);
     while (roll(m, 3) == 0) {
@@ -328,7 +375,8 @@ static void one_round(uint64_t seed) {
     } else {
         pass_config config = {.disabled = options.disabled,
                               .chunk_rows = test_below(&dice, 12),
-                              .transpose = (pass_transpose)test_below(&dice, 3),
+                              .batch_rows = test_below(&dice, 3) * 4,
+                              .pack = test_below(&dice, 2) != 0,
                               .members = options.members,
                               .update = update,
                               .dump_after = options.dump_after,

@@ -6,14 +6,14 @@
 
 static void names_and_options(void **state) {
     (void)state;
-    static const char *const names[] = {"infer",    "grad",   "simplify", "batch_time",
-                                        "chunk",    "layout", "alias",    "select",
-                                        "schedule", "place",  "verify"};
+    static const char *const names[] = {"infer", "grad",   "simplify", "batch_time", "sparse",
+                                        "chunk", "layout", "alias",    "select",     "schedule",
+                                        "fuse",  "place",  "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);
-        assert_int_equal(ebb__pass_optional((pass_id)id),
-                         id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_CHUNK ||
-                             id == PASS_LAYOUT);
+        bool optional = id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_SPARSE ||
+                        id == PASS_CHUNK || id == PASS_LAYOUT || id == PASS_FUSE;
+        assert_int_equal(ebb__pass_optional((pass_id)id), optional);
     }
 }
 
@@ -39,13 +39,13 @@ static void dump_after(void **state) {
     dumps d = {.names = ""};
     pass_config config = {.members = 1,
                           .chunk_rows = 4,
-                          .transpose = TRANSPOSE_ALL,
+                          .pack = true,
                           .dump_after = ~0U,
                           .dump = remember,
                           .dump_user = &d};
     ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
-    assert_string_equal(d.names,
-                        "infer grad simplify chunk layout alias select schedule place verify ");
+    assert_string_equal(d.names, "infer grad simplify batch_time sparse chunk layout alias select "
+                                 "schedule fuse place verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);
     assert_string_equal(given, own);
@@ -92,8 +92,9 @@ static void walk_dumps_once(void **state) {
 
 static void same_bits(void **state) {
     (void)state;
-    const uint32_t optional[] = {1U << PASS_SIMPLIFY, 1U << PASS_CHUNK, 1U << PASS_LAYOUT};
-    for (int i = 0; i < 24; i++) {
+    const uint32_t optional[] = {1U << PASS_SIMPLIFY,   1U << PASS_CHUNK, 1U << PASS_LAYOUT,
+                                 1U << PASS_BATCH_TIME, 1U << PASS_FUSE,  1U << PASS_SPARSE};
+    for (int i = 0; i < 192; i++) {
         ebb_ctx *ctx = test_ctx_new();
         word_lm m = test_lm_small((lm_cell)(i % 3), 5);
         m.tie = i % 2 == 0;
@@ -101,20 +102,20 @@ static void same_bits(void **state) {
         test_lm(ctx, &m, &graph);
         pass_config config = {.members = 1 + i % 4,
                               .chunk_rows = 4,
-                              .transpose = TRANSPOSE_ALL,
+                              .pack = true,
                               .update = {.optimizer = (grad_optimizer)(i % 3),
                                          .momentum = 0.5F,
                                          .beta1 = 0.9F,
                                          .beta2 = 0.99F,
                                          .eps = 1e-8F,
                                          .clip = i % 2 ? 0.1F : 0}};
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 6; k++) {
             config.disabled |= (i / 3) >> k & 1 ? optional[k] : 0;
         }
         ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
         const ir_graph *g = &plan->programs[0].unit.graph;
         assert_int_equal(test_count(g, OP_XENT), config.disabled & optional[1] ? 1 : 4);
-        assert_true((test_count(g, OP_TRANSPOSE) > 0) == !(config.disabled & optional[2]));
+        assert_true((test_count(g, OP_PACK) > 0) == !(config.disabled & optional[2]));
         test_run_equal(plan, &graph, true, &config.update, 7, 3);
         ebb__ir_fini(&graph);
         test_ctx_free(ctx);

@@ -27,7 +27,7 @@ static void all_pairs(void **state) {
         test_lm(ctx, &m, &graph);
         pass_config config = {.members = 1 + i % 3,
                               .chunk_rows = i % 2 ? 5 : 0,
-                              .transpose = (pass_transpose)(i % 3),
+                              .pack = i % 2 != 0,
                               .update = {.clip = i % 4 ? 1.0F : 0}};
         ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, i % 5 != 0}, &config);
         const plan_placement *p = plan->programs[0].unit.placement;

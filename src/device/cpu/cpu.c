@@ -2,6 +2,7 @@
 #include "device/cpu/cpu.h"
 
 #include "base/host.h"
+#include "device/cpu/matmul.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -29,16 +30,25 @@ static const char *accept_f32(const ir_graph *graph, const ir_node_rec *node) {
 
 static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                                int members) {
-    (void)graph;
-    (void)node;
+    matmul_size size = matmul_size_of_node(graph, node);
     (void)form;
-    return (size_t)members * CPU_PANEL_FLOATS * sizeof(float);
+    return (size_t)members * (size_t)matmul_vector_floats(&size) * sizeof(float);
 }
 
+#ifndef EBB_NO_XSMM
 /* A transposed weight is read and written once more at every call. */
 static double matmul_packing(const ir_graph *graph, const ir_node_rec *node) {
     const ir_type *b = op_in_type(graph, node, 2);
     return node->attr.i[1] != 0 ? 2.0 * (double)ebb__ir_type_bytes(b) : 0.0;
+}
+#endif
+
+/* Row numbers, sorted, twice for each member; ids are an operand in front of dx [R,E]. */
+static size_t embed_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                              int members) {
+    const ir_type *dx = op_in_type(graph, node, node->op == OP_EMBED_SGD ? 2 : 1);
+    (void)form;
+    return (size_t)members * 2 * (size_t)ebb__ir_rows(dx) * sizeof(int32_t);
 }
 
 #define KERNEL_AVX2(upper, lower)                                                                  \
@@ -51,6 +61,31 @@ static double matmul_packing(const ir_graph *graph, const ir_node_rec *node) {
      .op = OP_##upper,                                                                             \
      .accept = accept_any,                                                                         \
      .run = ebb__cpu_##lower##_base},
+/* The same for those that take ranges. */
+#define RANGED_AVX2(upper, lower)                                                                  \
+    {.name = #lower ".avx2",                                                                       \
+     .op = OP_##upper,                                                                             \
+     .accept = accept_avx2,                                                                        \
+     .ranges = true,                                                                               \
+     .run = ebb__cpu_##lower##_avx2},
+#define RANGED_BASE(upper, lower)                                                                  \
+    {.name = #lower ".base",                                                                       \
+     .op = OP_##upper,                                                                             \
+     .accept = accept_any,                                                                         \
+     .ranges = true,                                                                               \
+     .run = ebb__cpu_##lower##_base},
+#define KERNEL_EMBED_AVX2(upper, lower)                                                            \
+    {.name = #lower ".avx2",                                                                       \
+     .op = OP_##upper,                                                                             \
+     .accept = accept_avx2,                                                                        \
+     .workspace = embed_workspace,                                                                 \
+     .run = ebb__cpu_##lower##_avx2},
+#define KERNEL_EMBED_BASE(upper, lower)                                                            \
+    {.name = #lower ".base",                                                                       \
+     .op = OP_##upper,                                                                             \
+     .accept = accept_any,                                                                         \
+     .workspace = embed_workspace,                                                                 \
+     .run = ebb__cpu_##lower##_base},
 #define KERNEL_MOVE(upper, lower)                                                                  \
     {.name = #lower ".rows", .op = OP_##upper, .accept = accept_f32, .run = ebb__cpu_##lower},
 
@@ -59,7 +94,10 @@ static const device_kernel kernels[] = {
     {.name = "matmul.xsmm",
      .op = OP_MATMUL,
      .accept = ebb__cpu_xsmm_accept,
-     .workspace = matmul_workspace,
+     .ranges = true,
+     .forms = ebb__cpu_xsmm_forms,
+     .form_name = ebb__cpu_xsmm_form_name,
+     .workspace = ebb__cpu_xsmm_workspace,
      .prepare = ebb__cpu_xsmm_prepare,
      .run = ebb__cpu_matmul_xsmm,
      .extra_bytes = matmul_packing},
@@ -68,16 +106,20 @@ static const device_kernel kernels[] = {
     {.name = "matmul.avx2",
      .op = OP_MATMUL,
      .accept = accept_avx2,
+     .ranges = true,
      .workspace = matmul_workspace,
      .run = ebb__cpu_matmul_avx2},
-    CPU_VECTOR_KERNELS(KERNEL_AVX2)
+    CPU_POINTWISE(RANGED_AVX2) CPU_CELLS(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2)
+        CPU_EMBED_ROWS(KERNEL_EMBED_AVX2)
 #endif
-        {.name = "matmul.base",
-         .op = OP_MATMUL,
-         .accept = accept_any,
-         .workspace = matmul_workspace,
-         .run = ebb__cpu_matmul_base},
-    CPU_VECTOR_KERNELS(KERNEL_BASE) CPU_MOVES(KERNEL_MOVE)};
+            {.name = "matmul.base",
+             .op = OP_MATMUL,
+             .accept = accept_any,
+             .ranges = true,
+             .workspace = matmul_workspace,
+             .run = ebb__cpu_matmul_base},
+    CPU_POINTWISE(RANGED_BASE) CPU_CELLS(RANGED_BASE) CPU_OTHERS(KERNEL_BASE)
+        CPU_EMBED_ROWS(KERNEL_EMBED_BASE) CPU_MOVES(KERNEL_MOVE)};
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -122,6 +164,7 @@ const device ebb__cpu_device = {
     .buffer = {buffer_create, buffer_touch, buffer_destroy},
     .stream = {ebb__cpu_stream_create, ebb__cpu_stream_destroy, ebb__cpu_stream_run},
     .describe = describe,
+    .measure_peak = ebb__cpu_measure_peak,
     /* One core of a 2020s server, well fed. */
     .flops_per_second = 70e9,
     .bytes_per_second = 10e9,

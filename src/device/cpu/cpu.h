@@ -38,9 +38,14 @@
     X(SOFTMAX_GRAD, softmax_grad)           \
     X(XENT, xent)                           \
     X(XENT_GRAD, xent_grad)
+/* These sort row numbers in a workspace. */
+#define CPU_EMBED_ROWS(X)                   \
+    X(EMBED_SQUARES, embed_squares)         \
+    X(EMBED_SGD, embed_sgd)
 /* clang-format on */
-#define CPU_VECTOR_KERNELS(X)                                                                      \
-    CPU_POINTWISE(X) CPU_CELLS(X) CPU_REDUCTIONS(X) X(TRANSPOSE, transpose)
+/* The pointwise kernels and the cells take ranges of units, these do not. */
+#define CPU_OTHERS(X) CPU_REDUCTIONS(X) X(TRANSPOSE, transpose) X(PACK, pack)
+#define CPU_VECTOR_KERNELS(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_OTHERS(X)
 /* Kernels that only move bytes: one for all instruction sets. */
 #define CPU_MOVES(X)                                                                               \
     X(EMBED, embed)                                                                                \
@@ -52,6 +57,7 @@
     void ebb__cpu_##lower##_avx2(const op_call *call);                                             \
     void ebb__cpu_##lower##_base(const op_call *call);
 CPU_VECTOR_KERNELS(CPU_DECLARE)
+CPU_EMBED_ROWS(CPU_DECLARE)
 CPU_DECLARE(MATMUL, matmul)
 #undef CPU_DECLARE
 #define CPU_DECLARE(upper, lower) void ebb__cpu_##lower(const op_call *call);
@@ -64,12 +70,14 @@ void ebb__cpu_transpose_block_avx2(float *to, int64_t ldt, const float *from, in
 void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, int64_t ldf,
                                    int64_t rows, int64_t cols);
 
-/* Workspace of one member of a matmul: a packed panel of b, kept within the first-level cache. */
-enum { CPU_PANEL_FLOATS = 8192 };
-
 #ifndef EBB_NO_XSMM
-/* matmul through libxsmm (matmul_xsmm.c). */
+/* matmul through libxsmm (matmul_xsmm.c), in forms (matmul_form.c). */
 const char *ebb__cpu_xsmm_accept(const ir_graph *graph, const ir_node_rec *node);
+int32_t ebb__cpu_xsmm_forms(const ir_graph *graph, const ir_node_rec *node, int members,
+                            int32_t *codes);
+void ebb__cpu_xsmm_form_name(int32_t code, char *text, size_t bytes);
+size_t ebb__cpu_xsmm_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                               int members);
 ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepared);
 void ebb__cpu_matmul_xsmm(const op_call *call);
 const char *ebb__cpu_xsmm_version(void);
@@ -79,6 +87,9 @@ ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out
 void ebb__cpu_stream_destroy(device_stream *stream);
 void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs, int32_t count,
                          device_observe_fn observe, void *user);
+
+/* probe.c */
+ebb_status ebb__cpu_measure_peak(ebb_ctx *ctx, int members, double *flops_per_second);
 
 extern const device ebb__cpu_device;
 

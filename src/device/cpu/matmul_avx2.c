@@ -1,3 +1,3 @@
-/* matmul_avx2.c - matmul and transpose for AVX2 and FMA, 8 lanes. */
+/* matmul_avx2.c - matmul, transpose and pack for AVX2 and FMA, 8 lanes. */
 #define CPU_FN(name) ebb__cpu_##name##_avx2
 #include "device/cpu/matmul_body.h"

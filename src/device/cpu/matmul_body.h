@@ -1,14 +1,15 @@
-/* matmul_body.h - matmul in plain vectors, and transposition, over vec.h. The includer defines
+/* matmul_body.h - matmul in plain vectors, transposition and pack, over vec.h. The includer defines
  * CPU_FN(name). This is the matmul of machines without libxsmm and of forms it has no kernel for.
  *
  * A panel of 2 vectors of columns, at most DEPTH deep, is packed into the member's workspace
  * (padded with zeros, transposed if b is), then rows are taken ROWS at a time with their sums in
- * registers. */
+ * registers. A packed b is read where it lies, two vectors of a panel at a time. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/matmul.h"
 #include "device/cpu/vec.h"
 
-enum { ROWS = 6, PANEL = 2 * VLEN, DEPTH = CPU_PANEL_FLOATS / PANEL };
+enum { ROWS = 6, PANEL = 2 * VLEN, DEPTH = MATMUL_VECTOR_DEPTH };
+_Static_assert((int)PANEL <= (int)MATMUL_VECTOR_COLUMNS, "a panel fits the workspace");
 
 /* ---- transposition --------------------------------------------------------------------------- */
 
@@ -75,6 +76,43 @@ void CPU_FN(transpose)(const op_call *call) {
     }
 }
 
+/* ---- pack ------------------------------------------------------------------------------------ */
+
+/* Columns [n, n + wide) of `rows` rows k of b, `wide` <= lanes of them, into a panel whose rows are
+ * p->wide apart; zero up to the lanes. */
+static void pack_lanes(const op_view *b, bool trans, const op_panels *p, int64_t n, int64_t wide,
+                       int64_t rows, float *to) {
+    if (wide < p->lanes) {
+        for (int64_t k = 0; k < rows; k++) {
+            memset(to + k * p->wide + (wide > 0 ? wide : 0), 0,
+                   (size_t)(p->lanes - (wide > 0 ? wide : 0)) * sizeof(float));
+        }
+    }
+    if (trans && wide > 0) {
+        CPU_FN(transpose_block)(to, p->wide, cpu_at(b, n, 0), b->ld, wide, rows);
+        return;
+    }
+    for (int64_t k = 0; k < rows && wide > 0; k++) {
+        memcpy(to + k * p->wide, cpu_at(b, k, n), (size_t)wide * sizeof(float));
+    }
+}
+
+/* Members share the panels. */
+void CPU_FN(pack)(const op_call *call) {
+    const op_view *b = &call->in[0], *out = &call->out[0];
+    bool trans = call->attr->i[0] != 0;
+    int64_t rows = trans ? ir_cols(&b->type) : ebb__ir_rows(&b->type), begin, end;
+    op_panels p =
+        op_panels_of(trans ? ebb__ir_rows(&b->type) : ir_cols(&b->type), call->attr->i[1]);
+    ebb__team_share(p.count, 1, call->member, call->members, &begin, &end);
+    for (int64_t at = begin; at < end; at++) {
+        int64_t unit = at * p.lanes, wide = matmul_least(p.units - unit, p.lanes);
+        for (int64_t g = 0; g < p.groups; g++) {
+            pack_lanes(b, trans, &p, g * p.units + unit, wide, rows, cpu_at(out, at, g * p.lanes));
+        }
+    }
+}
+
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* packed[k][PANEL] = b(k0 + k, n0 + n), zero beyond `wide` columns. */
@@ -84,7 +122,7 @@ static void pack_panel(const matmul_shape *s, int64_t k0, int64_t deep, int64_t 
     if (wide < PANEL) {
         memset(packed, 0, (size_t)(deep * PANEL) * sizeof(float));
     }
-    if (s->b_row == 1 && s->b_col != 1) {
+    if (s->trans_b) {
         CPU_FN(transpose_block)(packed, PANEL, b, s->b_col, wide, deep);
         return;
     }
@@ -95,17 +133,25 @@ static void pack_panel(const matmul_shape *s, int64_t k0, int64_t deep, int64_t 
     }
 }
 
-/* `rows` (a constant after inlining) rows of a times the packed panel, added to the output. */
+/* Two vectors of columns: where they lie in b and in the output, and how many lanes are in use. */
+typedef struct tile_pair {
+    const float *b[2];
+    float *out[2];
+    int64_t wide[2];
+} tile_pair;
+
+/* `rows` (a constant after inlining) rows of a times the two vectors, added to the output. */
 static INLINE void tile(const int rows, const float *a, int64_t a_row, int64_t a_col,
-                        const float *packed, int64_t deep, float *out, int64_t ldo, int64_t wide) {
+                        const tile_pair *t, int64_t b_row, int64_t deep, int64_t ldo, int64_t low,
+                        int64_t high) {
+    const float *left = t->b[0], *right = t->b[1];
     vf sum[ROWS][2];
-    int64_t low = wide < VLEN ? wide : VLEN, high = wide - low;
     for (int i = 0; i < rows; i++) {
-        sum[i][0] = v_load(out + i * ldo, low);
-        sum[i][1] = v_load(out + i * ldo + VLEN, high);
+        sum[i][0] = v_load(t->out[0] + i * ldo, low);
+        sum[i][1] = v_load(t->out[1] + i * ldo, high);
     }
     for (int64_t k = 0; k < deep; k++) {
-        vf b0 = v_load(packed + k * PANEL, VLEN), b1 = v_load(packed + k * PANEL + VLEN, VLEN);
+        vf b0 = v_load(left + k * b_row, VLEN), b1 = v_load(right + k * b_row, VLEN);
         for (int i = 0; i < rows; i++) {
             vf x = v_all(a[i * a_row + k * a_col]);
             sum[i][0] = v_fma(x, b0, sum[i][0]);
@@ -113,38 +159,99 @@ static INLINE void tile(const int rows, const float *a, int64_t a_row, int64_t a
         }
     }
     for (int i = 0; i < rows; i++) {
-        v_store(out + i * ldo, sum[i][0], low);
-        v_store(out + i * ldo + VLEN, sum[i][1], high);
+        v_store(t->out[0] + i * ldo, sum[i][0], low);
+        v_store(t->out[1] + i * ldo, sum[i][1], high);
     }
 }
 
 static INLINE void tile_columns(const int rows, const matmul_shape *s, int64_t m, int64_t k0,
-                                int64_t deep, int64_t n0, int64_t wide, const float *packed) {
+                                int64_t deep, const tile_pair *pair, int64_t b_row) {
     const float *a = s->a + m * s->a_row + k0 * s->a_col;
-    float *out = s->out + m * s->ldo + n0;
-    if (wide == PANEL) {
-        tile(rows, a, s->a_row, s->a_col, packed, deep, out, s->ldo, PANEL);
+    tile_pair t = *pair;
+    t.out[0] += m * s->ldo;
+    t.out[1] += m * s->ldo;
+    if (t.wide[0] == VLEN && t.wide[1] == VLEN) {
+        tile(rows, a, s->a_row, s->a_col, &t, b_row, deep, s->ldo, VLEN, VLEN);
     } else {
-        tile(rows, a, s->a_row, s->a_col, packed, deep, out, s->ldo, wide);
+        tile(rows, a, s->a_row, s->a_col, &t, b_row, deep, s->ldo, t.wide[0], t.wide[1]);
+    }
+}
+
+/* Rows [m, end) of the pair. */
+static void tile_rows(const matmul_shape *s, int64_t m, int64_t end, int64_t k, int64_t deep,
+                      const tile_pair *pair, int64_t b_row) {
+    for (; m + ROWS <= end; m += ROWS) {
+        tile_columns(ROWS, s, m, k, deep, pair, b_row);
+    }
+    for (; m + 2 <= end; m += 2) {
+        tile_columns(2, s, m, k, deep, pair, b_row);
+    }
+    for (; m < end; m++) {
+        tile_columns(1, s, m, k, deep, pair, b_row);
+    }
+}
+
+static void run_plain(const matmul_shape *s, matmul_part part, float *packed) {
+    matmul_start(s, part);
+    for (int64_t n = part.n0; n < part.n1 && part.m0 < part.m1; n += PANEL) {
+        int64_t wide = matmul_least(part.n1 - n, PANEL), low = matmul_least(wide, VLEN);
+        tile_pair pair = {.b = {packed, packed + VLEN},
+                          .out = {s->out + n, s->out + n + low},
+                          .wide = {low, wide - low}};
+        for (int64_t k = 0; k < s->k; k += DEPTH) {
+            int64_t deep = matmul_least(s->k - k, DEPTH);
+            pack_panel(s, k, deep, n, wide, packed);
+            tile_rows(s, part.m0, part.m1, k, deep, &pair, PANEL);
+        }
+    }
+}
+
+/* Units [lo, hi) of panel `at`, a pair of its vectors at a time. A pair lacks its second half where
+ * the number of vectors is odd. */
+static void run_panel(const matmul_shape *s, int64_t at, int64_t lo, int64_t hi) {
+    const op_panels *p = &s->panels;
+    tile_pair pair;
+    int n = 0;
+    for (int64_t i = 0; i < p->wide; i += VLEN) {
+        int64_t unit = at * p->lanes + i % p->lanes, wide = matmul_least(hi - unit, VLEN);
+        if (unit >= lo && wide > 0) {
+            pair.b[n] = s->b + at * s->b_row + i;
+            pair.out[n] = s->out + i / p->lanes * p->units + unit;
+            pair.wide[n] = wide;
+            n++;
+        }
+        if (n == 1 && i + VLEN >= p->wide) {
+            pair.b[1] = pair.b[0];
+            pair.out[1] = pair.out[0];
+            pair.wide[1] = 0;
+            n = 2;
+        }
+        if (n == 2) {
+            tile_rows(s, 0, s->m, 0, s->k, &pair, p->wide);
+            n = 0;
+        }
     }
 }
 
 void CPU_FN(matmul)(const op_call *call) {
     matmul_shape s = matmul_shape_of(call);
-    matmul_part part = matmul_part_of(&s, PANEL, ROWS, call->member, call->members);
-    float *packed = (float *)call->workspace + (int64_t)call->member * CPU_PANEL_FLOATS;
-    matmul_start(call, &s, part);
-    for (int64_t n = part.n0; n < part.n1 && part.m0 < part.m1; n += PANEL) {
-        int64_t wide = part.n1 - n < PANEL ? part.n1 - n : PANEL;
-        for (int64_t k = 0; k < s.k; k += DEPTH) {
-            int64_t deep = s.k - k < DEPTH ? s.k - k : DEPTH, m = part.m0;
-            pack_panel(&s, k, deep, n, wide, packed);
-            for (; m + ROWS <= part.m1; m += ROWS) {
-                tile_columns(ROWS, &s, m, k, deep, n, wide, packed);
-            }
-            for (; m < part.m1; m++) {
-                tile_columns(1, &s, m, k, deep, n, wide, packed);
-            }
+    matmul_size size = matmul_size_of(&call->in[1].type, &call->out[0].type, call->attr);
+    float *packed = (float *)call->workspace + call->member * matmul_vector_floats(&size);
+    int64_t lo, hi;
+    if (!s.packed && call->hi == 0) {
+        run_plain(&s, matmul_part_of(&s, PANEL, ROWS, call->member, call->members), packed);
+        return;
+    }
+    matmul_units(call, &s, &lo, &hi);
+    for (int64_t g = 0; g < s.panels.groups && lo < hi; g++) {
+        matmul_part part = {0, s.m, g * s.panels.units + lo, g * s.panels.units + hi};
+        if (s.packed) {
+            matmul_start(&s, part);
+        } else {
+            run_plain(&s, part, packed);
         }
+    }
+    for (int64_t at = lo / s.panels.lanes; s.packed && at * s.panels.lanes < hi; at++) {
+        run_panel(&s, at, lo, hi);
     }
 }

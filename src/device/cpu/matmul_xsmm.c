@@ -1,37 +1,58 @@
 /* matmul_xsmm.c - matmul through kernels that libxsmm generates for the exact sizes of a call.
  *
- * libxsmm is column-major: our rows are its columns, so its A is a panel of our b (32 columns wide)
- * and its B a block of rows of our a, transposed for weight gradients. It cannot transpose its A:
- * panels of a transposed b are packed into the member's workspace, and so are those of a plain b
- * that many rows will read. Its kernels are serial fma chains over k starting from the output
- * (beta = 1), whatever the remainders: the reference, bit for bit. Code is generated when the graph
- * is compiled. Where none comes (no executable memory, say) the vector kernel runs instead.
+ * libxsmm is column-major: our rows are its columns, so its A is a panel of 32 lanes and its B a
+ * block of rows of the other side (matmul_form.h), transposed where k is the slow index. It cannot
+ * transpose its A: panels against the grain are packed. Its kernels are serial fma chains over k
+ * starting from the sums (beta = 1), whatever the remainders: the reference, bit for bit. Code is
+ * generated when the graph is compiled. Where none comes (no executable memory, say) the vector
+ * kernel runs instead.
  */
 #ifndef EBB_NO_XSMM
 #include "device/cpu/cpu.h"
 
 #include "base/host.h"
-#include "device/cpu/matmul.h"
+#include "device/cpu/matmul_form.h"
 
 #include <libxsmm.h>
 
-/* A panel of b and a block of a transposed a share the first-level cache (hence half the depth
- * there); blocks of a that are read again for every panel, CACHED_FLOATS, the second. */
-enum {
-    PANEL = 32,
-    DEPTH = CPU_PANEL_FLOATS / PANEL,
-    ROWS = 24,
-    MANY_ROWS = 48, /* worth packing a plain panel for */
-    CACHED_FLOATS = 96 << 10
-};
+/* Pieces of a panel. libxsmm keeps 3 rows of sums, so narrow kernels are slow: 16 lanes take as
+ * long as 8. What is not 32, 24 or 16 lanes wide is computed in a tile of 16 or 32, with zeros in
+ * the rest. */
+enum { FULL, WIDE, HALF, TILE_HALF, TILE_FULL, PIECES };
+static const int64_t piece_lanes[PIECES] = {32, 24, 16, 16, 32};
 
-/* What prepare stores. An index is 1 where the last, smaller piece is meant. */
+/* What prepare stores: all NULL if code could not be had. An index is 1 where the last, smaller
+ * piece is meant. */
 typedef struct xsmm_plan {
-    libxsmm_smmfunction kernel[2][2][2]; /* columns, rows, depth */
-    int32_t rows, deep;                  /* of a block */
-    bool packed, ready;
+    libxsmm_smmfunction kernel[PIECES][2][2]; /* lanes, rows, depth */
 } xsmm_plan;
 _Static_assert(sizeof(xsmm_plan) <= DEVICE_PREPARED_BYTES, "plan does not fit");
+
+static bool is_tile(int piece) {
+    return piece >= TILE_HALF;
+}
+
+/* The piece that takes what is left of a panel. */
+static int piece_of(int64_t lanes) {
+    return lanes >= 32   ? FULL
+           : lanes == 24 ? WIDE
+           : lanes == 16 ? HALF
+           : lanes < 16  ? TILE_HALF
+                         : TILE_FULL;
+}
+
+/* The same where lanes are padded with zeros. */
+static int padded_piece_of(int64_t lanes) {
+    return lanes > 24 ? FULL : lanes > 16 ? WIDE : HALF;
+}
+
+/* One call under way. */
+typedef struct xsmm_run {
+    const xsmm_plan *plan;
+    matmul_shape s;
+    matmul_form f;
+    float *panel, *block, *tile; /* of this member */
+} xsmm_run;
 
 const char *ebb__cpu_xsmm_version(void) {
     return LIBXSMM_VERSION;
@@ -39,110 +60,472 @@ const char *ebb__cpu_xsmm_version(void) {
 
 const char *ebb__cpu_xsmm_accept(const ir_graph *graph, const ir_node_rec *node) {
     (void)graph;
-    if (!ebb__host_cpu()->avx2_fma) {
-        return "the CPU has no AVX2 and FMA";
-    }
-    return node->attr.i[0] != 0 && node->attr.i[1] != 0 ? "both operands are transposed" : NULL;
+    (void)node;
+    return ebb__host_cpu()->avx2_fma ? NULL : "the CPU has no AVX2 and FMA";
 }
 
-static libxsmm_smmfunction dispatch(const op_call *call, const matmul_shape *s, bool packed,
-                                    int64_t wide, int64_t rows, int64_t deep) {
-    const libxsmm_blasint lda = packed ? PANEL : (libxsmm_blasint)s->b_row;
-    const libxsmm_blasint ldb = (libxsmm_blasint)(call->attr->i[0] ? s->a_col : s->a_row);
-    const libxsmm_blasint ldc = (libxsmm_blasint)s->ldo;
+/* ---- code ------------------------------------------------------------------------------------ */
+
+/* Leading dimensions of a kernel, and whether k is the slow index of blocks. */
+typedef struct xsmm_lead {
+    int64_t lanes, blocks, sums;
+    bool trans;
+} xsmm_lead;
+
+static xsmm_lead lead_of(const matmul_shape *s, const matmul_form *f, int piece) {
+    xsmm_lead lead = {.lanes = MATMUL_LANES, .sums = MATMUL_LANES};
+    if (f->side == MATMUL_MINOR) {
+        lead.trans = !s->trans_b && !f->pack_blocks;
+        lead.blocks = f->pack_blocks ? f->along : lead.trans ? s->b_row : s->b_col;
+        return lead;
+    }
+    lead.trans = s->trans_a && !f->pack_blocks;
+    lead.blocks = f->pack_blocks ? f->deep : lead.trans ? s->a_col : s->a_row;
+    lead.sums = is_tile(piece) ? piece_lanes[piece] : s->ldo;
+    if (f->side == MATMUL_PANELS) {
+        lead.lanes = s->panels.wide;
+        lead.sums = s->panels.groups > 1 ? s->panels.wide : lead.sums;
+    } else if (!f->pack_lanes && !is_tile(piece)) {
+        lead.lanes = s->b_row;
+    }
+    return lead;
+}
+
+static libxsmm_smmfunction dispatch(int64_t wide, int64_t rows, int64_t deep,
+                                    const xsmm_lead *lead) {
+    const libxsmm_blasint lda = (libxsmm_blasint)lead->lanes;
+    const libxsmm_blasint ldb = (libxsmm_blasint)lead->blocks;
+    const libxsmm_blasint ldc = (libxsmm_blasint)lead->sums;
     const float one = 1.0f;
-    const int flags = call->attr->i[0] ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+    const int flags = lead->trans ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
     const int prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
     return libxsmm_smmdispatch((libxsmm_blasint)wide, (libxsmm_blasint)rows, (libxsmm_blasint)deep,
                                &lda, &ldb, &ldc, &one, &one, &flags, &prefetch);
 }
 
+/* Lanes of a piece; 0 if no call can come to it. */
+static int64_t lanes_in_use(const matmul_shape *s, const matmul_form *f, int piece) {
+    bool minor = f->side == MATMUL_MINOR;
+    int64_t count = minor ? matmul_round_up(s->m, MATMUL_LANES) : s->n;
+    if (f->side == MATMUL_PANELS && s->panels.groups > 1) {
+        return piece == FULL ? s->panels.wide : 0;
+    }
+    if (is_tile(piece)) {
+        return minor || (piece == TILE_FULL && count % MATMUL_GRAIN == 0 &&
+                         s->panels.units % MATMUL_GRAIN == 0)
+                   ? 0
+                   : piece_lanes[piece];
+    }
+    return count >= piece_lanes[piece] ? piece_lanes[piece] : 0;
+}
+
 ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepared) {
     (void)ctx;
+    matmul_size size = matmul_size_of(&call->in[1].type, &call->out[0].type, call->attr);
     matmul_shape s = matmul_shape_of(call);
-    xsmm_plan plan = {.ready = true};
+    matmul_form f = ebb__cpu_matmul_form(&size, call->form);
+    xsmm_plan plan = {0};
+    bool ready = true;
     libxsmm_init(); /* does nothing but the first time; safe from any thread */
     if (libxsmm_get_target_archid() > LIBXSMM_X86_AVX2) {
         /* Kernels for wider vectors may split a chain. */
         libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
     }
-    int64_t rows = matmul_even_block(s.m, ROWS, 3); /* a tile of sums is 3 rows high */
-    plan.rows = (int32_t)(rows < s.m ? rows : s.m);
-    plan.deep = (int32_t)matmul_even_block(s.k, call->attr->i[0] ? DEPTH / 2 : DEPTH, 1);
-    plan.packed = call->attr->i[1] != 0 || s.m >= MANY_ROWS;
-    const int64_t size[3][2] = {
-        {PANEL, s.n % PANEL}, {plan.rows, s.m % plan.rows}, {plan.deep, s.k % plan.deep}};
-    for (int i = 0; i < 8; i++) {
-        int w = i >> 2, r = i >> 1 & 1, d = i & 1;
-        bool used = size[0][w] > 0 && size[0][w] <= s.n && size[1][r] > 0 && size[2][d] > 0;
-        if (used) {
-            plan.kernel[w][r][d] =
-                dispatch(call, &s, plan.packed, size[0][w], size[1][r], size[2][d]);
-            plan.ready = plan.ready && plan.kernel[w][r][d] != NULL;
+    int64_t blocked = f.side == MATMUL_MINOR ? s.n : s.m;
+    const int64_t rows[2] = {f.rows, blocked % f.rows}, deep[2] = {f.deep, s.k % f.deep};
+    for (int i = 0; i < PIECES * 4; i++) {
+        int piece = i >> 2, r = i >> 1 & 1, d = i & 1;
+        int64_t wide = lanes_in_use(&s, &f, piece);
+        if (wide > 0 && rows[r] > 0 && deep[d] > 0) {
+            xsmm_lead lead = lead_of(&s, &f, piece);
+            plan.kernel[piece][r][d] = dispatch(wide, rows[r], deep[d], &lead);
+            ready = ready && plan.kernel[piece][r][d] != NULL;
         }
+    }
+    if (!ready) {
+        plan = (xsmm_plan){0};
     }
     memcpy(prepared, &plan, sizeof plan);
     return EBB_OK;
 }
 
-/* packed[k][PANEL] = b(k0 + k, n0 + n) for `wide` columns. */
-static void pack(const matmul_shape *s, bool trans_b, int64_t k0, int64_t deep, int64_t n0,
-                 int64_t wide, float *packed) {
-    if (trans_b) {
-        ebb__cpu_transpose_block_avx2(packed, PANEL, s->b + n0 * s->b_col + k0, s->b_col, wide,
-                                      deep);
+static bool is_ready(const xsmm_plan *plan) {
+    bool any = false;
+    for (int piece = 0; piece < PIECES; piece++) {
+        any = any || plan->kernel[piece][0][0] != NULL;
+    }
+    return any;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* Few lanes; the usual numbers as constants, which become vector moves. */
+static inline void move_lanes(float *to, const float *from, int64_t lanes) {
+    if (lanes == MATMUL_LANES) {
+        memcpy(to, from, MATMUL_LANES * sizeof(float));
+    } else if (lanes == MATMUL_GRAIN) {
+        memcpy(to, from, MATMUL_GRAIN * sizeof(float));
+    } else {
+        memcpy(to, from, (size_t)lanes * sizeof(float));
+    }
+}
+
+/* to[k][MATMUL_LANES] = from(lane, k) for `lanes` lanes and `deep` k, zeros up to `padded` lanes.
+ * Lanes are `stride` apart, or neighbours with k `stride` apart if not `across`. */
+static void pack_lanes(float *to, const float *from, int64_t stride, bool across, int64_t lanes,
+                       int64_t padded, int64_t deep) {
+    int64_t over = padded - lanes;
+    for (int64_t k = 0; over > 0 && k < deep; k++) {
+        memset(to + k * MATMUL_LANES + lanes, 0, (size_t)over * sizeof(float));
+    }
+    if (across) {
+        ebb__cpu_transpose_block_avx2(to, MATMUL_LANES, from, stride, lanes, deep);
         return;
     }
     for (int64_t k = 0; k < deep; k++) {
-        memcpy(packed + k * PANEL, s->b + (k0 + k) * s->b_row + n0, (size_t)wide * sizeof(float));
+        move_lanes(to + k * MATMUL_LANES, from + k * stride, lanes);
     }
 }
 
-/* One panel of columns, one block of k: rows of the part, a block at a time. */
-static void run_panel(const xsmm_plan *plan, const matmul_shape *s, matmul_part part, int64_t k,
-                      int64_t deep, const float *b) {
-    const libxsmm_smmfunction *kernel[2] = {
-        &plan->kernel[part.n1 - part.n0 < PANEL][0][deep < plan->deep],
-        &plan->kernel[part.n1 - part.n0 < PANEL][1][deep < plan->deep]};
-    for (int64_t m = part.m0; m < part.m1; m += plan->rows) {
-        (*kernel[part.m1 - m < plan->rows])(b, s->a + m * s->a_row + k * s->a_col,
-                                            s->out + m * s->ldo + part.n0);
+/* ---- fetching ahead -------------------------------------------------------------------------- */
+
+/* Memory that will be read soon: `rows` runs of `floats`, `step` apart. */
+typedef struct xsmm_next {
+    const float *from;
+    int64_t rows, floats, step;
+} xsmm_next;
+
+/* Fetches the share of block m of m_end rows, before its kernel: few lines at a time, or the kernel
+ * would wait for them. */
+static void fetch_ahead(const xsmm_next *next, int64_t m, int64_t rows, int64_t m_end) {
+    int64_t end = next->rows * matmul_least(m + rows, m_end) / m_end;
+    for (int64_t i = next->rows * m / m_end; i < end; i++) {
+        const float *line = next->from + i * next->step, *last = line + next->floats - 1;
+        for (; line < last; line += 16) {
+            __builtin_prefetch(line, 0, 2);
+        }
+        __builtin_prefetch(last, 0, 2);
     }
 }
 
-/* Rows as far as a block of a stays in the second-level cache while all panels pass by. */
-static void run_rows(const op_call *call, const xsmm_plan *plan, const matmul_shape *s,
-                     matmul_part part) {
-    float *packed = (float *)call->workspace + (int64_t)call->member * CPU_PANEL_FLOATS;
-    for (int64_t k = 0; k < s->k; k += plan->deep) {
-        int64_t deep = s->k - k < plan->deep ? s->k - k : plan->deep;
-        for (int64_t n = part.n0; n < part.n1; n += PANEL) {
-            int64_t wide = part.n1 - n < PANEL ? part.n1 - n : PANEL;
-            matmul_part panel = {part.m0, part.m1, n, n + wide};
-            if (k == 0) {
-                matmul_start(call, s, panel);
-            }
-            if (plan->packed) {
-                pack(s, call->attr->i[1] != 0, k, deep, n, wide, packed);
-            }
-            run_panel(plan, s, panel, k, deep, plan->packed ? packed : s->b + k * s->b_row + n);
+/* ---- b packed by the op: panels ---------------------------------------------------------------*/
+
+/* A tile of sums: rows of `ld`, of which each of `groups` runs of `lanes` holds `wide` units from
+ * `unit`, `shift` lanes from its beginning. */
+typedef struct panel_tile {
+    int64_t ld, groups, lanes, shift, unit, wide;
+} panel_tile;
+
+/* Rows [m, m + rows) from c to the tile, zeros around them. */
+static void tile_load(const xsmm_run *r, const panel_tile *t, int64_t m, int64_t rows) {
+    if (r->s.c == NULL || t->wide < t->lanes) {
+        memset(r->tile, 0, (size_t)(rows * t->ld) * sizeof(float));
+    }
+    for (int64_t i = 0; i < rows && r->s.c != NULL; i++) {
+        for (int64_t g = 0; g < t->groups; g++) {
+            move_lanes(r->tile + i * t->ld + g * t->lanes + t->shift,
+                       r->s.c + (m + i) * r->s.c_row + g * r->s.panels.units + t->unit, t->wide);
         }
     }
 }
 
+static void tile_store(const xsmm_run *r, const panel_tile *t, int64_t m, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t g = 0; g < t->groups; g++) {
+            move_lanes(r->s.out + (m + i) * r->s.ldo + g * r->s.panels.units + t->unit,
+                       r->tile + i * t->ld + g * t->lanes + t->shift, t->wide);
+        }
+    }
+}
+
+/* All k of rows [m0, m1) for the lanes at b, added to sums whose rows are ld apart. */
+static void panel_sums(const xsmm_run *r, int piece, const float *b, int64_t m0, int64_t m1,
+                       float *sums, int64_t ld) {
+    const matmul_shape *s = &r->s;
+    int64_t wide = s->panels.wide, rows = r->f.rows;
+    for (int64_t k = 0; k < s->k; k += r->f.deep) {
+        int64_t deep = matmul_least(s->k - k, r->f.deep);
+        xsmm_next next = {b + (k + deep) * wide, deep, wide, wide};
+        for (int64_t m = m0; m < m1; m += rows) {
+            if (r->f.ahead) {
+                fetch_ahead(&next, m - m0, rows, m1 - m0);
+            }
+            r->plan->kernel[piece][m1 - m < rows][deep < r->f.deep](
+                b + k * wide, s->a + m * s->a_row + k, sums + (m - m0) * ld);
+        }
+    }
+}
+
+/* Through the tile; b is the first row of its lanes in the panel. */
+static void panel_tiles(const xsmm_run *r, int piece, const panel_tile *t, const float *b) {
+    for (int64_t m = 0; m < r->s.m; m += r->f.reach) {
+        int64_t end = matmul_least(r->s.m, m + r->f.reach);
+        tile_load(r, t, m, end - m);
+        panel_sums(r, piece, b, m, end, r->tile, t->ld);
+        tile_store(r, t, m, end - m);
+    }
+}
+
+/* Straight into the output, from column n. */
+static void panel_direct(const xsmm_run *r, int piece, const float *b, int64_t n) {
+    matmul_start(&r->s, (matmul_part){0, r->s.m, n, n + piece_lanes[piece]});
+    panel_sums(r, piece, b, 0, r->s.m, r->s.out + n, r->s.ldo);
+}
+
+static void run_panels(const xsmm_run *r, int64_t lo, int64_t hi) {
+    const op_panels *p = &r->s.panels;
+    for (int64_t unit = lo; unit < hi;) {
+        int64_t lane = unit % p->lanes, wide = matmul_least(hi - unit, p->lanes - lane);
+        const float *panel = r->s.b + unit / p->lanes * r->s.b_row;
+        int piece = p->groups > 1 ? FULL : piece_of(wide);
+        if (p->groups > 1) {
+            panel_tile t = {p->wide, p->groups, p->lanes, lane, unit, wide};
+            panel_tiles(r, piece, &t, panel);
+        } else if (is_tile(piece)) {
+            /* The tile's lanes must not reach beyond the panel. */
+            int64_t lanes = piece_lanes[piece], first = matmul_least(lane, p->lanes - lanes);
+            panel_tile t = {lanes, 1, lanes, lane - first, unit, wide};
+            panel_tiles(r, piece, &t, panel + first);
+        } else {
+            panel_direct(r, piece, panel + lane, unit);
+        }
+        unit += wide;
+    }
+}
+
+/* ---- lanes are columns of b ------------------------------------------------------------------ */
+
+/* A stretch of k for a panel: the rows of a for it, and the panel after this one. */
+typedef struct row_step {
+    int64_t k, deep;
+    const float *a;
+    int64_t a_row;
+    xsmm_next next; /* rows 0: nothing to fetch */
+} row_step;
+
+/* Sums of the part go through a tile, whose lanes beyond the part's columns are not kept. */
+static void row_tile(const xsmm_run *r, matmul_part part, int64_t lanes, libxsmm_smmfunction kernel,
+                     const float *b, const float *a) {
+    const matmul_shape *s = &r->s;
+    int64_t rows = part.m1 - part.m0, wide = part.n1 - part.n0;
+    float *out = s->out + part.m0 * s->ldo + part.n0;
+    memset(r->tile, 0, (size_t)(rows * lanes) * sizeof(float));
+    for (int64_t i = 0; i < rows; i++) {
+        move_lanes(r->tile + i * lanes, out + i * s->ldo, wide);
+    }
+    kernel(b, a, r->tile);
+    for (int64_t i = 0; i < rows; i++) {
+        move_lanes(out + i * s->ldo, r->tile + i * lanes, wide);
+    }
+}
+
+/* One panel of columns, packed if need be, which is one piece. */
+static void row_panel(const xsmm_run *r, matmul_part part, const row_step *step) {
+    const matmul_shape *s = &r->s;
+    int64_t lanes = part.n1 - part.n0;
+    int piece = piece_of(lanes);
+    const float *b = s->b + step->k * s->b_row + part.n0 * s->b_col;
+    if (r->f.pack_lanes || is_tile(piece)) {
+        pack_lanes(r->panel, b, s->trans_b ? s->b_col : s->b_row, s->trans_b, lanes,
+                   piece_lanes[piece], step->deep);
+        b = r->panel;
+    }
+    for (int64_t m = part.m0; m < part.m1; m += r->f.rows) {
+        int64_t rows = matmul_least(part.m1 - m, r->f.rows);
+        libxsmm_smmfunction kernel =
+            r->plan->kernel[piece][rows < r->f.rows][step->deep < r->f.deep];
+        const float *a = step->a + (m - part.m0) * step->a_row;
+        if (step->next.rows > 0) {
+            fetch_ahead(&step->next, m - part.m0, rows, part.m1 - part.m0);
+        }
+        if (is_tile(piece)) {
+            matmul_part some = {m, m + rows, part.n0, part.n1};
+            row_tile(r, some, piece_lanes[piece], kernel, b, a);
+        } else {
+            kernel(b, a, s->out + m * s->ldo + part.n0);
+        }
+    }
+}
+
+/* What follows columns [.., n) of this stretch of k. */
+static xsmm_next row_next(const matmul_shape *s, matmul_part part, int64_t n, int64_t k,
+                          int64_t deep) {
+    if (n >= part.n1) {
+        n = part.n0;
+        k += deep;
+    }
+    int64_t lanes = matmul_least(part.n1 - n, MATMUL_LANES), left = matmul_least(s->k - k, deep);
+    const float *from = s->b + k * s->b_row + n * s->b_col;
+    if (left <= 0) {
+        return (xsmm_next){0};
+    }
+    return s->trans_b ? (xsmm_next){from, lanes, left, s->b_col}
+                      : (xsmm_next){from, left, lanes, s->b_row};
+}
+
+static void run_row(const xsmm_run *r, matmul_part part) {
+    const matmul_shape *s = &r->s;
+    for (int64_t m = part.m0; m < part.m1; m += r->f.reach) {
+        int64_t end = matmul_least(part.m1, m + r->f.reach);
+        for (int64_t k = 0; k < s->k; k += r->f.deep) {
+            row_step step = {.k = k,
+                             .deep = matmul_least(s->k - k, r->f.deep),
+                             .a = s->a + m * s->a_row + k * s->a_col,
+                             .a_row = s->a_row};
+            if (r->f.pack_blocks) {
+                ebb__cpu_transpose_block_avx2(r->block, r->f.deep, step.a, s->a_col, step.deep,
+                                              end - m);
+                step.a = r->block;
+                step.a_row = r->f.deep;
+            }
+            for (int64_t n = part.n0, next; n < part.n1; n = next) {
+                /* 24 and 16 lanes take less time than 32 and 8. */
+                next = matmul_least(part.n1, n + (part.n1 - n == 40 ? 24 : MATMUL_LANES));
+                matmul_part panel = {m, end, n, next};
+                if (k == 0) {
+                    matmul_start(s, panel);
+                }
+                if (r->f.ahead) {
+                    step.next = row_next(s, part, panel.n1, k, step.deep);
+                }
+                row_panel(r, panel, &step);
+            }
+        }
+    }
+}
+
+/* ---- lanes are rows of a --------------------------------------------------------------------- */
+
+/* A block of columns that contains those of a part, as a kernel reads it. The kernels know blocks
+ * of two sizes; a smaller range is computed as part of a whole block whose other columns are not
+ * stored. */
+typedef struct minor_block {
+    const float *b;        /* column `first` */
+    int64_t first, k_step; /* floats from one k to the next */
+    int small;
+} minor_block;
+
+static minor_block block_of(const xsmm_run *r, int64_t n0, int64_t n1, int64_t k, int64_t deep) {
+    const matmul_shape *s = &r->s;
+    minor_block block = {.small = n1 - n0 < r->f.rows && n1 - n0 == s->n % r->f.rows};
+    int64_t count = block.small ? n1 - n0 : r->f.rows;
+    block.first = matmul_least(n0, s->n - count);
+    block.b = s->b + block.first * s->b_col + k * s->b_row;
+    block.k_step = s->b_row;
+    if (r->f.pack_blocks) {
+        ebb__cpu_transpose_block_avx2(r->block, r->f.along, block.b, s->b_row, deep, count);
+        block.b = r->block;
+        block.k_step = 1;
+    }
+    return block;
+}
+
+/* The sums of a part start from c (rows c_row apart, 0 for a bias), lanes fastest. */
+static void minor_load(const float *c, int64_t c_row, matmul_part part, float *tile) {
+    int64_t lanes = part.m1 - part.m0, columns = part.n1 - part.n0;
+    if (c_row != 0) {
+        ebb__cpu_transpose_block_avx2(tile, MATMUL_LANES, c + part.m0 * c_row + part.n0, c_row,
+                                      lanes, columns);
+        return;
+    }
+    for (int64_t n = 0; n < columns; n++) {
+        float x = c == NULL ? 0.0f : c[part.n0 + n];
+        for (int64_t i = 0; i < MATMUL_LANES; i++) {
+            tile[n * MATMUL_LANES + i] = x;
+        }
+    }
+}
+
+/* A stretch of k from `begin`, `deep` long, of the part: at most a panel of lanes, within a block
+ * of columns. */
+static void minor_tile(const xsmm_run *r, matmul_part part, int64_t begin, int64_t deep,
+                       const float *panel, const minor_block *block) {
+    const matmul_shape *s = &r->s;
+    int64_t lanes = part.m1 - part.m0, columns = part.n1 - part.n0;
+    float *tile = r->tile + (part.n0 - block->first) * MATMUL_LANES;
+    if (lanes < MATMUL_LANES || (columns < r->f.rows && !block->small)) {
+        memset(r->tile, 0, (size_t)(r->f.rows * MATMUL_LANES) * sizeof(float));
+    }
+    minor_load(begin == 0 ? s->c : s->out, begin == 0 ? s->c_row : s->ldo, part, tile);
+    const libxsmm_smmfunction *kernel = r->plan->kernel[padded_piece_of(lanes)][block->small];
+    for (int64_t k = 0; k < deep; k += r->f.deep) {
+        kernel[deep - k < r->f.deep](panel + k * MATMUL_LANES, block->b + k * block->k_step,
+                                     r->tile);
+    }
+    ebb__cpu_transpose_block_avx2(s->out + part.m0 * s->ldo + part.n0, s->ldo, tile, MATMUL_LANES,
+                                  columns, lanes);
+}
+
+/* As many lanes, and as much of k, as are kept packed at a time. */
+static void minor_stretch(const xsmm_run *r, matmul_part part, int64_t k, int64_t deep) {
+    const matmul_shape *s = &r->s;
+    for (int64_t v = part.m0; v < part.m1; v += MATMUL_LANES) {
+        int64_t lanes = matmul_least(part.m1 - v, MATMUL_LANES);
+        pack_lanes(r->panel + (v - part.m0) * r->f.along, s->a + v * s->a_row + k * s->a_col,
+                   s->trans_a ? s->a_col : s->a_row, !s->trans_a, lanes,
+                   piece_lanes[padded_piece_of(lanes)], deep);
+    }
+    for (int64_t n = part.n0; n < part.n1; n += r->f.rows) {
+        int64_t stop = matmul_least(part.n1, n + r->f.rows);
+        minor_block block = block_of(r, n, stop, k, deep);
+        for (int64_t v = part.m0; v < part.m1; v += MATMUL_LANES) {
+            matmul_part tile = {v, matmul_least(part.m1, v + MATMUL_LANES), n, stop};
+            minor_tile(r, tile, k, deep, r->panel + (v - part.m0) * r->f.along, &block);
+        }
+    }
+}
+
+static void run_minor(const xsmm_run *r, matmul_part part) {
+    for (int64_t m = part.m0; m < part.m1; m += r->f.reach) {
+        matmul_part some = {m, matmul_least(part.m1, m + r->f.reach), part.n0, part.n1};
+        for (int64_t k = 0; k < r->s.k; k += r->f.along) {
+            minor_stretch(r, some, k, matmul_least(r->s.k - k, r->f.along));
+        }
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+static void run_part(const xsmm_run *r, matmul_part part) {
+    if (part.m0 < part.m1 && part.n0 < part.n1) {
+        (r->f.side == MATMUL_ROW ? run_row : run_minor)(r, part);
+    }
+}
+
+static void run_share(const op_call *call, const xsmm_run *r) {
+    const matmul_shape *s = &r->s;
+    matmul_part part = {.m1 = s->m, .n1 = s->n};
+    bool columns = (r->f.side == MATMUL_ROW) != r->f.share_blocks;
+    int64_t grain = r->f.share_blocks ? r->f.rows : MATMUL_GRAIN;
+    ebb__team_share(columns ? s->n : s->m, grain, call->member, call->members,
+                    columns ? &part.n0 : &part.m0, columns ? &part.n1 : &part.m1);
+    run_part(r, part);
+}
+
 void ebb__cpu_matmul_xsmm(const op_call *call) {
-    const xsmm_plan *plan = call->prepared;
-    if (!plan->ready) {
+    matmul_size size = matmul_size_of(&call->in[1].type, &call->out[0].type, call->attr);
+    xsmm_run r = {.plan = call->prepared,
+                  .s = matmul_shape_of(call),
+                  .f = ebb__cpu_matmul_form(&size, call->form)};
+    int64_t lo, hi, units = r.s.panels.units;
+    if (!is_ready(r.plan)) {
         ebb__cpu_matmul_avx2(call);
         return;
     }
-    matmul_shape s = matmul_shape_of(call);
-    matmul_part part = matmul_part_of(&s, PANEL, plan->rows, call->member, call->members);
-    int64_t blocks = CACHED_FLOATS / ((int64_t)plan->rows * plan->deep);
-    int64_t step = plan->rows * (blocks > 1 ? blocks : 1);
-    for (int64_t m = part.m0; m < part.m1 && part.n0 < part.n1; m += step) {
-        int64_t end = part.m1 - m < step ? part.m1 : m + step;
-        run_rows(call, plan, &s, (matmul_part){m, end, part.n0, part.n1});
+    r.panel = (float *)call->workspace + call->member * r.f.floats;
+    r.block = r.panel + r.f.block_at;
+    r.tile = r.panel + r.f.tile_at;
+    if (!r.s.packed && call->hi == 0) {
+        run_share(call, &r);
+        return;
+    }
+    matmul_units(call, &r.s, &lo, &hi);
+    if (r.s.packed) {
+        run_panels(&r, lo, hi);
+        return;
+    }
+    for (int64_t g = 0; g < r.s.panels.groups; g++) {
+        run_part(&r, (matmul_part){0, r.s.m, g * units + lo, g * units + hi});
     }
 }
 #else

@@ -96,71 +96,99 @@ void CPU_FN(add_row)(const op_call *call) {
 
 /* ---- dropout -------------------------------------------------------------------------------- */
 
-/* One multiplication of Philox: high and low words of constant * x, in every lane. */
-static INLINE void philox_multiply(vu x, uint32_t constant, vu *high, vu *low) {
-    vu factor = vu_all(constant);
-    vu64 even = v_mul_even(x, factor), odd = v_mul_even((vu)((vu64)x >> 32), factor);
-    vu64 mask = (vu64){0} + 0xffffffffu;
-    *low = (vu)((even & mask) | (odd << 32));
-    *high = (vu)((even >> 32) | (odd & ~mask));
-}
+enum { PHILOX_ROUNDS = 10, PHILOX_BLOCKS = VLEN / 2, PHILOX_WORDS = 4 * PHILOX_BLOCKS };
 
-/* VLEN consecutive blocks of Philox4x32-10 from counter c[0]; words in the order units take them.
- */
-static INLINE void philox_words(const uint32_t key[2], const uint32_t c[4], uint32_t *words) {
-    vu x0 = vu_all(c[0]), x1 = vu_all(c[1]), x2 = vu_all(c[2]), x3 = vu_all(c[3]);
-    for (uint32_t i = 0; i < VLEN; i++) {
-        x0[i] += i;
-    }
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        vu high0, low0, high2, low2;
-        philox_multiply(x0, 0xD2511F53u, &high0, &low0);
-        philox_multiply(x2, 0xCD9E8D57u, &high2, &low2);
-        x0 = high2 ^ x1 ^ vu_all(k0);
-        x1 = low2;
-        x2 = high0 ^ x3 ^ vu_all(k1);
-        x3 = low0;
+/* Keys of the rounds, in every lane. */
+typedef struct philox_keys {
+    vu64 k0[PHILOX_ROUNDS], k1[PHILOX_ROUNDS];
+} philox_keys;
+
+static INLINE void philox_schedule(philox_keys *keys, uint32_t k0, uint32_t k1) {
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        keys->k0[round] = vu64_all(k0);
+        keys->k1[round] = vu64_all(k1);
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    for (int i = 0; i < VLEN; i++) {
-        words[4 * i] = x0[i];
-        words[4 * i + 1] = x1[i];
-        words[4 * i + 2] = x2[i];
-        words[4 * i + 3] = x3[i];
+}
+
+/* PHILOX_BLOCKS consecutive blocks of Philox4x32-10, the first with counter c0, words in the order
+ * units take them. A block is one 64-bit lane of x0..x3, of which only the low half means anything:
+ * products fill the upper ones with what nobody reads, so that no round has to put words together.
+ */
+static INLINE void philox_words(const philox_keys *keys, uint32_t c0, vu64 x1, vu64 x2, vu64 x3,
+                                uint32_t *words) {
+    const vu64 m0 = vu64_all(0xD2511F53u), m1 = vu64_all(0xCD9E8D57u);
+    vu64 x0 = vu64_all(c0) + v_pair_order();
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        vu64 p0 = v_mul_even((vu)x0, (vu)m0), p1 = v_mul_even((vu)x2, (vu)m1);
+        x0 = (p1 >> 32) ^ x1 ^ keys->k0[round];
+        x1 = p1;
+        x2 = (p0 >> 32) ^ x3 ^ keys->k1[round];
+        x3 = p0;
+    }
+    vu64 low = vu64_all(0xffffffffu);
+    v_store_pairs(words, (x0 & low) | (x1 << 32), (x2 & low) | (x3 << 32));
+}
+
+/* What is the same for all rows of a call. */
+typedef struct dropout_terms {
+    philox_keys keys;
+    vf factor;
+    vi last_dropped; /* a number in [0, 2^24) up to this one drops its unit */
+    uint32_t step;
+} dropout_terms;
+
+/* One run of a row, from column col: units draw from blocks of four, wherever the run begins. */
+static INLINE void dropout_run(const dropout_terms *terms, uint32_t lane, uint32_t time,
+                               int64_t col, int64_t len, const float *in, float *out) {
+    const vu64 x1 = vu64_all(lane), x2 = vu64_all(time), x3 = vu64_all(terms->step);
+    uint32_t words[2 * PHILOX_WORDS];
+    int64_t skip = col % 4, limit;
+    for (int64_t first = -skip; first < len; first += limit) {
+        uint32_t block = (uint32_t)((col + first) / 4);
+        limit = PHILOX_WORDS;
+        philox_words(&terms->keys, block, x1, x2, x3, words);
+        if (len - first > PHILOX_WORDS) { /* two chains of rounds, side by side */
+            limit = 2 * PHILOX_WORDS;
+            philox_words(&terms->keys, block + PHILOX_BLOCKS, x1, x2, x3, words + PHILOX_WORDS);
+        }
+        int64_t begin = first < 0 ? 0 : first, end = len < first + limit ? len : first + limit;
+        const uint32_t *from = words + (begin - first);
+        const float *x = in + begin;
+        float *y = out + begin;
+#define DROPOUT_STEP(j, m)                                                                         \
+    do {                                                                                           \
+        vi number = (vi)(vu_load(from + (j), m) >> 8);                                             \
+        vi kept = number > terms->last_dropped;                                                    \
+        v_store(y + (j), (vf)((vi)(v_load(x + (j), m) * terms->factor) & kept), m);                \
+    } while (0)
+        EACH_VECTOR(end - begin, DROPOUT_STEP);
     }
 }
 
 void CPU_FN(dropout)(const op_call *call) {
     const int32_t *attr = call->attr->i; /* key0 key1 time0 dtime lanes row0 */
-    const uint32_t key[2] = {(uint32_t)attr[0], (uint32_t)attr[1]};
     float p = call->attr->f[0];
-    vf least = v_all(p), factor = v_all(1.0f / (1.0f - p)), zero = v_all(0.0f);
-    uint32_t step = (uint32_t) * (const int32_t *)call->in[1].data;
+    dropout_terms terms = {.factor = v_all(1.0f / (1.0f - p)),
+                           .step = (uint32_t) * (const int32_t *)call->in[1].data};
+    /* number * 2^-24 >= p, without rounding: both sides times 2^24. */
+    int32_t least = (int32_t)(p * 0x1p24f);
+    least += (float)least < p * 0x1p24f ? 1 : 0;
+    terms.last_dropped = (vi){0} + (least - 1);
+    philox_schedule(&terms.keys, (uint32_t)attr[0], (uint32_t)attr[1]);
     const op_view *view = &call->out[0];
     cpu_span span = cpu_span_start(call, ebb__ir_rows(&view->type), ir_cols(&view->type));
+    int64_t done = span.row, lane = (attr[5] + done) % attr[4], time = (attr[5] + done) / attr[4];
     while (cpu_span_next(&span)) {
-        int64_t row = attr[5] + span.row;
-        uint32_t time = (uint32_t)(attr[2] + attr[3] * (row / attr[4]));
-        uint32_t lane = (uint32_t)(row % attr[4]);
-        const float *in = cpu_at(&call->in[0], span.row, span.col);
-        float *out = cpu_at(view, span.row, span.col);
-        for (int64_t first = 0; first < span.len; first += 4 * VLEN) {
-            uint32_t words[4 * VLEN];
-            uint32_t counter[4] = {(uint32_t)((span.col + first) / 4), lane, time, step};
-            philox_words(key, counter, words);
-            int64_t len = span.len - first < 4 * VLEN ? span.len - first : 4 * VLEN;
-#define DROPOUT_STEP(j, m)                                                                         \
-    do {                                                                                           \
-        vu word;                                                                                   \
-        __builtin_memcpy(&word, words + (j), sizeof word);                                         \
-        vf unit = __builtin_convertvector((vi)(word >> 8), vf) * 0x1p-24f;                         \
-        vf x = v_load(in + first + (j), m);                                                        \
-        v_store(out + first + (j), v_select(unit >= least, x * factor, zero), m);                  \
-    } while (0)
-            EACH_VECTOR(len, DROPOUT_STEP);
+        for (; done < span.row; done++) {
+            bool wraps = ++lane == attr[4];
+            lane = wraps ? 0 : lane;
+            time += wraps ? 1 : 0;
         }
+        dropout_run(&terms, (uint32_t)lane, (uint32_t)(attr[2] + attr[3] * time), span.col,
+                    span.len, cpu_at(&call->in[0], span.row, span.col),
+                    cpu_at(view, span.row, span.col));
     }
 }
 

@@ -7,11 +7,12 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/span.h"
 #include "device/cpu/vmath.h"
+#include "device/cpu/vsquares.h"
 #include "op/math.h"
 
 #include <string.h>
 
-enum { LANES = 16, LANE_VECTORS = LANES / VLEN, SQUARES_BLOCK = 8192 };
+enum { LANES = 16, LANE_VECTORS = LANES / VLEN };
 
 typedef struct lanes {
     vf v[LANE_VECTORS];
@@ -57,21 +58,32 @@ static INLINE float lanes_sum(lanes all) {
     return s[0];
 }
 
-static INLINE vf v_max(vf x, vf m) {
-    return v_select(x > m, x, m);
-}
-
+/* Which of equal numbers wins does not matter (zeros of either sign are the same shift), so rows
+ * are taken by several chains of lanes. */
 static float row_max(const float *x, int64_t n) {
-    lanes top = lanes_all(-__builtin_inff());
-    for (int64_t j = 0; j < n; j += LANES) {
-        lanes part = lanes_load(x + j, n - j, -__builtin_inff());
-        for (int q = 0; q < LANE_VECTORS; q++) {
-            top.v[q] = v_max(part.v[q], top.v[q]);
+    enum { CHAINS = 4 };
+    lanes top[CHAINS];
+    int64_t j = 0;
+    for (int i = 0; i < CHAINS; i++) {
+        top[i] = lanes_all(-__builtin_inff());
+    }
+    for (; j + CHAINS * LANES <= n; j += CHAINS * LANES) {
+        for (int i = 0; i < CHAINS; i++) {
+            for (int q = 0; q < LANE_VECTORS; q++) {
+                vf part = v_load(x + j + i * LANES + q * VLEN, VLEN);
+                top[i].v[q] = v_larger(part, top[i].v[q]);
+            }
         }
     }
-    float s[LANES];
-    __builtin_memcpy(s, &top, sizeof s);
-    for (int half = LANES / 2; half > 0; half /= 2) {
+    for (; j < n; j += LANES) {
+        lanes part = lanes_load(x + j, n - j, -__builtin_inff());
+        for (int q = 0; q < LANE_VECTORS; q++) {
+            top[0].v[q] = v_larger(part.v[q], top[0].v[q]);
+        }
+    }
+    float s[CHAINS * LANES];
+    __builtin_memcpy(s, top, sizeof s);
+    for (int half = CHAINS * LANES / 2; half > 0; half /= 2) {
         for (int l = 0; l < half; l++) {
             s[l] = s[l + half] > s[l] ? s[l + half] : s[l];
         }
@@ -79,19 +91,27 @@ static float row_max(const float *x, int64_t n) {
     return s[0];
 }
 
-/* Sum of exp(x - shift); the terms go to `terms` unless it is NULL. exp(-inf) = 0: absent columns
- * add nothing (a lane is never -0). */
+/* Adds exp(x - shift) of m <= 16 columns, m constant but for the last, and stores it to `terms`
+ * unless it is NULL. exp(-inf) = 0: absent columns add nothing (a lane is never -0). */
+static INLINE void add_exp(lanes *sum, const float *x, int64_t m, float shift, float *terms) {
+    lanes part = lanes_load(x, m, -__builtin_inff());
+    for (int q = 0; q < LANE_VECTORS; q++) {
+        part.v[q] = v_exp(part.v[q] - shift);
+        sum->v[q] += part.v[q];
+    }
+    if (terms != NULL) {
+        lanes_store(terms, part, m);
+    }
+}
+
 static INLINE float row_sum_exp(const float *x, int64_t n, float shift, float *terms) {
     lanes sum = lanes_all(0.0f);
-    for (int64_t j = 0; j < n; j += LANES) {
-        lanes part = lanes_load(x + j, n - j, -__builtin_inff());
-        for (int q = 0; q < LANE_VECTORS; q++) {
-            part.v[q] = v_exp(part.v[q] - shift);
-            sum.v[q] += part.v[q];
-        }
-        if (terms != NULL) {
-            lanes_store(terms + j, part, n - j);
-        }
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        add_exp(&sum, x + j, LANES, shift, terms != NULL ? terms + j : NULL);
+    }
+    if (j < n) {
+        add_exp(&sum, x + j, n - j, shift, terms != NULL ? terms + j : NULL);
     }
     return lanes_sum(sum);
 }
@@ -167,51 +187,69 @@ void CPU_FN(xent_grad)(const op_call *call) {
 
 /* ---- sums over rows, sums of squares --------------------------------------------------------- */
 
-void CPU_FN(sum_rows)(const op_call *call) {
-    const float *c = call->in[0].data;
-    float *out = call->out[0].data;
-    int64_t rows = ebb__ir_rows(&call->in[1].type), begin, end;
-    ebb__team_share(ir_cols(&call->in[1].type), LANES, call->member, call->members, &begin, &end);
-    for (int64_t j = begin; j < end; j += LANES) {
-        lanes sum = c != NULL ? lanes_load(c + j, end - j, 0.0f) : lanes_all(0.0f);
-        for (int64_t r = 0; r < rows; r++) {
-            lanes x = lanes_load(cpu_at(&call->in[1], r, j), end - j, 0.0f);
-            for (int q = 0; q < LANE_VECTORS; q++) {
-                sum.v[q] += x.v[q];
-            }
-        }
-        lanes_store(out + j, sum, end - j);
-    }
+/* Columns are taken in blocks that stay in the first-level cache while rows go by, so that rows are
+ * read in long runs, several at a time; each column is still one sum, rows ascending. */
+enum { SUM_COLUMNS = 1024, SUM_ROWS = 4 };
+
+static INLINE void add_rows(float *sum, const op_view *x, int64_t row, int64_t rows, int64_t col,
+                            int64_t cols) {
+    const float *from = cpu_at(x, row, col);
+#define ADD_ROWS_STEP(j, m)                                                                        \
+    do {                                                                                           \
+        vf total = v_load(sum + (j), m);                                                           \
+        for (int64_t i = 0; i < rows; i++) {                                                       \
+            total += v_load(from + i * x->ld + (j), m);                                            \
+        }                                                                                          \
+        v_store(sum + (j), total, m);                                                              \
+    } while (0)
+    EACH_VECTOR(cols, ADD_ROWS_STEP);
 }
 
-/* Half vectors widen to full vectors of doubles. */
-typedef float half_float __attribute__((vector_size(VBYTES / 2)));
-typedef double full_double __attribute__((vector_size(VBYTES)));
-enum { WIDE_VECTORS = 2 * LANE_VECTORS };
-
-static INLINE void add_squares(full_double sum[WIDE_VECTORS], const float *x) {
-    for (int q = 0; q < WIDE_VECTORS; q++) {
-        half_float part;
-        __builtin_memcpy(&part, x + q * (VLEN / 2), sizeof part);
-        full_double wide = __builtin_convertvector(part, full_double);
-        sum[q] += wide * wide; /* the product is exact */
+void CPU_FN(sum_rows)(const op_call *call) {
+    const op_view *x = &call->in[1];
+    const float *c = call->in[0].data;
+    float *out = call->out[0].data;
+    int64_t rows = ebb__ir_rows(&x->type), begin, end;
+    ebb__team_share(ir_cols(&x->type), LANES, call->member, call->members, &begin, &end);
+    for (int64_t j = begin; j < end; j += SUM_COLUMNS) {
+        int64_t cols = end - j < SUM_COLUMNS ? end - j : SUM_COLUMNS, r = 0;
+        if (c == NULL) {
+            memset(out + j, 0, (size_t)cols * sizeof *out);
+        } else if (c != out) {
+            memcpy(out + j, c + j, (size_t)cols * sizeof *out);
+        }
+        for (; r + SUM_ROWS <= rows; r += SUM_ROWS) {
+            add_rows(out + j, x, r, SUM_ROWS, j, cols);
+        }
+        for (; r < rows; r++) {
+            add_rows(out + j, x, r, 1, j, cols);
+        }
     }
 }
 
 /* Elements [begin, end) of a matrix in row-major order, whatever its leading dimension. */
 static double block_squares(const op_view *view, int64_t begin, int64_t end) {
-    int64_t cols = ir_cols(&view->type);
+    /* Without gaps it is one long row. */
+    int64_t cols = view->ld == ir_cols(&view->type) ? end : ir_cols(&view->type);
     full_double sum[WIDE_VECTORS] = {{0}};
     int64_t row = begin / cols, col = begin % cols;
-    for (int64_t i = begin; i < end; i += LANES) {
-        int64_t m = end - i < LANES ? end - i : LANES;
-        if (m == LANES && col + LANES <= cols) {
-            add_squares(sum, cpu_at(view, row, col));
-            col += LANES;
+    for (int64_t i = begin; i < end;) {
+        if (col == cols) {
+            row++;
+            col = 0;
+        }
+        int64_t run = (end - i < cols - col ? end - i : cols - col) / LANES * LANES;
+        const float *x = cpu_at(view, row, col);
+        for (int64_t j = 0; j < run; j += LANES) {
+            add_squares(sum, x + j);
+        }
+        i += run;
+        col += run;
+        if (run > 0 && col == cols) {
             continue;
         }
-        float part[LANES] = {0};
-        for (int64_t l = 0; l < m; l++, col++) {
+        float part[LANES] = {0}; /* across the end of a row, or the last ones */
+        for (int64_t l = 0; l < LANES && i < end; l++, i++, col++) {
             if (col == cols) {
                 row++;
                 col = 0;
@@ -220,14 +258,7 @@ static double block_squares(const op_view *view, int64_t begin, int64_t end) {
         }
         add_squares(sum, part);
     }
-    double s[LANES];
-    __builtin_memcpy(s, sum, sizeof s);
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int l = 0; l < half; l++) {
-            s[l] += s[l + half];
-        }
-    }
-    return s[0];
+    return fold_squares(sum);
 }
 
 void CPU_FN(sum_squares)(const op_call *call) {

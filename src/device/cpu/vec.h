@@ -30,24 +30,81 @@ typedef uint32_t vu __attribute__((vector_size(VBYTES)));
 typedef uint64_t vu64 __attribute__((vector_size(VBYTES)));
 
 static INLINE vf v_all(float x) {
-    return (vf){0} + x;
+    return x - (vf){0};
 }
-static INLINE vu vu_all(uint32_t x) {
-    return (vu){0} + x;
+static INLINE vu64 vu64_all(uint32_t x) {
+    return (vu64){0} + x;
+}
+
+/* Part of a vector as at most one copy each of 4, 2 and 1 lanes: no call, and no store of lanes
+ * that are somebody else's. */
+static INLINE void v_copy_part(float *to, const float *from, int64_t m) {
+    if (VLEN > 4 && (m & 4) != 0) {
+        __builtin_memcpy(to, from, 4 * sizeof(float));
+        to += 4;
+        from += 4;
+    }
+    if ((m & 2) != 0) {
+        __builtin_memcpy(to, from, 2 * sizeof(float));
+        to += 2;
+        from += 2;
+    }
+    if ((m & 1) != 0) {
+        *to = *from;
+    }
 }
 
 static INLINE vf v_load(const float *p, int64_t m) {
     vf v = {0};
-    __builtin_memcpy(&v, p, (size_t)m * sizeof(float));
+    if (m == VLEN) {
+        __builtin_memcpy(&v, p, sizeof v);
+    } else {
+        v_copy_part((float *)&v, p, m);
+    }
     return v;
 }
 
-static INLINE void v_store(float *p, vf v, int64_t m) {
-    __builtin_memcpy(p, &v, (size_t)m * sizeof(float));
+static INLINE vu vu_load(const uint32_t *p, int64_t m) {
+    return (vu)v_load((const float *)p, m);
 }
 
+static INLINE void v_store(float *p, vf v, int64_t m) {
+    if (m == VLEN) {
+        __builtin_memcpy(p, &v, sizeof v);
+    } else {
+        v_copy_part(p, (const float *)&v, m);
+    }
+}
+
+/* Every lane of mask is all ones or 0. */
 static INLINE vf v_select(vi mask, vf yes, vf no) {
+#if VBYTES == 32
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask);
+#else
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+#endif
+}
+
+/* a where a > b, else b: b where either is NaN. */
+static INLINE vf v_larger(vf a, vf b) {
+#if VBYTES == 32
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    return v_select(a > b, a, b);
+#endif
+}
+
+/* a where a < b, else b: b where either is NaN. */
+static INLINE vf v_smaller(vf a, vf b) {
+#if VBYTES == 32
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return v_select(a < b, a, b);
+#endif
 }
 
 static INLINE vf v_fma(vf a, vf b, vf c) {
@@ -82,6 +139,28 @@ static INLINE vu64 v_mul_even(vu a, vu b) {
     return (vu64)_mm_mul_epu32((__m128i)a, (__m128i)b);
 #else
     return ((vu64)a & 0xffffffffu) * ((vu64)b & 0xffffffffu);
+#endif
+}
+
+/* Blocks of four words from two vectors of pairs: lane q of `low` holds the first two words of a
+ * block, lane q of `high` the other two. v_pair_order() tells which block lane q is to hold for the
+ * blocks to come out in order: with 8 words a vector, halves are shuffled apart. */
+static INLINE vu64 v_pair_order(void) {
+#if VBYTES == 32
+    return (vu64){0, 2, 1, 3};
+#else
+    return (vu64){0, 1};
+#endif
+}
+static INLINE void v_store_pairs(uint32_t *words, vu64 low, vu64 high) {
+#if VBYTES == 32
+    __m256i a = _mm256_unpacklo_epi64((__m256i)low, (__m256i)high);
+    __m256i b = _mm256_unpackhi_epi64((__m256i)low, (__m256i)high);
+    __builtin_memcpy(words, &a, sizeof a);
+    __builtin_memcpy(words + 8, &b, sizeof b);
+#else
+    const uint64_t pairs[] = {low[0], high[0], low[1], high[1]};
+    __builtin_memcpy(words, pairs, sizeof pairs);
 #endif
 }
 

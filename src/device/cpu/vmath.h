@@ -17,10 +17,13 @@ static INLINE vf v_tanh(vf x);
 #define V_SET(x) v_all(x)
 #define VI_SET(n) ((vi){0} + (n))
 #define V_FMA(a, b, c) v_fma(a, b, c)
+#define V_MAX(a, b) v_larger(a, b)
+#define V_MIN(a, b) v_smaller(a, b)
 #define V_LESS(a, b) ((vi)((a) < (b)))
 #define V_SELECT(m, a, b) v_select(m, a, b)
 #define V_BITS(v) ((vi)(v))
 #define V_FLOAT(n) ((vf)(n))
+#define V_POWER(n) ((vf)((vu)(n) << 23))
 #include "op/math_body.h"
 #undef MATH_FN
 #undef V
@@ -28,9 +31,12 @@ static INLINE vf v_tanh(vf x);
 #undef V_SET
 #undef VI_SET
 #undef V_FMA
+#undef V_MAX
+#undef V_MIN
 #undef V_LESS
 #undef V_SELECT
 #undef V_BITS
 #undef V_FLOAT
+#undef V_POWER
 
 #endif

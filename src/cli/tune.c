@@ -1,0 +1,207 @@
+/* tune.c - `ebb tune lm`: times of products, measured ahead of the first run. And where a command
+ * finds such times: --tune, else $EBB_TUNE, else the user's cache folder. */
+#include "cli/command.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the first run of a model may spend. */
+static const double FIRST_RUN_SECONDS = 5;
+
+static bool join(char *out, size_t bytes, const char *head, const char *tail) {
+    int n = head != NULL && head[0] != '\0' ? snprintf(out, bytes, "%s%s", head, tail) : -1;
+    return n > 0 && (size_t)n < bytes;
+}
+
+void ebb__cli_find_tuning(cli_settings *settings, cli_command command) {
+    train_settings *run = &settings->run;
+    char *folder = settings->tune_folder;
+    size_t bytes = sizeof settings->tune_folder;
+    const char *asked = settings->tune != NULL ? settings->tune : getenv("EBB_TUNE");
+    run->tune_folder = NULL;
+    if (command != CLI_TUNE) {
+        run->tune_seconds = command == CLI_TRAIN || command == CLI_BENCH ? FIRST_RUN_SECONDS : 0;
+    }
+    if (asked != NULL && strcmp(asked, "off") == 0) {
+        return;
+    }
+    if (join(folder, bytes, asked, "") ||
+        join(folder, bytes, getenv("XDG_CACHE_HOME"), "/ebb/tune") ||
+        join(folder, bytes, getenv("HOME"), "/.cache/ebb/tune")) {
+        run->tune_folder = folder;
+    } else if (run->tune_seconds > 0 && command != CLI_TUNE) {
+        ebb__log(settings->ctx, EBB_LOG_INFO,
+                 "no folder for measured times (--tune DIR): using built-in ones");
+    }
+}
+
+/* ---- which models ---- */
+
+/* Those of docs/results.md. */
+static const struct {
+    train_cell cell;
+    int64_t layers, hidden, batch, bptt;
+} usual[] = {{CELL_LSTM, 2, 200, 20, 35}, {CELL_LSTM, 2, 650, 20, 35},  {CELL_GRU, 2, 650, 20, 35},
+             {CELL_RNN, 2, 650, 20, 35},  {CELL_LSTM, 2, 512, 128, 50}, {CELL_LSTM, 2, 512, 64, 35},
+             {CELL_LSTM, 1, 256, 4, 100}};
+enum { N_USUAL = sizeof usual / sizeof usual[0] };
+
+static bool gives_size(const cli_settings *settings) {
+    static const char *const names[] = {"cell",  "layers", "hidden", "embed",
+                                        "batch", "bptt",   "vocab",  "config"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (ebb__cli_given(settings, names[i])) {
+            return true;
+        }
+    }
+    return settings->config != NULL;
+}
+
+static int32_t list_models(const cli_settings *settings, train_settings models[N_USUAL]) {
+    if (gives_size(settings)) {
+        models[0] = settings->run;
+        return 1;
+    }
+    for (int32_t i = 0; i < N_USUAL; i++) {
+        models[i] = settings->run;
+        models[i].cell = usual[i].cell;
+        models[i].layers = usual[i].layers;
+        models[i].hidden = models[i].embed = usual[i].hidden;
+        models[i].batch = usual[i].batch;
+        models[i].bptt = usual[i].bptt;
+    }
+    return N_USUAL;
+}
+
+/* ---- what was found ---- */
+
+typedef struct tune_best {
+    const cost_entry *entry;
+    double fastest, guess; /* seconds; of the kernel's own best guess; < 0: not measured */
+    int32_t form;
+} tune_best;
+
+static tune_best best_of(const lm_tune_report *r, const cost_sample *sample) {
+    tune_best best = {ebb__cost_table_find(r->table, &sample->key), -1, -1, sample->forms[0]};
+    for (int32_t i = 0; best.entry != NULL && i < best.entry->n_forms; i++) {
+        const cost_form *form = &best.entry->forms[i];
+        if (best.fastest < 0 || form->seconds < best.fastest) {
+            best.fastest = form->seconds;
+            best.form = form->form;
+        }
+        best.guess = form->form == sample->forms[0] ? form->seconds : best.guess;
+    }
+    return best;
+}
+
+/* Of the stored forms only those that the kernel offers are shown: nothing else is ever run. */
+static int32_t known_forms(const cost_sample *sample, const cost_entry *entry, cost_form *out) {
+    int32_t n = 0;
+    for (int32_t i = 0; entry != NULL && i < sample->n_forms; i++) {
+        for (int32_t k = 0; k < entry->n_forms; k++) {
+            if (entry->forms[k].form == sample->forms[i]) {
+                out[n++] = entry->forms[k];
+            }
+        }
+    }
+    return n;
+}
+
+static void print_sample(const lm_tune_report *r, const cost_sample *sample) {
+    const device_kernel *kernel = &r->survey->dev->kernels[sample->key.kernel];
+    tune_best best = best_of(r, sample);
+    cost_form forms[DEVICE_MAX_FORMS];
+    int32_t n = known_forms(sample, best.entry, forms);
+    printf("%6" PRId64 " %6" PRId64 " %6" PRId64 "  x%-5" PRId64 " %s %s", sample->key.m,
+           sample->key.n, sample->key.k, sample->count, kernel->name,
+           ebb__cli_direction(sample->op, &sample->key).text);
+    if (best.fastest > 0 && best.guess > 0) {
+        printf(": %.2f times the first guess", best.guess / best.fastest);
+    }
+    printf("%s\n", n == 0 ? ": not measured" : "");
+    for (int32_t i = 0; i < n; i++) {
+        printf("%24s %s %9.1f us %7.1f GFLOP/s %6.2f  %s\n", "",
+               forms[i].form == best.form ? "*" : " ", 1e6 * forms[i].seconds,
+               ebb__cli_gflops(&sample->key, forms[i].seconds), forms[i].seconds / best.fastest,
+               ebb__cli_form(kernel, forms[i].form).text);
+    }
+}
+
+/* Seconds of all products: the best form each, the first guess each. */
+static void print_sums(const lm_tune_report *r) {
+    double fastest = 0, guess = 0;
+    for (int32_t i = 0; i < r->survey->n_samples; i++) {
+        tune_best best = best_of(r, &r->survey->samples[i]);
+        if (best.fastest > 0 && best.guess > 0) {
+            fastest += best.fastest * (double)r->survey->samples[i].count;
+            guess += best.guess * (double)r->survey->samples[i].count;
+        }
+    }
+    printf("%" PRId32 " products measured in %.1f s, %" PRId32 " left; %d threads\n"
+           "the first guess of each kernel takes %.2f times as long as the best form\n"
+           "stored in %s\n",
+           r->tuned.measured, r->tuned.seconds, r->tuned.left, r->threads,
+           fastest > 0 ? guess / fastest : 1.0, r->store);
+}
+
+static json_t *sample_json(const lm_tune_report *r, const cost_sample *sample) {
+    const device_kernel *kernel = &r->survey->dev->kernels[sample->key.kernel];
+    tune_best best = best_of(r, sample);
+    cost_form forms[DEVICE_MAX_FORMS];
+    int32_t n = known_forms(sample, best.entry, forms);
+    json_t *object = ebb__cli_key_json(r->survey->dev, sample->op, &sample->key);
+    json_t *rest = json_pack("{s:I, s:o, s:i, s:s}", "count", (json_int_t)sample->count, "forms",
+                             ebb__cli_forms_json(kernel, &sample->key, forms, n), "chosen",
+                             best.form, "chosen_name", ebb__cli_form(kernel, best.form).text);
+    (void)json_object_update(object, rest);
+    json_decref(rest);
+    return object;
+}
+
+static json_t *report_json(const lm_tune_report *r) {
+    char cpu[512] = "";
+    json_t *entries = json_array();
+    r->survey->dev->describe(cpu, sizeof cpu);
+    for (int32_t i = 0; i < r->survey->n_samples; i++) {
+        (void)json_array_append_new(entries, sample_json(r, &r->survey->samples[i]));
+    }
+    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:f, s:o}", "schema", 1, "store", r->store,
+                     "cpu", cpu, "threads", r->threads, "measured", r->tuned.measured, "left",
+                     r->tuned.left, "seconds", r->tuned.seconds, "entries", entries);
+}
+
+static ebb_status on_report(void *user, const lm_tune_report *r) {
+    cli_call *call = user;
+    ebb__cli_progress_clear(&call->progress);
+    if (call->settings.json) {
+        return ebb__cli_print_json(call->ctx, report_json(r));
+    }
+    for (int32_t i = 0; i < r->survey->n_samples && !call->settings.quiet; i++) {
+        print_sample(r, &r->survey->samples[i]);
+    }
+    print_sums(r);
+    return EBB_OK;
+}
+
+static void on_progress(void *user, int32_t done, int32_t total) {
+    lm_progress now = {.phase = "tune", .step = done, .steps = total};
+    ebb__cli_progress_show(&((cli_call *)user)->progress, &now, true);
+}
+
+ebb_status ebb__cli_tune(cli_call *call) {
+    cli_settings *settings = &call->settings;
+    train_settings models[N_USUAL];
+    lm_tune_observer observer = {call, on_progress, on_report};
+    TRY(ebb__cli_resolve(settings));
+    if (settings->run.vocab == 0) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "--vocab all: tune has no text, so say how many: --vocab N");
+    }
+    if (settings->run.tune_folder == NULL) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "there is no folder to keep the times in: say --tune DIR");
+    }
+    int32_t n = list_models(settings, models);
+    return ebb__lm_tune(call->ctx, models, n, &observer);
+}

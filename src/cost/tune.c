@@ -1,0 +1,431 @@
+/* tune.c - times the forms of products, each by itself. See tune.h.
+ *
+ * A product is built again as a graph of one node. A large one is made smaller first: its largest
+ * dimension, wherever it occurs, only repeats the work of the others (panels of columns, blocks of
+ * k), so it is cut until the product takes a few milliseconds, and the time is scaled by the
+ * arithmetic. Repetitions walk through a ring of operands as large as the whole product's, so that
+ * a cut product does not find in the cache what the whole one would not.
+ *
+ * All forms run once; those close to the fastest run again. The least of all times counts: noise
+ * only adds.
+ */
+#include "cost/tune.h"
+
+#include "base/alloc.h"
+#include "base/host.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double MOST_FLOPS = 3e8;      /* of a product that is run */
+static const double ROUND_SECONDS = 3e-3;  /* one form, one round */
+static const double SERIAL_SECONDS = 5e-6; /* shorter work is one member's, as in plan/emit.c */
+static const double CLOSE = 1.15;          /* of the fastest: worth another round */
+enum {
+    ALIGN = 64,
+    LEAST_RUNS = 2, /* of one form in one round */
+    MOST_RUNS = 24,
+    ROUNDS = 3,
+    CUT = 96,           /* cut dimensions are odd multiples: no power of two, groups of 3 and 4 */
+    LEAST_DIM = 9 * CUT /* less would fit caches that the whole does not fit */
+};
+
+/* One product, small enough to be run. */
+typedef struct tune_node {
+    ir_graph graph;
+    ir_node node;
+    op_cost cost;
+    int members;                             /* that share it when it is run */
+    double scale;                            /* the whole product's work in units of this one's */
+    size_t offset[COST_MAX_IN + IR_MAX_OUT]; /* of operands, then results, in a slot of the ring */
+    size_t bytes;                            /* of a slot */
+} tune_node;
+
+typedef struct tune_run {
+    device_instr instr;
+    op_view views[COST_MAX_IN + IR_MAX_OUT];
+} tune_run;
+
+typedef struct tune_state {
+    ebb_ctx *ctx;
+    const device *dev;
+    int members;
+    device_stream *stream;
+    char *pool;
+    size_t pool_bytes;
+    tune_run *runs;
+    const device_instr *list[MOST_RUNS];
+    size_t slots, next; /* of the ring */
+    double least;       /* seconds of the quickest run */
+    double end;         /* when the time is over */
+} tune_state;
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int runs_for(double seconds) {
+    return (int)fmin(fmax(ROUND_SECONDS / seconds, LEAST_RUNS), MOST_RUNS);
+}
+
+/* ---- a product by itself ---- */
+
+static ebb_status emit(tune_node *t, ebb_ctx *ctx, const cost_sample *sample,
+                       const ir_type *types) {
+    ir_val in[COST_MAX_IN], out[IR_MAX_OUT];
+    char name[16];
+    ebb__op_graph_init(&t->graph, ctx);
+    for (int32_t i = 0; i < sample->n_in; i++) {
+        in[i] = IR_NONE;
+        if (types[i].rank > 0) {
+            (void)snprintf(name, sizeof name, "in%d", i);
+            TRY(ebb__ir_add_variable(&t->graph, IR_INPUT, name, &types[i], &in[i]));
+        }
+    }
+    TRY(ebb__op_emit(&t->graph, (op_code)sample->op, in, sample->n_in, &sample->attr, out));
+    t->node = t->graph.order[0];
+    t->cost = ebb__op(sample->op)->cost(&t->graph, &t->graph.nodes[t->node]);
+    const ir_type *type = &t->graph.values[out[0]].type;
+    double elements = (double)sample->key.m * (double)sample->key.n;
+    t->scale = t->cost.flops > 0 ? 2.0 * elements * (double)sample->key.k / t->cost.flops
+                                 : elements / ((double)ebb__ir_rows(type) * (double)ir_cols(type));
+    return EBB_OK;
+}
+
+static const ir_type *type_of(const tune_node *t, int32_t i) {
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    return i < node->n_in ? op_in_type(&t->graph, node, i)
+                          : &t->graph.values[node->out + i - node->n_in].type;
+}
+
+/* The operand whose bytes result `out` is computed in, as the planner would; -1: none. */
+static int32_t shared_with(const tune_node *t, int32_t out) {
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    const op_def *op = ebb__op(node->op);
+    for (int32_t i = 0; i < op->n_inplace; i++) {
+        const ir_type *type = op_in_type(&t->graph, node, op->inplace[i].in);
+        if (op->inplace[i].out == out && type != NULL &&
+            ebb__ir_type_equal(type, type_of(t, node->n_in + out))) {
+            return op->inplace[i].in;
+        }
+    }
+    return -1;
+}
+
+static void lay_out(tune_node *t) {
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    t->bytes = 0;
+    for (int32_t i = 0; i < node->n_in + node->n_out; i++) {
+        const ir_type *type = type_of(t, i);
+        int32_t shared = i >= node->n_in ? shared_with(t, i - node->n_in) : -1;
+        if (type == NULL || shared >= 0) {
+            t->offset[i] = shared >= 0 ? t->offset[shared] : 0;
+            continue;
+        }
+        t->offset[i] = t->bytes;
+        t->bytes += aligned((size_t)ebb__ir_type_bytes(type));
+    }
+}
+
+/* The largest dimension of an operand that is less than `below`; 0: there is none. */
+static int32_t next_dim(const cost_sample *sample, const ir_type *types, int32_t below) {
+    int32_t largest = 0;
+    for (int32_t i = 0; i < sample->n_in; i++) {
+        for (int32_t d = 0; d < types[i].rank; d++) {
+            int32_t dim = types[i].dim[d];
+            largest = dim < below && dim > largest ? dim : largest;
+        }
+    }
+    return largest;
+}
+
+static void replace_dim(const cost_sample *sample, ir_type *types, int32_t old, int32_t fresh) {
+    for (int32_t i = 0; i < sample->n_in; i++) {
+        for (int32_t d = 0; d < types[i].rank; d++) {
+            types[i].dim[d] = types[i].dim[d] == old ? fresh : types[i].dim[d];
+        }
+    }
+}
+
+/* Builds the product with its largest dimension divided by `factor`, or with the next one where
+ * the op does not allow that (an operand in packed panels). *done false: it cannot be smaller. */
+static ebb_status cut(ebb_ctx *ctx, const device_kernel *kernel, const cost_sample *sample,
+                      double factor, ir_type *types, tune_node *t, bool *done) {
+    int32_t dim = next_dim(sample, types, INT32_MAX);
+    *done = false;
+    for (; dim > LEAST_DIM && !*done; dim = next_dim(sample, types, dim)) {
+        tune_node small = {0};
+        ir_type fewer[COST_MAX_IN];
+        int32_t fresh = ((int32_t)((double)dim / factor) / CUT | 1) * CUT;
+        fresh = fresh < LEAST_DIM ? LEAST_DIM : fresh;
+        if (fresh >= dim) {
+            return EBB_OK;
+        }
+        memcpy(fewer, types, sizeof fewer);
+        replace_dim(sample, fewer, dim, fresh);
+        ebb_status status = emit(&small, ctx, sample, fewer);
+        if (status == EBB_OK &&
+            (kernel->accept == NULL ||
+             kernel->accept(&small.graph, &small.graph.nodes[small.node]) == NULL)) {
+            ebb__ir_fini(&t->graph);
+            *t = small;
+            memcpy(types, fewer, sizeof fewer);
+            *done = true;
+            return EBB_OK;
+        }
+        ebb__ir_fini(&small.graph);
+        if (status != EBB_OK && status != EBB_USAGE) {
+            return status;
+        }
+        ebb__ctx_clear(ctx);
+    }
+    return EBB_OK;
+}
+
+/* The sample as a graph of one node that can be run; *fits false if it cannot be made small enough.
+ * Close with ebb__ir_fini in any case. */
+static ebb_status build(const tune_state *s, const cost_sample *sample, tune_node *t, bool *fits) {
+    const device_kernel *kernel = &s->dev->kernels[sample->key.kernel];
+    ir_type types[COST_MAX_IN];
+    bool more = true;
+    memcpy(types, sample->in, sizeof types);
+    TRY(emit(t, s->ctx, sample, types));
+    while (more) {
+        lay_out(t);
+        double factor =
+            fmax(t->cost.flops / MOST_FLOPS, 1.25 * (double)t->bytes / (double)s->pool_bytes);
+        more = false;
+        if (factor > 1) {
+            TRY(cut(s->ctx, kernel, sample, factor, types, t, &more));
+        }
+    }
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    double alone = ebb__cost_seconds(s->dev, &t->graph, node, sample->key.kernel, 1);
+    t->members = alone - s->dev->seconds_per_instr < SERIAL_SECONDS ? 1 : s->members;
+    *fits = t->bytes <= s->pool_bytes;
+    return EBB_OK;
+}
+
+/* ---- timing ---- */
+
+static void observe(void *user, const device_instr *instr, double seconds) {
+    tune_state *s = user;
+    (void)instr;
+    s->least = fmin(s->least, seconds);
+}
+
+/* Numbers that stay finite when they are multiplied and added up again and again. */
+static void fill(char *pool, size_t bytes) {
+    float *data = (float *)(void *)pool;
+    for (size_t i = 0; i < bytes / sizeof *data; i++) {
+        data[i] = 0.001F * (float)(1 + i % 13);
+    }
+}
+
+static ebb_status prepare_run(const tune_state *s, const tune_node *t, const cost_sample *sample,
+                              int32_t form, char *slot, size_t scratch, tune_run *run) {
+    const device_kernel *kernel = &s->dev->kernels[sample->key.kernel];
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    *run = (tune_run){.instr = {.run = kernel->run,
+                                .attr = node->attr,
+                                .kernel = sample->key.kernel,
+                                .label = node->label}};
+    for (int32_t i = 0; i < node->n_in + node->n_out; i++) {
+        const ir_type *type = type_of(t, i);
+        if (type != NULL) {
+            run->views[i] = (op_view){slot + t->offset[i], *type, (int32_t)ir_cols(type)};
+        }
+    }
+    run->instr.call =
+        (op_call){.in = run->views,
+                  .out = run->views + node->n_in,
+                  .n_in = node->n_in,
+                  .n_out = node->n_out,
+                  .attr = &run->instr.attr,
+                  .workspace = scratch > 0 ? s->pool + s->pool_bytes - aligned(scratch) : NULL,
+                  .workspace_bytes = scratch,
+                  .prepared = run->instr.prepared,
+                  .form = form,
+                  .members = t->members};
+    return kernel->prepare == NULL ? EBB_OK
+                                   : kernel->prepare(s->ctx, &run->instr.call, run->instr.prepared);
+}
+
+/* Runs one form `count` times and lowers *seconds to the least of them; *seconds stays as it is if
+ * the scratch does not fit beside the ring. */
+static ebb_status time_form(tune_state *s, const tune_node *t, const cost_sample *sample,
+                            int32_t form, int count, bool warm_up, double *seconds) {
+    const device_kernel *kernel = &s->dev->kernels[sample->key.kernel];
+    size_t scratch = kernel->workspace == NULL
+                         ? 0
+                         : kernel->workspace(&t->graph, &t->graph.nodes[t->node], form, s->members);
+    if (scratch > s->pool_bytes || s->pool_bytes - aligned(scratch) < t->bytes) {
+        return EBB_OK;
+    }
+    size_t room = (s->pool_bytes - aligned(scratch)) / t->bytes;
+    size_t slots = room < s->slots ? room : s->slots;
+    for (int i = 0; i < count; i++) {
+        char *slot = s->pool + s->next++ % slots * t->bytes;
+        TRY(prepare_run(s, t, sample, form, slot, scratch, &s->runs[i]));
+        s->list[i] = &s->runs[i].instr;
+    }
+    if (warm_up) {
+        s->dev->stream.run(s->stream, s->list, 1, NULL, NULL);
+    }
+    s->least = *seconds;
+    s->dev->stream.run(s->stream, s->list, count, observe, s);
+    *seconds = s->least;
+    return EBB_OK;
+}
+
+/* All forms of one product. What there was no time for is not in the entry. */
+static ebb_status time_forms(tune_state *s, const tune_node *t, const cost_sample *sample,
+                             cost_entry *entry) {
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    double seconds[DEVICE_MAX_FORMS], fastest = HUGE_VAL;
+    double one = ebb__cost_seconds(s->dev, &t->graph, node, sample->key.kernel, s->members);
+    int count = runs_for(one);
+    s->slots = (size_t)fmax(fmin(ceil(t->scale), (double)(s->pool_bytes / t->bytes)), 1);
+    fill(s->pool, s->slots * t->bytes);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int32_t i = 0; i < sample->n_forms && ebb__clock_seconds() < s->end; i++) {
+            if (round == 0) {
+                seconds[i] = HUGE_VAL;
+            }
+            if (round == 0 || seconds[i] < CLOSE * fastest) {
+                TRY(time_form(s, t, sample, sample->forms[i], count, round == 0, &seconds[i]));
+                fastest = fmin(fastest, seconds[i]);
+            }
+            entry->n_forms = round == 0 ? i + 1 : entry->n_forms;
+        }
+    }
+    int32_t tried = entry->n_forms;
+    entry->n_forms = 0;
+    for (int32_t i = 0; i < tried; i++) {
+        if (seconds[i] < HUGE_VAL) {
+            entry->forms[entry->n_forms++] =
+                (cost_form){sample->forms[i], t->scale * fmax(seconds[i], 1e-9)};
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status measure(tune_state *s, const cost_sample *sample, cost_entry *entry) {
+    tune_node t = {0};
+    bool fits = false;
+    ebb_status status = build(s, sample, &t, &fits);
+    if (status == EBB_OK && fits) {
+        status = time_forms(s, &t, sample, entry);
+    }
+    ebb__ir_fini(&t.graph);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+typedef struct tune_turn {
+    double worth; /* seconds of a step for a second of measuring */
+    int32_t sample;
+} tune_turn;
+
+static double worth_of(const cost_sample *sample) {
+    const cost_key *key = &sample->key;
+    double flops = 2.0 * (double)key->m * (double)key->n * (double)key->k;
+    double one = sample->model * fmin(1, MOST_FLOPS / fmax(flops, 1));
+    return sample->weight / (one * runs_for(one) * sample->n_forms);
+}
+
+static int compare_turns(const void *a, const void *b) {
+    const tune_turn *x = a, *y = b;
+    if (x->worth != y->worth) {
+        return x->worth < y->worth ? 1 : -1;
+    }
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Measured seconds in units of the model's, over the kernel's products that were measured. */
+static double model_error(const cost_survey *survey, const cost_table *table, int32_t kernel) {
+    double measured = 0, model = 0;
+    for (int32_t i = 0; i < survey->n_samples; i++) {
+        const cost_sample *sample = &survey->samples[i];
+        const cost_entry *entry = ebb__cost_table_find(table, &sample->key);
+        if (sample->key.kernel == kernel && entry != NULL && entry->n_forms > 0) {
+            double fastest = entry->forms[0].seconds;
+            for (int32_t k = 1; k < entry->n_forms; k++) {
+                fastest = fmin(fastest, entry->forms[k].seconds);
+            }
+            measured += fastest;
+            model += sample->model;
+        }
+    }
+    return measured > 0 && model > 0 ? measured / model : 1;
+}
+
+static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table *table,
+                            const tune_turn *turns, int32_t n, const cost_limits *limits,
+                            cost_tuned *out) {
+    for (int32_t i = 0; i < n; i++) {
+        const cost_sample *sample = &survey->samples[turns[i].sample];
+        cost_entry entry = {.key = sample->key}, *kept = NULL;
+        if (ebb__clock_seconds() < s->end) {
+            TRY(measure(s, sample, &entry));
+        }
+        out->measured += entry.n_forms > 0;
+        TRY(ebb__cost_table_add(table, &sample->key, &kept));
+        *kept = entry;
+        if (limits->done != NULL) {
+            limits->done(limits->user, i + 1, n);
+        }
+    }
+    /* Side by side, a measured and a modelled product must not look different for that alone. */
+    for (int32_t i = 0; i < n; i++) {
+        const cost_sample *sample = &survey->samples[turns[i].sample];
+        cost_entry *entry = NULL;
+        TRY(ebb__cost_table_add(table, &sample->key, &entry));
+        if (entry->n_forms == 0) {
+            entry->estimate = sample->model * model_error(survey, table, sample->key.kernel);
+        }
+    }
+    out->left = n - out->measured;
+    return EBB_OK;
+}
+
+ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const cost_limits *limits,
+                          cost_tuned *out) {
+    double start = ebb__clock_seconds();
+    tune_state s = {.ctx = survey->ctx,
+                    .dev = survey->dev,
+                    .members = survey->members,
+                    .end = start + limits->seconds};
+    uint64_t bytes = limits->bytes < COST_TUNE_BYTES ? limits->bytes : COST_TUNE_BYTES;
+    s.pool_bytes = (size_t)bytes / ALIGN * ALIGN;
+    tune_turn *turns = NULL;
+    void *pool = NULL;
+    int32_t n = 0;
+    ebb_status status;
+    *out = (cost_tuned){0};
+    TRY(ebb__alloc(s.ctx, (size_t)survey->n_samples + 1, sizeof *turns, &turns));
+    for (int32_t i = 0; i < survey->n_samples; i++) {
+        const cost_entry *known = ebb__cost_table_find(table, &survey->samples[i].key);
+        if (known == NULL || (limits->again && known->n_forms == 0)) {
+            turns[n++] = (tune_turn){worth_of(&survey->samples[i]), i};
+        }
+    }
+    qsort(turns, (size_t)n, sizeof *turns, compare_turns);
+    TRY_OUT(ebb__alloc(s.ctx, MOST_RUNS, sizeof *s.runs, &s.runs));
+    TRY_OUT(s.dev->stream.create(s.ctx, s.members, &s.stream));
+    TRY_OUT(s.dev->buffer.create(s.ctx, s.pool_bytes, &pool));
+    s.pool = pool;
+    status = run_turns(&s, survey, table, turns, n, limits, out);
+    out->seconds = ebb__clock_seconds() - start;
+out:
+    if (pool != NULL) {
+        s.dev->buffer.destroy(s.ctx, pool, s.pool_bytes);
+    }
+    s.dev->stream.destroy(s.stream);
+    ebb__free(s.ctx, s.runs);
+    ebb__free(s.ctx, turns);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* pack.h - how pack lays out the columns of a matrix, for matmul to read.
+ *
+ * The N columns are `groups` blocks of `units` columns each (the gates of a cell). A panel holds
+ * `lanes` units: wide = groups * lanes columns, row after row of K. Element (p, k * wide + g *
+ * lanes
+ * + j) of the packed value is b(k, g * units + p * lanes + j), zero where the unit does not exist.
+ */
+#ifndef OP_PACK_H
+#define OP_PACK_H
+
+#include <stdint.h>
+
+enum { OP_MAX_GROUPS = 4 };
+
+typedef struct op_panels {
+    int64_t groups, units, lanes, wide, count;
+} op_panels;
+
+/* groups 0 means 1. */
+static inline op_panels op_panels_of(int64_t columns, int32_t groups) {
+    int64_t g = groups > 1 ? groups : 1, lanes = g == 1 ? 32 : 8, units = columns / g;
+    return (op_panels){.groups = g,
+                       .units = units,
+                       .lanes = lanes,
+                       .wide = g * lanes,
+                       .count = (units + lanes - 1) / lanes};
+}
+
+/* Where column n of row 0 lies in a packed value whose rows are ld apart. */
+static inline int64_t op_panels_at(const op_panels *p, int64_t ld, int64_t n) {
+    int64_t unit = n % p->units;
+    return unit / p->lanes * ld + n / p->units * p->lanes + unit % p->lanes;
+}
+
+#endif

@@ -1,0 +1,118 @@
+/* fuse.c - runs of nodes that members carry out together without meeting in between.
+ *
+ * The cell after a recurrent product, the gate gradients after the product that gives dh: each
+ * element of the later node needs only the same hidden unit of the earlier ones. So a member takes
+ * its own units through the whole run, a block of them at a time while they are in its cache, and
+ * all meet once at the end: one barrier a time step. A run begins anywhere (a product always begins
+ * one) and goes on as long as kernels take ranges of the same number of units and nobody reads
+ * other units of what the run itself has written.
+ *
+ * The pass only marks nodes; storage then keeps what a run reads and writes apart until it ends.
+ */
+#include "pass/pass.h"
+
+typedef struct fuser {
+    pass_unit *unit;
+    const ir_graph *g;
+    int32_t *born; /* by value: number of the run that writes it; 0: none */
+    int32_t run, length, units;
+} fuser;
+
+static int32_t units_of(const fuser *f, ir_node n, uint32_t *whole) {
+    const ir_node_rec *node = &f->g->nodes[n];
+    const op_def *def = ebb__op(node->op);
+    int32_t k = f->unit->kernels[n];
+    *whole = 0;
+    if (k < 0 || !f->unit->dev->kernels[k].ranges || def->units == NULL) {
+        return 0;
+    }
+    return def->units(f->g, node, whole);
+}
+
+/* Is unit u of v, as far as the run has written v, unit u of what was written? Columns may be cut
+ * only at multiples of the units. */
+static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
+    const ir_graph *g = f->g;
+    ir_node def = g->values[v].def;
+    op_range range;
+    int32_t axis;
+    if (def == IR_NONE) {
+        return true;
+    }
+    if (ebb__op_is_slice(&g->nodes[def], &range)) {
+        bool inner = false, kept = keeps_units(f, ir_in(g, &g->nodes[def], 0), &inner);
+        bool cut = range.axis != 0 || g->values[v].type.rank == 1;
+        *fresh = *fresh || inner;
+        return kept &&
+               (!inner || !cut || (range.begin % f->units == 0 && range.len % f->units == 0));
+    }
+    if (ebb__op_is_join(&g->nodes[def], &axis)) {
+        bool kept = true;
+        for (int32_t k = 0; k < g->nodes[def].n_in && kept; k++) {
+            ir_val x = ir_in(g, &g->nodes[def], k);
+            bool inner = false;
+            kept = keeps_units(f, x, &inner);
+            kept = kept && (!inner || axis == 0 || ir_cols(&g->values[x].type) % f->units == 0);
+            *fresh = *fresh || inner;
+        }
+        return kept;
+    }
+    *fresh = *fresh || f->born[v] == f->run;
+    return true;
+}
+
+static bool continues_run(const fuser *f, ir_node n, int32_t units, uint32_t whole,
+                          const bool *is_next) {
+    const ir_graph *g = f->g;
+    const ir_node_rec *node = &g->nodes[n];
+    bool joins = f->length > 0 && f->length < DEVICE_MAX_RUN && units == f->units && units > 0 &&
+                 (ebb__op(node->op)->flags & OPF_HEAVY) == 0;
+    for (int32_t k = 0; joins && k < node->n_in; k++) {
+        bool fresh = false;
+        if (ir_in(g, node, k) != IR_NONE) {
+            joins = keeps_units(f, ir_in(g, node, k), &fresh) && !(fresh && (whole >> k & 1) != 0);
+        }
+    }
+    for (int32_t k = 0; joins && k < node->n_out; k++) {
+        joins = !is_next[node->out + k]; /* writes a variable that others of the run may read */
+    }
+    return joins;
+}
+
+static ebb_status run(pass_unit *unit) {
+    const ir_graph *g = &unit->graph;
+    fuser f = {.unit = unit, .g = g};
+    bool *is_next = NULL;
+    size_t nv = (size_t)g->n_values + 1;
+    TRY(ebb__region_alloc(&unit->region, nv, sizeof *f.born, &f.born));
+    TRY(ebb__region_alloc(&unit->region, nv, sizeof *is_next, &is_next));
+    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->joined,
+                          &unit->joined));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (g->values[v].next != IR_NONE) {
+            is_next[g->values[v].next] = true;
+        }
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        uint32_t whole;
+        if (unit->kernels[n] == PASS_KERNEL_NONE) {
+            continue;
+        }
+        int32_t units = units_of(&f, n, &whole);
+        unit->joined[n] = continues_run(&f, n, units, whole, is_next);
+        if (!unit->joined[n]) {
+            f.run++;
+            f.length = 0;
+            f.units = units;
+        }
+        f.length++;
+        for (int32_t k = 0; k < node->n_out; k++) {
+            f.born[node->out + k] = f.run;
+        }
+    }
+    return EBB_OK;
+}
+
+const pass_def ebb__pass_fuse = {.id = PASS_FUSE, .run = run};

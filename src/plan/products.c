@@ -1,0 +1,107 @@
+/* products.c - which products a plan has: those of every candidate, so that they can be measured
+ * before the walk; those of the plan that was taken, with the form of each, for people. */
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One candidate up to its kernels: addresses do not matter here. */
+static ebb_status survey_one(ebb_ctx *ctx, const plan_request *request, const pass_config *like,
+                             cost_survey *survey) {
+    pass_config config = *like;
+    config.training = request->training;
+    config.disabled |=
+        (1U << PASS_VERIFY) | (1U << PASS_PLACE) | (1U << PASS_FUSE) | (1U << PASS_SCHEDULE);
+    pass_unit unit = {.ctx = ctx, .config = &config, .dev = survey->dev};
+    ebb__region_init(&unit.region, ctx);
+    ebb_status status = ebb__ir_copy(request->graph, &unit.graph);
+    if (status == EBB_OK) {
+        status = ebb__plan_run_passes(&unit);
+    }
+    if (status == EBB_OK) {
+        status = ebb__cost_survey_add(survey, &unit.graph, unit.kernels);
+    }
+    ebb__ir_fini(&unit.graph);
+    ebb__region_fini(&unit.region);
+    return status;
+}
+
+ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
+                            const plan_options *options, cost_survey *survey) {
+    pass_config list[PLAN_MAX_CHOICES];
+    int32_t n = ebb__plan_candidates(requests, n_requests, options, list);
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < n_requests; k++) {
+            TRY(survey_one(ctx, &requests[k], &list[i], survey));
+        }
+    }
+    return EBB_OK;
+}
+
+static int compare_products(const void *a, const void *b) {
+    const plan_product *x = a, *y = b;
+    double s = x->seconds * x->count, t = y->seconds * y->count;
+    return (s < t) - (s > t);
+}
+
+static void describe(const pass_unit *unit, const cost_sample *sample, plan_product *out) {
+    static const char *const phases[] = {"forward", "backward", "update"};
+    const cost_table *table = unit->config->table;
+    const cost_entry *entry = table != NULL ? ebb__cost_table_find(table, &sample->key) : NULL;
+    *out = (plan_product){.key = sample->key,
+                          .op = sample->op,
+                          .count = (int32_t)sample->count,
+                          .n_forms = sample->n_forms};
+    for (int32_t i = 0; i < sample->n_forms; i++) {
+        out->forms[i] = (cost_form){sample->forms[i], -1};
+        for (int32_t k = 0; entry != NULL && k < entry->n_forms; k++) {
+            if (entry->forms[k].form == sample->forms[i]) {
+                out->forms[i].seconds = entry->forms[k].seconds;
+            }
+        }
+    }
+    (void)snprintf(out->where, sizeof out->where, "%.36s %s",
+                   unit->graph.layers[sample->label.layer], phases[sample->label.phase]);
+}
+
+/* What the node's form and seconds are: as select and the walk saw them. */
+static void settle(const pass_unit *unit, ir_node n, plan_product *product) {
+    const ir_node_rec *node = &unit->graph.nodes[n];
+    double measured = -1;
+    (void)ebb__cost_form(unit->config->table, unit->dev, &unit->graph, node, unit->kernels[n],
+                         unit->config->members, &measured);
+    product->measured = measured >= 0;
+    product->form = unit->forms[n];
+    product->seconds = ebb__cost_measured(unit->config->table, unit->dev, &unit->graph, node,
+                                          unit->kernels[n], unit->config->members);
+}
+
+static ebb_status fill(ebb_plan *plan, cost_survey *survey) {
+    const pass_unit *unit = &plan->programs[0].unit;
+    const ir_graph *g = &unit->graph;
+    cost_key key;
+    TRY(ebb__cost_survey_add(survey, g, unit->kernels));
+    TRY(ebb__alloc(plan->ctx, (size_t)survey->n_samples + 1, sizeof *plan->products,
+                   &plan->products));
+    plan->n_products = survey->n_samples;
+    for (int32_t i = 0; i < survey->n_samples; i++) {
+        describe(unit, &survey->samples[i], &plan->products[i]);
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        if (ebb__cost_key(unit->dev, g, &g->nodes[n], unit->kernels[n], plan->members, &key)) {
+            const cost_entry *found = ebb__cost_table_find(&survey->index, &key);
+            settle(unit, n, &plan->products[found - survey->index.entries]);
+        }
+    }
+    qsort(plan->products, (size_t)plan->n_products, sizeof *plan->products, compare_products);
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_products(ebb_plan *plan) {
+    cost_survey survey;
+    ebb__cost_survey_init(&survey, plan->ctx, plan->dev, plan->members);
+    ebb_status status = fill(plan, &survey);
+    ebb__cost_survey_fini(&survey);
+    return status;
+}

@@ -1,0 +1,110 @@
+/* lm_tune.c - times of products, measured once and kept: read for every plan, completed by the
+ * first run that misses some, filled ahead by `ebb tune`. */
+#include "train/lm_job.h"
+
+#include "cost/store.h"
+
+#include <inttypes.h>
+
+/* The plan's own bytes are not there yet, so the budget is free; a small one bounds tuning too. */
+static cost_limits limits_of(const train_settings *s) {
+    return (cost_limits){.seconds = s->tune_seconds, .bytes = ebb__lm_budget(s)};
+}
+
+/* Built-in times for what is missing, if the disk does not take measured ones: else the same
+ * command would give another plan every time. */
+static ebb_status give_up(cost_table *table, const char *path, ebb_status status) {
+    ebb_ctx *ctx = table->ctx;
+    if (status != EBB_IO && status != EBB_USAGE) {
+        return status;
+    }
+    ebb__ctx_clear(ctx);
+    ebb__log(ctx, EBB_LOG_WARN, "%s cannot be written: using built-in times", path);
+    ebb__cost_table_fini(table);
+    return ebb__cost_store_load(table, path);
+}
+
+static ebb_status fill(const train_settings *settings, const cost_survey *survey, cost_table *table,
+                       const char *path) {
+    ebb_ctx *ctx = survey->ctx;
+    cost_limits limits = limits_of(settings);
+    cost_tuned tuned;
+    int32_t missing = ebb__cost_survey_missing(survey, table, false);
+    if (missing == 0) {
+        return EBB_OK;
+    }
+    /* Writing what is known already tells whether the time would be well spent. */
+    ebb_status status = ebb__cost_store_save(table, path);
+    if (status != EBB_OK) {
+        return give_up(table, path, status);
+    }
+    ebb__log(ctx, EBB_LOG_INFO, "tuning %" PRId32 " products for this machine (once, at most %g s)",
+             missing, limits.seconds);
+    TRY(ebb__cost_tune(survey, table, &limits, &tuned));
+    ebb__log(ctx, EBB_LOG_DEBUG, "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s",
+             tuned.measured, tuned.left, tuned.seconds);
+    status = ebb__cost_store_save(table, path);
+    return status == EBB_OK ? EBB_OK : give_up(table, path, status);
+}
+
+ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
+                            const lm_programs *programs, cost_table *table) {
+    char path[COST_PATH_BYTES];
+    cost_survey survey;
+    TRY(ebb__cost_store_path(ctx, table->dev, settings->tune_folder, path));
+    TRY(ebb__cost_store_load(table, path));
+    if (settings->tune_seconds <= 0) {
+        return EBB_OK;
+    }
+    ebb__cost_survey_init(&survey, ctx, table->dev, programs->options.members);
+    ebb_status status =
+        ebb__plan_survey(ctx, programs->list, programs->n, &programs->options, &survey);
+    if (status == EBB_OK) {
+        status = fill(settings, &survey, table, path);
+    }
+    ebb__cost_survey_fini(&survey);
+    return status;
+}
+
+/* ---- ahead of time ---- */
+
+static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_survey *survey) {
+    lm_request request = {.train = true, .valid = true, .vocab = model->vocab};
+    lm_programs programs;
+    ebb_status status = ebb__lm_programs_make(ctx, model, &request, &programs);
+    if (status == EBB_OK) {
+        status = ebb__plan_survey(ctx, programs.list, programs.n, &programs.options, survey);
+    }
+    ebb__lm_programs_fini(&programs);
+    return status;
+}
+
+ebb_status ebb__lm_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
+                        const lm_tune_observer *observer) {
+    const device *dev = ebb__device_default();
+    char path[COST_PATH_BYTES];
+    cost_survey survey;
+    cost_table table;
+    cost_limits limits = limits_of(models);
+    lm_tune_report report = {path, &survey, &table, {0}, ebb__lm_threads(models)};
+    ebb_status status;
+    ebb__cost_survey_init(&survey, ctx, dev, report.threads);
+    ebb__cost_table_init(&table, ctx, dev);
+    limits.again = true;
+    limits.done = observer->progress;
+    limits.user = observer->user;
+    TRY_OUT(ebb__cost_store_path(ctx, dev, models->tune_folder, path));
+    for (int32_t i = 0; i < n; i++) {
+        TRY_OUT(survey_model(ctx, &models[i], &survey));
+    }
+    if (!models->fresh) {
+        TRY_OUT(ebb__cost_store_load(&table, path));
+    }
+    TRY_OUT(ebb__cost_tune(&survey, &table, &limits, &report.tuned));
+    TRY_OUT(ebb__cost_store_save(&table, path));
+    status = observer->report(observer->user, &report);
+out:
+    ebb__cost_table_fini(&table);
+    ebb__cost_survey_fini(&survey);
+    return status;
+}
