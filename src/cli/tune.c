@@ -78,20 +78,14 @@ static int32_t list_models(const cli_settings *settings, train_settings models[N
 
 typedef struct tune_best {
     const cost_entry *entry;
-    double fastest, guess; /* seconds; of the kernel's own best guess; < 0: not measured */
-    int32_t form;
+    double taken, guess; /* seconds; of the kernel's own best guess; < 0: not measured */
+    int32_t form;        /* that plans take */
 } tune_best;
 
 static tune_best best_of(const lm_tune_report *r, const cost_sample *sample) {
-    tune_best best = {ebb__cost_table_find(r->table, &sample->key), -1, -1, sample->forms[0]};
-    for (int32_t i = 0; best.entry != NULL && i < best.entry->n_forms; i++) {
-        const cost_form *form = &best.entry->forms[i];
-        if (best.fastest < 0 || form->seconds < best.fastest) {
-            best.fastest = form->seconds;
-            best.form = form->form;
-        }
-        best.guess = form->form == sample->forms[0] ? form->seconds : best.guess;
-    }
+    tune_best best = {.entry = ebb__cost_table_find(r->table, &sample->key)};
+    best.form = ebb__cost_pick(best.entry, sample->forms, sample->n_forms, &best.taken);
+    (void)ebb__cost_pick(best.entry, sample->forms, 1, &best.guess);
     return best;
 }
 
@@ -116,33 +110,33 @@ static void print_sample(const lm_tune_report *r, const cost_sample *sample) {
     printf("%6" PRId64 " %6" PRId64 " %6" PRId64 "  x%-5" PRId64 " %s %s", sample->key.m,
            sample->key.n, sample->key.k, sample->count, kernel->name,
            ebb__cli_direction(sample->op, &sample->key).text);
-    if (best.fastest > 0 && best.guess > 0) {
-        printf(": %.2f times the first guess", best.guess / best.fastest);
+    if (best.taken > 0 && best.guess > 0) {
+        printf(": %.2f times as fast as the first guess", best.guess / best.taken);
     }
     printf("%s\n", n == 0 ? ": not measured" : "");
     for (int32_t i = 0; i < n; i++) {
         printf("%24s %s %9.1f us %7.1f GFLOP/s %6.2f  %s\n", "",
                forms[i].form == best.form ? "*" : " ", 1e6 * forms[i].seconds,
-               ebb__cli_gflops(&sample->key, forms[i].seconds), forms[i].seconds / best.fastest,
+               ebb__cli_gflops(&sample->key, forms[i].seconds), forms[i].seconds / best.taken,
                ebb__cli_form(kernel, forms[i].form).text);
     }
 }
 
-/* Seconds of all products: the best form each, the first guess each. */
+/* Seconds of all products: the form taken each, the first guess each. */
 static void print_sums(const lm_tune_report *r) {
-    double fastest = 0, guess = 0;
+    double taken = 0, guess = 0;
     for (int32_t i = 0; i < r->survey->n_samples; i++) {
         tune_best best = best_of(r, &r->survey->samples[i]);
-        if (best.fastest > 0 && best.guess > 0) {
-            fastest += best.fastest * (double)r->survey->samples[i].count;
+        if (best.taken > 0 && best.guess > 0) {
+            taken += best.taken * (double)r->survey->samples[i].count;
             guess += best.guess * (double)r->survey->samples[i].count;
         }
     }
     printf("%" PRId32 " products measured in %.1f s, %" PRId32 " left; %d threads\n"
-           "the first guess of each kernel takes %.2f times as long as the best form\n"
+           "the first guess of each kernel takes %.2f times as long as the forms taken\n"
            "stored in %s\n",
            r->tuned.measured, r->tuned.seconds, r->tuned.left, r->threads,
-           fastest > 0 ? guess / fastest : 1.0, r->store);
+           taken > 0 ? guess / taken : 1.0, r->store);
 }
 
 static json_t *sample_json(const lm_tune_report *r, const cost_sample *sample) {

@@ -17,7 +17,7 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
 double ebb__cost_measured(const cost_table *table, const device *dev, const ir_graph *graph,
                           const ir_node_rec *node, int32_t kernel, int members);
 /* Of the `n` forms that a kernel offers, best guess first: the first that was measured to be within
- * 3% of the fastest, else the best guess. *seconds: measured, or < 0. Only what is offered counts,
+ * 8% of the fastest, else the best guess. *seconds: measured, or < 0. Only what is offered counts,
  * whatever the entry (may be NULL) holds. */
 int32_t ebb__cost_pick(const cost_entry *entry, const int32_t *list, int32_t n, double *seconds);
 /* The same for a node; seconds may be NULL. */

@@ -6,8 +6,8 @@
  * arithmetic. Repetitions walk through a ring of operands as large as the whole product's, so that
  * a cut product does not find in the cache what the whole one would not.
  *
- * All forms run once; those close to the fastest run again. The least of all times counts: noise
- * only adds.
+ * All forms run a few times; those close to the fastest run again, rounds later. The least mean
+ * counts: noise only adds.
  */
 #include "cost/tune.h"
 
@@ -23,11 +23,15 @@ static const double MOST_FLOPS = 3e8;      /* of a product that is run */
 static const double ROUND_SECONDS = 3e-3;  /* one form, one round */
 static const double SERIAL_SECONDS = 5e-6; /* shorter work is one member's, as in plan/emit.c */
 static const double CLOSE = 1.15;          /* of the fastest: worth another round */
+static const double NOT_LOST = 1.5; /* the same after one round: it may have been a slow moment */
 enum {
     ALIGN = 64,
     LEAST_RUNS = 2, /* of one form in one round */
     MOST_RUNS = 24,
-    ROUNDS = 3,
+    LEAST_ROUNDS = 3,
+    ROUNDS = 12,
+    COLD_BYTES =
+        2 << 20,        /* operands that other nodes push out of the cache before they come again */
     CUT = 96,           /* cut dimensions are odd multiples: no power of two, groups of 3 and 4 */
     LEAST_DIM = 9 * CUT /* less would fit caches that the whole does not fit */
 };
@@ -58,7 +62,7 @@ typedef struct tune_state {
     tune_run *runs;
     const device_instr *list[MOST_RUNS];
     size_t slots, next; /* of the ring */
-    double least;       /* seconds of the quickest run */
+    bool better;        /* this round lowered a time */
     double end;         /* when the time is over */
 } tune_state;
 
@@ -152,14 +156,14 @@ static void replace_dim(const cost_sample *sample, ir_type *types, int32_t old, 
 /* Builds the product with its largest dimension divided by `factor`, or with the next one where
  * the op does not allow that (an operand in packed panels). *done false: it cannot be smaller. */
 static ebb_status cut(ebb_ctx *ctx, const device_kernel *kernel, const cost_sample *sample,
-                      double factor, ir_type *types, tune_node *t, bool *done) {
+                      double factor, int32_t least, ir_type *types, tune_node *t, bool *done) {
     int32_t dim = next_dim(sample, types, INT32_MAX);
     *done = false;
-    for (; dim > LEAST_DIM && !*done; dim = next_dim(sample, types, dim)) {
+    for (; dim > least && !*done; dim = next_dim(sample, types, dim)) {
         tune_node small = {0};
         ir_type fewer[COST_MAX_IN];
         int32_t fresh = ((int32_t)((double)dim / factor) / CUT | 1) * CUT;
-        fresh = fresh < LEAST_DIM ? LEAST_DIM : fresh;
+        fresh = fresh < least ? least : fresh;
         if (fresh >= dim) {
             return EBB_OK;
         }
@@ -194,11 +198,11 @@ static ebb_status build(const tune_state *s, const cost_sample *sample, tune_nod
     TRY(emit(t, s->ctx, sample, types));
     while (more) {
         lay_out(t);
-        double factor =
-            fmax(t->cost.flops / MOST_FLOPS, 1.25 * (double)t->bytes / (double)s->pool_bytes);
+        double room = 1.25 * (double)t->bytes / (double)s->pool_bytes;
+        double factor = fmax(t->cost.flops / MOST_FLOPS, room);
         more = false;
         if (factor > 1) {
-            TRY(cut(s->ctx, kernel, sample, factor, types, t, &more));
+            TRY(cut(s->ctx, kernel, sample, factor, room > 1 ? CUT : LEAST_DIM, types, t, &more));
         }
     }
     const ir_node_rec *node = &t->graph.nodes[t->node];
@@ -209,12 +213,6 @@ static ebb_status build(const tune_state *s, const cost_sample *sample, tune_nod
 }
 
 /* ---- timing ---- */
-
-static void observe(void *user, const device_instr *instr, double seconds) {
-    tune_state *s = user;
-    (void)instr;
-    s->least = fmin(s->least, seconds);
-}
 
 /* Numbers that stay finite when they are multiplied and added up again and again. */
 static void fill(char *pool, size_t bytes) {
@@ -253,10 +251,10 @@ static ebb_status prepare_run(const tune_state *s, const tune_node *t, const cos
                                    : kernel->prepare(s->ctx, &run->instr.call, run->instr.prepared);
 }
 
-/* Runs one form `count` times and lowers *seconds to the least of them; *seconds stays as it is if
+/* Runs one form `count` times and lowers *seconds to their mean; *seconds stays as it is if
  * the scratch does not fit beside the ring. */
 static ebb_status time_form(tune_state *s, const tune_node *t, const cost_sample *sample,
-                            int32_t form, int count, bool warm_up, double *seconds) {
+                            int32_t form, int count, double *seconds) {
     const device_kernel *kernel = &s->dev->kernels[sample->key.kernel];
     size_t scratch = kernel->workspace == NULL
                          ? 0
@@ -271,56 +269,66 @@ static ebb_status time_form(tune_state *s, const tune_node *t, const cost_sample
         TRY(prepare_run(s, t, sample, form, slot, scratch, &s->runs[i]));
         s->list[i] = &s->runs[i].instr;
     }
-    if (warm_up) {
-        s->dev->stream.run(s->stream, s->list, 1, NULL, NULL);
-    }
-    s->least = *seconds;
-    s->dev->stream.run(s->stream, s->list, count, observe, s);
-    *seconds = s->least;
+    s->dev->stream.run(s->stream, s->list, 1, NULL, NULL); /* code, scratch and team are warm */
+    /* The whole list: members leave a barrier at different times, so one run has no clear start. */
+    double start = ebb__clock_seconds();
+    s->dev->stream.run(s->stream, s->list, count, NULL, NULL);
+    *seconds = fmin(*seconds, (ebb__clock_seconds() - start) / count);
     return EBB_OK;
 }
 
-/* All forms of one product. What there was no time for is not in the entry. */
+/* One more round over the forms of a product that may still be the fastest. What there was no time
+ * or room for keeps HUGE_VAL. */
 static ebb_status time_forms(tune_state *s, const tune_node *t, const cost_sample *sample,
-                             cost_entry *entry) {
+                             int round, cost_entry *entry) {
     const ir_node_rec *node = &t->graph.nodes[t->node];
-    double seconds[DEVICE_MAX_FORMS], fastest = HUGE_VAL;
+    double fastest = HUGE_VAL;
     double one = ebb__cost_seconds(s->dev, &t->graph, node, sample->key.kernel, s->members);
     int count = runs_for(one);
-    s->slots = (size_t)fmax(fmin(ceil(t->scale), (double)(s->pool_bytes / t->bytes)), 1);
-    fill(s->pool, s->slots * t->bytes);
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int32_t i = 0; i < sample->n_forms && ebb__clock_seconds() < s->end; i++) {
-            if (round == 0) {
-                seconds[i] = HUGE_VAL;
-            }
-            if (round == 0 || seconds[i] < CLOSE * fastest) {
-                TRY(time_form(s, t, sample, sample->forms[i], count, round == 0, &seconds[i]));
-                fastest = fmin(fastest, seconds[i]);
-            }
-            entry->n_forms = round == 0 ? i + 1 : entry->n_forms;
+    double room = (double)(s->pool_bytes / t->bytes);
+    s->slots = (size_t)fmax(fmin(t->bytes >= COLD_BYTES ? room : ceil(t->scale), room), 1);
+    if (round == 0) {
+        entry->n_forms = sample->n_forms;
+        for (int32_t i = 0; i < sample->n_forms; i++) {
+            entry->forms[i] = (cost_form){sample->forms[i], HUGE_VAL};
         }
     }
-    int32_t tried = entry->n_forms;
-    entry->n_forms = 0;
-    for (int32_t i = 0; i < tried; i++) {
-        if (seconds[i] < HUGE_VAL) {
-            entry->forms[entry->n_forms++] =
-                (cost_form){sample->forms[i], t->scale * fmax(seconds[i], 1e-9)};
+    for (int32_t i = 0; i < entry->n_forms; i++) {
+        fastest = fmin(fastest, entry->forms[i].seconds);
+    }
+    for (int32_t i = 0; i < entry->n_forms && ebb__clock_seconds() < s->end; i++) {
+        cost_form *form = &entry->forms[i];
+        if (round == 0 || form->seconds < (round == 1 ? NOT_LOST : CLOSE) * fastest) {
+            double seconds = HUGE_VAL;
+            TRY(time_form(s, t, sample, form->form, count, &seconds));
+            seconds = t->scale * fmax(seconds, 1e-9);
+            s->better = s->better || seconds < 0.99 * form->seconds;
+            form->seconds = fmin(form->seconds, seconds);
         }
     }
     return EBB_OK;
 }
 
-static ebb_status measure(tune_state *s, const cost_sample *sample, cost_entry *entry) {
+static ebb_status measure(tune_state *s, const cost_sample *sample, int round, cost_entry *entry) {
     tune_node t = {0};
     bool fits = false;
     ebb_status status = build(s, sample, &t, &fits);
     if (status == EBB_OK && fits) {
-        status = time_forms(s, &t, sample, entry);
+        status = time_forms(s, &t, sample, round, entry);
     }
     ebb__ir_fini(&t.graph);
     return status;
+}
+
+/* Leaves the forms that were timed. */
+static void drop_untimed(cost_entry *entry) {
+    int32_t tried = entry->n_forms;
+    entry->n_forms = 0;
+    for (int32_t i = 0; i < tried; i++) {
+        if (entry->forms[i].seconds < HUGE_VAL) {
+            entry->forms[entry->n_forms++] = entry->forms[i];
+        }
+    }
 }
 
 /* ---- all of them ---- */
@@ -363,22 +371,47 @@ static double model_error(const cost_survey *survey, const cost_table *table, in
     return measured > 0 && model > 0 ? measured / model : 1;
 }
 
+/* Round after round over all products, so that the rounds of one lie far apart: a machine shared
+ * with others has slow moments of a second and more, which must not stick to one product. */
+static ebb_status run_rounds(tune_state *s, const cost_survey *survey, const tune_turn *turns,
+                             int32_t n, const cost_limits *limits, cost_entry *entries) {
+    s->better = true;
+    for (int round = 0; round < ROUNDS && s->better; round++) {
+        s->better = round < LEAST_ROUNDS;
+        fill(s->pool, s->pool_bytes);
+        for (int32_t i = 0; i < n && ebb__clock_seconds() < s->end; i++) {
+            TRY(measure(s, &survey->samples[turns[i].sample], round, &entries[i]));
+            if (limits->done != NULL) {
+                limits->done(limits->user, round * n + i + 1, ROUNDS * n);
+            }
+        }
+    }
+    if (limits->done != NULL) {
+        limits->done(limits->user, ROUNDS * n, ROUNDS * n);
+    }
+    return EBB_OK;
+}
+
 static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table *table,
                             const tune_turn *turns, int32_t n, const cost_limits *limits,
                             cost_tuned *out) {
+    cost_entry *entries = NULL;
+    TRY(ebb__alloc(s->ctx, (size_t)n + 1, sizeof *entries, &entries));
     for (int32_t i = 0; i < n; i++) {
-        const cost_sample *sample = &survey->samples[turns[i].sample];
-        cost_entry entry = {.key = sample->key}, *kept = NULL;
-        if (ebb__clock_seconds() < s->end) {
-            TRY(measure(s, sample, &entry));
-        }
-        out->measured += entry.n_forms > 0;
-        TRY(ebb__cost_table_add(table, &sample->key, &kept));
-        *kept = entry;
-        if (limits->done != NULL) {
-            limits->done(limits->user, i + 1, n);
+        entries[i].key = survey->samples[turns[i].sample].key;
+    }
+    ebb_status status = run_rounds(s, survey, turns, n, limits, entries);
+    for (int32_t i = 0; i < n && status == EBB_OK; i++) {
+        cost_entry *kept = NULL;
+        drop_untimed(&entries[i]);
+        out->measured += entries[i].n_forms > 0;
+        status = ebb__cost_table_add(table, &entries[i].key, &kept);
+        if (status == EBB_OK) {
+            *kept = entries[i];
         }
     }
+    ebb__free(s->ctx, entries);
+    TRY(status);
     /* Side by side, a measured and a modelled product must not look different for that alone. */
     for (int32_t i = 0; i < n; i++) {
         const cost_sample *sample = &survey->samples[turns[i].sample];

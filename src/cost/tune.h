@@ -49,7 +49,7 @@ typedef struct cost_limits {
     void *user;
 } cost_limits;
 
-#define COST_TUNE_BYTES ((uint64_t)16 << 20)
+#define COST_TUNE_BYTES ((uint64_t)64 << 20)
 
 typedef struct cost_tuned {
     int32_t measured, left; /* products */

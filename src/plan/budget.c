@@ -15,8 +15,12 @@
 #include <string.h>
 
 static const double PACE = 1.02; /* what saving memory may cost unasked */
-enum { MOST_CHUNKS = 4096 };     /* more would save nothing and take long to plan */
-static const int32_t chunk_sizes[] = {512, 256, 128, 64, 32, 16, 8};
+enum {
+    MOST_CHUNKS = 4096, /* more would save nothing and take long to plan */
+    LEAST_SAVING =
+        256 /* a smaller chunk must save this part of the peak, or none is tried after it */
+};
+static const int32_t chunk_sizes[] = {2048, 1024, 512, 256, 128, 64, 32, 16, 8};
 
 typedef struct walk {
     ebb_ctx *ctx;
@@ -128,27 +132,21 @@ int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
     return n;
 }
 
+/* Smaller chunks are tried as long as they save something worth the name. */
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {
-    bool chunks = (w->options->disabled & (1U << PASS_CHUNK)) == 0;
-    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
-    int32_t rows = most_rows(w);
-    for (int t = layouts; t >= 0; t--) {
+    pass_config list[PLAN_MAX_CHOICES];
+    int32_t n = ebb__plan_candidates(w->requests, w->n_requests, w->options, list);
+    uint64_t last_peak = UINT64_MAX;
+    for (int32_t i = 0; i < n; i++) {
         plan_choice choice;
-        pass_config whole = config_of(w, 0, t > 0);
-        TRY(price(w, &whole, &choice, NULL));
-        add_choice(plan, choice);
-        uint64_t last_peak = choice.peak_bytes;
-        for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
-            if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
-                pass_config config = config_of(w, chunk_sizes[i], t > 0);
-                TRY(price(w, &config, &choice, NULL));
-                add_choice(plan, choice);
-                if (choice.peak_bytes >= last_peak) {
-                    break; /* the peak lies elsewhere by now */
-                }
-                last_peak = choice.peak_bytes;
-            }
+        if (list[i].chunk_rows != 0 && last_peak == 0) {
+            continue; /* the peak lies elsewhere by now */
         }
+        TRY(price(w, &list[i], &choice, NULL));
+        add_choice(plan, choice);
+        bool saves = list[i].chunk_rows == 0 ||
+                     choice.peak_bytes + choice.peak_bytes / LEAST_SAVING < last_peak;
+        last_peak = saves ? choice.peak_bytes : 0;
     }
     return EBB_OK;
 }

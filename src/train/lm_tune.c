@@ -6,9 +6,22 @@
 
 #include <inttypes.h>
 
-/* The plan's own bytes are not there yet, so the budget is free; a small one bounds tuning too. */
-static cost_limits limits_of(const train_settings *s) {
-    return (cost_limits){.seconds = s->tune_seconds, .bytes = ebb__lm_budget(s)};
+/* Tuning must not take more than the run after it: a plan holds at least the parameters, and a
+ * process may have a little beside its plan. Nor more than the budget. */
+static cost_limits limits_of(const train_settings *s, uint64_t parameters) {
+    const uint64_t beside = LM_OVERHEAD_BYTES / 2;
+    uint64_t budget = ebb__lm_budget(s);
+    uint64_t bytes = parameters < UINT64_MAX - beside ? parameters + beside : parameters;
+    return (cost_limits){.seconds = s->tune_seconds, .bytes = bytes < budget ? bytes : budget};
+}
+
+static uint64_t parameter_bytes(const lm_programs *programs) {
+    const ir_graph *graph = programs->list[0].graph;
+    uint64_t bytes = 0;
+    for (ir_val v = 0; v < graph->n_values; v++) {
+        bytes += graph->values[v].role == IR_PARAM ? ebb__ir_type_bytes(&graph->values[v].type) : 0;
+    }
+    return bytes;
 }
 
 /* Built-in times for what is missing, if the disk does not take measured ones: else the same
@@ -24,10 +37,9 @@ static ebb_status give_up(cost_table *table, const char *path, ebb_status status
     return ebb__cost_store_load(table, path);
 }
 
-static ebb_status fill(const train_settings *settings, const cost_survey *survey, cost_table *table,
+static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cost_table *table,
                        const char *path) {
     ebb_ctx *ctx = survey->ctx;
-    cost_limits limits = limits_of(settings);
     cost_tuned tuned;
     int32_t missing = ebb__cost_survey_missing(survey, table, false);
     if (missing == 0) {
@@ -39,8 +51,8 @@ static ebb_status fill(const train_settings *settings, const cost_survey *survey
         return give_up(table, path, status);
     }
     ebb__log(ctx, EBB_LOG_INFO, "tuning %" PRId32 " products for this machine (once, at most %g s)",
-             missing, limits.seconds);
-    TRY(ebb__cost_tune(survey, table, &limits, &tuned));
+             missing, limits->seconds);
+    TRY(ebb__cost_tune(survey, table, limits, &tuned));
     ebb__log(ctx, EBB_LOG_DEBUG, "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s",
              tuned.measured, tuned.left, tuned.seconds);
     status = ebb__cost_store_save(table, path);
@@ -60,7 +72,8 @@ ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
     ebb_status status =
         ebb__plan_survey(ctx, programs->list, programs->n, &programs->options, &survey);
     if (status == EBB_OK) {
-        status = fill(settings, &survey, table, path);
+        cost_limits limits = limits_of(settings, parameter_bytes(programs));
+        status = fill(&limits, &survey, table, path);
     }
     ebb__cost_survey_fini(&survey);
     return status;
@@ -68,11 +81,15 @@ ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
 
 /* ---- ahead of time ---- */
 
-static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_survey *survey) {
+/* *least: of the parameters of a model. */
+static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_survey *survey,
+                               uint64_t *least) {
     lm_request request = {.train = true, .valid = true, .vocab = model->vocab};
     lm_programs programs;
     ebb_status status = ebb__lm_programs_make(ctx, model, &request, &programs);
     if (status == EBB_OK) {
+        uint64_t bytes = parameter_bytes(&programs);
+        *least = bytes < *least ? bytes : *least;
         status = ebb__plan_survey(ctx, programs.list, programs.n, &programs.options, survey);
     }
     ebb__lm_programs_fini(&programs);
@@ -85,21 +102,23 @@ ebb_status ebb__lm_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
     char path[COST_PATH_BYTES];
     cost_survey survey;
     cost_table table;
-    cost_limits limits = limits_of(models);
+    cost_limits limits;
+    uint64_t least = UINT64_MAX;
     lm_tune_report report = {path, &survey, &table, {0}, ebb__lm_threads(models)};
     ebb_status status;
     ebb__cost_survey_init(&survey, ctx, dev, report.threads);
     ebb__cost_table_init(&table, ctx, dev);
-    limits.again = true;
-    limits.done = observer->progress;
-    limits.user = observer->user;
     TRY_OUT(ebb__cost_store_path(ctx, dev, models->tune_folder, path));
     for (int32_t i = 0; i < n; i++) {
-        TRY_OUT(survey_model(ctx, &models[i], &survey));
+        TRY_OUT(survey_model(ctx, &models[i], &survey, &least));
     }
     if (!models->fresh) {
         TRY_OUT(ebb__cost_store_load(&table, path));
     }
+    limits = limits_of(models, least);
+    limits.again = true;
+    limits.done = observer->progress;
+    limits.user = observer->user;
     TRY_OUT(ebb__cost_tune(&survey, &table, &limits, &report.tuned));
     TRY_OUT(ebb__cost_store_save(&table, path));
     status = observer->report(observer->user, &report);

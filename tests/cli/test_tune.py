@@ -8,6 +8,7 @@ from ebbtest import SANITIZED, TINY, ebb, main, refused, text, write
 
 MODEL = ["--hidden", "40", "--layers", "1", "--batch", "6", "--bptt", "4", "--vocab", "300", "--threads", "2"]
 ROOM = ["--tune", "store"]
+CLOSE = 1.15  # a form this far behind the fastest is not taken, whatever the kernel prefers
 
 
 def store():
@@ -28,7 +29,7 @@ def test_tune_fills_the_store():
         assert entry["members"] == 2 and entry["count"] >= 1 and entry["m"] >= 1 and entry["n"] >= 1
         seconds = {form["form"]: form["seconds"] for form in entry["forms"]}
         assert seconds and min(seconds.values()) > 0
-        assert seconds[entry["chosen"]] == min(seconds.values())
+        assert seconds[entry["chosen"]] <= CLOSE * min(seconds.values())
     products = [entry for entry in report["entries"] if entry["op"] == "matmul"]
     assert products and all("trans_a" in entry and "trans_b" in entry and entry["k"] > 0 for entry in products)
     with open(store()) as file:
@@ -135,7 +136,7 @@ def test_explain():
     assert steps == sorted(steps, reverse=True) and sum(p["share"] for p in products) <= 1.000001
     for p in products:
         seconds = {form["form"]: form["seconds"] for form in p["forms"]}
-        assert p["form"] in seconds and p["seconds"] <= 1.03 * min(s for s in seconds.values() if s is not None)
+        assert p["form"] in seconds and p["seconds"] <= CLOSE * min(s for s in seconds.values() if s is not None)
         assert p["count"] >= 1 and p["where"]
     shown = ebb("plan", "lm", *MODEL, *ROOM, "--explain").out
     assert "products of a step" in shown and shown.count(" * ") == 1 + len(products)

@@ -166,7 +166,7 @@ const device ebb__cpu_device = {
     .describe = describe,
     .measure_peak = ebb__cpu_measure_peak,
     /* One core of a 2020s server, well fed. */
-    .flops_per_second = 70e9,
+    .flops_per_second = 82e9,
     .bytes_per_second = 10e9,
     .seconds_per_instr = 2e-6,
 };
