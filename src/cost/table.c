@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -108,5 +109,37 @@ ebb_status ebb__cost_table_add(cost_table *table, const cost_key *key, cost_entr
         *slot = ++table->n_entries;
     }
     *out = &table->entries[*slot - 1];
+    return EBB_OK;
+}
+
+/* ---- pace ---- */
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+ebb_status ebb__cost_table_settle(cost_table *table) {
+    static const double LEAST_FLOPS = 1e7; /* shorter ones measure the start of a run */
+    double *ratios = NULL;
+    size_t n = 0;
+    table->pace = 1;
+    TRY(ebb__alloc(table->ctx, (size_t)table->n_entries + 1, sizeof *ratios, &ratios));
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const cost_entry *entry = &table->entries[i];
+        double flops = 2.0 * (double)entry->key.m * (double)entry->key.n * (double)entry->key.k;
+        double fastest = HUGE_VAL;
+        for (int32_t k = 0; k < entry->n_forms; k++) {
+            fastest = fmin(fastest, entry->forms[k].seconds);
+        }
+        if (flops >= LEAST_FLOPS && fastest < HUGE_VAL) {
+            ratios[n++] = fastest * table->dev->flops_per_second * entry->key.members / flops;
+        }
+    }
+    if (n > 0) {
+        qsort(ratios, n, sizeof *ratios, compare_doubles);
+        table->pace = ratios[n / 2];
+    }
+    ebb__free(table->ctx, ratios);
     return EBB_OK;
 }

@@ -35,6 +35,7 @@ typedef struct cost_table {
     int32_t n_entries, cap_entries;
     int32_t *slots; /* hash table of 1 + index; 0: free */
     int32_t n_slots;
+    double pace; /* seconds of a product on this machine in units of the device's constants */
 } cost_table;
 
 enum { COST_MOST_ENTRIES = 1 << 16, COST_MAX_IN = 6 };
@@ -50,5 +51,8 @@ const cost_entry *ebb__cost_table_find(const cost_table *table, const cost_key *
 /* The entry of the key, new and empty if there was none; valid until the next one is added. */
 ebb_status ebb__cost_table_add(cost_table *table, const cost_key *key,
                                cost_entry **out) EBB_MUST_CHECK;
+
+/* Sets the pace: the median over the measured products, which one slow moment does not move. */
+ebb_status ebb__cost_table_settle(cost_table *table) EBB_MUST_CHECK;
 
 #endif

@@ -22,6 +22,7 @@
 static const double MOST_FLOPS = 3e8;      /* of a product that is run */
 static const double ROUND_SECONDS = 3e-3;  /* one form, one round */
 static const double SERIAL_SECONDS = 5e-6; /* shorter work is one member's, as in plan/emit.c */
+static const double ROUNDS_SHARE = 0.75;   /* of the time; the rest is for duels */
 static const double CLOSE = 1.15;          /* of the fastest: worth another round */
 static const double NOT_LOST = 1.5; /* the same after one round: it may have been a slow moment */
 enum {
@@ -30,6 +31,8 @@ enum {
     MOST_RUNS = 24,
     LEAST_ROUNDS = 3,
     ROUNDS = 12,
+    SETTLE = ROUNDS, /* the last round: duels */
+    DUEL_ROUNDS = 4,
     COLD_BYTES =
         2 << 20,        /* operands that other nodes push out of the cache before they come again */
     CUT = 96,           /* cut dimensions are odd multiples: no power of two, groups of 3 and 4 */
@@ -63,7 +66,7 @@ typedef struct tune_state {
     const device_instr *list[MOST_RUNS];
     size_t slots, next; /* of the ring */
     bool better;        /* this round lowered a time */
-    double end;         /* when the time is over */
+    double end, last;   /* when the time for rounds is over, and all time */
 } tune_state;
 
 static size_t aligned(size_t bytes) {
@@ -309,12 +312,62 @@ static ebb_status time_forms(tune_state *s, const tune_node *t, const cost_sampl
     return EBB_OK;
 }
 
+/* Is the form that would be taken really faster than the kernel's own first one? Both in turns, at
+ * the same moments: what was measured at different times is too rough for that. */
+static ebb_status duel(tune_state *s, const tune_node *t, const cost_sample *sample,
+                       cost_form *first, cost_form *other) {
+    const ir_node_rec *node = &t->graph.nodes[t->node];
+    double one = ebb__cost_seconds(s->dev, &t->graph, node, sample->key.kernel, s->members);
+    double a = HUGE_VAL, b = HUGE_VAL;
+    for (int i = 0; i < DUEL_ROUNDS; i++) {
+        TRY(time_form(s, t, sample, first->form, runs_for(one), &a));
+        TRY(time_form(s, t, sample, other->form, runs_for(one), &b));
+    }
+    first->seconds = t->scale * a;
+    other->seconds = t->scale * b;
+    return EBB_OK;
+}
+
+static cost_form *find_form(cost_entry *entry, int32_t form) {
+    for (int32_t i = 0; i < entry->n_forms; i++) {
+        if (entry->forms[i].form == form) {
+            return &entry->forms[i];
+        }
+    }
+    return NULL;
+}
+
+/* The kernel's first form stays unless another wins a duel; one that had no time for it does not.
+ */
+static ebb_status settle(tune_state *s, const cost_sample *sample, const tune_node *t,
+                         cost_entry *entry) {
+    cost_form *first = find_form(entry, sample->forms[0]);
+    for (int32_t i = 0; first != NULL && i < entry->n_forms; i++) {
+        double unused;
+        int32_t form = ebb__cost_pick(entry, sample->forms, sample->n_forms, &unused);
+        cost_form *other = find_form(entry, form);
+        if (other == first) {
+            break;
+        }
+        if (ebb__clock_seconds() < s->last) {
+            TRY(duel(s, t, sample, first, other));
+            form = ebb__cost_pick(entry, sample->forms, sample->n_forms, &unused);
+            if (form == other->form) {
+                break;
+            }
+        }
+        other->seconds = fmax(other->seconds, first->seconds);
+    }
+    return EBB_OK;
+}
+
 static ebb_status measure(tune_state *s, const cost_sample *sample, int round, cost_entry *entry) {
     tune_node t = {0};
     bool fits = false;
     ebb_status status = build(s, sample, &t, &fits);
     if (status == EBB_OK && fits) {
-        status = time_forms(s, &t, sample, round, entry);
+        status =
+            round < SETTLE ? time_forms(s, &t, sample, round, entry) : settle(s, sample, &t, entry);
     }
     ebb__ir_fini(&t.graph);
     return status;
@@ -404,6 +457,10 @@ static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table
     for (int32_t i = 0; i < n && status == EBB_OK; i++) {
         cost_entry *kept = NULL;
         drop_untimed(&entries[i]);
+        status = measure(s, &survey->samples[turns[i].sample], SETTLE, &entries[i]);
+        if (status != EBB_OK) {
+            break;
+        }
         out->measured += entries[i].n_forms > 0;
         status = ebb__cost_table_add(table, &entries[i].key, &kept);
         if (status == EBB_OK) {
@@ -431,7 +488,8 @@ ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const co
     tune_state s = {.ctx = survey->ctx,
                     .dev = survey->dev,
                     .members = survey->members,
-                    .end = start + limits->seconds};
+                    .end = start + ROUNDS_SHARE * limits->seconds,
+                    .last = start + limits->seconds};
     uint64_t bytes = limits->bytes < COST_TUNE_BYTES ? limits->bytes : COST_TUNE_BYTES;
     s.pool_bytes = (size_t)bytes / ALIGN * ALIGN;
     tune_turn *turns = NULL;

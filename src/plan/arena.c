@@ -126,9 +126,9 @@ static double seconds_of(const pass_unit *unit) {
     double seconds = 0;
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
         ir_node n = unit->graph.order[i];
-        seconds += ebb__cost_measured(unit->config->table, unit->dev, &unit->graph,
-                                     &unit->graph.nodes[n], unit->kernels[n],
-                                     unit->config->members);
+        seconds +=
+            ebb__cost_expected(unit->config->table, unit->dev, &unit->graph, &unit->graph.nodes[n],
+                               unit->kernels[n], unit->config->members);
     }
     return seconds;
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { COMMON_ROWS = 128 };
+
 /* One candidate up to its kernels: addresses do not matter here. */
 static ebb_status survey_one(ebb_ctx *ctx, const plan_request *request, const pass_config *like,
                              cost_survey *survey) {
@@ -31,7 +33,9 @@ ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t 
     pass_config list[PLAN_MAX_CHOICES];
     int32_t n = ebb__plan_candidates(requests, n_requests, options, list);
     for (int32_t i = 0; i < n; i++) {
-        for (int32_t k = 0; k < n_requests; k++) {
+        /* Small chunks are for small budgets: not worth the time of every first run. */
+        bool common = list[i].chunk_rows == 0 || list[i].chunk_rows >= COMMON_ROWS;
+        for (int32_t k = 0; k < n_requests && common; k++) {
             TRY(survey_one(ctx, &requests[k], &list[i], survey));
         }
     }

@@ -63,20 +63,19 @@ ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
                             const lm_programs *programs, cost_table *table) {
     char path[COST_PATH_BYTES];
     cost_survey survey;
+    ebb_status status = EBB_OK;
     TRY(ebb__cost_store_path(ctx, table->dev, settings->tune_folder, path));
     TRY(ebb__cost_store_load(table, path));
-    if (settings->tune_seconds <= 0) {
-        return EBB_OK;
+    if (settings->tune_seconds > 0) {
+        ebb__cost_survey_init(&survey, ctx, table->dev, programs->options.members);
+        status = ebb__plan_survey(ctx, programs->list, programs->n, &programs->options, &survey);
+        if (status == EBB_OK) {
+            cost_limits limits = limits_of(settings, parameter_bytes(programs));
+            status = fill(&limits, &survey, table, path);
+        }
+        ebb__cost_survey_fini(&survey);
     }
-    ebb__cost_survey_init(&survey, ctx, table->dev, programs->options.members);
-    ebb_status status =
-        ebb__plan_survey(ctx, programs->list, programs->n, &programs->options, &survey);
-    if (status == EBB_OK) {
-        cost_limits limits = limits_of(settings, parameter_bytes(programs));
-        status = fill(&limits, &survey, table, path);
-    }
-    ebb__cost_survey_fini(&survey);
-    return status;
+    return status == EBB_OK ? ebb__cost_table_settle(table) : status;
 }
 
 /* ---- ahead of time ---- */

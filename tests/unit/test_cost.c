@@ -385,8 +385,8 @@ static void a_slow_moment_does_not_stick(void **state) {
     for (int32_t i = 0; i < 2; i++) {
         assert_true(close_to(time_of(&room, i, FORM_FAST), fake.fast));
     }
-    /* What was far behind the fastest is not run again. */
-    assert_true(time_of(&room, 0, FORM_SLOW) > 2 * fake.slow);
+    /* The kernel's own first form was far behind, and is timed again before it is passed over. */
+    assert_true(close_to(time_of(&room, 0, FORM_SLOW), fake.slow));
     cost_room_fini(&room);
 }
 
