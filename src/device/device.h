@@ -22,6 +22,10 @@ typedef struct device_kernel {
      * first, at most DEVICE_MAX_FORMS; gives their number. NULL: one way, form 0. */
     int32_t (*forms)(const ir_graph *graph, const ir_node_rec *node, int members, int32_t *list);
     void (*form_name)(int32_t form, char *text, size_t bytes);
+    /* Into how many shares the node can be cut without loss, a multiple of `members`, so that who is
+     * done early can take over from others; NULL: as many as members. Such kernels find their
+     * scratch by call->worker. */
+    int32_t (*shares)(const ir_graph *graph, const ir_node_rec *node, int32_t form, int members);
     /* Scratch bytes for `members` threads together; NULL: none. */
     size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node, int32_t form, int members);
     /* Once, when addresses and leading dimensions are known: may store up to DEVICE_PREPARED_BYTES,
@@ -43,6 +47,7 @@ typedef struct device_instr {
      * member taking `block` of its units at a time through all of them; they meet at the end. */
     bool joined;          /* to the one before */
     int32_t units, block; /* of the first of a run of several; else 0 */
+    int32_t shares;       /* of one that runs by itself */
     int32_t kernel;       /* index in the device's list; -1: reference */
     int32_t node;         /* of the compiled graph, for reports */
     ir_label label;

@@ -67,7 +67,8 @@ typedef struct op_call {
     void *workspace; /* what the kernel asked for; shared by all members */
     size_t workspace_bytes;
     const void *prepared; /* what its prepare() stored */
-    int member, members;  /* this thread's share; reference kernels do all on member 0 */
+    int member, members;  /* which share of how many; reference kernels do all on member 0 */
+    int worker;           /* who does it, hence whose scratch: one may take several shares */
     int32_t form;         /* which of the kernel's forms; 0 where there is one */
     /* Kernels that take ranges: do exactly units [lo, hi) of the node, whoever the member is. hi 0:
      * the member's share of the whole. */

@@ -8,21 +8,9 @@
 /* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
 static const double SERIAL_SECONDS = 5e-6;
 
-/* What a block of units reads and writes should stay in a member's second-level cache. */
-enum { BLOCK_BYTES = 96 << 10, LEAST_BLOCK = 32, MOST_BLOCK = 256 };
-
-/* A block of units for all instructions of a run, a multiple of LEAST_BLOCK. */
-static int32_t block_for(const device_instr *run, int32_t n, int32_t units) {
-    uint64_t bytes = 0; /* of all units */
-    for (int32_t i = 0; i < n; i++) {
-        for (int32_t k = 0; k < run[i].call.n_out; k++) {
-            bytes += ebb__ir_type_bytes(&run[i].call.out[k].type);
-        }
-    }
-    int64_t fit = (int64_t)((uint64_t)BLOCK_BYTES * (uint64_t)units / bytes);
-    fit = fit / LEAST_BLOCK * LEAST_BLOCK;
-    return (int32_t)(fit < LEAST_BLOCK ? LEAST_BLOCK : fit > MOST_BLOCK ? MOST_BLOCK : fit);
-}
+/* Units of a run that a member takes at a time: full panels, few enough bytes for its second-level
+ * cache, and little enough work for others to take over. */
+enum { BLOCK_UNITS = 32 };
 
 /* Instructions [0, n) that are carried out together: who takes part, in which blocks. */
 static void set_run(const ebb_plan *plan, const pass_unit *unit, device_instr *run, int32_t n) {
@@ -42,8 +30,15 @@ static void set_run(const ebb_plan *plan, const pass_unit *unit, device_instr *r
         const ir_node_rec *first = &unit->graph.nodes[run[0].node];
         uint32_t whole;
         run[0].units = ebb__op(first->op)->units(&unit->graph, first, &whole);
-        run[0].block = block_for(run, n, run[0].units);
+        run[0].block = BLOCK_UNITS;
+        return;
     }
+    int32_t k = run[0].kernel, members = run[0].call.members;
+    run[0].shares =
+        members > 1 && plan->dev->kernels[k].shares != NULL
+            ? plan->dev->kernels[k].shares(&unit->graph, &unit->graph.nodes[run[0].node],
+                                           run[0].call.form, members)
+            : members;
 }
 
 static op_view make_view(const pass_unit *unit, ir_val v, char *arena) {

@@ -17,7 +17,8 @@ typedef struct kernel_run {
     unsigned inplace;
     int members;
     int32_t form;
-    int32_t units; /* cut in ranges of these: 0: by members */
+    int32_t units;  /* cut in ranges of these: 0: by members */
+    int32_t shares; /* more than members: cut in these */
 } kernel_run;
 
 static void run_kernel(const kernel_run *r, op_data *data) {
@@ -43,7 +44,15 @@ static void run_kernel(const kernel_run *r, op_data *data) {
     v.call.prepared = prepared;
     for (int member = 0; member < r->members; member++) {
         int64_t lo = 0, hi = 0;
-        v.call.member = member;
+        v.call.member = v.call.worker = member;
+        if (r->units == 0 && r->shares > r->members) { /* some take several, with one scratch */
+            v.call.members = r->shares;
+            for (int s = member; s < r->shares; s += r->members) {
+                v.call.member = s;
+                r->kernel->run(&v.call);
+            }
+            continue;
+        }
         if (r->units == 0) {
             r->kernel->run(&v.call);
             continue;
@@ -110,8 +119,12 @@ static void check_sample(const device_kernel *kernel, const op_case *c, int32_t 
                 int32_t n_forms =
                     kernel->forms == NULL ? 1 : kernel->forms(&c->graph, &c->node, teams[t], forms);
                 for (int32_t f = 0; f < n_forms; f++) {
-                    kernel_run r = {kernel, c, p * 3, magnitude, inplace, teams[t], forms[f], 0};
+                    kernel_run r = {kernel, c, p * 3, magnitude, inplace, teams[t], forms[f], 0, 0};
                     check_run(&r, &want, sample);
+                    if (kernel->shares != NULL) {
+                        r.shares = 3 * teams[t];
+                        check_run(&r, &want, sample);
+                    }
                     r.units = units;
                     if (units > 0) {
                         check_run(&r, &want, sample);
@@ -169,7 +182,7 @@ static void special_numbers(void **state) {
             }
             views_of(&v, &c, &want, 0);
             op->ref(&v.call);
-            kernel_run r = {kernel, &c, 0, 1.0, 0, 1, 0, 0};
+            kernel_run r = {kernel, &c, 0, 1.0, 0, 1, 0, 0, 0};
             run_kernel(&r, &got);
             for (int32_t i = 0; i < got.n_out; i++) {
                 if (!tensor_same(&got.out[i], &want.out[i])) {

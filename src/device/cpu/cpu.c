@@ -97,6 +97,7 @@ static const device_kernel kernels[] = {
      .ranges = true,
      .forms = ebb__cpu_xsmm_forms,
      .form_name = ebb__cpu_xsmm_form_name,
+     .shares = ebb__cpu_xsmm_shares,
      .workspace = ebb__cpu_xsmm_workspace,
      .prepare = ebb__cpu_xsmm_prepare,
      .run = ebb__cpu_matmul_xsmm,

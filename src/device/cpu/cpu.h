@@ -80,6 +80,8 @@ size_t ebb__cpu_xsmm_workspace(const ir_graph *graph, const ir_node_rec *node, i
                                int members);
 ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepared);
 void ebb__cpu_matmul_xsmm(const op_call *call);
+int32_t ebb__cpu_xsmm_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                             int members);
 const char *ebb__cpu_xsmm_version(void);
 #endif
 

@@ -236,7 +236,7 @@ static void run_panel(const matmul_shape *s, int64_t at, int64_t lo, int64_t hi)
 void CPU_FN(matmul)(const op_call *call) {
     matmul_shape s = matmul_shape_of(call);
     matmul_size size = matmul_size_of(&call->in[1].type, &call->out[0].type, call->attr);
-    float *packed = (float *)call->workspace + call->member * matmul_vector_floats(&size);
+    float *packed = (float *)call->workspace + call->worker * matmul_vector_floats(&size);
     int64_t lo, hi;
     if (!s.packed && call->hi == 0) {
         run_plain(&s, matmul_part_of(&s, PANEL, ROWS, call->member, call->members), packed);

@@ -68,6 +68,18 @@ size_t ebb__cpu_xsmm_workspace(const ir_graph *graph, const ir_node_rec *node, i
     return (size_t)members * (size_t)(own > other ? own : other) * sizeof(float);
 }
 
+/* Shares of a few panels, or of a few blocks. */
+int32_t ebb__cpu_xsmm_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                             int members) {
+    enum { FEW = 3, MOST_SHARES = 8 };
+    matmul_size size = matmul_size_of_node(graph, node);
+    matmul_form f = ebb__cpu_matmul_form(&size, form);
+    bool columns = (f.side == MATMUL_ROW) != f.share_blocks;
+    int64_t count = columns ? size.n : size.m, grain = f.share_blocks ? f.rows : MATMUL_LANES;
+    int64_t each = f.side == MATMUL_PANELS ? 1 : count / (FEW * grain) / members;
+    return members * (int32_t)(each < 1 ? 1 : matmul_least(each, MOST_SHARES));
+}
+
 /* ---- candidates ------------------------------------------------------------------------------ */
 
 /* The index of the first entry of a table that is at least `want`. */

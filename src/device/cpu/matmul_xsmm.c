@@ -496,9 +496,12 @@ static void run_share(const op_call *call, const xsmm_run *r) {
     const matmul_shape *s = &r->s;
     matmul_part part = {.m1 = s->m, .n1 = s->n};
     bool columns = (r->f.side == MATMUL_ROW) != r->f.share_blocks;
-    int64_t grain = r->f.share_blocks ? r->f.rows : MATMUL_GRAIN;
-    ebb__team_share(columns ? s->n : s->m, grain, call->member, call->members,
-                    columns ? &part.n0 : &part.m0, columns ? &part.n1 : &part.m1);
+    int64_t count = columns ? s->n : s->m;
+    /* Whole panels where there are enough of them. */
+    bool panels = call->members > 2 && count >= 2 * MATMUL_LANES * call->members;
+    int64_t grain = r->f.share_blocks ? r->f.rows : panels ? MATMUL_LANES : MATMUL_GRAIN;
+    ebb__team_share(count, grain, call->member, call->members, columns ? &part.n0 : &part.m0,
+                    columns ? &part.n1 : &part.m1);
     run_part(r, part);
 }
 
@@ -512,7 +515,7 @@ void ebb__cpu_matmul_xsmm(const op_call *call) {
         ebb__cpu_matmul_avx2(call);
         return;
     }
-    r.panel = (float *)call->workspace + call->member * r.f.floats;
+    r.panel = (float *)call->workspace + call->worker * r.f.floats;
     r.block = r.panel + r.f.block_at;
     r.tile = r.panel + r.f.tile_at;
     if (!r.s.packed && call->hi == 0) {

@@ -2,23 +2,34 @@
  *
  * Every member does its share of an instruction and waits for the others before the next one, which
  * may read all of what this one wrote. Instructions too small to share (call.members 1) are member
- * 0's alone, and nobody waits between two of them. A run is done block by block of the member's own
- * units, all its instructions for one block before the next, and only then do members meet. Nothing
- * is allocated here after creation. */
+ * 0's alone, and nobody waits between two of them. A run is done block by block of hidden units,
+ * all its instructions for one block before the next, and only then do members meet. Nothing is
+ * allocated here after creation. */
 #include "device/cpu/cpu.h"
 
 #include "base/alloc.h"
 #include "base/host.h"
 #include "base/team.h"
 
+#include <stdatomic.h>
+#include <string.h>
+
+/* How many of a member's pieces of work have been taken. Members work through their own pieces,
+ * then take over from others: the same cores are not always there for us on a shared machine. */
+typedef struct stream_count {
+    _Alignas(64) atomic_int taken; /* a cache line each */
+} stream_count;
+
 struct device_stream {
     ebb_ctx *ctx;
     base_team *team;
+    stream_count *counts; /* [2][members]: those of odd runs are reset during even ones */
 };
 
 void ebb__cpu_stream_destroy(device_stream *stream) {
     if (stream != NULL) {
         ebb__team_free(stream->team);
+        ebb__free(stream->ctx, stream->counts);
         ebb__free(stream->ctx, stream);
     }
 }
@@ -28,9 +39,13 @@ ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out
     *out = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *stream, &stream));
     stream->ctx = ctx;
-    ebb_status status = ebb__team_new(ctx, members, &stream->team);
+    ebb_status status = ebb__alloc(ctx, 2 * (size_t)(members > 0 ? members : 1),
+                                   sizeof *stream->counts, &stream->counts);
+    if (status == EBB_OK) {
+        status = ebb__team_new(ctx, members, &stream->team);
+    }
     if (status != EBB_OK) {
-        ebb__free(ctx, stream);
+        ebb__cpu_stream_destroy(stream);
         return status;
     }
     *out = stream;
@@ -40,63 +55,97 @@ ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out
 /* One list to run, as all members see it. */
 typedef struct stream_walk {
     base_team *team;
+    stream_count *counts;
     const device_instr *const *instrs;
     int32_t count;
     device_observe_fn observe;
     void *user;
 } stream_walk;
 
-/* One instruction, or one block of units of it; gives its seconds if someone observes. */
-static double run_one(const device_instr *instr, int member, int members, int64_t lo, int64_t hi,
-                      bool observes) {
+/* A member's way through the list. */
+typedef struct stream_member {
+    const stream_walk *w;
+    int member, members;
+    bool observes;
+    double seconds[DEVICE_MAX_RUN]; /* of the instructions of the run */
+} stream_member;
+
+static void run_one(stream_member *m, const device_instr *instr, int k, int share, int shares,
+                    int64_t lo, int64_t hi) {
     op_call call = instr->call;
-    double start = observes ? ebb__clock_seconds() : 0.0;
-    call.members = members;
-    call.member = member;
+    double start = m->observes ? ebb__clock_seconds() : 0.0;
+    call.member = share;
+    call.members = shares;
+    call.worker = m->member;
     call.lo = (int32_t)lo;
     call.hi = (int32_t)hi;
     instr->run(&call);
-    return observes ? ebb__clock_seconds() - start : 0.0;
+    m->seconds[k] += m->observes ? ebb__clock_seconds() - start : 0.0;
 }
 
-/* Instructions [0, n) of one run. */
-static void run_together(const device_instr *const *run, int32_t n, int member, int members,
-                         bool observes, double *seconds) {
-    int64_t lo = 0, hi = 0, block = run[0]->block;
+/* Piece p of a run of n instructions: a share of a single one, a block of units of several. */
+static void run_piece(stream_member *m, const device_instr *const *run, int32_t n, int p,
+                      int pieces) {
+    int64_t lo = (int64_t)p * run[0]->block, hi = lo + run[0]->block;
     if (n == 1) {
-        seconds[0] += run_one(run[0], member, members, 0, 0, observes);
+        run_one(m, run[0], 0, p, pieces, 0, 0);
         return;
     }
-    ebb__team_share(run[0]->units, 8, member, members, &lo, &hi);
-    for (int64_t u = lo; u < hi; u += block) {
-        for (int32_t k = 0; k < n; k++) {
-            int64_t end = u + block < hi ? u + block : hi;
-            seconds[k] += run_one(run[k], member, members, u, end, observes);
+    for (int32_t k = 0; k < n; k++) {
+        run_one(m, run[k], k, m->member, m->members, lo, hi < run[0]->units ? hi : run[0]->units);
+    }
+}
+
+/* The member's own pieces in order, then what is left of others'. */
+static void run_pieces(stream_member *m, const device_instr *const *run, int32_t n, int sharing,
+                       stream_count *counts) {
+    int pieces = n > 1 ? (run[0]->units + run[0]->block - 1) / run[0]->block : run[0]->shares;
+    if (n == 1 && pieces <= sharing) {
+        run_piece(m, run, n, m->member, sharing);
+        return;
+    }
+    for (int i = 0; i < sharing; i++) {
+        int owner = (m->member + i) % sharing;
+        int first = (int)((int64_t)pieces * owner / sharing);
+        int end = (int)((int64_t)pieces * (owner + 1) / sharing);
+        for (;;) {
+            int p =
+                first + atomic_fetch_add_explicit(&counts[owner].taken, 1, memory_order_relaxed);
+            if (p >= end) {
+                break;
+            }
+            run_piece(m, run, n, p, pieces);
         }
     }
 }
 
 static void walk(void *arg, int member, int members) {
     const stream_walk *w = arg;
-    bool observes = w->observe != NULL && member == 0;
-    for (int32_t i = 0, end; i < w->count; i = end) {
+    stream_member m = {.w = w,
+                       .member = member,
+                       .members = members,
+                       .observes = w->observe != NULL && member == 0};
+    int odd = 0;
+    for (int32_t i = 0, end; i < w->count; i = end, odd = !odd) {
         const device_instr *const *run = w->instrs + i;
         int sharing = run[0]->call.members < members ? run[0]->call.members : members;
-        double seconds[DEVICE_MAX_RUN] = {0};
+        memset(m.seconds, 0, sizeof m.seconds);
         for (end = i + 1; end < w->count && w->instrs[end]->joined; end++) {
         }
         if (member < sharing) {
-            run_together(run, end - i, member, sharing, observes, seconds);
+            run_pieces(&m, run, end - i, sharing, w->counts + odd * members);
         }
+        /* Nobody counts there before the barrier, nor after the one before. */
+        atomic_store_explicit(&w->counts[!odd * members + member].taken, 0, memory_order_relaxed);
         bool alone = sharing == 1 && end < w->count && w->instrs[end]->call.members == 1;
-        double start = observes ? ebb__clock_seconds() : 0.0;
+        double start = m.observes ? ebb__clock_seconds() : 0.0;
         if (!alone) {
             ebb__team_barrier(w->team);
         }
-        if (observes) { /* waiting counts for the last */
-            seconds[end - i - 1] += ebb__clock_seconds() - start;
+        if (m.observes) { /* waiting counts for the last */
+            m.seconds[end - i - 1] += ebb__clock_seconds() - start;
             for (int32_t k = 0; k < end - i; k++) {
-                w->observe(w->user, run[k], seconds[k]);
+                w->observe(w->user, run[k], m.seconds[k]);
             }
         }
     }
@@ -104,6 +153,9 @@ static void walk(void *arg, int member, int members) {
 
 void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs, int32_t count,
                          device_observe_fn observe, void *user) {
-    stream_walk w = {stream->team, instrs, count, observe, user};
+    for (int i = 0; i < 2 * ebb__team_size(stream->team); i++) {
+        atomic_store_explicit(&stream->counts[i].taken, 0, memory_order_relaxed);
+    }
+    stream_walk w = {stream->team, stream->counts, instrs, count, observe, user};
     ebb__team_run(stream->team, walk, &w);
 }
