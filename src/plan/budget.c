@@ -1,5 +1,5 @@
 /* budget.c - one walk from the fastest plan to the smallest; a budget takes the smallest of those
- * within 1% of the fastest that fits.
+ * within 2% of the fastest that fits.
  *
  * Every candidate (size of the loss chunks, packed copies of weights) is compiled to addresses,
  * so its bytes are exact. `least_bytes` comes from bytes alone; seconds only order the list. Plans
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double PACE = 1.01; /* what saving memory may cost unasked */
+static const double PACE = 1.02; /* what saving memory may cost unasked */
 enum {
     MOST_CHUNKS = 4096, /* more would save nothing and take long to plan */
     LEAST_SAVING =
@@ -151,7 +151,7 @@ static ebb_status list_choices(const walk *w, ebb_plan *plan) {
     return EBB_OK;
 }
 
-/* The fastest that fits sets the pace; of those at most 1% slower the smallest is taken. In a list
+/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken. In a list
  * without dominated plans that is the last within the pace, so a larger budget never gives a
  * slower plan, nor a smaller one a higher peak. The last of all if nothing fits. */
 static int32_t choose(const ebb_plan *plan, uint64_t budget) {
