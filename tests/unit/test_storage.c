@@ -2,6 +2,8 @@
 #include "plan/passes.h"
 #include "support/twin.h"
 
+#include <stdio.h>
+
 typedef struct room {
     ebb_ctx *ctx;
     test_unit t;
@@ -68,6 +70,33 @@ static void stack_of_pieces(void **state) {
     assert_int_equal(piece_of(&r, 2)[1].death, 6);
     lives(&r, 3, 2, 7);
     close_room(&r);
+}
+
+/* A value read by rows dies by rows: results replace them one by one, and their stack lies where it
+ * lay. Not so if the rows come in another order. */
+static void stack_over_its_source(void **state) {
+    (void)state;
+    static const char *const head = "input %0 f32[4,3] \"x\"\nparam %1 f32[8,3] \"w\"\n"
+                                    "%2:f32[4,8] = matmul - %0 %1 {trans_b=1}\n" /* 0 */
+                                    "%3:f32[2,8] = slice %2 {begin=2 len=2}\n"   /* 1 */
+                                    "%4:f32[2,8] = tanh %3\n"                    /* 2 */
+                                    "%5:f32[2,8] = slice %2 {len=2}\n"           /* 3 */
+                                    "%6:f32[2,8] = sigmoid %5\n";                /* 4 */
+    char text[1024];
+    room r;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        (void)snprintf(
+            text, sizeof text,
+            "%s%%7:f32[4,8] = stack %s\n%%8:f64[1] = sum_squares %%7\noutput %%8 \"y\"\n", head,
+            swapped ? "%4 %6" : "%6 %4");
+        open_room(&r, text);
+        /* First rows until sigmoid, last rows until tanh; handed over just before. */
+        lives(&r, 2, 0, swapped ? 4 : 3);
+        assert_int_equal(piece_of(&r, 2)[1].death, swapped ? 2 : 1);
+        assert_int_equal(r.p.block[7] == r.p.block[2], !swapped);
+        assert_int_equal(r.p.offset[4], swapped ? 0 : 2 * 8 * 4);
+        close_room(&r);
+    }
 }
 
 /* Columns of a concat lie interleaved: one leading dimension for all. */
@@ -199,6 +228,7 @@ static void gradients_do_not_grow_with_time(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stack_of_pieces),
+                                       cmocka_unit_test(stack_over_its_source),
                                        cmocka_unit_test(concat_of_columns),
                                        cmocka_unit_test(in_place_chain),
                                        cmocka_unit_test(not_in_place_while_needed),
