@@ -11,6 +11,8 @@ static const double EXPOSED = 0.5;
  * cache of a whole step only so well. */
 static const double PACE = 1.08;
 
+const double ebb__cost_serial_seconds = 5e-6;
+
 /* Members share one memory bus: two already saturate most of it. */
 static double memory_rate(const device *dev, int members, double bytes) {
     return dev->bytes_per_second * (members > 1 ? 1.5 : 1.0) * (bytes <= CACHE_BYTES ? 4.0 : 1.0);

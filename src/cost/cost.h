@@ -10,6 +10,9 @@
 
 /* Kernels are indices in dev->kernels, -1: reference, -2: nothing to run. Tables may be NULL. */
 
+/* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
+extern const double ebb__cost_serial_seconds;
+
 /* The model alone: seconds of one node run by `members` threads. */
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                          int32_t kernel, int members);

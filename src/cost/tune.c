@@ -19,11 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MOST_FLOPS = 3e8;      /* of a product that is run */
-static const double ROUND_SECONDS = 3e-3;  /* one form, one round */
-static const double SERIAL_SECONDS = 5e-6; /* shorter work is one member's, as in plan/emit.c */
-static const double ROUNDS_SHARE = 0.75;   /* of the time; the rest is for duels */
-static const double CLOSE = 1.15;          /* of the fastest: worth another round */
+static const double MOST_FLOPS = 3e8;     /* of a product that is run */
+static const double ROUND_SECONDS = 3e-3; /* one form, one round */
+static const double ROUNDS_SHARE = 0.75;  /* of the time; the rest is for duels */
+static const double CLOSE = 1.15;         /* of the fastest: worth another round */
 static const double NOT_LOST = 1.5; /* the same after one round: it may have been a slow moment */
 enum {
     ALIGN = 64,
@@ -210,7 +209,7 @@ static ebb_status build(const tune_state *s, const cost_sample *sample, tune_nod
     }
     const ir_node_rec *node = &t->graph.nodes[t->node];
     double alone = ebb__cost_seconds(s->dev, &t->graph, node, sample->key.kernel, 1);
-    t->members = alone - s->dev->seconds_per_instr < SERIAL_SECONDS ? 1 : s->members;
+    t->members = alone - s->dev->seconds_per_instr < ebb__cost_serial_seconds ? 1 : s->members;
     *fits = t->bytes <= s->pool_bytes;
     return EBB_OK;
 }

@@ -5,9 +5,6 @@
  */
 #include "plan/plan.h"
 
-/* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
-static const double SERIAL_SECONDS = 5e-6;
-
 /* Units of a run that a member takes at a time: full panels, few enough bytes for its second-level
  * cache, and little enough work for others to take over. */
 enum { BLOCK_UNITS = 32 };
@@ -23,7 +20,7 @@ static void set_run(const ebb_plan *plan, const pass_unit *unit, device_instr *r
         reference = reference || run[i].kernel < 0;
     }
     for (int32_t i = 0; i < n; i++) {
-        run[i].call.members = reference || alone < SERIAL_SECONDS ? 1 : plan->members;
+        run[i].call.members = reference || alone < ebb__cost_serial_seconds ? 1 : plan->members;
         run[i].joined = i > 0;
     }
     if (n > 1) {

@@ -93,9 +93,7 @@ static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
 static void report_variables(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        ir_kind kind = v->role == IR_PARAM  ? IR_WEIGHTS
-                       : v->role == IR_SLOT ? IR_OPTIMIZER
-                                            : IR_DATA;
+        ir_kind kind = plan_kind_of_role(v->role);
         credit(plan, plan->layers[v->layer].name, kind, v->bytes);
         plan_large item = {.type = v->type, .bytes = v->bytes, .kind = kind};
         (void)snprintf(item.what, sizeof item.what, "%.90s", v->name);

@@ -278,17 +278,6 @@ static uint64_t extent_bytes(const ir_type *type, int32_t ld) {
     return ((rows - 1) * (uint64_t)ld + cols) * ebb__ir_dtype_bytes(type->dtype);
 }
 
-static ir_kind kind_of_variable(const ir_value *value) {
-    switch (value->role) {
-    case IR_PARAM:
-        return IR_WEIGHTS;
-    case IR_SLOT:
-        return IR_OPTIMIZER;
-    default:
-        return IR_DATA;
-    }
-}
-
 typedef struct collector {
     storage *s;
     plan_placement *out;
@@ -325,7 +314,7 @@ static void add_pieces(collector *c, ir_val v, int32_t block) {
             list ? 1 : (uint64_t)(ebb__ir_rows(&type) / type.dim[0]) * (uint64_t)s->ld[v];
         uint64_t lo = s->byte[v] + (uint64_t)tile->row * step * size;
         type.dim[0] = tile->rows;
-        ir_kind kind = value->role != IR_TEMP                        ? kind_of_variable(value)
+        ir_kind kind = value->role != IR_TEMP ? plan_kind_of_role(value->role)
                        : forward && tile->death >= c->first_backward ? IR_STASH
                                                                      : IR_WORKSPACE;
         c->loose[c->n++] = (plan_piece){.block = block,
@@ -379,7 +368,7 @@ static void group_pieces(collector *c) {
             p->kind = IR_GRADIENTS;
         }
         if (out->blocks[p->block].variable != IR_NONE) {
-            p->kind = kind_of_variable(&c->s->g->values[out->blocks[p->block].variable]);
+            p->kind = plan_kind_of_role(c->s->g->values[out->blocks[p->block].variable].role);
         }
         out->blocks[p->block].n++;
     }

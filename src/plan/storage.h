@@ -51,6 +51,11 @@ static inline uint64_t plan_value_address(const plan_placement *p, ir_val value)
     return plan_block_address(p, p->block[value]) + p->offset[value];
 }
 
+/* Who owns the bytes of a variable. */
+static inline ir_kind plan_kind_of_role(ir_role role) {
+    return role == IR_PARAM ? IR_WEIGHTS : role == IR_SLOT ? IR_OPTIMIZER : IR_DATA;
+}
+
 enum { PLAN_ALIGN = 64 };
 
 static inline uint64_t plan_align(uint64_t bytes) {
