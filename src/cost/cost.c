@@ -6,7 +6,7 @@
 /* Traffic of smaller nodes stays in cache: about four times as fast. */
 enum { CACHE_BYTES = 16 << 20 };
 /* What of the shorter of arithmetic and traffic does not hide behind the longer. */
-static const double EXPOSED = 0.5;
+static const double EXPOSED = 0.25;
 /* What is not worth leaving a kernel's own order for: a product timed by itself, and cut, knows the
  * cache of a whole step only so well. */
 static const double PACE = 1.08;
@@ -34,7 +34,7 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
                        ? 0.0
                        : dev->kernels[kernel].extra_bytes(graph, node);
     return fmax(arithmetic, traffic) + EXPOSED * fmin(arithmetic, traffic) +
-           extra / memory_rate(dev, members, extra) + dev->seconds_per_instr;
+           extra / memory_rate(dev, members, HUGE_VAL) + dev->seconds_per_instr;
 }
 
 /* ---- what was measured ---- */
