@@ -38,8 +38,14 @@ double ebb__cli_gflops(const cost_key *key, double seconds) {
 
 /* ---- text ---- */
 
+/* Per cent of a step in which products take what was measured. */
 static double share_of(const ebb_plan *plan, const plan_product *p) {
-    return plan->seconds_per_step > 0 ? 100 * p->seconds * p->count / plan->seconds_per_step : 0;
+    double step = plan->seconds_per_step;
+    for (int32_t i = 0; i < plan->n_products; i++) {
+        const plan_product *q = &plan->products[i];
+        step += (q->seconds - q->expected) * q->count;
+    }
+    return step > 0 ? 100 * p->seconds * p->count / step : 0;
 }
 
 static void print_product(FILE *file, const ebb_plan *plan, const plan_product *p) {

@@ -73,6 +73,7 @@ typedef struct plan_product {
     int32_t count;                     /* in a step */
     int32_t form;                      /* taken */
     double seconds;                    /* of one */
+    double expected;                   /* the same as plans are compared by */
     bool measured;                     /* else predicted */
     int32_t n_forms;                   /* offered, best guess first */
     cost_form forms[DEVICE_MAX_FORMS]; /* seconds < 0: not measured */

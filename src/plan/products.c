@@ -76,6 +76,8 @@ static void settle(const pass_unit *unit, ir_node n, plan_product *product) {
                          unit->config->members, &measured);
     product->measured = measured >= 0;
     product->form = unit->forms[n];
+    product->expected = ebb__cost_expected(unit->config->table, unit->dev, &unit->graph, node,
+                                           unit->kernels[n], unit->config->members);
     product->seconds = ebb__cost_measured(unit->config->table, unit->dev, &unit->graph, node,
                                           unit->kernels[n], unit->config->members);
 }
