@@ -5,6 +5,7 @@
 #include "base/host.h"
 #include "device/device.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 
@@ -184,7 +185,15 @@ static void print_error(const char *message) {
     (void)fputc('\n', stderr);
 }
 
+/* Freed memory goes back to the system: what planning took must not stay resident beside the arena.
+ * By itself malloc raises these limits with what it sees freed. */
+static void give_back_memory(void) {
+    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 64 << 10);
+}
+
 int main(int argc, char **argv) {
+    give_back_memory();
     cli_call call = {0};
     bool quiet = argc < 2;
     ebb__cli_guard_streams();
