@@ -63,7 +63,7 @@ int32_t ebb__cost_pick(const cost_entry *entry, const int32_t *list, int32_t n, 
     for (int32_t i = 0; entry != NULL && i < n; i++) {
         fastest = fmin(fastest, seconds_of(entry, list[i]));
     }
-    for (int32_t i = 0; fastest < HUGE_VAL && i < n; i++) {
+    for (int32_t i = 0; entry != NULL && fastest < HUGE_VAL && i < n; i++) {
         if (seconds_of(entry, list[i]) <= PACE * fastest) {
             *seconds = seconds_of(entry, list[i]);
             return list[i];

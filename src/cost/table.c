@@ -25,8 +25,8 @@ void ebb__cost_table_fini(cost_table *table) {
 
 static bool reads_floats(const ir_graph *graph, const ir_node_rec *node) {
     for (int32_t i = 0; i < node->n_in; i++) {
-        const ir_type *type = op_in_type(graph, node, i);
-        if (type != NULL && type->dtype != IR_F32) {
+        ir_val v = ir_in(graph, node, i);
+        if (v != IR_NONE && graph->values[v].type.dtype != IR_F32) {
             return false;
         }
     }

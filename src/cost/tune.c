@@ -287,8 +287,9 @@ static ebb_status time_forms(tune_state *s, const tune_node *t, const cost_sampl
     double fastest = HUGE_VAL;
     double one = ebb__cost_seconds(s->dev, &t->graph, node, sample->key.kernel, s->members);
     int count = runs_for(one);
-    double room = (double)(s->pool_bytes / t->bytes);
-    s->slots = (size_t)fmax(fmin(t->bytes >= COLD_BYTES ? room : ceil(t->scale), room), 1);
+    size_t room = s->pool_bytes / t->bytes, wanted = (size_t)ceil(t->scale);
+    s->slots = t->bytes >= COLD_BYTES || wanted > room ? room : wanted;
+    s->slots = s->slots > 0 ? s->slots : 1;
     if (round == 0) {
         entry->n_forms = sample->n_forms;
         for (int32_t i = 0; i < sample->n_forms; i++) {

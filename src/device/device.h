@@ -22,8 +22,8 @@ typedef struct device_kernel {
      * first, at most DEVICE_MAX_FORMS; gives their number. NULL: one way, form 0. */
     int32_t (*forms)(const ir_graph *graph, const ir_node_rec *node, int members, int32_t *list);
     void (*form_name)(int32_t form, char *text, size_t bytes);
-    /* Into how many shares the node can be cut without loss, a multiple of `members`, so that who is
-     * done early can take over from others; NULL: as many as members. Such kernels find their
+    /* Into how many shares the node can be cut without loss, a multiple of `members`, so that who
+     * is done early can take over from others; NULL: as many as members. Such kernels find their
      * scratch by call->worker. */
     int32_t (*shares)(const ir_graph *graph, const ir_node_rec *node, int32_t form, int members);
     /* Scratch bytes for `members` threads together; NULL: none. */

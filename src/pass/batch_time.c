@@ -73,11 +73,19 @@ static bool shares_matrix(const ir_graph *g, const ir_node_rec *node, const pass
     return found;
 }
 
+static bool same_attributes(const ir_attr *a, const ir_attr *b) {
+    bool same = memcmp(a->i, b->i, sizeof a->i) == 0;
+    for (int i = 0; i < IR_MAX_FLOATS; i++) {
+        same = same && a->f[i] == b->f[i];
+    }
+    return same;
+}
+
 static bool same_work(const ir_graph *g, const ir_node_rec *a, const ir_node_rec *b,
                       const pass_roles *r) {
     bool same = a->op == b->op && a->n_in == b->n_in && a->label.layer == b->label.layer &&
                 a->label.phase == b->label.phase && a->label.time != b->label.time &&
-                memcmp(&a->attr, &b->attr, sizeof a->attr) == 0;
+                same_attributes(&a->attr, &b->attr);
     for (int32_t k = 0; same && k < a->n_in; k++) {
         const ir_type *x = op_in_type(g, a, k), *y = op_in_type(g, b, k);
         if (r->in[k] == ROWS_WHOLE) {

@@ -65,7 +65,7 @@ static INLINE vf v_load(const float *p, int64_t m) {
 }
 
 static INLINE vu vu_load(const uint32_t *p, int64_t m) {
-    return (vu)v_load((const float *)p, m);
+    return (vu)v_load((const void *)p, m);
 }
 
 static INLINE void v_store(float *p, vf v, int64_t m) {
