@@ -40,12 +40,8 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
 /* ---- what was measured ---- */
 
 static double seconds_of(const cost_entry *entry, int32_t form) {
-    for (int32_t i = 0; i < entry->n_forms; i++) {
-        if (entry->forms[i].form == form) {
-            return entry->forms[i].seconds;
-        }
-    }
-    return HUGE_VAL;
+    int32_t i = ebb__cost_entry_find(entry, form);
+    return i < 0 ? HUGE_VAL : entry->forms[i].seconds;
 }
 
 static const cost_entry *find_entry(const cost_table *table, const device *dev,

@@ -112,6 +112,15 @@ ebb_status ebb__cost_table_add(cost_table *table, const cost_key *key, cost_entr
     return EBB_OK;
 }
 
+int32_t ebb__cost_entry_find(const cost_entry *entry, int32_t form) {
+    for (int32_t i = 0; i < entry->n_forms; i++) {
+        if (entry->forms[i].form == form) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* ---- pace ---- */
 
 static int compare_doubles(const void *a, const void *b) {

@@ -52,6 +52,8 @@ const cost_entry *ebb__cost_table_find(const cost_table *table, const cost_key *
 ebb_status ebb__cost_table_add(cost_table *table, const cost_key *key,
                                cost_entry **out) EBB_MUST_CHECK;
 
+/* Where the entry has the form; -1: it was not measured. */
+int32_t ebb__cost_entry_find(const cost_entry *entry, int32_t form);
 /* Sets the pace: the median over the measured products, which one slow moment does not move. */
 ebb_status ebb__cost_table_settle(cost_table *table) EBB_MUST_CHECK;
 

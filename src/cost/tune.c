@@ -329,12 +329,8 @@ static ebb_status duel(tune_state *s, const tune_node *t, const cost_sample *sam
 }
 
 static cost_form *find_form(cost_entry *entry, int32_t form) {
-    for (int32_t i = 0; i < entry->n_forms; i++) {
-        if (entry->forms[i].form == form) {
-            return &entry->forms[i];
-        }
-    }
-    return NULL;
+    int32_t i = ebb__cost_entry_find(entry, form);
+    return i < 0 ? NULL : &entry->forms[i];
 }
 
 /* The kernel's first form stays unless another wins a duel; one that had no time for it does not.

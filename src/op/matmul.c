@@ -11,8 +11,7 @@
 #define REF_FAMILY "op/ref/matmul.inc"
 #include "op/ref/twice.h"
 
-enum { C, A, B };                          /* operands */
-enum { TRANS_A, TRANS_B, GROUPS, PACKED }; /* attributes; PACKED is the number of columns */
+enum { C, A, B }; /* operands */
 
 static bool same_leading(const ir_type *a, const ir_type *b) {
     bool same = a->rank == b->rank;
@@ -25,10 +24,10 @@ static bool same_leading(const ir_type *a, const ir_type *b) {
 /* The number of columns of a product with a packed b. */
 static ebb_status infer_packed(const ir_graph *graph, const ir_node_rec *node, int32_t *n) {
     const ir_type *a = op_in_type(graph, node, A), *b = op_in_type(graph, node, B);
-    int32_t groups = node->attr.i[GROUPS];
-    *n = node->attr.i[PACKED];
-    if (node->attr.i[TRANS_A] != 0 || node->attr.i[TRANS_B] != 0 || a->rank < 2 || *n < 1 ||
-        groups > OP_MAX_GROUPS) {
+    int32_t groups = node->attr.i[MATMUL_GROUPS];
+    *n = node->attr.i[MATMUL_PACKED];
+    if (node->attr.i[MATMUL_TRANS_A] != 0 || node->attr.i[MATMUL_TRANS_B] != 0 || a->rank < 2 ||
+        *n < 1 || groups > OP_MAX_GROUPS) {
         return ebb__op_bad(graph, node, "a packed b takes a plain matrix and up to %d groups",
                            OP_MAX_GROUPS);
     }
@@ -43,7 +42,7 @@ static ebb_status infer_packed(const ir_graph *graph, const ir_node_rec *node, i
 
 /* The number of columns of a product with a plain b. */
 static ebb_status infer_plain(const ir_graph *graph, const ir_node_rec *node, int32_t *n) {
-    bool ta = node->attr.i[TRANS_A] != 0, tb = node->attr.i[TRANS_B] != 0;
+    bool ta = node->attr.i[MATMUL_TRANS_A] != 0, tb = node->attr.i[MATMUL_TRANS_B] != 0;
     const ir_type *a = op_in_type(graph, node, A), *b = op_in_type(graph, node, B);
     /* Rows of b may be spread over axes only where they are summed over along with those of a. */
     bool spread = ta && !tb ? same_leading(a, b) : b->rank == 2 && (!ta || a->rank == 2);
@@ -60,16 +59,16 @@ static ebb_status infer_plain(const ir_graph *graph, const ir_node_rec *node, in
 }
 
 static ebb_status infer_matmul(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    int32_t n = 0, groups = node->attr.i[GROUPS];
+    int32_t n = 0, groups = node->attr.i[MATMUL_GROUPS];
     for (int32_t i = 0; i < 3; i++) {
         TRY(ebb__op_need(graph, node, i, IR_F32));
     }
     const ir_type *a = op_in_type(graph, node, A);
-    TRY((node->attr.i[PACKED] != 0 ? infer_packed : infer_plain)(graph, node, &n));
+    TRY((node->attr.i[MATMUL_PACKED] != 0 ? infer_packed : infer_plain)(graph, node, &n));
     if (groups < 0 || n % (groups > 1 ? groups : 1) != 0) {
         return ebb__op_bad(graph, node, "%d columns are not %d groups", n, groups);
     }
-    if (node->attr.i[TRANS_A] != 0) {
+    if (node->attr.i[MATMUL_TRANS_A] != 0) {
         out[0] = (ir_type){.dtype = IR_F32, .rank = 2, .dim = {a->dim[a->rank - 1], n}};
     } else {
         out[0] = op_with_cols(a, n);
@@ -112,13 +111,13 @@ static ebb_status contribute_c(op_adjoint *adjoint, ir_val c, ir_val dy) {
 static ebb_status matmul_grad(op_adjoint *adjoint, ir_node node) {
     ir_graph *g = ebb__adjoint_graph(adjoint);
     const ir_node_rec n = g->nodes[node];
-    bool ta = n.attr.i[TRANS_A] != 0, tb = n.attr.i[TRANS_B] != 0;
+    bool ta = n.attr.i[MATMUL_TRANS_A] != 0, tb = n.attr.i[MATMUL_TRANS_B] != 0;
     ir_val c = ir_in(g, &n, C), a = ir_in(g, &n, A), b = ir_in(g, &n, B), dy;
     TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
     if (dy == IR_NONE) {
         return EBB_OK;
     }
-    if (n.attr.i[PACKED] != 0) {
+    if (n.attr.i[MATMUL_PACKED] != 0) {
         return ebb__op_bad(g, &n, "a product with a packed b has no gradient");
     }
     TRY(contribute_c(adjoint, c, dy));
@@ -136,14 +135,14 @@ static ebb_status matmul_grad(op_adjoint *adjoint, ir_node node) {
 
 static op_cost cost_matmul(const ir_graph *graph, const ir_node_rec *node) {
     const ir_type *a = op_in_type(graph, node, A);
-    double k = (double)(node->attr.i[TRANS_A] ? ebb__ir_rows(a) : ir_cols(a));
+    double k = (double)(node->attr.i[MATMUL_TRANS_A] ? ebb__ir_rows(a) : ir_cols(a));
     double elements = (double)ebb__op_elements(&graph->values[node->out].type);
     return ebb__op_cost_work(graph, node, 2.0 * k * elements);
 }
 
 static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                         op_row_role *out) {
-    bool ta = node->attr.i[TRANS_A] != 0, tb = node->attr.i[TRANS_B] != 0;
+    bool ta = node->attr.i[MATMUL_TRANS_A] != 0, tb = node->attr.i[MATMUL_TRANS_B] != 0;
     const ir_type *c = op_in_type(graph, node, C);
     in[C] = in[A] = in[B] = out[0] = ROWS_WHOLE; /* both transposed: no rows to split */
     if (!ta) {
@@ -158,9 +157,9 @@ static void rows_matmul(const ir_graph *graph, const ir_node_rec *node, op_row_r
 /* Columns of a plain a's product are computed apart; those of a transposed a belong to weight
  * gradients, which nothing cuts by units. */
 static int32_t units_matmul(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
-    int32_t groups = node->attr.i[GROUPS];
+    int32_t groups = node->attr.i[MATMUL_GROUPS];
     *whole = 1u << A | 1u << B;
-    if (node->attr.i[TRANS_A] != 0) {
+    if (node->attr.i[MATMUL_TRANS_A] != 0) {
         return 0;
     }
     return (int32_t)ir_cols(&graph->values[node->out].type) / (groups > 1 ? groups : 1);

@@ -12,6 +12,9 @@
 
 enum { OP_MAX_GROUPS = 4 };
 
+/* Integer attributes of matmul; MATMUL_PACKED is the number of columns of a packed b, or 0. */
+enum { MATMUL_TRANS_A, MATMUL_TRANS_B, MATMUL_GROUPS, MATMUL_PACKED };
+
 typedef struct op_panels {
     int64_t groups, units, lanes, wide, count;
 } op_panels;

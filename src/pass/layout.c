@@ -12,8 +12,6 @@
 #include "op/pack.h"
 #include "pass/pass.h"
 
-enum { TRANS_A, TRANS_B, GROUPS, PACKED }; /* attributes of matmul */
-
 /* A weight, as one kind of product reads it. */
 typedef struct layout_copy {
     ir_val weight;
@@ -22,8 +20,8 @@ typedef struct layout_copy {
 } layout_copy;
 
 static bool is_step_product(const ir_graph *g, const ir_node_rec *node) {
-    return node->op == OP_MATMUL && node->label.time >= 0 && node->attr.i[TRANS_A] == 0 &&
-           node->attr.i[PACKED] == 0 && op_in_type(g, node, 2)->rank == 2;
+    return node->op == OP_MATMUL && node->label.time >= 0 && node->attr.i[MATMUL_TRANS_A] == 0 &&
+           node->attr.i[MATMUL_PACKED] == 0 && op_in_type(g, node, 2)->rank == 2;
 }
 
 /* Products whose only reader cuts them by units. */
@@ -40,7 +38,7 @@ static void mark_groups(ir_graph *g, const ir_node_rec *reader) {
         ir_node_rec *node = &g->nodes[def_node];
         int64_t n = ir_cols(&g->values[v].type);
         if (is_step_product(g, node) && n > units && n % units == 0 && n / units <= OP_MAX_GROUPS) {
-            node->attr.i[GROUPS] = (int32_t)(n / units);
+            node->attr.i[MATMUL_GROUPS] = (int32_t)(n / units);
         }
     }
 }
@@ -48,7 +46,7 @@ static void mark_groups(ir_graph *g, const ir_node_rec *reader) {
 static layout_copy *find_copy(layout_copy *copies, int32_t *n, const ir_graph *g,
                               const ir_node_rec *node) {
     ir_val weight = ir_in(g, node, 2);
-    int32_t trans = node->attr.i[TRANS_B], groups = node->attr.i[GROUPS];
+    int32_t trans = node->attr.i[MATMUL_TRANS_B], groups = node->attr.i[MATMUL_GROUPS];
     for (int32_t i = *n - 1; i >= 0; i--) {
         layout_copy *c = &copies[i];
         if (c->weight == weight && c->trans == trans && c->groups == groups) {
@@ -67,8 +65,8 @@ static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
     }
     ir_node_rec *node = &g->nodes[n];
     ir_set_in(g, node, 2, copy->packed);
-    node->attr.i[TRANS_B] = 0;
-    node->attr.i[PACKED] = (int32_t)ir_cols(&g->values[node->out].type);
+    node->attr.i[MATMUL_TRANS_B] = 0;
+    node->attr.i[MATMUL_PACKED] = (int32_t)ir_cols(&g->values[node->out].type);
     return EBB_OK;
 }
 

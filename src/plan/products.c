@@ -57,12 +57,8 @@ static void describe(const pass_unit *unit, const cost_sample *sample, plan_prod
                           .count = (int32_t)sample->count,
                           .n_forms = sample->n_forms};
     for (int32_t i = 0; i < sample->n_forms; i++) {
-        out->forms[i] = (cost_form){sample->forms[i], -1};
-        for (int32_t k = 0; entry != NULL && k < entry->n_forms; k++) {
-            if (entry->forms[k].form == sample->forms[i]) {
-                out->forms[i].seconds = entry->forms[k].seconds;
-            }
-        }
+        int32_t at = entry != NULL ? ebb__cost_entry_find(entry, sample->forms[i]) : -1;
+        out->forms[i] = (cost_form){sample->forms[i], at < 0 ? -1 : entry->forms[at].seconds};
     }
     (void)snprintf(out->where, sizeof out->where, "%.36s %s",
                    unit->graph.layers[sample->label.layer], phases[sample->label.phase]);

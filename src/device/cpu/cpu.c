@@ -2,6 +2,7 @@
 #include "device/cpu/cpu.h"
 
 #include "base/host.h"
+#include "op/pack.h"
 #include "device/cpu/matmul.h"
 
 #include <stdio.h>
@@ -39,8 +40,8 @@ static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, i
 /* Panels of a weight are written and read once more at every call, unless a pass packed it; against
  * the grain that takes about twice as long as the bytes would. */
 static double matmul_packing(const ir_graph *graph, const ir_node_rec *node) {
-    bool trans_a = node->attr.i[0] != 0, trans_b = node->attr.i[1] != 0;
-    bool packed = node->attr.i[3] != 0;
+    bool trans_a = node->attr.i[MATMUL_TRANS_A] != 0, trans_b = node->attr.i[MATMUL_TRANS_B] != 0;
+    bool packed = node->attr.i[MATMUL_PACKED] != 0;
     double bytes = (double)ebb__ir_type_bytes(op_in_type(graph, node, 2));
     return packed || trans_a ? 0.0 : trans_b ? 4.0 * bytes : 2.0 * bytes;
 }

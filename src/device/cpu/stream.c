@@ -64,7 +64,6 @@ typedef struct stream_walk {
 
 /* A member's way through the list. */
 typedef struct stream_member {
-    const stream_walk *w;
     int member, members;
     bool observes;
     double seconds[DEVICE_MAX_RUN]; /* of the instructions of the run */
@@ -121,10 +120,8 @@ static void run_pieces(stream_member *m, const device_instr *const *run, int32_t
 
 static void walk(void *arg, int member, int members) {
     const stream_walk *w = arg;
-    stream_member m = {.w = w,
-                       .member = member,
-                       .members = members,
-                       .observes = w->observe != NULL && member == 0};
+    stream_member m = {
+        .member = member, .members = members, .observes = w->observe != NULL && member == 0};
     int odd = 0;
     for (int32_t i = 0, end; i < w->count; i = end, odd = !odd) {
         const device_instr *const *run = w->instrs + i;
