@@ -141,7 +141,7 @@ static void walk(void *arg, int member, int members) {
         }
         if (m.observes) { /* waiting counts for the last */
             m.seconds[end - i - 1] += ebb__clock_seconds() - start;
-            for (int32_t k = 0; k < end - i; k++) {
+            for (int32_t k = 0; k < end - i && w->observe != NULL; k++) {
                 w->observe(w->user, run[k], m.seconds[k]);
             }
         }
