@@ -155,9 +155,35 @@ EBB_API ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t
 EBB_API ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n);
 EBB_API ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n);
 EBB_API ebb_value ebb_copy(ebb_graph *graph, ebb_value x);
+
+/* Attention. A stack [S*B,H] is what ebb_stack() makes of S matrices [B,H], B being the batch.
+ * Where lengths matter it is stacked from the last position to the first: block j is position
+ * S-1-j. */
+/* rows [B,H] added to every block; the sum of all blocks [B,H]. */
+EBB_API ebb_value ebb_add_each(ebb_graph *graph, ebb_value stack, ebb_value rows);
+EBB_API ebb_value ebb_sum_each(ebb_graph *graph, ebb_value stack, int64_t batch);
+/* Scores [S,B]: each row of the stack times a list [H], or times its row of rows [B,H]. */
+EBB_API ebb_value ebb_dot_rows(ebb_graph *graph, ebb_value stack, ebb_value list, int64_t batch);
+EBB_API ebb_value ebb_dot_each(ebb_graph *graph, ebb_value stack, ebb_value rows);
+/* Softmax of scores [S,B] over the positions below lengths [B] (i32), column by column: [S,B]. The
+ * other positions get 0, whatever their scores. */
+EBB_API ebb_value ebb_mask_softmax(ebb_graph *graph, ebb_value scores, ebb_value lengths);
+/* The sum of all blocks, each row times its weight [S,B]: [B,H]. A row of weight 0 is not read. */
+EBB_API ebb_value ebb_weighted_sum(ebb_graph *graph, ebb_value weights, ebb_value stack);
+/* x [B,H] with the rows b zeroed whose length, lengths [B] (i32), is not above the position. */
+EBB_API ebb_value ebb_mask_rows(ebb_graph *graph, ebb_value x, ebb_value lengths, int64_t position);
+/* Every row of x [R,H] brought to mean 0 and variance 1 (biased, eps added), times gain [H] plus
+ * bias [H]. batch: that of a stack, which saves memory in its gradient; 0: x is none. */
+EBB_API ebb_value ebb_layer_norm(ebb_graph *graph, ebb_value x, ebb_value gain, ebb_value bias,
+                                 double eps, int64_t batch);
+
 /* Mean over rows of the negative log-likelihood of labels [R] under softmax of logits [R,V], in
  * nats: [1]. Labels are below V; rows with a negative label do not count. */
 EBB_API ebb_value ebb_cross_entropy(ebb_graph *graph, ebb_value logits, ebb_value labels);
+/* The same with a part of each label, 0 to 1, spread evenly over all V classes (label smoothing).
+ */
+EBB_API ebb_value ebb_cross_entropy_smooth(ebb_graph *graph, ebb_value logits, ebb_value labels,
+                                           double smooth);
 
 /* What is trained: one f32 number, read as "loss" after a step. */
 EBB_API void ebb_loss(ebb_graph *graph, ebb_value value);

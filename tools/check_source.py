@@ -25,7 +25,7 @@ LOWER = {
     "api": ["train", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
     "cli": ["train", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
 }
-PATTERN_PASSES = {"simplify", "fuse", "batch_time", "sparse", "layout"}
+PATTERN_PASSES = {"simplify", "fuse", "batch_time", "sparse", "contract", "layout"}
 MOST_LINES = 1000
 
 ALLOCATE = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|getline)\s*\(")

@@ -44,7 +44,7 @@ typedef struct api_limit {
 struct ebb_program {
     ebb_ctx *ctx;
     run_session *session;
-    train_settings settings; /* only what ebb__lm_hyper reads: the betas */
+    train_settings settings; /* only what ebb__job_hyper reads: the betas */
     uint64_t steps;
     float *hyper;            /* NULL: nothing is trained */
     int32_t *step;           /* NULL: no dropout */

@@ -3,7 +3,7 @@
 #include "api/api.h"
 
 #include "base/host.h"
-#include "train/lm_job.h"
+#include "train/job.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static ebb_status plan_options_of(ebb_ctx *ctx, const ebb_options *o, plan_optio
     train_settings automatic = {.memory = {.form = MEMORY_AUTO}};
     TRY(check_options(ctx, o));
     *out = (plan_options){.members = o->threads > 0 ? o->threads : ebb__host_cores(),
-                          .budget = o->memory > 0 ? o->memory : ebb__lm_budget(&automatic),
+                          .budget = o->memory > 0 ? o->memory : ebb__job_budget(&automatic),
                           .update = {.optimizer = kinds[o->optimizer],
                                      .momentum = (float)o->momentum,
                                      .beta1 = (float)o->beta1,

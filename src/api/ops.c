@@ -203,8 +203,60 @@ ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n) {
                                 : EBB_NO_VALUE;
 }
 
+/* ---- attention ---- */
+
+/* A count as an attribute; what does not fit becomes -1, which no op takes. */
+static ir_attr count_attr(int64_t count) {
+    return (ir_attr){.i = {count < 0 || count > INT32_MAX ? -1 : (int32_t)count}};
+}
+
+ebb_value ebb_add_each(ebb_graph *graph, ebb_value stack, ebb_value rows) {
+    return emit2(graph, OP_ADD_EACH, stack, rows);
+}
+
+ebb_value ebb_sum_each(ebb_graph *graph, ebb_value stack, int64_t batch) {
+    const ir_attr attr = count_attr(batch);
+    return emit(graph, OP_SUM_EACH, &stack, 1, &attr);
+}
+
+ebb_value ebb_dot_rows(ebb_graph *graph, ebb_value stack, ebb_value list, int64_t batch) {
+    const ir_attr attr = count_attr(batch);
+    return emit(graph, OP_DOT_ROWS, (ebb_value[]){stack, list}, 2, &attr);
+}
+
+ebb_value ebb_dot_each(ebb_graph *graph, ebb_value stack, ebb_value rows) {
+    return emit2(graph, OP_DOT_EACH, stack, rows);
+}
+
+ebb_value ebb_mask_softmax(ebb_graph *graph, ebb_value scores, ebb_value lengths) {
+    return emit2(graph, OP_MASK_SOFTMAX, scores, lengths);
+}
+
+ebb_value ebb_weighted_sum(ebb_graph *graph, ebb_value weights, ebb_value stack) {
+    return emit2(graph, OP_WEIGHTED_SUM, weights, stack);
+}
+
+ebb_value ebb_mask_rows(ebb_graph *graph, ebb_value x, ebb_value lengths, int64_t position) {
+    const ir_attr attr = count_attr(position);
+    return emit(graph, OP_MASK_ROWS, (ebb_value[]){x, lengths}, 2, &attr);
+}
+
+ebb_value ebb_layer_norm(ebb_graph *graph, ebb_value x, ebb_value gain, ebb_value bias, double eps,
+                         int64_t batch) {
+    ir_attr attr = count_attr(batch);
+    attr.f[0] = (float)eps;
+    return emit(graph, OP_LAYER_NORM, (ebb_value[]){x, gain, bias}, 3, &attr);
+}
+
 /* ---- loss ---- */
 
 ebb_value ebb_cross_entropy(ebb_graph *graph, ebb_value logits, ebb_value labels) {
-    return emit2(graph, OP_MEAN_VALID, emit2(graph, OP_XENT, logits, labels), labels);
+    return ebb_cross_entropy_smooth(graph, logits, labels, 0.0);
+}
+
+ebb_value ebb_cross_entropy_smooth(ebb_graph *graph, ebb_value logits, ebb_value labels,
+                                   double smooth) {
+    const ir_attr attr = {.f = {(float)smooth}};
+    ebb_value rows = emit(graph, OP_XENT, (ebb_value[]){logits, labels}, 2, &attr);
+    return emit2(graph, OP_MEAN_VALID, rows, labels);
 }

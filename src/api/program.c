@@ -4,7 +4,7 @@
 #include "api/api.h"
 
 #include "base/rng.h"
-#include "train/lm_job.h"
+#include "train/job.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -157,7 +157,7 @@ ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
 static ebb_status set_hyper(ebb_program *p, double learning_rate) {
     float hyper[4];
     int64_t t = p->steps < INT64_MAX ? (int64_t)p->steps + 1 : INT64_MAX;
-    ebb__lm_hyper(&p->settings, learning_rate, t, hyper);
+    ebb__job_hyper(&p->settings, learning_rate, t, hyper);
     for (int i = 0; i < 4; i++) {
         if (!(hyper[i] >= 0 && isfinite(hyper[i]))) {
             return ebb__fail(p->ctx, EBB_USAGE, "learning rate %g is negative or not finite",
@@ -226,7 +226,7 @@ ebb_status ebb_program_save(ebb_program *program, const char *path) {
         return ebb__fail(program->ctx, EBB_USAGE, "save: the path is NULL");
     }
     ebb__region_init(&region, program->ctx);
-    ebb_status status = ebb__lm_entries(program->session, 1U << IR_PARAM, &region, &entries, &n);
+    ebb_status status = ebb__job_entries(program->session, 1U << IR_PARAM, &region, &entries, &n);
     if (status == EBB_OK) {
         status = ebb__safetensors_write(program->ctx, path, entries, n, NULL, 0, NULL);
     }
@@ -242,7 +242,7 @@ ebb_status ebb_program_load(ebb_program *program, const char *path) {
     }
     ebb_status status = ebb__safetensors_open(program->ctx, path, &reader);
     if (status == EBB_OK) {
-        status = ebb__lm_load(program->session, 1U << IR_PARAM, &reader);
+        status = ebb__job_load(program->session, 1U << IR_PARAM, &reader);
     }
     ebb__safetensors_close(&reader);
     return status;

@@ -1,4 +1,4 @@
-/* bench.c - `ebb bench lm`: steps on random tokens, timed; bytes planned and really used; with
+/* bench.c - `ebb bench`: steps on random tokens, timed; bytes planned and really used; with
  * --profile, where the time goes. */
 #include "cli/command.h"
 
@@ -6,17 +6,18 @@
 
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
-static json_t *bench_json(const lm_bench_result *r) {
-    json_t *object = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema",
-                               1, "words_per_second", ebb__cli_json_real(r->words_per_second),
-                               "seconds_per_step", ebb__cli_json_real(r->seconds_per_step),
-                               "planned_peak_bytes", ebb__cli_json_bytes(r->planned_peak_bytes),
-                               "measured_peak_bytes", ebb__cli_json_bytes(r->measured_peak_bytes),
-                               "vm_hwm_bytes", ebb__cli_json_bytes(r->vm_hwm_bytes), "loss",
-                               ebb__cli_json_real(r->loss), "weights_hash",
-                               ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
-                               ebb__cli_json_bytes(r->allocations_after_first_step), "threads",
-                               r->threads, "plan_hash", ebb__cli_json_hash(r->plan_hash));
+static json_t *bench_json(const job_bench_result *r) {
+    json_t *object = json_pack(
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
+        "words_per_second", ebb__cli_json_real(r->words_per_second), "seconds_per_step",
+        ebb__cli_json_real(r->seconds_per_step), "cpu_seconds", ebb__cli_json_real(r->cpu_seconds),
+        "joules", r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
+        ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
+        ebb__cli_json_bytes(r->measured_peak_bytes), "vm_hwm_bytes",
+        ebb__cli_json_bytes(r->vm_hwm_bytes), "loss", ebb__cli_json_real(r->loss), "weights_hash",
+        ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
+        ebb__cli_json_bytes(r->allocations_after_first_step), "threads", r->threads, "plan_hash",
+        ebb__cli_json_hash(r->plan_hash));
     if (object != NULL && r->profile != NULL &&
         json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) != 0) {
         json_decref(object);
@@ -25,9 +26,10 @@ static json_t *bench_json(const lm_bench_result *r) {
     return object;
 }
 
-static void print_bench(const lm_bench_result *r) {
+static void print_bench(const job_bench_result *r) {
     printf("words per second      %.0f\n"
            "seconds per step      %.6f (median)\n"
+           "processor seconds     %.6f a step\n"
            "planned peak bytes    %" PRIu64 " (%s)\n"
            "measured peak bytes   %" PRIu64 "\n"
            "process peak bytes    %" PRIu64 " (%s)\n"
@@ -36,15 +38,18 @@ static void print_bench(const lm_bench_result *r) {
            "allocations in steps  %" PRIu64 "\n"
            "threads               %d\n"
            "plan hash             %016" PRIx64 "\n",
-           r->words_per_second, r->seconds_per_step, r->planned_peak_bytes,
+           r->words_per_second, r->seconds_per_step, r->cpu_seconds, r->planned_peak_bytes,
            ebb__cli_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
            ebb__cli_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
            r->allocations_after_first_step, r->threads, r->plan_hash);
+    if (r->joules >= 0) {
+        printf("joules                %.3f a step\n", r->joules);
+    }
 }
 
 ebb_status ebb__cli_bench(cli_call *call) {
     cli_settings *settings = &call->settings;
-    lm_bench_result result = {0};
+    job_bench_result result = {0};
     TRY(ebb__cli_resolve(settings));
     int64_t steps = settings->run.steps != 0 ? settings->run.steps : BENCH_STEPS;
     if (steps > BENCH_MOST_STEPS) {
@@ -56,7 +61,7 @@ ebb_status ebb__cli_bench(cli_call *call) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all: bench has no text, so say how many: --vocab N");
     }
-    TRY(ebb__lm_bench(call->ctx, &settings->run, steps, &result));
+    TRY(ebb__job_bench(call->ctx, &settings->run, steps, &result));
     ebb_status status = EBB_OK;
     if (settings->json) {
         status = ebb__cli_print_json(call->ctx, bench_json(&result));

@@ -3,7 +3,7 @@
 #define CLI_COMMAND_H
 
 #include "cli/options.h"
-#include "train/lm.h"
+#include "train/jobs.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -61,6 +61,10 @@ cli_unit ebb__cli_perplexity(double nats); /* exp, or "inf" */
 
 /* ---- report.c ---- */
 
+typedef struct cli_line {
+    char text[128];
+} cli_line;
+cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in a few words */
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
 
@@ -96,7 +100,7 @@ json_t *ebb__cli_profile_json(const run_profile *profile); /* NULL: no memory */
 void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings);
 /* Removes the live line, so that something else can be printed. */
 void ebb__cli_progress_clear(cli_progress *progress);
-void ebb__cli_progress_show(cli_progress *progress, const lm_progress *now, bool tick);
+void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, bool tick);
 void ebb__cli_log(void *user, ebb_log_level level, const char *line); /* user: cli_progress */
 
 /* ---- stop.c ---- */

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "plan/passes.h"
+#include "train/kind.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,9 +147,12 @@ static ebb_status put_value(cli_text *out, const cli_option *option, const void 
 }
 
 ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, cli_text *out) {
+    if (settings->run.model != MODEL_LM) {
+        TRY(ebb__cli_put(out, "model = %s\n", ebb__kind(&settings->run)->name));
+    }
     for (size_t i = 0; i < ebb__cli_option_count(); i++) {
         const cli_option *option = ebb__cli_option(i);
-        if ((option->flags & flags) != flags) {
+        if ((option->flags & flags) != flags || !ebb__cli_applies(option, settings->run.model)) {
             continue;
         }
         TRY(ebb__cli_put(out, "%s = ", option->name));
@@ -203,9 +207,21 @@ static ebb_status unquote(const config_line *line, char *text) {
 }
 
 static const char *key_at(const void *user, size_t index) {
-    (void)user;
-    return strcmp(ebb__cli_option(index)->name, "config") == 0 ? NULL
-                                                               : ebb__cli_option(index)->name;
+    const cli_settings *settings = user;
+    const cli_option *option = ebb__cli_option(index);
+    bool is_key =
+        ebb__cli_applies(option, settings->run.model) && strcmp(option->name, "config") != 0;
+    return is_key ? option->name : NULL;
+}
+
+/* Settings of one kind of model mean nothing to another. */
+static ebb_status check_model(const config_line *line, const char *value) {
+    const char *name = ebb__kind(&line->settings->run)->name;
+    return strcmp(value, name) == 0 ? EBB_OK
+                                    : ebb__fail(line->settings->ctx, line->status,
+                                                "%s:%d: these are settings of a model of kind "
+                                                "'%.60s', not %s",
+                                                line->path, line->number, value, name);
 }
 
 static ebb_status load_line(const config_line *line, char *text) {
@@ -222,11 +238,14 @@ static ebb_status load_line(const config_line *line, char *text) {
     *equals = '\0';
     char *key = trim(text), *value = trim(equals + 1);
     bool quoted = *value == '"';
-    const cli_option *option = ebb__cli_find(key);
+    if (strcmp(key, "model") == 0) {
+        return check_model(line, value);
+    }
+    const cli_option *option = ebb__cli_find(line->settings->run.model, key);
     if (option == NULL || strcmp(key, "config") == 0) {
         return ebb__fail(ctx, line->status, "%s:%d: unknown key '%.60s'; did you mean '%s'?",
                          line->path, line->number, key,
-                         ebb__cli_nearest(key, key_at, NULL, ebb__cli_option_count()));
+                         ebb__cli_nearest(key, key_at, line->settings, ebb__cli_option_count()));
     }
     if (quoted) {
         TRY(unquote(line, value));

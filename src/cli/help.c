@@ -44,8 +44,8 @@ static void print_option(const cli_option *option) {
     char left[96], right[768], passes[256] = "";
     const char *const *names = option->names;
     if (option->kind == CLI_CHOICE) {
-        (void)snprintf(left, sizeof left, "  --%s %s|%s|%s", option->name, names[0], names[1],
-                       names[2]);
+        (void)snprintf(left, sizeof left, "  --%s %s|%s%s%s", option->name, names[0], names[1],
+                       names[2] != NULL ? "|" : "", names[2] != NULL ? names[2] : "");
     } else {
         (void)snprintf(left, sizeof left, "  --%s%s%s", option->name,
                        option->value != NULL ? " " : "",
@@ -65,11 +65,11 @@ static void print_option(const cli_option *option) {
     print_wrapped(right, HELP_COLUMN);
 }
 
-void ebb__cli_help_options(cli_command command) {
+void ebb__cli_help_options(cli_command command, train_model model) {
     const char *group = "";
     for (size_t i = 0; i < ebb__cli_option_count(); i++) {
         const cli_option *option = ebb__cli_option(i);
-        if ((option->commands & (unsigned)command) == 0) {
+        if ((option->commands & (unsigned)command) == 0 || !ebb__cli_applies(option, model)) {
             continue;
         }
         if (strcmp(group, option->group) != 0) {

@@ -25,18 +25,36 @@ static const main_command commands[] = {
      "(best.safetensors, last.safetensors), metrics.jsonl, vocab.txt and config. Run\n"
      "again after any interruption, the same command goes on where it stopped and\n"
      "ends with the same bits.\n"},
+    {"train", "nmt", CLI_TRAIN, 0, ebb__cli_train, "train nmt --train SRC TGT [options]",
+     "train a translation model, or go on",
+     "Trains a recurrent translation model with attention on two texts, line by line,\n"
+     "in no more memory than --memory says. Otherwise like train lm; vocabularies are\n"
+     "vocab.src.txt and vocab.tgt.txt, with --tie-src vocab.txt.\n"},
     {"plan", "lm", CLI_PLAN, 0, ebb__cli_plan, "plan lm [options of train lm]",
      "what that would take: bytes and seconds",
      "Plans the run that the same options of train lm would make, without training.\n"
      "Without --train the vocabulary has --vocab tokens.\n"},
+    {"plan", "nmt", CLI_PLAN, 0, ebb__cli_plan, "plan nmt [options of train nmt]",
+     "the same of a translation model",
+     "Plans the run that the same options of train nmt would make, without training.\n"
+     "Without --train the vocabularies have --vocab tokens, and all sentences the\n"
+     "lengths --src-len and --tgt-len.\n"},
     {"bench", "lm", CLI_BENCH, 0, ebb__cli_bench, "bench lm [options]",
      "time training steps on random tokens",
      "Runs 2 steps to warm up and --steps timed ones on random tokens.\n"},
+    {"bench", "nmt", CLI_BENCH, 0, ebb__cli_bench, "bench nmt [options]",
+     "the same of a translation model",
+     "Runs 2 steps to warm up and --steps timed ones on random tokens, all sentences\n"
+     "of full length. Words are those of targets.\n"},
     {"tune", "lm", CLI_TUNE, 0, ebb__cli_tune, "tune lm [options of bench lm]",
      "measure this machine ahead of time",
      "Times every way to carry out the products of a model, and stores what it finds for\n"
      "plans to come. train lm and bench lm do the same by themselves, for 5 seconds, the\n"
      "first time. Without a size the models of docs/results.md are tuned.\n"},
+    {"tune", "nmt", CLI_TUNE, 0, ebb__cli_tune, "tune nmt [options of bench nmt]",
+     "the same of a translation model",
+     "Times every way to carry out the products of a model, and stores what it finds for\n"
+     "plans to come.\n"},
     {"eval", "lm", CLI_EVAL, 2, ebb__cli_eval, "eval lm DIR FILE [options]",
      "perplexity of a trained model on a text",
      "Measures the best weights of the run in the folder DIR on the text FILE.\n"},
@@ -56,21 +74,30 @@ static const char *command_at(const void *user, size_t index) {
     return commands[index].name;
 }
 
-static const main_command *find_command(const char *name) {
+/* The first of that name; with a model, the one of that kind. */
+static const main_command *find_command(const char *name, const char *model) {
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
+        if (strcmp(commands[i].name, name) == 0 &&
+            (model == NULL ||
+             (commands[i].model != NULL && strcmp(commands[i].model, model) == 0))) {
             return &commands[i];
         }
     }
     return NULL;
 }
 
+static train_model model_of(const main_command *command) {
+    return command->model != NULL && strcmp(command->model, "nmt") == 0 ? MODEL_NMT : MODEL_LM;
+}
+
 static void print_overview(FILE *file) {
-    (void)fprintf(file, "ebb trains recurrent language models in the memory you have.\n\nusage:\n");
+    (void)fprintf(
+        file,
+        "ebb trains recurrent language and translation models in the memory you have.\n\nusage:\n");
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        (void)fprintf(file, "  ebb %-34s %s\n", commands[i].usage, commands[i].summary);
+        (void)fprintf(file, "  ebb %-36s %s\n", commands[i].usage, commands[i].summary);
     }
-    (void)fprintf(file, "  ebb %-34s %s\n  ebb %-34s %s\n", "help COMMAND",
+    (void)fprintf(file, "  ebb %-36s %s\n  ebb %-36s %s\n", "help COMMAND",
                   "what a command does, all its options", "--version",
                   "version, processor, libraries");
     (void)fprintf(file, "\nexample:\n"
@@ -80,7 +107,7 @@ static void print_overview(FILE *file) {
 
 static void print_help(const main_command *command) {
     printf("usage: ebb %s\n\n%s", command->usage, command->details);
-    ebb__cli_help_options(command->id);
+    ebb__cli_help_options(command->id, model_of(command));
     printf("\nA switch is turned off again by --no-NAME. Exit codes: 0 done, 1 internal error,\n"
            "2 wrong usage, 3 bad data, 4 does not fit the budget, 5 bad model or checkpoint,\n"
            "6 diverged, 7 input or output failed, 75 stopped by a signal with state saved.\n");
@@ -93,10 +120,34 @@ static void print_version(void) {
 }
 
 static ebb_status need_command(ebb_ctx *ctx, const char *name, const main_command **out) {
-    *out = find_command(name);
+    *out = find_command(name, NULL);
     if (*out == NULL) {
         return ebb__fail(ctx, EBB_USAGE, "unknown command '%.60s'; did you mean %s? (ebb --help)",
                          name, ebb__cli_nearest(name, command_at, NULL, N_COMMANDS));
+    }
+    return EBB_OK;
+}
+
+static const char *model_at(const void *name, size_t index) {
+    return strcmp(commands[index].name, name) == 0 ? commands[index].model : NULL;
+}
+
+/* The word after the command: which model (for data: which text). */
+static ebb_status check_model(ebb_ctx *ctx, const main_command **out, int argc, char **argv) {
+    const main_command *command = *out;
+    if (command->model == NULL) {
+        return EBB_OK;
+    }
+    if (argc == 0 || argv[0][0] == '-') {
+        return ebb__fail(ctx, EBB_USAGE, "ebb %s: %s is missing: ebb %s", command->name,
+                         command->model, command->usage);
+    }
+    *out = find_command(command->name, argv[0]);
+    if (*out == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "ebb %s: unknown kind '%.60s'; did you mean %s? (ebb %s)",
+                         command->name, argv[0],
+                         ebb__cli_nearest(argv[0], model_at, command->name, N_COMMANDS),
+                         command->usage);
     }
     return EBB_OK;
 }
@@ -108,23 +159,10 @@ static ebb_status help_for(ebb_ctx *ctx, int argc, char **argv) {
         return EBB_OK;
     }
     TRY(need_command(ctx, argv[0], &command));
+    if (argc > 1) {
+        TRY(check_model(ctx, &command, argc - 1, argv + 1));
+    }
     print_help(command);
-    return EBB_OK;
-}
-
-/* The word after the command: which model (for data: which text). */
-static ebb_status check_model(ebb_ctx *ctx, const main_command *command, int argc, char **argv) {
-    if (command->model == NULL) {
-        return EBB_OK;
-    }
-    if (argc == 0 || argv[0][0] == '-') {
-        return ebb__fail(ctx, EBB_USAGE, "ebb %s: %s is missing: ebb %s", command->name,
-                         command->model, command->usage);
-    }
-    if (strcmp(argv[0], command->model) != 0) {
-        return ebb__fail(ctx, EBB_USAGE, "ebb %s: unknown kind '%.60s'; did you mean %s? (ebb %s)",
-                         command->name, argv[0], command->model, command->usage);
-    }
     return EBB_OK;
 }
 
@@ -135,11 +173,11 @@ static ebb_status run_command(cli_call *call, const main_command *command, int a
         print_help(command);
         return EBB_OK;
     }
-    TRY(check_model(call->ctx, command, argc, argv));
+    TRY(check_model(call->ctx, &command, argc, argv));
     int skip = command->model != NULL;
     (void)snprintf(called, sizeof called, "%s%s%s", command->name, skip ? " " : "",
                    skip ? command->model : "");
-    TRY(ebb__cli_settings_init(call->ctx, &call->settings));
+    TRY(ebb__cli_settings_init(call->ctx, model_of(command), &call->settings));
     TRY(ebb__cli_parse(&call->settings, command->id, called, argc - skip, argv + skip, call->words,
                        command->n_words, &call->n_words, &help));
     if (help) {

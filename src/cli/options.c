@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#define LM (STEP | CLI_TUNE)
+#define MODEL (STEP | CLI_TUNE)
 #define STEP (CLI_TRAIN | CLI_PLAN | CLI_BENCH)
 #define RUN (CLI_TRAIN | CLI_PLAN)
 #define USE (CLI_EVAL | CLI_GENERATE)
-#define ALL (LM | USE | CLI_INSPECT | CLI_DATA)
+#define ALL (MODEL | USE | CLI_INSPECT | CLI_DATA)
 #define MATH (CLI_MATH | CLI_SHOWN)
 #define AT(field) offsetof(cli_settings, field)
 #define ANY                                                                                        \
@@ -27,55 +27,99 @@
 
 static const cli_option options[] = {
     /* clang-format off */
-    {"train", "Data", CLI_TEXT, AT(run.train_path), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN,
+    {"train", "Data", CLI_TEXT, AT(run.train_path), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_LM,
      "text to learn from; a line end is the token <eos>"},
-    {"valid", "Data", CLI_TEXT, AT(run.valid_path), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN,
+    {"valid", "Data", CLI_TEXT, AT(run.valid_path), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_LM,
      "text to measure perplexity on after every epoch; decides which weights are the best"},
-    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char", "byte"}, ANY, RUN, MATH,
+    {"train", "Data", CLI_TEXT, AT(run.train_path), "SRC TGT", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_NMT | CLI_PAIR,
+     "two texts to learn from, a sentence a line; line n of TGT is the translation of line n of SRC"},
+    {"train-target", "Data", CLI_TEXT, AT(run.train_target), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_NMT,
+     "the second file of --train by itself, as in config files"},
+    {"valid", "Data", CLI_TEXT, AT(run.valid_path), "SRC TGT", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_NMT | CLI_PAIR,
+     "two texts to measure perplexity on after every epoch; decides which weights are the best"},
+    {"valid-target", "Data", CLI_TEXT, AT(run.valid_target), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_NMT,
+     "the second file of --valid by itself"},
+    {"max-len", "Data", CLI_INT, AT(run.max_len), "N", "100", NULL, {0}, RANGE(1, 10000), RUN, MATH | CLI_NMT,
+     "tokens of the longest sentence, source or target; pairs with a longer one are left out"},
+    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char", "byte"}, ANY, RUN, MATH | CLI_LM,
      "what one token is"},
-    {"vocab", "Data", CLI_INT, AT(run.vocab), "N", "10000", "all", {0}, RANGE(1, 1e8), LM, MATH,
+    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char"}, ANY, RUN, MATH | CLI_NMT,
+     "what one token is"},
+    {"vocab", "Data", CLI_INT, AT(run.vocab), "N", "10000", "all", {0}, RANGE(1, 1e8), MODEL, MATH,
      "most frequent tokens kept, the others become <unk>; all: every token of the text"},
+    {"src-vocab", "Data", CLI_INT, AT(run.src_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL, MATH | CLI_NMT,
+     "the same for sources only; vocab: that of --vocab"},
+    {"tgt-vocab", "Data", CLI_INT, AT(run.tgt_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL, MATH | CLI_NMT,
+     "the same for targets only; vocab: that of --vocab"},
     {"init", "Model", CLI_TEXT, AT(run.init_path), "FILE", "none", "none", {0}, ANY, RUN, MATH,
      "safetensors file with the weights to start from, e.g. written by PyTorch; none: drawn from --seed"},
-    {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru", "rnn"}, ANY, LM, MATH,
+    {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru", "rnn"}, ANY, MODEL, MATH | CLI_LM,
      "recurrent cell"},
-    {"layers", "Model", CLI_INT, AT(run.layers), "N", "2", NULL, {0}, RANGE(1, 256), LM, MATH,
+    {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru"}, ANY, MODEL, MATH | CLI_NMT,
+     "recurrent cell"},
+    {"layers", "Model", CLI_INT, AT(run.layers), "N", "2", NULL, {0}, RANGE(1, 256), MODEL, MATH | CLI_LM,
      "recurrent layers"},
-    {"hidden", "Model", CLI_INT, AT(run.hidden), "N", "200", NULL, {0}, RANGE(1, 1e5), LM, MATH,
+    {"enc-layers", "Model", CLI_INT, AT(run.enc_layers), "N", "1", NULL, {0}, RANGE(1, 256), MODEL, MATH | CLI_NMT,
+     "layers that read the source; the first reads both ways, half of the units each"},
+    {"dec-layers", "Model", CLI_INT, AT(run.dec_layers), "N", "1", NULL, {0}, RANGE(1, 256), MODEL, MATH | CLI_NMT,
+     "layers that write the target"},
+    {"hidden", "Model", CLI_INT, AT(run.hidden), "N", "200", NULL, {0}, RANGE(1, 1e5), MODEL, MATH | CLI_LM,
      "units of a layer"},
-    {"embed", "Model", CLI_INT, AT(run.embed), "N", "hidden", "hidden", {0}, RANGE(1, 1e5), LM, MATH,
+    {"hidden", "Model", CLI_INT, AT(run.hidden), "N", "512", NULL, {0}, RANGE(2, 1e5), MODEL, MATH | CLI_NMT,
+     "units of a layer and of the attention; an even number"},
+    {"embed", "Model", CLI_INT, AT(run.embed), "N", "hidden", "hidden", {0}, RANGE(1, 1e5), MODEL, MATH,
      "size of a token's embedding; hidden: that of --hidden"},
-    {"tie", "Model", CLI_SWITCH, AT(run.tie), NULL, "false", NULL, {0}, ANY, LM, MATH,
+    {"tie", "Model", CLI_SWITCH, AT(run.tie), NULL, "false", NULL, {0}, ANY, MODEL, MATH,
      "use the embedding as output weights too (needs --embed equal to --hidden)"},
-    {"dropout", "Model", CLI_REAL, AT(run.dropout), "P", "0", NULL, {0}, BELOW(0, 1), LM, MATH,
+    {"tie-src", "Model", CLI_SWITCH, AT(run.tie_src), NULL, "false", NULL, {0}, ANY, MODEL, MATH | CLI_NMT,
+     "one vocabulary and one embedding for sources and targets"},
+    {"attention", "Model", CLI_CHOICE, AT(run.attention), NULL, "mlp", NULL, {"mlp", "dot"}, ANY, MODEL, MATH | CLI_NMT,
+     "how a target step weighs source positions: v . tanh(key + query), or key . query"},
+    {"feed", "Model", CLI_SWITCH, AT(run.feed), NULL, "false", NULL, {0}, ANY, MODEL, MATH | CLI_NMT,
+     "join the vector that a word was predicted from to the next step's input"},
+    {"layer-norm", "Model", CLI_SWITCH, AT(run.layer_norm), NULL, "false", NULL, {0}, ANY, MODEL, MATH | CLI_NMT,
+     "normalise inside the attention"},
+    {"dropout", "Model", CLI_REAL, AT(run.dropout), "P", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "share of units dropped after the embedding, between layers and before the output"},
-    {"batch", "Batch", CLI_INT, AT(run.batch), "N", "20", NULL, {0}, RANGE(1, 1e6), LM | CLI_EVAL, MATH,
+    {"smoothing", "Model", CLI_REAL, AT(run.smoothing), "P", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH | CLI_NMT,
+     "share of a label that is spread over the whole vocabulary"},
+    {"batch", "Batch", CLI_INT, AT(run.batch), "N", "20", NULL, {0}, RANGE(1, 1e6), MODEL | CLI_EVAL, MATH | CLI_LM,
      "columns of text read side by side"},
-    {"bptt", "Batch", CLI_INT, AT(run.bptt), "N", "35", NULL, {0}, RANGE(1, 65536), LM, MATH,
+    {"batch", "Batch", CLI_INT, AT(run.batch), "N", "64", NULL, {0}, RANGE(1, 1e6), MODEL, MATH | CLI_NMT,
+     "pairs of sentences in a step"},
+    {"src-len", "Batch", CLI_INT, AT(run.src_len), "N", "30", NULL, {0}, RANGE(1, 1e6), CLI_PLAN | CLI_BENCH | CLI_TUNE, CLI_NMT,
+     "positions of a source, where there is no text"},
+    {"tgt-len", "Batch", CLI_INT, AT(run.tgt_len), "N", "30", NULL, {0}, RANGE(1, 1e6), CLI_PLAN | CLI_BENCH | CLI_TUNE, CLI_NMT,
+     "positions of a target, likewise"},
+    {"bptt", "Batch", CLI_INT, AT(run.bptt), "N", "35", NULL, {0}, RANGE(1, 65536), MODEL, MATH | CLI_LM,
      "time steps unrolled; state is carried from one window to the next"},
-    {"optimizer", "Optimiser", CLI_CHOICE, AT(run.optimizer), NULL, "sgd", NULL, {"sgd", "adam", "adamw"}, ANY, LM, MATH,
+    {"optimizer", "Optimiser", CLI_CHOICE, AT(run.optimizer), NULL, "sgd", NULL, {"sgd", "adam", "adamw"}, ANY, MODEL, MATH | CLI_LM,
      "rule that changes the weights"},
-    {"lr", "Optimiser", CLI_REAL, AT(run.lr), "X", "1", NULL, {0}, ABOVE(0, 1e9), LM, MATH,
+    {"optimizer", "Optimiser", CLI_CHOICE, AT(run.optimizer), NULL, "adam", NULL, {"sgd", "adam", "adamw"}, ANY, MODEL, MATH | CLI_NMT,
+     "rule that changes the weights"},
+    {"lr", "Optimiser", CLI_REAL, AT(run.lr), "X", "1", NULL, {0}, ABOVE(0, 1e9), MODEL, MATH,
      "learning rate; 0.001 where the optimiser is adam or adamw"},
-    {"momentum", "Optimiser", CLI_REAL, AT(run.momentum), "X", "0", NULL, {0}, BELOW(0, 1), LM, MATH,
+    {"momentum", "Optimiser", CLI_REAL, AT(run.momentum), "X", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "of sgd"},
-    {"beta1", "Optimiser", CLI_REAL, AT(run.beta1), "X", "0.9", NULL, {0}, BELOW(0, 1), LM, MATH,
+    {"beta1", "Optimiser", CLI_REAL, AT(run.beta1), "X", "0.9", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "of adam and adamw: decay of the mean gradient"},
-    {"beta2", "Optimiser", CLI_REAL, AT(run.beta2), "X", "0.999", NULL, {0}, BELOW(0, 1), LM, MATH,
+    {"beta2", "Optimiser", CLI_REAL, AT(run.beta2), "X", "0.999", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "of adam and adamw: decay of the mean squared gradient"},
-    {"eps", "Optimiser", CLI_REAL, AT(run.eps), "X", "1e-08", NULL, {0}, ABOVE(0, 1), LM, MATH,
+    {"eps", "Optimiser", CLI_REAL, AT(run.eps), "X", "1e-08", NULL, {0}, ABOVE(0, 1), MODEL, MATH,
      "of adam and adamw: added to the divisor"},
-    {"weight-decay", "Optimiser", CLI_REAL, AT(run.weight_decay), "X", "0", NULL, {0}, BELOW(0, 1), LM, MATH,
+    {"weight-decay", "Optimiser", CLI_REAL, AT(run.weight_decay), "X", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "pull of the weights towards 0"},
-    {"clip", "Optimiser", CLI_REAL, AT(run.clip), "X", "5", "none", {0}, ABOVE(0, 1e9), LM, MATH,
+    {"clip", "Optimiser", CLI_REAL, AT(run.clip), "X", "5", "none", {0}, ABOVE(0, 1e9), MODEL, MATH | CLI_LM,
      "longest gradient over all weights together; a longer one is scaled down"},
-    {"schedule", "Optimiser", CLI_CHOICE, AT(run.schedule), NULL, "constant", NULL, {"constant", "plateau", "warmup"}, ANY, LM, MATH,
+    {"clip", "Optimiser", CLI_REAL, AT(run.clip), "X", "1", "none", {0}, ABOVE(0, 1e9), MODEL, MATH | CLI_NMT,
+     "longest gradient over all weights together; a longer one is scaled down"},
+    {"schedule", "Optimiser", CLI_CHOICE, AT(run.schedule), NULL, "constant", NULL, {"constant", "plateau", "warmup"}, ANY, MODEL, MATH,
      "how the learning rate changes: not at all; by --lr-factor when validation stops improving; growing linearly over --warmup steps"},
-    {"warmup", "Optimiser", CLI_INT, AT(run.warmup), "STEPS", "1000", NULL, {0}, RANGE(1, 1e12), LM, MATH,
+    {"warmup", "Optimiser", CLI_INT, AT(run.warmup), "STEPS", "1000", NULL, {0}, RANGE(1, 1e12), MODEL, MATH,
      "of --schedule warmup: steps until the full rate"},
-    {"patience", "Optimiser", CLI_INT, AT(run.patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), LM, MATH,
+    {"patience", "Optimiser", CLI_INT, AT(run.patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), MODEL, MATH,
      "of --schedule plateau: epochs without improvement before the rate falls"},
-    {"lr-factor", "Optimiser", CLI_REAL, AT(run.lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), LM, MATH,
+    {"lr-factor", "Optimiser", CLI_REAL, AT(run.lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), MODEL, MATH,
      "of --schedule plateau: what the rate is multiplied by"},
     {"epochs", "Length", CLI_INT, AT(run.epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, CLI_SHOWN,
      "times through the text; not a limit where only --steps is given"},
@@ -89,7 +133,7 @@ static const cli_option options[] = {
      "save the state every so many steps too; epoch: at the end of epochs only"},
     {"log-every", "Run", CLI_INT, AT(run.log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, CLI_SHOWN,
      "report and write metrics every so many steps"},
-    {"seed", "Run", CLI_SEED, AT(run.seed), "N", "1", NULL, {0}, ANY, LM | CLI_GENERATE | CLI_DATA, MATH,
+    {"seed", "Run", CLI_SEED, AT(run.seed), "N", "1", NULL, {0}, ANY, MODEL | CLI_GENERATE | CLI_DATA, MATH,
      "start of all random numbers: the same seed gives the same bits"},
     {"length", "Text", CLI_INT, AT(length), "N", "200", NULL, {0}, RANGE(1, 1e9), CLI_GENERATE, 0,
      "tokens to write"},
@@ -99,25 +143,29 @@ static const cli_option options[] = {
      "text to go on from"},
     {"lines", "Text", CLI_INT, AT(lines), "N", "10000", NULL, {0}, RANGE(1, 1e12), CLI_DATA, 0,
      "sentences to write"},
-    {"memory", "Machine", CLI_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, LM | USE, CLI_SHOWN,
+    {"memory", "Machine", CLI_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, CLI_SHOWN,
      "most bytes used: 512M, 2G (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
-    {"threads", "Machine", CLI_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), LM | USE, CLI_SHOWN,
+    {"threads", "Machine", CLI_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), MODEL | USE, CLI_SHOWN,
      "auto: all cores the machine allows; never changes a result"},
-    {"tune", "Machine", CLI_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, LM | USE, 0,
+    {"tune", "Machine", CLI_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, MODEL | USE, 0,
      "folder for times that products were measured to take on this machine; off: built-in ones; auto: $EBB_TUNE, else the user's cache folder; never changes a result"},
     {"seconds", "Machine", CLI_REAL, AT(run.tune_seconds), "X", "60", NULL, {0}, RANGE(0, 1e6), CLI_TUNE, 0,
      "most time spent on measuring"},
-    {"disable", "Machine", CLI_PASSES, AT(run.disabled), "PASS", "none", "none", {0}, ANY, LM, CLI_SHOWN,
+    {"disable", "Machine", CLI_PASSES, AT(run.disabled), "PASS", "none", "none", {0}, ANY, MODEL, CLI_SHOWN,
      "leave out an optional compiler pass (repeatable); never changes a result"},
     {"dump-after", "Machine", CLI_PASSES, AT(run.dump_after), "PASS", "none", "none", {0}, ANY, STEP, 0,
      "print the graph after a compiler pass (repeatable)"},
     {"explain", "Machine", CLI_SWITCH, AT(run.explain), NULL, "false", NULL, {0}, ANY, CLI_PLAN, 0,
      "list the products of a step: how each is carried out, what was measured, its share"},
+    {"curve", "Machine", CLI_SWITCH, AT(curve), NULL, "false", NULL, {0}, ANY, CLI_PLAN, 0,
+     "list every plan worth taking, from the fastest to the smallest: time against memory"},
+    {"svg", "Machine", CLI_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, CLI_PLAN, 0,
+     "draw the bytes over one step, by layer and kind; with --curve: time against memory"},
     {"profile", "Machine", CLI_SWITCH, AT(run.profile), NULL, "false", NULL, {0}, ANY, CLI_BENCH, 0,
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
-    {"config", "General", CLI_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, LM, 0,
+    {"config", "General", CLI_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", CLI_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, LM | CLI_EVAL | CLI_INSPECT, 0,
+    {"json", "General", CLI_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | CLI_EVAL | CLI_INSPECT, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", CLI_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},
@@ -136,9 +184,14 @@ const cli_option *ebb__cli_option(size_t index) {
     return &options[index];
 }
 
-const cli_option *ebb__cli_find(const char *name) {
+bool ebb__cli_applies(const cli_option *option, train_model model) {
+    unsigned of = option->flags & (CLI_LM | CLI_NMT);
+    return of == 0 || (of & (model == MODEL_NMT ? CLI_NMT : CLI_LM)) != 0;
+}
+
+const cli_option *ebb__cli_find(train_model model, const char *name) {
     for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        if (strcmp(options[i].name, name) == 0) {
+        if (ebb__cli_applies(&options[i], model) && strcmp(options[i].name, name) == 0) {
             return &options[i];
         }
     }
@@ -146,17 +199,20 @@ const cli_option *ebb__cli_find(const char *name) {
 }
 
 bool ebb__cli_given(const cli_settings *settings, const char *name) {
-    const cli_option *option = ebb__cli_find(name);
+    const cli_option *option = ebb__cli_find(settings->run.model, name);
     return option != NULL && settings->given[option - options];
 }
 
-ebb_status ebb__cli_settings_init(ebb_ctx *ctx, cli_settings *out) {
+ebb_status ebb__cli_settings_init(ebb_ctx *ctx, train_model model, cli_settings *out) {
     memset(out, 0, sizeof *out);
     out->ctx = ctx;
+    out->run.model = model;
     ebb__region_init(&out->region, ctx);
     for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        TRY(ebb__cli_assign(out, &options[i], options[i].standard, false, options[i].name));
-        out->given[i] = false;
+        if (ebb__cli_applies(&options[i], model)) {
+            TRY(ebb__cli_assign(out, &options[i], options[i].standard, false, options[i].name));
+            out->given[i] = false;
+        }
     }
     return EBB_OK;
 }

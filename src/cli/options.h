@@ -32,8 +32,11 @@ typedef enum cli_kind {
 } cli_kind;
 
 typedef enum cli_flag {
-    CLI_MATH = 1 << 0, /* changes the mathematics: must match on resume */
-    CLI_SHOWN = 1 << 1 /* part of the dump: a setting of the run, not of this invocation */
+    CLI_MATH = 1 << 0,  /* changes the mathematics: must match on resume */
+    CLI_SHOWN = 1 << 1, /* part of the dump: a setting of the run, not of this invocation */
+    CLI_LM = 1 << 2,    /* only of language models; without this or the next: of all kinds */
+    CLI_NMT = 1 << 3,   /* only of translation; a name may have one entry for each kind */
+    CLI_PAIR = 1 << 4   /* on the command line a second value may follow: the next entry's */
 } cli_flag;
 
 typedef struct cli_range {
@@ -41,7 +44,7 @@ typedef struct cli_range {
     bool above, below; /* the bound itself is excluded */
 } cli_range;
 
-enum { CLI_MAX_CHOICES = 4, CLI_MAX_OPTIONS = 64 };
+enum { CLI_MAX_CHOICES = 4, CLI_MAX_OPTIONS = 96 };
 
 typedef struct cli_option {
     const char *name;
@@ -59,11 +62,11 @@ typedef struct cli_option {
 
 typedef struct cli_settings {
     train_settings run;
-    const char *config, *prompt, *tune;
+    const char *config, *prompt, *tune, *svg;
     char tune_folder[512]; /* what run.tune_folder points to */
     int64_t length, lines;
     double temperature;
-    bool json, verbose, quiet;
+    bool json, verbose, quiet, curve;
     bool given[CLI_MAX_OPTIONS]; /* by option: not merely the default */
     alloc_region region;         /* strings that came from files */
     ebb_ctx *ctx;
@@ -71,11 +74,15 @@ typedef struct cli_settings {
 
 size_t ebb__cli_option_count(void);
 const cli_option *ebb__cli_option(size_t index);
-const cli_option *ebb__cli_find(const char *name); /* NULL if there is none */
+/* Whether models of this kind have the option. */
+bool ebb__cli_applies(const cli_option *option, train_model model);
+const cli_option *ebb__cli_find(train_model model, const char *name); /* NULL if there is none */
 bool ebb__cli_given(const cli_settings *settings, const char *name);
 
-/* Every option at its default. Free with ebb__cli_settings_fini, also after a failure. */
-ebb_status ebb__cli_settings_init(ebb_ctx *ctx, cli_settings *out) EBB_MUST_CHECK;
+/* Every option of the kind at its default. Free with ebb__cli_settings_fini, also after a failure.
+ */
+ebb_status ebb__cli_settings_init(ebb_ctx *ctx, train_model model,
+                                  cli_settings *out) EBB_MUST_CHECK;
 void ebb__cli_settings_fini(cli_settings *settings);
 
 /* ---- value.c: text to value and back ---- */
@@ -118,7 +125,7 @@ ebb_status ebb__cli_resolve(cli_settings *settings) EBB_MUST_CHECK;
 
 /* ---- help.c ---- */
 
-void ebb__cli_help_options(cli_command command);
+void ebb__cli_help_options(cli_command command, train_model model);
 
 /* ---- nearest.c ---- */
 

@@ -26,18 +26,25 @@ typedef struct parse_state {
 static const char *option_at(const void *user, size_t index) {
     const parse_state *state = user;
     const cli_option *option = ebb__cli_option(index);
-    return (option->commands & (unsigned)state->command) != 0 ? option->name : NULL;
+    bool taken = (option->commands & (unsigned)state->command) != 0 &&
+                 ebb__cli_applies(option, state->settings->run.model);
+    return taken ? option->name : NULL;
+}
+
+/* An option of any kind of model. */
+static bool is_known(const char *name) {
+    return ebb__cli_find(MODEL_LM, name) != NULL || ebb__cli_find(MODEL_NMT, name) != NULL;
 }
 
 static ebb_status find_option(const parse_state *state, const char *name, const cli_option **out) {
     ebb_ctx *ctx = state->settings->ctx;
-    *out = ebb__cli_find(name);
-    if (*out == NULL) {
+    *out = ebb__cli_find(state->settings->run.model, name);
+    if (!is_known(name)) {
         return ebb__fail(
             ctx, EBB_USAGE, "unknown option --%.60s; did you mean --%s? (ebb %s --help lists all)",
             name, ebb__cli_nearest(name, option_at, state, ebb__cli_option_count()), state->called);
     }
-    if (((*out)->commands & (unsigned)state->command) == 0) {
+    if (*out == NULL || ((*out)->commands & (unsigned)state->command) == 0) {
         return ebb__fail(ctx, EBB_USAGE, "ebb %s takes no --%s (ebb %s --help lists its options)",
                          state->called, name, state->called);
     }
@@ -52,7 +59,8 @@ static ebb_status read_option(parse_state *state, char **argv, int left, int *us
     size_t n = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
     parse_item item = {NULL, equals != NULL ? equals + 1 : NULL};
     (void)snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), argument);
-    const cli_option *turned_off = strncmp(name, "no-", 3) == 0 ? ebb__cli_find(name + 3) : NULL;
+    const cli_option *turned_off =
+        strncmp(name, "no-", 3) == 0 ? ebb__cli_find(state->settings->run.model, name + 3) : NULL;
     bool off = turned_off != NULL && turned_off->kind == CLI_SWITCH;
     TRY(find_option(state, off ? name + 3 : name, &item.option));
     *used = 1;
@@ -71,6 +79,10 @@ static ebb_status read_option(parse_state *state, char **argv, int left, int *us
         *used = 2;
     }
     state->items[state->n_items++] = item;
+    if ((item.option->flags & CLI_PAIR) != 0 && left > *used &&
+        strncmp(argv[*used], "--", 2) != 0) {
+        state->items[state->n_items++] = (parse_item){item.option + 1, argv[(*used)++]};
+    }
     return EBB_OK;
 }
 
@@ -133,12 +145,61 @@ ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const cha
     return apply(&state);
 }
 
+/* What the windows of a language model unroll to. */
+static ebb_status check_window_sizes(ebb_ctx *ctx, const train_settings *run) {
+    if (run->layers * run->bptt > MOST_CELLS) {
+        return ebb__fail(
+            ctx, EBB_USAGE,
+            "--layers %lld times --bptt %lld is too large: at most %d cells are unrolled",
+            (long long)run->layers, (long long)run->bptt, MOST_CELLS);
+    }
+    if (run->batch * run->bptt > most_positions) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--batch %lld times --bptt %lld is too large: at most %lld tokens a step",
+                         (long long)run->batch, (long long)run->bptt, (long long)most_positions);
+    }
+    return EBB_OK;
+}
+
+/* The same for pairs of sentences, which are given here only where there is no text. */
+static ebb_status check_pair_sizes(ebb_ctx *ctx, const train_settings *run) {
+    if ((run->train_path == NULL) != (run->train_target == NULL) ||
+        (run->valid_path == NULL) != (run->valid_target == NULL)) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "a translation model reads pairs of files: --train SRC TGT, "
+                         "--valid SRC TGT");
+    }
+    if (run->tie_src && run->src_vocab != run->tgt_vocab) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--tie-src needs one vocabulary: --src-vocab %lld is not --tgt-vocab %lld",
+                         (long long)run->src_vocab, (long long)run->tgt_vocab);
+    }
+    int64_t cells = run->enc_layers * run->src_len + run->dec_layers * run->tgt_len;
+    int64_t longest = run->src_len > run->tgt_len ? run->src_len : run->tgt_len;
+    if (cells > MOST_CELLS) {
+        double bytes = (double)cells * (double)run->batch * (double)run->hidden * sizeof(float);
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--src-len %lld and --tgt-len %lld are too large: at most %d cells are "
+                         "unrolled, these are %lld, whose outputs alone take %.0f bytes",
+                         (long long)run->src_len, (long long)run->tgt_len, MOST_CELLS,
+                         (long long)cells, bytes);
+    }
+    if (run->batch * longest > most_positions) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--batch %lld times %lld positions is too large: at most %lld a step",
+                         (long long)run->batch, (long long)longest, (long long)most_positions);
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__cli_resolve(cli_settings *settings) {
     train_settings *run = &settings->run;
     ebb_ctx *ctx = settings->ctx;
     if (run->embed == 0) {
         run->embed = run->hidden;
     }
+    run->src_vocab = run->src_vocab == 0 ? run->vocab : run->src_vocab;
+    run->tgt_vocab = run->tgt_vocab == 0 ? run->vocab : run->tgt_vocab;
     if (!ebb__cli_given(settings, "lr") && run->optimizer != OPTIMIZER_SGD) {
         run->lr = 0.001;
     }
@@ -154,16 +215,5 @@ ebb_status ebb__cli_resolve(cli_settings *settings) {
             "--tie needs an embedding as large as a layer: --embed %lld is not --hidden %lld",
             (long long)run->embed, (long long)run->hidden);
     }
-    if (run->layers * run->bptt > MOST_CELLS) {
-        return ebb__fail(
-            ctx, EBB_USAGE,
-            "--layers %lld times --bptt %lld is too large: at most %d cells are unrolled",
-            (long long)run->layers, (long long)run->bptt, MOST_CELLS);
-    }
-    if (run->batch * run->bptt > most_positions) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--batch %lld times --bptt %lld is too large: at most %lld tokens a step",
-                         (long long)run->batch, (long long)run->bptt, (long long)most_positions);
-    }
-    return EBB_OK;
+    return run->model == MODEL_NMT ? check_pair_sizes(ctx, run) : check_window_sizes(ctx, run);
 }

@@ -1,15 +1,47 @@
 /* plan.c - `ebb plan lm`: what a training run would take, without training. Also for a budget that
  * is too small: the report then shows the smallest plan, and the command fails. */
-#include "cli/command.h"
+#include "cli/picture.h"
 
-static json_t *to_json(const ebb_plan *plan) {
+#include "train/kind.h"
+
+static json_t *to_json(const ebb_plan *plan, bool curve) {
     json_t *object = ebb__cli_plan_json(plan);
-    if (object != NULL && plan->products != NULL &&
-        json_object_set_new(object, "products", ebb__cli_products_json(plan)) != 0) {
-        json_decref(object);
-        object = NULL;
+    bool done = object != NULL;
+    if (done && plan->products != NULL) {
+        done = json_object_set_new(object, "products", ebb__cli_products_json(plan)) == 0;
     }
-    return object;
+    if (done && curve) {
+        done = json_object_set_new(object, "curve", ebb__cli_curve_json(plan)) == 0;
+    }
+    if (!done) {
+        json_decref(object);
+    }
+    return done ? object : NULL;
+}
+
+static cli_line name_model(const cli_settings *settings, const ebb_plan *plan) {
+    train_settings planned = ebb__kind_planned(&settings->run, plan);
+    return ebb__cli_model(&planned);
+}
+
+static void print(const cli_settings *settings, const ebb_plan *plan) {
+    if (settings->curve) {
+        ebb__cli_print_curve(stdout, name_model(settings, plan).text, plan);
+    } else {
+        ebb__cli_print_plan(stdout, &settings->run, plan);
+    }
+    if (plan->products != NULL) {
+        ebb__cli_print_products(stdout, plan);
+    }
+}
+
+static ebb_status draw(const cli_settings *settings, const ebb_plan *plan) {
+    cli_line model = name_model(settings, plan);
+    cli_picture picture = {.path = settings->svg,
+                           .model = model.text,
+                           .budget = settings->run.memory.form != MEMORY_AUTO};
+    return settings->curve ? ebb__cli_draw_curve(plan, &picture)
+                           : ebb__cli_draw_step(plan, &picture);
 }
 
 ebb_status ebb__cli_plan(cli_call *call) {
@@ -20,15 +52,17 @@ ebb_status ebb__cli_plan(cli_call *call) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all needs --train FILE to count its tokens");
     }
-    ebb_status status = ebb__lm_plan(call->ctx, &settings->run, &plan);
-    if (plan != NULL && settings->json) {
-        ebb_status printed = ebb__cli_print_json(call->ctx, to_json(plan));
+    ebb_status status = ebb__job_plan(call->ctx, &settings->run, &plan);
+    if (plan != NULL && settings->svg != NULL) {
+        ebb_status drawn = draw(settings, plan);
+        status = drawn == EBB_OK ? status : drawn;
+    }
+    bool shown = plan != NULL && (status == EBB_OK || status == EBB_BUDGET);
+    if (shown && settings->json) {
+        ebb_status printed = ebb__cli_print_json(call->ctx, to_json(plan, settings->curve));
         status = status == EBB_OK ? printed : status;
-    } else if (plan != NULL) {
-        ebb__cli_print_plan(stdout, &settings->run, plan);
-        if (plan->products != NULL) {
-            ebb__cli_print_products(stdout, plan);
-        }
+    } else if (shown) {
+        print(settings, plan);
     }
     ebb__plan_free(plan);
     return status;

@@ -36,7 +36,7 @@ static size_t terminal_width(void) {
     return size.ws_col < LINE_MOST ? size.ws_col : LINE_MOST;
 }
 
-static void format_bar(char bar[BAR_WIDTH + 4], const lm_progress *now) {
+static void format_bar(char bar[BAR_WIDTH + 4], const job_progress *now) {
     double share = now->steps > 0 ? (double)now->step / (double)now->steps : 0;
     int full = (int)(fmin(fmax(share, 0), 1) * BAR_WIDTH);
     bar[0] = '[';
@@ -45,7 +45,7 @@ static void format_bar(char bar[BAR_WIDTH + 4], const lm_progress *now) {
     memcpy(bar + 1 + BAR_WIDTH, "] ", 3);
 }
 
-static void format_line(char line[LINE_MOST], const lm_progress *now) {
+static void format_line(char line[LINE_MOST], const job_progress *now) {
     char epochs[32] = "", steps[32] = "", valid[48] = "", left[40] = "";
     if (now->epochs > 0) {
         (void)snprintf(epochs, sizeof epochs, "/%" PRId64, now->epochs);
@@ -81,7 +81,7 @@ static void draw(cli_progress *progress, const char *bar, const char *line) {
     progress->drawn = n + (size_t)rest;
 }
 
-void ebb__cli_progress_show(cli_progress *progress, const lm_progress *now, bool tick) {
+void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, bool tick) {
     char line[LINE_MOST], bar[BAR_WIDTH + 4];
     if (progress->quiet || (tick && !progress->live)) {
         return;

@@ -1,6 +1,8 @@
 /* report.c - a plan on one screen (24 lines of 80 characters), and as JSON. */
 #include "cli/command.h"
 
+#include "train/kind.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -78,15 +80,55 @@ static void print_largest(FILE *file, const ebb_plan *plan) {
     }
 }
 
-void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *plan) {
+cli_line ebb__cli_model(const train_settings *s) {
     static const char *const cells[] = {"lstm", "gru", "rnn"};
     static const char *const optimizers[] = {"sgd", "adam", "adamw"};
-    double words = (double)s->batch * (double)s->bptt;
-    (void)fprintf(file,
-                  "%s, %" PRId64 " x %" PRId64 ", batch %" PRId64 " x %" PRId64
-                  ", %s: %d nodes planned in %.2f s for %d thread%s\n",
-                  cells[s->cell], s->layers, s->hidden, s->batch, s->bptt, optimizers[s->optimizer],
-                  plan->nodes, plan->plan_seconds, plan->members, plan->members == 1 ? "" : "s");
+    cli_line out;
+    if (s->model == MODEL_NMT) {
+        static const char *const attentions[] = {"mlp", "dot"};
+        (void)snprintf(out.text, sizeof out.text,
+                       "%s, %" PRId64 "+%" PRId64 " x %" PRId64 ", %s attention, batch %" PRId64
+                       " x %" PRId64 "+%" PRId64 ", %s",
+                       cells[s->cell], s->enc_layers, s->dec_layers, s->hidden,
+                       attentions[s->attention], s->batch, s->src_len, s->tgt_len,
+                       optimizers[s->optimizer]);
+        return out;
+    }
+    (void)snprintf(out.text, sizeof out.text,
+                   "%s, %" PRId64 " x %" PRId64 ", batch %" PRId64 " x %" PRId64 ", %s",
+                   cells[s->cell], s->layers, s->hidden, s->batch, s->bptt,
+                   optimizers[s->optimizer]);
+    return out;
+}
+
+/* "recomputed  312 nodes for attention 40.1 MiB, rnn.l0 3.0 MiB": the layers that gain most. */
+static void print_decisions(FILE *file, const ebb_plan *plan) {
+    enum { ROOM = 80 };
+    char line[160];
+    int used = snprintf(line, sizeof line, "  recomputed    %10" PRId32 " nodes%s",
+                        plan->recomputed_nodes, plan->n_decisions > 0 ? " for" : "");
+    for (int32_t i = 0; i < plan->n_decisions; i++) {
+        const plan_decision *d = &plan->decisions[i];
+        char more[96];
+        int n = snprintf(more, sizeof more, "%s %.40s %s", i > 0 ? "," : "",
+                         d->layer[0] != '\0' ? d->layer : "other", ebb__cli_bytes(d->bytes).text);
+        if (used + n > ROOM) {
+            break;
+        }
+        used += snprintf(line + used, sizeof line - (size_t)used, "%s", more);
+    }
+    (void)fprintf(file, "%s\n", line);
+}
+
+void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *plan) {
+    double words = (double)ebb__kind_positions(plan, ebb__kind(s)->labels);
+    train_settings planned = ebb__kind_planned(s, plan);
+    cli_line model = ebb__cli_model(&planned);
+    char how[80];
+    int n = snprintf(how, sizeof how, "%d nodes planned in %.2f s for %d thread%s", plan->nodes,
+                     plan->plan_seconds, plan->members, plan->members == 1 ? "" : "s");
+    bool fits = strlen(model.text) + (size_t)n + 2 <= 80;
+    (void)fprintf(file, "%s:%s%s\n", model.text, fits ? " " : "\n  ", how);
     (void)fprintf(file, "  peak          %10s = %" PRIu64 " bytes, all told\n",
                   ebb__cli_bytes(plan->peak_bytes).text, plan->peak_bytes);
     if (plan->budget_bytes < UINT64_MAX) {
@@ -95,10 +137,12 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
     }
     (void)fprintf(file, "  least budget  %10s = %" PRIu64 " bytes\n",
                   ebb__cli_bytes(plan->least_bytes).text, plan->least_bytes);
-    (void)fprintf(file, "  keeping all   %10s (%.2f times the peak)\n",
+    (void)fprintf(file, "  keeping all   %10s (%.2f times the peak), %.4f s a step\n",
                   ebb__cli_bytes(plan->keep_all_bytes).text,
                   (double)plan->keep_all_bytes /
-                      (double)(plan->peak_bytes > 0 ? plan->peak_bytes : 1));
+                      (double)(plan->peak_bytes > 0 ? plan->peak_bytes : 1),
+                  plan->seconds_per_step_keep_all);
+    print_decisions(file, plan);
     (void)fprintf(
         file, "  predicted     %10.4f s a step, %s words/s\n", plan->seconds_per_step,
         ebb__cli_rate(words / (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1)).text);
@@ -127,15 +171,30 @@ static json_t *layers_json(const ebb_plan *plan) {
     return layers;
 }
 
+static json_t *decisions_json(const ebb_plan *plan) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < plan->n_decisions; i++) {
+        const plan_decision *d = &plan->decisions[i];
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:i, s:o, s:o}", "layer",
+                                              d->layer[0] != '\0' ? d->layer : "other", "nodes",
+                                              d->nodes, "bytes", ebb__cli_json_bytes(d->bytes),
+                                              "seconds", ebb__cli_json_real(d->seconds)));
+    }
+    return list;
+}
+
 json_t *ebb__cli_plan_json(const ebb_plan *plan) {
     return json_pack(
-        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o}", "schema", 1,
-        "peak_bytes", ebb__cli_json_bytes(plan->peak_bytes), "keep_all_bytes",
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o}",
+        "schema", 1, "peak_bytes", ebb__cli_json_bytes(plan->peak_bytes), "keep_all_bytes",
         ebb__cli_json_bytes(plan->keep_all_bytes), "least_bytes",
         ebb__cli_json_bytes(plan->least_bytes), "bytes_by_kind", kinds_json(plan), "bytes_by_layer",
         layers_json(plan), "activation_bytes", ebb__cli_json_bytes(plan->activation_bytes),
         "keep_all_activation_bytes", ebb__cli_json_bytes(plan->keep_all_activation_bytes), "nodes",
         plan->nodes, "plan_seconds", ebb__cli_json_real(plan->plan_seconds), "seconds_per_step",
         ebb__cli_json_real(plan->seconds_per_step), "budget_bytes",
-        ebb__cli_json_bytes(plan->budget_bytes), "plan_hash", ebb__cli_json_hash(plan->hash));
+        ebb__cli_json_bytes(plan->budget_bytes), "plan_hash", ebb__cli_json_hash(plan->hash),
+        "recomputed_nodes", plan->recomputed_nodes, "seconds_per_step_keep_all",
+        ebb__cli_json_real(plan->seconds_per_step_keep_all), "decisions", decisions_json(plan));
 }

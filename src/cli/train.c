@@ -1,4 +1,4 @@
-/* train.c - `ebb train lm`: the plan first, then progress, then how it ended. */
+/* train.c - `ebb train`: the plan first, then progress, then how it ended. */
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static void on_planned(void *user, const ebb_plan *plan) {
     }
 }
 
-static void on_progress(void *user, const lm_progress *now, bool tick) {
+static void on_progress(void *user, const job_progress *now, bool tick) {
     ebb__cli_progress_show(&((cli_call *)user)->progress, now, tick);
 }
 
@@ -24,7 +24,7 @@ static json_t *perplexity_json(double value) {
     return value >= 0 ? ebb__cli_json_real(value) : json_null();
 }
 
-static json_t *result_json(const lm_train_result *r) {
+static json_t *result_json(const job_train_result *r) {
     return json_pack("{s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema", 1, "steps",
                      (json_int_t)r->steps, "epochs", (json_int_t)r->epochs, "loss",
                      ebb__cli_json_real(r->loss), "valid_perplexity",
@@ -35,7 +35,7 @@ static json_t *result_json(const lm_train_result *r) {
                      "already_done", r->already_done);
 }
 
-static void print_result(const train_settings *run, const lm_train_result *r) {
+static void print_result(const train_settings *run, const job_train_result *r) {
     if (r->already_done) {
         (void)fprintf(stderr,
                       "%s: this run is finished (step %" PRId64
@@ -54,18 +54,21 @@ static void print_result(const train_settings *run, const lm_train_result *r) {
 ebb_status ebb__cli_train(cli_call *call) {
     cli_settings *settings = &call->settings;
     cli_text config = {.ctx = call->ctx}, math = {.ctx = call->ctx};
-    lm_observer observer = {call, on_planned, on_progress, on_stop};
-    lm_train_result result = {0};
+    job_observer observer = {call, on_planned, on_progress, on_stop};
+    job_train_result result = {0};
     ebb_status status = EBB_OK;
     TRY(ebb__cli_resolve(settings));
     if (settings->run.train_path == NULL) {
-        return ebb__fail(call->ctx, EBB_USAGE,
-                         "ebb train lm needs --train FILE, the text to learn from");
+        return ebb__fail(call->ctx, EBB_USAGE, "%s",
+                         settings->run.model == MODEL_NMT
+                             ? "ebb train nmt needs --train SRC TGT, the texts to learn from"
+                             : "ebb train lm needs --train FILE, the text to learn from");
     }
     TRY_OUT(ebb__cli_dump(settings, CLI_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
     ebb__cli_catch_signals();
-    status = ebb__lm_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
+    status =
+        ebb__job_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
     ebb__cli_progress_clear(&call->progress);
     if (status == EBB_OK && settings->json) {
         status = ebb__cli_print_json(call->ctx, result_json(&result));

@@ -1,4 +1,4 @@
-/* tune.c - `ebb tune lm`: times of products, measured ahead of the first run. And where a command
+/* tune.c - `ebb tune`: times of products, measured ahead of the first run. And where a command
  * finds such times: --tune, else $EBB_TUNE, else the user's cache folder. */
 #include "cli/command.h"
 
@@ -59,7 +59,7 @@ static bool gives_size(const cli_settings *settings) {
 }
 
 static int32_t list_models(const cli_settings *settings, train_settings models[N_USUAL]) {
-    if (gives_size(settings)) {
+    if (settings->run.model != MODEL_LM || gives_size(settings)) {
         models[0] = settings->run;
         return 1;
     }
@@ -82,7 +82,7 @@ typedef struct tune_best {
     int32_t form;        /* that plans take */
 } tune_best;
 
-static tune_best best_of(const lm_tune_report *r, const cost_sample *sample) {
+static tune_best best_of(const job_tune_report *r, const cost_sample *sample) {
     tune_best best = {.entry = ebb__cost_table_find(r->table, &sample->key)};
     best.form = ebb__cost_pick(best.entry, sample->forms, sample->n_forms, &best.taken);
     (void)ebb__cost_pick(best.entry, sample->forms, 1, &best.guess);
@@ -102,7 +102,7 @@ static int32_t known_forms(const cost_sample *sample, const cost_entry *entry, c
     return n;
 }
 
-static void print_sample(const lm_tune_report *r, const cost_sample *sample) {
+static void print_sample(const job_tune_report *r, const cost_sample *sample) {
     const device_kernel *kernel = &r->survey->dev->kernels[sample->key.kernel];
     tune_best best = best_of(r, sample);
     cost_form forms[DEVICE_MAX_FORMS];
@@ -123,7 +123,7 @@ static void print_sample(const lm_tune_report *r, const cost_sample *sample) {
 }
 
 /* Seconds of all products: the form taken each, the first guess each. */
-static void print_sums(const lm_tune_report *r) {
+static void print_sums(const job_tune_report *r) {
     double taken = 0, guess = 0;
     for (int32_t i = 0; i < r->survey->n_samples; i++) {
         tune_best best = best_of(r, &r->survey->samples[i]);
@@ -139,7 +139,7 @@ static void print_sums(const lm_tune_report *r) {
            taken > 0 ? guess / taken : 1.0, r->store);
 }
 
-static json_t *sample_json(const lm_tune_report *r, const cost_sample *sample) {
+static json_t *sample_json(const job_tune_report *r, const cost_sample *sample) {
     const device_kernel *kernel = &r->survey->dev->kernels[sample->key.kernel];
     tune_best best = best_of(r, sample);
     cost_form forms[DEVICE_MAX_FORMS];
@@ -153,7 +153,7 @@ static json_t *sample_json(const lm_tune_report *r, const cost_sample *sample) {
     return object;
 }
 
-static json_t *report_json(const lm_tune_report *r) {
+static json_t *report_json(const job_tune_report *r) {
     char cpu[512] = "";
     json_t *entries = json_array();
     r->survey->dev->describe(cpu, sizeof cpu);
@@ -165,7 +165,7 @@ static json_t *report_json(const lm_tune_report *r) {
                      r->tuned.left, "seconds", r->tuned.seconds, "entries", entries);
 }
 
-static ebb_status on_report(void *user, const lm_tune_report *r) {
+static ebb_status on_report(void *user, const job_tune_report *r) {
     cli_call *call = user;
     ebb__cli_progress_clear(&call->progress);
     if (call->settings.json) {
@@ -179,14 +179,14 @@ static ebb_status on_report(void *user, const lm_tune_report *r) {
 }
 
 static void on_progress(void *user, int32_t done, int32_t total) {
-    lm_progress now = {.phase = "tune", .step = done, .steps = total};
+    job_progress now = {.phase = "tune", .step = done, .steps = total};
     ebb__cli_progress_show(&((cli_call *)user)->progress, &now, true);
 }
 
 ebb_status ebb__cli_tune(cli_call *call) {
     cli_settings *settings = &call->settings;
     train_settings models[N_USUAL];
-    lm_tune_observer observer = {call, on_progress, on_report};
+    job_tune_observer observer = {call, on_progress, on_report};
     TRY(ebb__cli_resolve(settings));
     if (settings->run.vocab == 0) {
         return ebb__fail(call->ctx, EBB_USAGE,
@@ -197,5 +197,5 @@ ebb_status ebb__cli_tune(cli_call *call) {
                          "there is no folder to keep the times in: say --tune DIR");
     }
     int32_t n = list_models(settings, models);
-    return ebb__lm_tune(call->ctx, models, n, &observer);
+    return ebb__job_tune(call->ctx, models, n, &observer);
 }

@@ -60,7 +60,7 @@ static void print_eval(const lm_eval_result *r) {
            r->word_perplexity, r->bits_per_byte);
 }
 
-static void on_progress(void *user, const lm_progress *now, bool tick) {
+static void on_progress(void *user, const job_progress *now, bool tick) {
     if (tick) {
         ebb__cli_progress_show(&((cli_call *)user)->progress, now, tick);
     }
@@ -69,9 +69,9 @@ static void on_progress(void *user, const lm_progress *now, bool tick) {
 ebb_status ebb__cli_eval(cli_call *call) {
     cli_settings run;
     lm_eval_result result = {0};
-    lm_observer observer = {.user = call, .progress = on_progress};
+    job_observer observer = {.user = call, .progress = on_progress};
     ebb_status status;
-    TRY_OUT(ebb__cli_settings_init(call->ctx, &run));
+    TRY_OUT(ebb__cli_settings_init(call->ctx, MODEL_LM, &run));
     TRY_OUT(load_run(&call->settings, call->words[0], &run));
     status = ebb__lm_eval(call->ctx, &run.run, call->words[0], call->words[1], &observer, &result);
     ebb__cli_progress_clear(&call->progress);
@@ -97,7 +97,7 @@ ebb_status ebb__cli_generate(cli_call *call) {
                                    asked->prompt};
     cli_settings run;
     ebb_status status;
-    TRY_OUT(ebb__cli_settings_init(call->ctx, &run));
+    TRY_OUT(ebb__cli_settings_init(call->ctx, MODEL_LM, &run));
     TRY_OUT(load_run(asked, call->words[0], &run));
     TRY_OUT(ebb__lm_generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
 out:

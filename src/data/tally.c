@@ -99,18 +99,12 @@ static bool is_special(const text_token *token) {
            (memcmp(token->bytes, "<unk>", 5) == 0 || memcmp(token->bytes, "<eos>", 5) == 0);
 }
 
-/* Counts one class of the text; *full if it did not fit. */
-static ebb_status count_class(ebb_ctx *ctx, const char *path, text_mode mode, tally_class class,
-                              tally_table *table, bool *full) {
+/* Adds the tokens of one class of a text; *full if they did not fit. */
+static ebb_status count_text(ebb_ctx *ctx, const char *path, text_mode mode, tally_class class,
+                             tally_table *table, bool *full) {
     ebb_status status = EBB_OK;
     text_reader reader;
     text_token token;
-    table_clear(table);
-    *full = false;
-    for (int byte = 0; byte < 256 && mode == TEXT_BYTE && !*full; byte++) {
-        char c = (char)(unsigned char)byte;
-        *full = byte != '\n' && !add_in_class(table, class, &c, 1, 0);
-    }
     TRY(ebb__text_open(ctx, path, mode, "count tokens", NULL, &reader));
     while (!*full) {
         TRY_OUT(ebb__text_next(&reader, &token));
@@ -124,6 +118,21 @@ static ebb_status count_class(ebb_ctx *ctx, const char *path, text_mode mode, ta
 out:
     ebb__text_close(&reader);
     return status;
+}
+
+/* Counts one class of the texts. */
+static ebb_status count_class(ebb_ctx *ctx, const char *path, const tally_options *options,
+                              tally_class class, tally_table *table, bool *full) {
+    table_clear(table);
+    *full = false;
+    for (int byte = 0; byte < 256 && options->mode == TEXT_BYTE && !*full; byte++) {
+        char c = (char)(unsigned char)byte;
+        *full = byte != '\n' && !add_in_class(table, class, &c, 1, 0);
+    }
+    TRY(count_text(ctx, path, options->mode, class, table, full));
+    return options->also == NULL || *full
+               ? EBB_OK
+               : count_text(ctx, options->also, options->mode, class, table, full);
 }
 
 /* < 0 if a comes first. */
@@ -224,7 +233,7 @@ ebb_status ebb__tally_text(ebb_ctx *ctx, const char *path, const tally_options *
     while (count > 0) {
         tally_class class = waiting[--count];
         bool full = false;
-        TRY_OUT(count_class(ctx, path, options->mode, class, &table, &full));
+        TRY_OUT(count_class(ctx, path, options, class, &table, &full));
         ++*passes;
         if (!full) {
             heap_sort(&table.list);

@@ -107,6 +107,7 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     }
     tally_options counting = {
         .mode = options->mode,
+        .also = options->also,
         .keep = options->limit == 0 ? 0 : options->limit - VOCAB_SPECIALS,
         .table_bytes = options->table_bytes == 0 ? VOCAB_TABLE_BYTES : options->table_bytes,
         .list_bytes = options->max_bytes,

@@ -15,6 +15,7 @@ enum { VOCAB_TABLE_BYTES = 16 << 20 };
 
 typedef struct vocab_options {
     text_mode mode;
+    const char *also;   /* a second text to count together with the first; NULL: none */
     size_t limit;       /* entries in all, the two special ones included; 0 = all */
     size_t table_bytes; /* for counting; 0 = VOCAB_TABLE_BYTES. Changes speed, not the result */
     uint64_t max_bytes; /* EBB_BUDGET if the list of tokens would take more; 0 = no bound */

@@ -43,7 +43,13 @@ typedef enum ir_role {
     IR_ROLES
 } ir_role;
 
-typedef enum ir_phase { IR_FORWARD, IR_BACKWARD, IR_UPDATE, IR_PHASES } ir_phase;
+typedef enum ir_phase {
+    IR_FORWARD,
+    IR_BACKWARD,
+    IR_UPDATE,
+    IR_RECOMPUTE, /* a forward node done again for the backward ones */
+    IR_PHASES
+} ir_phase;
 
 /* Every node carries where it comes from; passes preserve it. */
 typedef struct ir_label {

@@ -18,7 +18,7 @@
 
 static const char *const dtype_names[] = {"f32", "i32", "f64"};
 static const char *const role_names[] = {"temp", "param", "slot", "state", "input"};
-static const char *const phase_names[] = {"fwd", "bwd", "upd"};
+static const char *const phase_names[] = {"fwd", "bwd", "upd", "rec"};
 
 /* ---- printing ---- */
 
@@ -314,7 +314,7 @@ static ebb_status parse_label(text_parser *p, ir_label *label) {
             return EBB_OK;
         }
     }
-    return bad(p, "expected fwd, bwd or upd");
+    return bad(p, "expected fwd, bwd, upd or rec");
 }
 
 static ebb_status parse_operands(text_parser *p, ir_val **in, int32_t *n_in) {

@@ -7,9 +7,7 @@
 #ifndef MODEL_WORD_LM_H
 #define MODEL_WORD_LM_H
 
-#include "op/op.h"
-
-typedef enum lm_cell { LM_LSTM, LM_GRU, LM_RNN } lm_cell;
+#include "model/cell.h"
 
 typedef struct word_lm {
     lm_cell cell;

@@ -2,6 +2,8 @@
  *
  * A label below 0 marks a row that does not count (padding). Probabilities are never stored: the
  * gradient comes from the logits and one log-sum-exp a row. Labels are trusted to be below V.
+ * `smooth` spreads that part of the label evenly over all V classes (label smoothing, as
+ * PyTorch's).
  */
 #include "op/define.h"
 
@@ -14,6 +16,9 @@
 static ebb_status need_logits(const ir_graph *graph, const ir_node_rec *node) {
     const ir_type *logits = op_in_type(graph, node, 0);
     TRY(ebb__op_need(graph, node, 0, IR_F32));
+    if (!(node->attr.f[0] >= 0.0f && node->attr.f[0] <= 1.0f)) {
+        return ebb__op_bad(graph, node, "smooth must be at least 0 and at most 1");
+    }
     if (logits->rank < 2 || ebb__ir_rows(logits) > INT32_MAX) {
         return ebb__op_bad(graph, node, "logits must be a matrix [R,V]");
     }
@@ -35,7 +40,7 @@ static ebb_status xent_grad(op_adjoint *adjoint, ir_node node) {
     if (d == IR_NONE) {
         return EBB_OK;
     }
-    TRY(ebb__op_emit(g, OP_XENT_GRAD, (ir_val[]){logits, labels, n.out + 1, d}, 4, NULL, &dx));
+    TRY(ebb__op_emit(g, OP_XENT_GRAD, (ir_val[]){logits, labels, n.out + 1, d}, 4, &n.attr, &dx));
     return ebb__adjoint_add(adjoint, logits, dx);
 }
 
@@ -52,9 +57,11 @@ static const op_sample samples_xent[] = {
     {.n_in = 2, .in = {F3(2, 5, 33), I1(10)}, .fill = {LOGITS}, .limit = 33},
     {.n_in = 2, .in = {F2(20, 130), I1(20)}, .fill = {LOGITS}, .limit = 100},
     {.n_in = 2, .in = {F2(301, 19), I1(301)}, .fill = {LOGITS}, .limit = 3},
+    {.n_in = 2, .in = {F2(20, 37), I1(20)}, .fill = {LOGITS}, .limit = 37, .attr = {.f = {0.1f}}},
+    {.n_in = 2, .in = {F2(9, 96), I1(9)}, .fill = {LOGITS}, .limit = 9, .attr = {.f = {1.0f}}},
 };
 
-OP_DEFINE(xent) = {.schema = {.name = "xent"},
+OP_DEFINE(xent) = {.schema = {.name = "xent", .floats = {"smooth"}},
                    .n_in = 2,
                    .n_out = 2,
                    .flags = OPF_PURE | OPF_LOSS,
@@ -83,9 +90,19 @@ static const op_sample samples_xent_grad[] = {
     {.n_in = 4, .in = {F3(2, 5, 33), I1(10), F1(10), F1(10)}, .fill = {XENT_GRAD}, .limit = 33},
     {.n_in = 4, .in = {F2(20, 130), I1(20), F1(20), F1(20)}, .fill = {XENT_GRAD}, .limit = 100},
     {.n_in = 4, .in = {F2(301, 19), I1(301), F1(301), F1(301)}, .fill = {XENT_GRAD}, .limit = 3},
+    {.n_in = 4,
+     .in = {F2(20, 37), I1(20), F1(20), F1(20)},
+     .fill = {XENT_GRAD},
+     .limit = 37,
+     .attr = {.f = {0.1f}}},
+    {.n_in = 4,
+     .in = {F2(9, 96), I1(9), F1(9), F1(9)},
+     .fill = {XENT_GRAD},
+     .limit = 9,
+     .attr = {.f = {1.0f}}},
 };
 
-OP_DEFINE(xent_grad) = {.schema = {.name = "xent_grad"},
+OP_DEFINE(xent_grad) = {.schema = {.name = "xent_grad", .floats = {"smooth"}},
                         .n_in = 4,
                         .n_out = 1,
                         .flags = OPF_PURE | OPF_NOGRAD,

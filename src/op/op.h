@@ -17,7 +17,7 @@ typedef enum op_code {
     OP_COUNT
 } op_code;
 
-enum { OP_MAX_KEEP = 6, OP_MAX_PAIRS = 3, OP_MAX_SAMPLE_IN = 6 };
+enum { OP_MAX_KEEP = 6, OP_MAX_PAIRS = 3, OP_MAX_SAMPLE_IN = 6, OP_MAX_REBUILD = 2 };
 
 enum op_flag {
     OPF_PURE = 1 << 0,        /* same operands, same bits; no effect but its results */
@@ -117,6 +117,14 @@ typedef struct op_def {
         int16_t in, out; /* result `out` may be computed in the bytes of operand `in` */
     } inplace[OP_MAX_PAIRS];
     int32_t n_inplace;
+    /* Result `out` can also be had, with the same bits, by another op from the node's first result
+     * and some of its operands: what the recompute pass does where that result is kept. */
+    struct {
+        int16_t n_in; /* operands of that op beside the first result; 0: no such way */
+        int16_t out;
+        uint16_t op;
+        int16_t in[OP_MAX_REBUILD]; /* which of the node's operands */
+    } rebuild;
     op_cost (*cost)(const ir_graph *graph, const ir_node_rec *node);
     /* Row roles of operands and results; NULL: cannot be split by rows. */
     void (*rows)(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
@@ -125,6 +133,9 @@ typedef struct op_def {
      * units + u, 2 * units + u, ... Bit i of *whole: operand i is not read by units but all of it.
      * NULL or 0: cannot be cut so. */
     int32_t (*units)(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole);
+    /* Units are batch rows instead: unit u is rows u, units + u, 2 * units + u, ... of a value with
+     * G * units rows, and column u of a value [G, units]. */
+    bool unit_rows;
     op_kernel_fn ref, ref64;
     const op_sample *samples;
     int32_t n_samples;
@@ -151,6 +162,8 @@ typedef struct op_range {
 } op_range;
 /* True if the node takes a range of its operand without moving a byte. */
 bool ebb__op_is_slice(const ir_node_rec *node, op_range *out);
+/* Moves where a slice begins, for a new operand that begins elsewhere. */
+void ebb__op_shift_slice(ir_node_rec *node, int32_t by);
 /* True if the node joins its operands along *axis without moving a byte. */
 bool ebb__op_is_join(const ir_node_rec *node, int32_t *axis);
 

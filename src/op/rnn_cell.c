@@ -93,12 +93,46 @@ OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
                          .keep_out = {KEEP_VALUE, KEEP_NONE},
                          .inplace = {{0, 0}, {1, 1}},
                          .n_inplace = 2,
+                         .rebuild = {.n_in = 1, .out = 1, .op = OP_LSTM_STATE, .in = {1}},
                          .cost = cost_cell,
                          .rows = ebb__op_rows_split,
                          .units = units_cell,
                          .ref = lstm_gates_ref,
                          .ref64 = lstm_gates_ref64,
                          SAMPLES(samples_lstm_gates)};
+
+/* ---- LSTM: c again, from gates that were kept ---- */
+
+static ebb_status infer_lstm_state(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_all_f32(graph, node));
+    TRY(ebb__op_need_wide(graph, node, 0, 1, 4));
+    out[0] = *op_in_type(graph, node, 1);
+    return EBB_OK;
+}
+
+#define STATE_SAMPLE(b, h)                                                                         \
+    .n_in = 2, .in = {F2(b, 4 * h), F2(b, h)}, .fill = {FILL_UNIT, FILL_NORMAL}
+static const op_sample samples_lstm_state[] = {
+    {STATE_SAMPLE(1, 1)},   {STATE_SAMPLE(3, 7)},   {STATE_SAMPLE(5, 17)},
+    {STATE_SAMPLE(20, 65)}, {STATE_SAMPLE(64, 32)}, {STATE_SAMPLE(301, 3)},
+};
+
+OP_DEFINE(lstm_state) = {.schema = {.name = "lstm_state"},
+                         .n_in = 2,
+                         .n_out = 1,
+                         .flags = OPF_PURE | OPF_NOGRAD,
+                         .layout = LAYOUT_STRIDED,
+                         .infer = infer_lstm_state,
+                         .inplace = {{1, 0}},
+                         .n_inplace = 1,
+                         .cost = ebb__op_cost_pointwise,
+                         .rows = ebb__op_rows_split,
+                         .units = units_cell,
+                         .ref = lstm_state_ref,
+                         .ref64 = lstm_state_ref64,
+                         SAMPLES(samples_lstm_state)};
+
+/* ---- LSTM: gradient of the gates ---- */
 
 static ebb_status infer_lstm_gates_grad(const ir_graph *graph, const ir_node_rec *node,
                                         ir_type *out) {

@@ -32,6 +32,10 @@ bool ebb__op_is_slice(const ir_node_rec *node, op_range *out) {
     return true;
 }
 
+void ebb__op_shift_slice(ir_node_rec *node, int32_t by) {
+    node->attr.i[1] += by;
+}
+
 bool ebb__op_is_join(const ir_node_rec *node, int32_t *axis) {
     *axis = node->op == OP_CONCAT;
     return node->op == OP_STACK || node->op == OP_CONCAT;

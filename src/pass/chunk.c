@@ -6,12 +6,21 @@
  * operands become slices, split results stacks, and sums over rows (weight gradients) a chain from
  * chunk to chunk, which is the same chain of additions as before: no bit changes. The chunks follow
  * each other where the region stood, each finished before the next begins.
+ *
+ * Where the plan goes through time in spans, no chunk reaches over two of them, and the chunks of a
+ * span wait until backward comes to it: then not even the rows that the chain starts from exist at
+ * once.
  */
 #include "pass/pass.h"
 
 #include <string.h>
 
 enum { KEY_STEP = 2 };
+
+/* Rows [begin, begin + len), of a span that begins at `time`; -1: of none. */
+typedef struct row_range {
+    int32_t begin, len, time;
+} row_range;
 
 typedef struct chunker {
     pass_unit *unit;
@@ -28,6 +37,8 @@ typedef struct chunker {
     int32_t n_wide;
     bool *seen;       /* by value */
     int32_t n_values; /* before splitting */
+    row_range *chunks;
+    int32_t n_chunks;
 } chunker;
 
 static ebb_status index_graph(chunker *c) {
@@ -185,12 +196,101 @@ static ebb_status is_convex(chunker *c, bool *convex) {
     return EBB_OK;
 }
 
+/* ---- where to cut ---- */
+
+/* A stack of time steps that the region reads by rows: which rows belong to which step. */
+static const ir_node_rec *find_steps(const chunker *c) {
+    const ir_graph *g = c->graph;
+    for (int32_t i = 0; i < c->n_region; i++) {
+        const ir_node_rec *node = &g->nodes[c->region[i]];
+        pass_roles r;
+        bool wise = ebb__pass_roles(g, node, &r);
+        for (int32_t k = 0; wise && k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+            int32_t axis;
+            if (def == IR_NONE || r.in[k] != ROWS_SPLIT ||
+                !ebb__op_is_join(&g->nodes[def], &axis) || axis != 0) {
+                continue;
+            }
+            ir_val part = ir_in(g, &g->nodes[def], 0);
+            if (g->values[part].def != IR_NONE && g->nodes[g->values[part].def].label.time >= 0) {
+                return &g->nodes[def];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void add_chunks(chunker *c, int32_t begin, int32_t end, int32_t most, int32_t time) {
+    for (int32_t at = begin; at < end; at += most) {
+        most = end - at < most ? end - at : most;
+        c->chunks[c->n_chunks++] = (row_range){at, most, time};
+    }
+}
+
+static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
+    const ir_graph *g = c->graph;
+    const ir_node_rec *steps = span > 0 ? find_steps(c) : NULL;
+    size_t n = (size_t)(c->rows / most) + 2 + (steps == NULL ? 0 : (size_t)steps->n_in);
+    TRY(ebb__region_alloc(&c->unit->region, n, sizeof *c->chunks, &c->chunks));
+    if (steps == NULL) {
+        add_chunks(c, 0, c->rows, most, -1);
+        return EBB_OK;
+    }
+    int32_t begin = 0, end = 0, now = -1;
+    for (int32_t k = 0; k < steps->n_in; k++) {
+        ir_val part = ir_in(g, steps, k);
+        ir_node def = g->values[part].def;
+        int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.time;
+        int32_t first = time < 0 ? -1 : time / span * span;
+        if (k > 0 && first != now) {
+            add_chunks(c, begin, end, most, now);
+            begin = end;
+        }
+        now = first;
+        end += g->values[part].type.dim[0];
+    }
+    add_chunks(c, begin, end, most, now);
+    return EBB_OK;
+}
+
 /* ---- splitting ---- */
+
+/* Rows of v; of a stack, if they are whole parts of it, a stack of those: it need not wait for the
+ * others. */
+static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, ir_val *out) {
+    ir_graph *g = c->graph;
+    ir_node def = g->values[v].def;
+    int32_t axis, at = 0, first = -1, n = 0;
+    if (rows->time >= 0 && def != IR_NONE && ebb__op_is_join(&g->nodes[def], &axis) && axis == 0) {
+        const ir_node_rec node = g->nodes[def];
+        int32_t taken = 0;
+        for (int32_t k = 0; k < node.n_in && at < rows->begin + rows->len; k++) {
+            int32_t extent = op_in_type(g, &node, k)->dim[0];
+            if (at >= rows->begin) {
+                first = first < 0 ? k : first;
+                taken += extent;
+                n++;
+            }
+            at += extent;
+        }
+        if (taken == rows->len && at == rows->begin + rows->len) {
+            ir_val *parts = NULL;
+            TRY(ebb__region_alloc(&c->unit->region, (size_t)n, sizeof *parts, &parts));
+            for (int32_t k = 0; k < n; k++) {
+                parts[k] = ir_in(g, &node, first + k);
+            }
+            return ebb__op_join(g, 0, parts, n, out);
+        }
+    }
+    return ebb__op_slice(g, v, 0, rows->begin, rows->len, out);
+}
 
 /* The operand of `node` for this chunk. part[v]: chunk's share of v, or IR_NONE; carry[v]: the
  * chain's value after the previous chunk. */
 static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const pass_roles *r, int32_t k,
-                                int32_t begin, int32_t len, ir_val *part, const ir_val *carry,
+                                const row_range *rows, ir_val *part, const ir_val *carry,
                                 ir_val *out) {
     ir_val v = ir_in(c->graph, node, k);
     *out = v;
@@ -203,7 +303,7 @@ static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const pass_
         }
     } else if (r->in[k] == ROWS_SPLIT && v != IR_NONE) {
         if (part[v] == IR_NONE) {
-            TRY(ebb__op_slice(c->graph, v, 0, begin, len, &part[v]));
+            TRY(rows_of(c, v, rows, &part[v]));
         }
         *out = part[v];
     }
@@ -214,12 +314,12 @@ typedef struct chunk_state {
     ir_val *part, *carry; /* by value of the original graph */
     ir_val *parts;        /* [n_chunks] lists of split results, by rank in `split` */
     ir_val *split;        /* results that were split, in order of the region */
-    int32_t n_split, n_chunks;
+    int32_t n_split;
 } chunk_state;
 
-static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index, int32_t begin,
-                             int32_t len) {
+static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
     ir_graph *g = c->graph;
+    const row_range *rows = &c->chunks[index];
     for (ir_val v = 0; v < c->n_values; v++) {
         s->part[v] = IR_NONE;
     }
@@ -234,10 +334,10 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index, int32_t 
         }
         g->label = node.label;
         for (int32_t k = 0; k < node.n_in; k++) {
-            TRY(chunk_operand(c, &node, &r, k, begin, len, s->part, s->carry, &in[k]));
+            TRY(chunk_operand(c, &node, &r, k, rows, s->part, s->carry, &in[k]));
         }
         if (def->row_shift > 0) {
-            node.attr.i[def->row_shift - 1] += begin;
+            node.attr.i[def->row_shift - 1] += rows->begin;
         }
         TRY(ebb__op_emit(g, (op_code)node.op, in, node.n_in, &node.attr, out));
         for (int32_t k = 0; k < node.n_out; k++) {
@@ -246,11 +346,31 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index, int32_t 
                 s->carry[node.out + k] = out[k];
             } else {
                 s->split[s->n_split] = node.out + k;
-                s->parts[(size_t)s->n_split++ * (size_t)s->n_chunks + (size_t)index] = out[k];
+                s->parts[(size_t)s->n_split++ * (size_t)c->n_chunks + (size_t)index] = out[k];
             }
         }
     }
     return EBB_OK;
+}
+
+/* Who reads a slice of a result that was split, all of it in one chunk's part, reads that part. */
+static void narrow_readers(chunker *c, ir_val v, const ir_val *parts) {
+    ir_graph *g = c->graph;
+    for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
+        ir_node_rec *reader = &g->nodes[c->reader_list[i]];
+        op_range range;
+        if (!ebb__op_is_slice(reader, &range) || range.axis != 0) {
+            continue;
+        }
+        for (int32_t k = 0; k < c->n_chunks; k++) {
+            const row_range *rows = &c->chunks[k];
+            if (range.begin >= rows->begin && range.begin + range.len <= rows->begin + rows->len) {
+                ebb__op_shift_slice(reader, -rows->begin);
+                ir_set_in(g, reader, 0, parts[k]);
+                break;
+            }
+        }
+    }
 }
 
 /* Points every reader outside the region to the stacks and ends of chains. */
@@ -264,8 +384,9 @@ static ebb_status rewire(chunker *c, chunk_state *s) {
         }
         if (outside) {
             g->label = g->nodes[g->values[v].def].label;
-            TRY(ebb__op_join(g, 0, &s->parts[(size_t)i * (size_t)s->n_chunks], s->n_chunks,
+            TRY(ebb__op_join(g, 0, &s->parts[(size_t)i * (size_t)c->n_chunks], c->n_chunks,
                              &s->carry[v]));
+            narrow_readers(c, v, &s->parts[(size_t)i * (size_t)c->n_chunks]);
         }
     }
     for (ir_val v = 0; v < c->n_values; v++) {
@@ -299,32 +420,46 @@ static ebb_status rewire(chunker *c, chunk_state *s) {
     return EBB_OK;
 }
 
-static ebb_status split(chunker *c, int32_t chunk_rows) {
+/* Tells the recompute pass when the chunks are done: with the forward nodes, or with their span's
+ * backward ones. */
+static ebb_status mark_era(chunker *c, ir_node first, int32_t time) {
+    pass_unit *unit = c->unit;
+    size_t capacity = (size_t)unit->n_eras;
+    int32_t n = c->graph->n_nodes;
+    TRY(ebb__region_grow(&unit->region, &unit->era, &capacity, (size_t)n, sizeof *unit->era));
+    for (ir_node i = unit->n_eras; i < n; i++) {
+        unit->era[i] = i < first ? 0 : time < 0 ? PASS_ERA_FORWARD : time + 1;
+    }
+    unit->n_eras = n;
+    return EBB_OK;
+}
+
+static ebb_status split(chunker *c) {
     ir_graph *g = c->graph;
     alloc_region *region = &c->unit->region;
-    chunk_state s = {.n_chunks = (c->rows + chunk_rows - 1) / chunk_rows};
+    chunk_state s = {.n_split = 0};
     size_t nv = (size_t)c->n_values, results = (size_t)c->n_region * IR_MAX_OUT;
     /* Per chunk: its nodes and a slice for each of their operands; then the stacks. */
-    size_t added = (size_t)s.n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results;
+    size_t added = (size_t)c->n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results;
     int64_t *keys = NULL;
     TRY(ebb__region_alloc(region, nv + 1, sizeof *s.part, &s.part));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *s.carry, &s.carry));
     TRY(ebb__region_alloc(region, results + 1, sizeof *s.split, &s.split));
-    TRY(ebb__region_alloc(region, results * (size_t)s.n_chunks + 1, sizeof *s.parts, &s.parts));
+    TRY(ebb__region_alloc(region, results * (size_t)c->n_chunks + 1, sizeof *s.parts, &s.parts));
     TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + added, KEY_STEP, &keys));
     memset(s.carry, 0xff, nv * sizeof *s.carry);
     /* All chunks stand, one after the other, where the region ended. */
     int64_t key = (int64_t)c->position[c->region[c->n_region - 1]] * KEY_STEP - 1;
-    for (int32_t i = 0; i < s.n_chunks; i++) {
-        int32_t begin = i * chunk_rows;
-        int32_t len = c->rows - begin < chunk_rows ? c->rows - begin : chunk_rows;
-        ir_node first = g->n_nodes;
-        TRY(emit_chunk(c, &s, i, begin, len));
-        for (ir_node n = first; n < g->n_nodes; n++) {
-            keys[n] = key;
-        }
-    }
     ir_node first = g->n_nodes;
+    for (int32_t i = 0; i < c->n_chunks; i++) {
+        ir_node begin = g->n_nodes;
+        TRY(emit_chunk(c, &s, i));
+        TRY(mark_era(c, begin, c->chunks[i].time));
+    }
+    for (ir_node n = first; n < g->n_nodes; n++) {
+        keys[n] = key;
+    }
+    first = g->n_nodes;
     TRY(rewire(c, &s));
     for (ir_node n = first; n < g->n_nodes; n++) {
         keys[n] = 0; /* stacks: as soon as their parts are there */
@@ -333,13 +468,13 @@ static ebb_status split(chunker *c, int32_t chunk_rows) {
     return ebb__pass_drop_dead(g); /* the unsplit region */
 }
 
-static ebb_status chunk_loss(pass_unit *unit, ir_node loss, int32_t chunk_rows) {
+static ebb_status chunk_loss(pass_unit *unit, ir_node loss, int32_t most, int32_t span) {
     chunker c = {.unit = unit, .graph = &unit->graph};
     const ir_type *logits = op_in_type(c.graph, &c.graph->nodes[loss], 0);
     bool convex = false;
     c.rows = logits->dim[0];
     c.width = ir_cols(logits);
-    if (logits->rank != 2 || c.rows <= chunk_rows) {
+    if (logits->rank != 2 || (c.rows <= most && span <= 0)) {
         return EBB_OK;
     }
     TRY(index_graph(&c));
@@ -348,12 +483,17 @@ static ebb_status chunk_loss(pass_unit *unit, ir_node loss, int32_t chunk_rows) 
         return EBB_OK;
     }
     TRY(is_convex(&c, &convex));
-    return convex ? split(&c, chunk_rows) : EBB_OK;
+    if (!convex) {
+        return EBB_OK;
+    }
+    TRY(cut_rows(&c, most, span));
+    return split(&c);
 }
 
 static ebb_status run(pass_unit *unit) {
     int32_t chunk_rows = unit->config->chunk_rows, n_order = unit->graph.n_order;
-    if (chunk_rows <= 0) {
+    int32_t span = unit->config->training ? unit->config->recompute.span : 0;
+    if (chunk_rows <= 0 && span <= 0) {
         return EBB_OK;
     }
     ir_node *losses = NULL;
@@ -365,7 +505,7 @@ static ebb_status run(pass_unit *unit) {
         }
     }
     for (int32_t i = 0; i < n; i++) {
-        TRY(chunk_loss(unit, losses[i], chunk_rows));
+        TRY(chunk_loss(unit, losses[i], chunk_rows > 0 ? chunk_rows : INT32_MAX, span));
     }
     return EBB_OK;
 }

@@ -11,10 +11,14 @@
  */
 #include "pass/pass.h"
 
+#include <string.h>
+
 typedef struct fuser {
     pass_unit *unit;
     const ir_graph *g;
-    int32_t *born; /* by value: number of the run that writes it; 0: none */
+    int32_t *born; /* by value: number of the run that writes it, or last wrote to it if it is a
+                      stack; 0: none */
+    ir_val *stack; /* by value: the stack or concat that it lies in; IR_NONE */
     int32_t run, length, units;
 } fuser;
 
@@ -48,6 +52,9 @@ static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
     }
     if (ebb__op_is_join(&g->nodes[def], &axis)) {
         bool kept = true;
+        if (f->born[v] != f->run) {
+            return true;
+        }
         for (int32_t k = 0; k < g->nodes[def].n_in && kept; k++) {
             ir_val x = ir_in(g, &g->nodes[def], k);
             bool inner = false;
@@ -79,15 +86,36 @@ static bool continues_run(const fuser *f, ir_node n, int32_t units, uint32_t who
     return joins;
 }
 
+static void note_birth(fuser *f, ir_val v) {
+    for (; v != IR_NONE; v = f->stack[v]) {
+        f->born[v] = f->run;
+    }
+}
+
+/* A value lies in at most one (pass alias). */
+static void find_stacks(fuser *f, size_t n_values) {
+    const ir_graph *g = f->g;
+    int32_t axis;
+    memset(f->stack, 0xff, n_values * sizeof *f->stack);
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        for (int32_t k = 0; ebb__op_is_join(node, &axis) && k < node->n_in; k++) {
+            f->stack[ir_in(g, node, k)] = node->out;
+        }
+    }
+}
+
 static ebb_status run(pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     fuser f = {.unit = unit, .g = g};
     bool *is_next = NULL;
     size_t nv = (size_t)g->n_values + 1;
     TRY(ebb__region_alloc(&unit->region, nv, sizeof *f.born, &f.born));
+    TRY(ebb__region_alloc(&unit->region, nv, sizeof *f.stack, &f.stack));
     TRY(ebb__region_alloc(&unit->region, nv, sizeof *is_next, &is_next));
     TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->joined,
                           &unit->joined));
+    find_stacks(&f, nv);
     for (ir_val v = 0; v < g->n_values; v++) {
         if (g->values[v].next != IR_NONE) {
             is_next[g->values[v].next] = true;
@@ -109,7 +137,7 @@ static ebb_status run(pass_unit *unit) {
         }
         f.length++;
         for (int32_t k = 0; k < node->n_out; k++) {
-            f.born[node->out + k] = f.run;
+            note_birth(&f, node->out + k);
         }
     }
     return EBB_OK;

@@ -12,12 +12,21 @@
 #include "op/pack.h"
 #include "pass/pass.h"
 
+#include <string.h>
+
 /* A weight, as one kind of product reads it. */
 typedef struct layout_copy {
     ir_val weight;
     int32_t trans, groups, readers;
+    int32_t older; /* another copy of the same weight; -1: none */
     ir_val packed;
 } layout_copy;
+
+typedef struct layout_copies {
+    layout_copy *copies;
+    int32_t n;
+    int32_t *newest; /* by value: the copy of it made last; -1 */
+} layout_copies;
 
 static bool is_step_product(const ir_graph *g, const ir_node_rec *node) {
     return node->op == OP_MATMUL && node->label.time >= 0 && node->attr.i[MATMUL_TRANS_A] == 0 &&
@@ -43,18 +52,18 @@ static void mark_groups(ir_graph *g, const ir_node_rec *reader) {
     }
 }
 
-static layout_copy *find_copy(layout_copy *copies, int32_t *n, const ir_graph *g,
-                              const ir_node_rec *node) {
+static layout_copy *find_copy(layout_copies *all, const ir_graph *g, const ir_node_rec *node) {
     ir_val weight = ir_in(g, node, 2);
     int32_t trans = node->attr.i[MATMUL_TRANS_B], groups = node->attr.i[MATMUL_GROUPS];
-    for (int32_t i = *n - 1; i >= 0; i--) {
-        layout_copy *c = &copies[i];
-        if (c->weight == weight && c->trans == trans && c->groups == groups) {
+    for (int32_t i = all->newest[weight]; i >= 0; i = all->copies[i].older) {
+        layout_copy *c = &all->copies[i];
+        if (c->trans == trans && c->groups == groups) {
             return c;
         }
     }
-    copies[*n] = (layout_copy){weight, trans, groups, 0, IR_NONE};
-    return &copies[(*n)++];
+    all->copies[all->n] = (layout_copy){weight, trans, groups, 0, all->newest[weight], IR_NONE};
+    all->newest[weight] = all->n;
+    return &all->copies[all->n++];
 }
 
 static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
@@ -72,8 +81,9 @@ static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
 
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
-    int32_t n_order = g->n_order, n_copies = 0;
-    layout_copy *copies = NULL;
+    int32_t n_order = g->n_order;
+    layout_copies all = {.n = 0};
+    size_t values = (size_t)g->n_values + 1;
     int64_t *keys = NULL;
     for (int32_t i = 0; i < n_order; i++) {
         mark_groups(g, &g->nodes[g->order[i]]);
@@ -81,12 +91,14 @@ static ebb_status run(pass_unit *unit) {
     if (!unit->config->pack) {
         return EBB_OK;
     }
-    TRY(ebb__region_alloc(&unit->region, (size_t)n_order + 1, sizeof *copies, &copies));
+    TRY(ebb__region_alloc(&unit->region, (size_t)n_order + 1, sizeof *all.copies, &all.copies));
+    TRY(ebb__region_alloc(&unit->region, values, sizeof *all.newest, &all.newest));
+    memset(all.newest, 0xff, values * sizeof *all.newest);
     /* At most one copy a node is added. */
     TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes + (size_t)n_order, 2, &keys));
     for (int32_t i = 0; i < n_order; i++) {
         if (is_step_product(g, &g->nodes[g->order[i]])) {
-            find_copy(copies, &n_copies, g, &g->nodes[g->order[i]])->readers++;
+            find_copy(&all, g, &g->nodes[g->order[i]])->readers++;
         }
     }
     for (int32_t i = 0; i < n_order; i++) {
@@ -94,7 +106,7 @@ static ebb_status run(pass_unit *unit) {
         if (!is_step_product(g, &g->nodes[n])) {
             continue;
         }
-        layout_copy *copy = find_copy(copies, &n_copies, g, &g->nodes[n]);
+        layout_copy *copy = find_copy(&all, g, &g->nodes[n]);
         if (copy->readers > 1) {
             keys[g->n_nodes] = 2 * (int64_t)i - 1; /* of the copy, if this is its first reader */
             TRY(pack_operand(g, n, copy));

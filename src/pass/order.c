@@ -59,152 +59,251 @@ ebb_status ebb__pass_drop_dead(ir_graph *graph) {
     return EBB_OK;
 }
 
-/* ---- sorting ---- */
+/* ---- edges ---- */
 
-typedef struct edge {
-    ir_node to;
-    int32_t next; /* further edge of the same node; -1: none */
-} edge;
-
-typedef struct sorter {
+/* Who waits for whom; nodes merged with others (leader) count as one. */
+typedef struct waits {
     const ir_graph *graph;
-    const int64_t *keys;
     const ir_node *leader; /* by node: the node it is merged with; NULL: none is */
     const pass_edge *extra;
     int32_t n_extra;
     alloc_region region;
-    int32_t *first;   /* edges by node */
-    int32_t *waiting; /* edges not yet satisfied, by node */
-    edge *edges;
-    size_t n_edges, cap_edges;
-    ir_node *heap; /* ready nodes, least key first */
-    int32_t n_heap;
-} sorter;
+    ir_node *writer;  /* by value, see find_writers */
+    int32_t *first;   /* by node: its edges are to[first[n]] .. to[first[n + 1]] */
+    ir_node *to;      /* the ends of all edges, by their beginning; NULL while they are counted */
+    int32_t *waiting; /* by node: edges not yet satisfied */
+} waits;
 
-static ebb_status add_edge(sorter *s, ir_node from, ir_node to) {
-    if (s->leader != NULL) {
-        from = s->leader[from];
-        to = s->leader[to];
+/* Counts the edge, the first time; then writes it, which leaves first[] shifted into place. */
+static void add_edge(waits *w, ir_node from, ir_node to) {
+    if (w->leader != NULL) {
+        from = w->leader[from];
+        to = w->leader[to];
     }
     if (from == to) {
-        return EBB_OK;
+        return;
     }
-    TRY(ebb__region_grow(&s->region, &s->edges, &s->cap_edges, s->n_edges + 1, sizeof *s->edges));
-    s->edges[s->n_edges] = (edge){.to = to, .next = s->first[from]};
-    s->first[from] = (int32_t)s->n_edges++;
-    s->waiting[to]++;
-    return EBB_OK;
+    if (w->to == NULL) {
+        w->first[from + 2]++;
+        w->waiting[to]++;
+    } else {
+        w->to[w->first[from + 1]++] = to;
+    }
 }
 
-static bool before(const sorter *s, ir_node a, ir_node b) {
-    return s->keys[a] != s->keys[b] ? s->keys[a] < s->keys[b] : a < b;
+/* By value: the node that overwrites the bytes it views; as far as variables go. */
+static void find_writers(const ir_graph *g, ir_node *writer) {
+    for (ir_val v = 0; v < g->n_values; v++) {
+        ir_val next = g->values[v].next;
+        writer[v] = next != IR_NONE ? g->values[next].def : (ir_node)IR_NONE;
+    }
 }
 
-static void heap_push(sorter *s, ir_node n) {
-    int32_t i = s->n_heap++;
-    for (; i > 0 && before(s, n, s->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        s->heap[i] = s->heap[(i - 1) / 2];
+/* A reader of a view of a variable (slice, stack) reads the variable too. */
+static void follow_view(const ir_node_rec *node, ir_val v, ir_node *writer) {
+    if (writer[v] != IR_NONE && (ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
+        writer[node->out] = writer[v];
     }
-    s->heap[i] = n;
-}
-
-static ir_node heap_pop(sorter *s) {
-    ir_node top = s->heap[0], last = s->heap[--s->n_heap];
-    int32_t i = 0;
-    for (;;) {
-        int32_t child = 2 * i + 1;
-        if (child >= s->n_heap) {
-            break;
-        }
-        if (child + 1 < s->n_heap && before(s, s->heap[child + 1], s->heap[child])) {
-            child++;
-        }
-        if (!before(s, s->heap[child], last)) {
-            break;
-        }
-        s->heap[i] = s->heap[child];
-        i = child;
-    }
-    s->heap[i] = last;
-    return top;
 }
 
 /* Edges from producers to readers, and from readers of a variable to the producer of its next
- * value. A reader of a view of the variable (slice, stack) reads the variable too. */
-static ebb_status add_edges(sorter *s) {
-    const ir_graph *g = s->graph;
-    ir_node *writer = NULL; /* by value: the node that overwrites the bytes it views */
-    TRY(ebb__region_alloc(&s->region, (size_t)g->n_values + 1, sizeof *writer, &writer));
-    for (ir_val v = 0; v < g->n_values; v++) {
-        writer[v] = g->values[v].next != IR_NONE ? g->values[g->values[v].next].def : IR_NONE;
-    }
+ * value. */
+static void visit_edges(waits *w) {
+    const ir_graph *g = w->graph;
+    find_writers(g, w->writer);
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
-        bool alias = (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
         for (int32_t k = 0; k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
             if (v == IR_NONE) {
                 continue;
             }
             if (g->values[v].def != IR_NONE) {
-                TRY(add_edge(s, g->values[v].def, n));
+                add_edge(w, g->values[v].def, n);
             }
-            if (writer[v] != IR_NONE) {
-                TRY(add_edge(s, n, writer[v]));
-                if (alias) {
-                    writer[node->out] = writer[v];
-                }
+            if (w->writer[v] != IR_NONE) {
+                add_edge(w, n, w->writer[v]);
+                follow_view(node, v, w->writer);
             }
         }
+    }
+    for (int32_t i = 0; i < w->n_extra; i++) {
+        add_edge(w, w->extra[i].from, w->extra[i].to);
+    }
+}
+
+static ebb_status find_edges(waits *w) {
+    size_t n = (size_t)w->graph->n_nodes + 2;
+    ir_node *to = NULL;
+    TRY(ebb__region_alloc(&w->region, (size_t)w->graph->n_values + 1, sizeof *w->writer,
+                          &w->writer));
+    TRY(ebb__region_alloc(&w->region, n, sizeof *w->first, &w->first));
+    TRY(ebb__region_alloc(&w->region, n, sizeof *w->waiting, &w->waiting));
+    visit_edges(w);
+    for (size_t i = 2; i < n; i++) {
+        w->first[i] += w->first[i - 1];
+    }
+    TRY(ebb__region_alloc(&w->region, (size_t)w->first[n - 1] + 1, sizeof *to, &to));
+    w->to = to;
+    visit_edges(w);
+    return EBB_OK;
+}
+
+/* ---- sorting by key ---- */
+
+static bool before(const int64_t *keys, ir_node a, ir_node b) {
+    return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
+}
+
+static void merge_runs(const int64_t *keys, const ir_node *from, ir_node *to, int32_t lo,
+                       int32_t mid, int32_t hi) {
+    for (int32_t i = lo, j = mid, at = lo; at < hi; at++) {
+        bool left = j == hi || (i < mid && before(keys, from[i], from[j]));
+        to[at] = left ? from[i++] : from[j++];
+    }
+}
+
+/* Merges ascending runs: keys are mostly positions, so there are few. *out: all nodes of the order,
+ * least key first. */
+static ebb_status sort_keys(const ir_graph *g, alloc_region *region, const int64_t *keys,
+                            ir_node **out) {
+    size_t n = (size_t)g->n_order;
+    int32_t *ends = NULL, n_runs = 0; /* where each run ends */
+    ir_node *list = NULL, *other = NULL;
+    TRY(ebb__region_alloc(region, n + 1, sizeof *ends, &ends));
+    TRY(ebb__region_alloc(region, n + 1, sizeof *list, &list));
+    TRY(ebb__region_alloc(region, n + 1, sizeof *other, &other));
+    memcpy(list, g->order, n * sizeof *list);
+    for (int32_t i = 1; i <= g->n_order; i++) {
+        if (i == g->n_order || !before(keys, list[i - 1], list[i])) {
+            ends[n_runs++] = i;
+        }
+    }
+    while (n_runs > 1) {
+        int32_t lo = 0, made = 0;
+        for (int32_t r = 0; r < n_runs; r += 2) {
+            int32_t mid = ends[r], hi = r + 1 < n_runs ? ends[r + 1] : mid;
+            merge_runs(keys, list, other, lo, mid, hi);
+            ends[made++] = lo = hi;
+        }
+        n_runs = made;
+        ir_node *swap = list;
+        list = other;
+        other = swap;
+    }
+    *out = list;
+    return EBB_OK;
+}
+
+/* Does every node of the list stand behind all that it waits for? */
+static ebb_status is_order(const ir_graph *g, alloc_region *region, const ir_node *list,
+                           bool *out) {
+    bool *done = NULL;
+    ir_node *writer = NULL;
+    TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *done, &done));
+    TRY(ebb__region_alloc(region, (size_t)g->n_values + 1, sizeof *writer, &writer));
+    find_writers(g, writer);
+    *out = true;
+    for (int32_t i = 0; i < g->n_order && *out; i++) {
+        const ir_node_rec *node = &g->nodes[list[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v == IR_NONE) {
+                continue;
+            }
+            ir_node def = g->values[v].def;
+            *out =
+                *out && (def == IR_NONE || done[def]) && (writer[v] == IR_NONE || !done[writer[v]]);
+            follow_view(node, v, writer);
+        }
+        done[list[i]] = true;
     }
     return EBB_OK;
 }
 
-static ebb_status start_sorter(sorter *s) {
-    const ir_graph *g = s->graph;
-    size_t n = (size_t)g->n_nodes + 1;
-    TRY(ebb__region_alloc(&s->region, n, sizeof *s->first, &s->first));
-    TRY(ebb__region_alloc(&s->region, n, sizeof *s->waiting, &s->waiting));
-    TRY(ebb__region_alloc(&s->region, n, sizeof *s->heap, &s->heap));
-    memset(s->first, 0xff, n * sizeof *s->first);
-    TRY(add_edges(s));
-    for (int32_t i = 0; i < s->n_extra; i++) {
-        TRY(add_edge(s, s->extra[i].from, s->extra[i].to));
+/* ---- ready nodes ---- */
+
+/* A set of ranks [0, 64^LEVELS): bit i of a level's word says that the word below it is not 0. */
+enum { LEVELS = 6 };
+typedef struct rank_set {
+    uint64_t *words[LEVELS];
+    int32_t levels;
+} rank_set;
+
+static ebb_status new_set(alloc_region *region, size_t n, rank_set *out) {
+    *out = (rank_set){.levels = 0};
+    do {
+        n = n / 64 + 1;
+        TRY(ebb__region_alloc(region, n, sizeof(uint64_t), &out->words[out->levels++]));
+    } while (n > 1);
+    return EBB_OK;
+}
+
+static void set_add(rank_set *s, int32_t rank) {
+    for (int32_t l = 0; l < s->levels; l++, rank /= 64) {
+        s->words[l][rank / 64] |= (uint64_t)1 << (rank % 64);
     }
+}
+
+/* Removes the least rank; -1: the set is empty. */
+static int32_t set_take(rank_set *s) {
+    int32_t rank = 0;
+    if (s->words[s->levels - 1][0] == 0) {
+        return -1;
+    }
+    for (int32_t l = s->levels - 1; l >= 0; l--) {
+        rank = rank * 64 + __builtin_ctzll(s->words[l][rank]);
+    }
+    for (int32_t l = 0, at = rank; l < s->levels; l++, at /= 64) {
+        s->words[l][at / 64] &= ~((uint64_t)1 << (at % 64));
+        if (s->words[l][at / 64] != 0) {
+            break;
+        }
+    }
+    return rank;
+}
+
+/* The order in which ready nodes come out, the first of `list` first; *done: how many did. */
+static ebb_status sort_ready(waits *w, ir_graph *g, const ir_node *list, int32_t *done) {
+    int32_t *rank = NULL;
+    rank_set ready;
+    TRY(find_edges(w));
+    TRY(ebb__region_alloc(&w->region, (size_t)g->n_nodes + 1, sizeof *rank, &rank));
+    TRY(new_set(&w->region, (size_t)g->n_order, &ready));
     for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node node = g->order[i];
-        bool leads = s->leader == NULL || s->leader[node] == node;
-        if (leads && s->waiting[node] == 0) {
-            heap_push(s, node);
+        rank[list[i]] = i;
+        if (w->waiting[list[i]] == 0) {
+            set_add(&ready, i);
+        }
+    }
+    *done = 0;
+    for (int32_t at = set_take(&ready); at >= 0; at = set_take(&ready)) {
+        ir_node n = list[at];
+        g->order[(*done)++] = n;
+        for (int32_t e = w->first[n]; e < w->first[n + 1]; e++) {
+            if (--w->waiting[w->to[e]] == 0) {
+                set_add(&ready, rank[w->to[e]]);
+            }
         }
     }
     return EBB_OK;
-}
-
-/* The next ready node; IR_NONE: none is left, or the rest wait for each other. */
-static ir_node take_ready(sorter *s) {
-    if (s->n_heap == 0) {
-        return IR_NONE;
-    }
-    ir_node node = heap_pop(s);
-    for (int32_t e = s->first[node]; e != -1; e = s->edges[e].next) {
-        if (--s->waiting[s->edges[e].to] == 0) {
-            heap_push(s, s->edges[e].to);
-        }
-    }
-    return node;
 }
 
 ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) {
-    sorter s = {.graph = graph, .keys = keys};
+    waits w = {.graph = graph};
     ebb_status status;
+    ir_node *list = NULL;
+    bool valid = false;
     int32_t done = 0, total = graph->n_order;
-    ebb__region_init(&s.region, graph->ctx);
-    TRY_OUT(start_sorter(&s));
-    for (ir_node node = take_ready(&s); node != IR_NONE; node = take_ready(&s)) {
-        graph->order[done++] = node;
+    ebb__region_init(&w.region, graph->ctx);
+    TRY_OUT(sort_keys(graph, &w.region, keys, &list));
+    TRY_OUT(is_order(graph, &w.region, list, &valid));
+    if (valid) {
+        memcpy(graph->order, list, (size_t)total * sizeof *list);
+        goto out;
     }
+    TRY_OUT(sort_ready(&w, graph, list, &done));
     if (done != total) {
         status = ebb__fail(graph->ctx, EBB_INTERNAL,
                            "order: %d of %d nodes wait for each other; copy a variable that is "
@@ -212,30 +311,37 @@ ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) {
                            total - done, total);
     }
 out:
-    ebb__region_fini(&s.region);
+    ebb__region_fini(&w.region);
     return status;
 }
 
 ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, const pass_edge *extra,
                              int32_t n_extra, bool *out) {
-    sorter s = {.graph = graph, .leader = leader};
+    waits w = {.graph = graph, .leader = leader, .extra = extra, .n_extra = n_extra};
     ebb_status status;
-    int32_t done = 0, leaders = 0;
-    int64_t *keys = NULL;
-    ebb__region_init(&s.region, graph->ctx);
-    TRY_OUT(ebb__pass_keys(graph, &s.region, (size_t)graph->n_nodes, 1, &keys));
-    s.keys = keys;
-    s.extra = extra;
-    s.n_extra = n_extra;
-    TRY_OUT(start_sorter(&s));
-    while (take_ready(&s) != IR_NONE) {
-        done++;
-    }
+    ir_node *ready = NULL;
+    int32_t n_ready = 0, left = 0;
+    ebb__region_init(&w.region, graph->ctx);
+    TRY_OUT(find_edges(&w));
+    TRY_OUT(ebb__region_alloc(&w.region, (size_t)graph->n_order + 1, sizeof *ready, &ready));
     for (int32_t i = 0; i < graph->n_order; i++) {
-        leaders += leader[graph->order[i]] == graph->order[i];
+        ir_node n = graph->order[i];
+        left += leader[n] == n;
+        if (leader[n] == n && w.waiting[n] == 0) {
+            ready[n_ready++] = n;
+        }
     }
-    *out = done == leaders;
+    while (n_ready > 0) {
+        ir_node n = ready[--n_ready];
+        left--;
+        for (int32_t e = w.first[n]; e < w.first[n + 1]; e++) {
+            if (--w.waiting[w.to[e]] == 0) {
+                ready[n_ready++] = w.to[e];
+            }
+        }
+    }
+    *out = left == 0;
 out:
-    ebb__region_fini(&s.region);
+    ebb__region_fini(&w.region);
     return status;
 }

@@ -17,9 +17,11 @@
     X(PASS_INFER, "infer", false)                                                                  \
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_CHUNK, "chunk", true)                                                                   \
+    X(PASS_RECOMPUTE, "recompute", true)                                                           \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
     X(PASS_SPARSE, "sparse", true)                                                                 \
-    X(PASS_CHUNK, "chunk", true)                                                                   \
+    X(PASS_CONTRACT, "contract", true)                                                             \
     X(PASS_LAYOUT, "layout", true)                                                                 \
     X(PASS_ALIAS, "alias", false)                                                                  \
     X(PASS_SELECT, "select", false)                                                                \
@@ -36,11 +38,23 @@ typedef enum pass_id {
 
 typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
 
-/* Settings of one compilation; the budget walk varies chunk_rows, pack. */
+/* What is computed again instead of being kept from forward to backward (pass recompute). */
+typedef struct pass_recompute {
+    double price; /* seconds that a byte of stash is worth; 0: everything is kept */
+    int32_t scan; /* states that pointwise ops carry on are kept every so many time steps; 0: all */
+    int32_t span; /* time steps of a chunk, done as one after the other; 0: the sequence is one */
+    int32_t outer; /* of spans, chunks of so many of which only the first state is kept; 0: none */
+    bool heavy;    /* products may be repeated too, within a span */
+    bool replay;   /* also those that wait for each other: only states between spans are kept */
+    const uint32_t *given; /* instead of deciding: bit i, that value i of those that may be repeated
+                              is (for comparison with all there are); NULL: decide */
+} pass_recompute;
+
+/* Settings of one compilation; the budget walk varies chunk_rows, pack and recompute. */
 typedef struct pass_config {
-    uint32_t disabled;       /* bit per pass_id */
-    int32_t chunk_rows;      /* rows of a loss chunk; 0: whole */
-    int32_t batch_rows;      /* most rows that batch_time merges; 0: all */
+    uint32_t disabled;  /* bit per pass_id */
+    int32_t chunk_rows; /* rows of a loss chunk; 0: whole */
+    pass_recompute recompute;
     bool pack;               /* packed copies of weights that several time steps read */
     int members;             /* threads */
     const cost_table *table; /* measured times; NULL: none */
@@ -60,6 +74,9 @@ typedef struct pass_unit {
     const device *dev;
     ir_graph graph;
     alloc_region region;
+    int32_t *era; /* by node < n_eras, from chunk: when it is done, whatever its phase. 0: by phase;
+                     PASS_ERA_FORWARD; else 1 + the time step with whose backward nodes */
+    int32_t n_eras;
     int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to
                           run */
     int32_t *forms;    /* by node, from select: how its kernel carries it out */
@@ -74,11 +91,11 @@ typedef struct pass_def {
     ebb_status (*run)(pass_unit *unit);
 } pass_def;
 
-enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2 };
+enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2, PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_batch_time,
-    ebb__pass_sparse, ebb__pass_chunk, ebb__pass_layout, ebb__pass_alias, ebb__pass_select,
-    ebb__pass_fuse;
+    ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk, ebb__pass_recompute, ebb__pass_layout,
+    ebb__pass_alias, ebb__pass_select, ebb__pass_fuse;
 
 /* ---- tools shared by passes (order.c) ---- */
 
@@ -101,6 +118,8 @@ typedef struct pass_roles {
     op_row_role in[OP_MAX_KEEP], out[IR_MAX_OUT];
 } pass_roles;
 bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
+/* Moves what is computed again down to its first reader (delay.c). */
+ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
 /* Drops nodes whose results nobody needs. */
 ebb_status ebb__pass_drop_dead(ir_graph *graph) EBB_MUST_CHECK;
 

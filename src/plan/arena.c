@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 static ebb_status compile_unit(ebb_plan *plan, const plan_request *request, pass_unit *unit,
                                pass_config *config) {
@@ -28,55 +29,123 @@ static void size_program(plan_program *program) {
                      (uint64_t)program->n_views * sizeof(op_view);
 }
 
-static ebb_status add_layer(ebb_plan *plan, const char *name, int32_t *out) {
-    for (int32_t i = 0; i < plan->n_layers; i++) {
-        if (strcmp(plan->layers[i].name, name) == 0) {
-            *out = i;
-            return EBB_OK;
+/* ---- names ---- */
+
+/* Finds records that begin with their name by it. */
+typedef struct name_index {
+    const char *records; /* borrowed */
+    size_t record_bytes;
+    int32_t *slots; /* 1 + record; 0: free */
+    size_t n_slots; /* a power of 2, at least twice as many as records */
+} name_index;
+
+static ebb_status new_index(ebb_ctx *ctx, const void *records, size_t record_bytes, size_t most,
+                            name_index *out) {
+    *out = (name_index){.records = records, .record_bytes = record_bytes, .n_slots = 16};
+    while (out->n_slots < 2 * most) {
+        out->n_slots *= 2;
+    }
+    return ebb__alloc(ctx, out->n_slots, sizeof *out->slots, &out->slots);
+}
+
+static const char *name_of(const name_index *index, int32_t record) {
+    const char *name;
+    memcpy(&name, index->records + (size_t)record * index->record_bytes, sizeof name);
+    return name;
+}
+
+/* The slot that holds the name, or the free one where it belongs. */
+static int32_t *find_name(const name_index *index, const char *name) {
+    size_t at = (size_t)XXH3_64bits(name, strlen(name)) & (index->n_slots - 1);
+    while (index->slots[at] != 0 && strcmp(name_of(index, index->slots[at] - 1), name) != 0) {
+        at = (at + 1) & (index->n_slots - 1);
+    }
+    return &index->slots[at];
+}
+
+/* ---- variables ---- */
+
+typedef struct gatherer {
+    ebb_plan *plan;
+    name_index variables, layers;
+} gatherer;
+
+/* Room for all that programs and extras can bring. */
+static ebb_status start_gathering(gatherer *g, ebb_plan *plan, int32_t n_extras) {
+    size_t variables = (size_t)n_extras, layers = 1; /* "data", of extras */
+    *g = (gatherer){.plan = plan};
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const ir_graph *graph = &plan->programs[i].unit.graph;
+        layers += (size_t)graph->n_layers;
+        for (ir_val v = 0; v < graph->n_values; v++) {
+            variables += graph->values[v].role != IR_TEMP;
         }
     }
-    TRY(ebb__realloc(plan->ctx, plan->layers, (size_t)plan->n_layers + 1, sizeof *plan->layers,
-                     &plan->layers));
-    TRY(ebb__strdup(plan->ctx, name, &plan->layers[plan->n_layers].name));
-    *out = plan->n_layers++;
+    TRY(ebb__alloc(plan->ctx, variables + 1, sizeof *plan->variables, &plan->variables));
+    TRY(ebb__alloc(plan->ctx, layers, sizeof *plan->layers, &plan->layers));
+    TRY(new_index(plan->ctx, plan->layers, sizeof *plan->layers, layers, &g->layers));
+    return new_index(plan->ctx, plan->variables, sizeof *plan->variables, variables, &g->variables);
+}
+
+static ebb_status add_layer(gatherer *g, const char *name, int32_t *out) {
+    int32_t *slot = find_name(&g->layers, name);
+    if (*slot == 0) {
+        TRY(ebb__strdup(g->plan->ctx, name, &g->plan->layers[g->plan->n_layers].name));
+        *slot = ++g->plan->n_layers;
+    }
+    *out = *slot - 1;
     return EBB_OK;
 }
 
-static ebb_status add_variable(ebb_plan *plan, const plan_variable *like, const char *layer) {
+static ebb_status add_variable(gatherer *g, const plan_variable *like, const char *layer) {
     plan_variable v = *like;
-    TRY(ebb__realloc(plan->ctx, plan->variables, (size_t)plan->n_variables + 1,
-                     sizeof *plan->variables, &plan->variables));
-    TRY(add_layer(plan, layer, &v.layer));
-    TRY(ebb__strdup(plan->ctx, like->name, &v.name));
-    plan->variables[plan->n_variables++] = v;
+    int32_t *slot = find_name(&g->variables, like->name);
+    TRY(add_layer(g, layer, &v.layer));
+    TRY(ebb__strdup(g->plan->ctx, like->name, &v.name));
+    g->plan->variables[g->plan->n_variables++] = v;
+    *slot = *slot == 0 ? g->plan->n_variables : *slot; /* of extras with a taken name the first */
     return EBB_OK;
 }
 
 /* The union of all programs' variables by name; the same name must have the same type. */
-static ebb_status gather_variables(ebb_plan *plan, const ir_graph *graph) {
+static ebb_status gather_variables(gatherer *g, const ir_graph *graph) {
     for (ir_val v = 0; v < graph->n_values; v++) {
         const ir_value *value = &graph->values[v];
         if (value->role == IR_TEMP) {
             continue;
         }
-        const plan_variable *known = ebb__plan_variable(plan, value->name);
-        if (known != NULL && !ebb__ir_type_equal(&known->type, &value->type)) {
-            return ebb__fail(plan->ctx, EBB_USAGE, "%s: two programs give it different types",
+        int32_t known = *find_name(&g->variables, value->name);
+        if (known != 0 && !ebb__ir_type_equal(&g->plan->variables[known - 1].type, &value->type)) {
+            return ebb__fail(g->plan->ctx, EBB_USAGE, "%s: two programs give it different types",
                              value->name);
         }
-        if (known == NULL) {
+        if (known == 0) {
             plan_variable fresh = {.name = (char *)(uintptr_t)value->name,
                                    .type = value->type,
                                    .role = value->role,
                                    .bytes = ebb__ir_type_bytes(&value->type)};
-            TRY(add_variable(plan, &fresh, graph->layers[value->layer]));
+            TRY(add_variable(g, &fresh, graph->layers[value->layer]));
         }
     }
     return EBB_OK;
 }
 
+static ebb_status gather(gatherer *g, const plan_extra *extras, int32_t n_extras) {
+    for (int32_t i = 0; i < g->plan->n_programs; i++) {
+        TRY(gather_variables(g, &g->plan->programs[i].unit.graph));
+    }
+    for (int32_t i = 0; i < n_extras; i++) {
+        plan_variable extra = {.name = (char *)(uintptr_t)extras[i].name,
+                               .role = IR_INPUT,
+                               .bytes = extras[i].bytes,
+                               .extra = true};
+        TRY(add_variable(g, &extra, "data"));
+    }
+    return EBB_OK;
+}
+
 /* [ programs | variables | transients ]; all programs get the same offsets. */
-static void lay_out(ebb_plan *plan) {
+static void lay_out(ebb_plan *plan, const name_index *variables) {
     uint64_t at = 0, end = 0, transients = 0; /* end: without the last one's rounding */
     for (int32_t i = 0; i < plan->n_programs; i++) {
         plan->programs[i].offset = at;
@@ -94,9 +163,10 @@ static void lay_out(ebb_plan *plan) {
         p->transient_base = at;
         transients = p->transient_bytes > transients ? p->transient_bytes : transients;
         for (int32_t b = 0; b < p->n_blocks; b++) {
-            if (p->blocks[b].variable != IR_NONE) {
-                p->blocks[b].offset =
-                    ebb__plan_variable(plan, graph->values[p->blocks[b].variable].name)->offset;
+            ir_val v = p->blocks[b].variable;
+            if (v != IR_NONE) {
+                int32_t index = *find_name(variables, graph->values[v].name) - 1;
+                p->blocks[b].offset = plan->variables[index].offset;
             }
         }
     }
@@ -145,17 +215,15 @@ ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32
         size_program(program);
         plan->nodes += program->n_nodes;
     }
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        TRY(gather_variables(plan, &plan->programs[i].unit.graph));
+    gatherer g;
+    ebb_status status = start_gathering(&g, plan, n_extras);
+    status = status == EBB_OK ? gather(&g, extras, n_extras) : status;
+    if (status == EBB_OK) {
+        lay_out(plan, &g.variables);
     }
-    for (int32_t i = 0; i < n_extras; i++) {
-        plan_variable extra = {.name = (char *)(uintptr_t)extras[i].name,
-                               .role = IR_INPUT,
-                               .bytes = extras[i].bytes,
-                               .extra = true};
-        TRY(add_variable(plan, &extra, "data"));
-    }
-    lay_out(plan);
+    ebb__free(plan->ctx, g.variables.slots);
+    ebb__free(plan->ctx, g.layers.slots);
+    TRY(status);
     for (int32_t i = 0; i < plan->n_programs; i++) {
         TRY(gather_outputs(plan, &plan->programs[i]));
     }
@@ -211,6 +279,7 @@ void ebb__plan_free(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_layers; i++) {
         ebb__free(ctx, plan->layers[i].name);
     }
+    ebb__free(ctx, plan->decisions);
     ebb__free(ctx, plan->products);
     ebb__free(ctx, plan->variables);
     ebb__free(ctx, plan->layers);

@@ -1,10 +1,10 @@
 /* budget.c - one walk from the fastest plan to the smallest; a budget takes the smallest of those
  * within 2% of the fastest that fits.
  *
- * Every candidate (size of the loss chunks, packed copies of weights) is compiled to addresses,
- * so its bytes are exact. `least_bytes` comes from bytes alone; seconds only order the list. Plans
- * that another one beats in both are left out, so a smaller budget never gives a higher peak and a
- * larger one never a slower plan.
+ * Every candidate (size of the loss chunks, packed copies of weights, what is computed again) is
+ * compiled to addresses, so its bytes are exact. `least_bytes` comes from bytes alone; seconds only
+ * order the list. Plans that another one beats in both are left out, so a smaller budget never
+ * gives a higher peak and a larger one never a slower plan.
  */
 #include "plan/plan.h"
 
@@ -31,11 +31,12 @@ typedef struct walk {
     const plan_options *options;
 } walk;
 
-static pass_config config_of(const walk *w, int32_t chunk_rows, bool pack) {
+static pass_config config_of(const walk *w, const plan_choice *choice) {
     const plan_options *o = w->options;
     return (pass_config){.disabled = o->disabled,
-                         .chunk_rows = chunk_rows,
-                         .pack = pack,
+                         .chunk_rows = choice->chunk_rows,
+                         .pack = choice->pack,
+                         .recompute = choice->recompute,
                          .members = o->members,
                          .table = o->table,
                          .update = o->update};
@@ -51,11 +52,10 @@ static ebb_status new_plan(const walk *w, ebb_plan **out) {
     return EBB_OK;
 }
 
-/* Compiles one configuration for its bytes and seconds only. */
-static ebb_status price(const walk *w, const pass_config *config, plan_choice *choice,
-                        uint64_t *activations) {
+/* Compiles one choice for its bytes and seconds only. */
+static ebb_status price(const walk *w, plan_choice *choice, uint64_t *activations) {
     ebb_plan *trial = NULL;
-    pass_config quiet = *config;
+    pass_config quiet = config_of(w, choice);
     quiet.disabled |= 1U << PASS_VERIFY; /* the plan that is taken is verified */
     TRY(new_plan(w, &trial));
     ebb_status status =
@@ -64,10 +64,9 @@ static ebb_status price(const walk *w, const pass_config *config, plan_choice *c
         status = ebb__plan_report(trial);
         *activations = trial->activation_bytes;
     }
-    *choice = (plan_choice){.chunk_rows = config->chunk_rows,
-                            .pack = config->pack,
-                            .peak_bytes = trial->peak_bytes,
-                            .seconds = trial->seconds_per_step};
+    choice->peak_bytes = trial->peak_bytes;
+    choice->seconds = trial->seconds_per_step;
+    choice->recomputed_nodes = status == EBB_OK ? ebb__plan_recomputed(trial) : 0;
     ebb__plan_free(trial);
     return status;
 }
@@ -115,75 +114,175 @@ static int32_t most_rows(const walk *w) {
     return rows;
 }
 
-int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
-                             const plan_options *options, pass_config list[PLAN_MAX_CHOICES]) {
-    walk w = {.requests = requests, .n_requests = n_requests, .options = options};
-    bool chunks = (options->disabled & (1U << PASS_CHUNK)) == 0;
-    bool layouts = (options->disabled & (1U << PASS_LAYOUT)) == 0;
-    int32_t rows = most_rows(&w), n = 0;
+/* Without recomputation: sizes of the loss chunks, with and without packed weights. */
+static int32_t list_plain(const walk *w, plan_choice list[PLAN_MAX_CHOICES]) {
+    bool chunks = (w->options->disabled & (1U << PASS_CHUNK)) == 0;
+    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
+    int32_t rows = most_rows(w), n = 0;
     for (int t = layouts; t >= 0; t--) {
-        list[n++] = config_of(&w, 0, t > 0);
+        list[n++] = (plan_choice){.pack = t > 0};
         for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
             if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
-                list[n++] = config_of(&w, chunk_sizes[i], t > 0);
+                list[n++] = (plan_choice){.chunk_rows = chunk_sizes[i], .pack = t > 0};
             }
         }
     }
     return n;
 }
 
+int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
+                             const plan_options *options, pass_config list[PLAN_MAX_CHOICES]) {
+    walk w = {.requests = requests, .n_requests = n_requests, .options = options};
+    plan_choice choices[PLAN_MAX_CHOICES];
+    int32_t n = list_plain(&w, choices);
+    for (int32_t i = 0; i < n; i++) {
+        list[i] = config_of(&w, &choices[i]);
+    }
+    return n;
+}
+
 /* Smaller chunks are tried as long as they save something worth the name. */
-static ebb_status list_choices(const walk *w, ebb_plan *plan) {
-    pass_config list[PLAN_MAX_CHOICES];
-    int32_t n = ebb__plan_candidates(w->requests, w->n_requests, w->options, list);
+static ebb_status try_plain(const walk *w, ebb_plan *plan) {
+    plan_choice list[PLAN_MAX_CHOICES];
+    int32_t n = list_plain(w, list);
     uint64_t last_peak = UINT64_MAX;
     for (int32_t i = 0; i < n; i++) {
-        plan_choice choice;
         if (list[i].chunk_rows != 0 && last_peak == 0) {
             continue; /* the peak lies elsewhere by now */
         }
-        TRY(price(w, &list[i], &choice, NULL));
-        add_choice(plan, choice);
+        TRY(price(w, &list[i], NULL));
+        add_choice(plan, list[i]);
         bool saves = list[i].chunk_rows == 0 ||
-                     choice.peak_bytes + choice.peak_bytes / LEAST_SAVING < last_peak;
-        last_peak = saves ? choice.peak_bytes : 0;
+                     list[i].peak_bytes + list[i].peak_bytes / LEAST_SAVING < last_peak;
+        last_peak = saves ? list[i].peak_bytes : 0;
     }
     return EBB_OK;
 }
 
-/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken. In a list
- * without dominated plans that is the last within the pace, so a larger budget never gives a
- * slower plan, nor a smaller one a higher peak. The last of all if nothing fits. */
+/* ---- recomputation ---- */
+
+/* Seconds that a byte of stash is worth. The first is about what writing and reading it takes. */
+static const double prices[] = {1e-10, 4e-10, 2e-9, 1e-6};
+static const double ANY_PRICE = 1e-6;
+
+static int32_t most_time(const walk *w) {
+    int32_t most = 0;
+    for (int32_t i = 0; i < w->n_requests; i++) {
+        const ir_graph *g = w->requests[i].graph;
+        for (int32_t k = 0; w->requests[i].training && k < g->n_order; k++) {
+            int32_t time = g->nodes[g->order[k]].label.time + 1;
+            most = time > most ? time : most;
+        }
+    }
+    return most;
+}
+
+/* The least power of two whose square is at least n. */
+static int32_t root_of(int32_t n) {
+    int32_t r = 1;
+    while ((int64_t)r * r < n) {
+        r *= 2;
+    }
+    return r;
+}
+
+static ebb_status try_recompute(const walk *w, ebb_plan *plan, plan_choice base,
+                                pass_recompute how) {
+    base.recompute = how;
+    TRY(price(w, &base, NULL));
+    add_choice(plan, base);
+    return EBB_OK;
+}
+
+/* Time in spans: products repeated with all of a span's steps as one, then step by step with only
+ * the states between spans kept, then with fewer of those. */
+static ebb_status try_spans(const walk *w, ebb_plan *plan, plan_choice base, int32_t steps) {
+    int32_t root = root_of(steps);
+    for (int32_t span = 4 * root; span >= 2 && 2 * span >= root; span /= 2) {
+        pass_recompute how = {.price = ANY_PRICE, .span = span, .heavy = true};
+        if (span >= steps) {
+            continue;
+        }
+        TRY(try_recompute(w, plan, base, how));
+        how.replay = true;
+        TRY(try_recompute(w, plan, base, how));
+    }
+    for (int32_t span = root / 2; span >= 2 && steps >= 64; span /= 2) {
+        pass_recompute how = {.price = ANY_PRICE,
+                              .span = span,
+                              .outer = root_of(steps / span),
+                              .heavy = true,
+                              .replay = true};
+        TRY(try_recompute(w, plan, base, how));
+    }
+    return EBB_OK;
+}
+
+static int32_t choose(const ebb_plan *plan, uint64_t budget);
+
+/* From what the fastest and the smallest plain plan do with the loss and the weights. */
+static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
+    int32_t steps = most_time(w);
+    plan_choice fast = plan->choices[choose(plan, UINT64_MAX)];
+    plan_choice small = plan->choices[plan->n_choices - 1];
+    for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
+        TRY(try_recompute(w, plan, fast, (pass_recompute){.price = prices[i]}));
+    }
+    if (steps < 2) {
+        return EBB_OK;
+    }
+    pass_recompute scan = {.price = ANY_PRICE, .scan = root_of(steps)};
+    TRY(try_recompute(w, plan, fast, scan));
+    TRY(try_recompute(w, plan, small, scan));
+    TRY(try_spans(w, plan, fast, steps));
+    return try_spans(w, plan, small, steps);
+}
+
+static ebb_status list_choices(const walk *w, ebb_plan *plan) {
+    TRY(try_plain(w, plan));
+    return (w->options->disabled & (1U << PASS_RECOMPUTE)) != 0 ? EBB_OK
+                                                                : try_all_recompute(w, plan);
+}
+
+/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken.
+ * Recomputation may take 2% more than what would be taken without it. In a list without dominated
+ * plans the smallest is the last, and what is allowed grows with the pace, so a larger budget never
+ * gives a slower plan, nor a smaller one a higher peak. The last of all if nothing fits. */
 static int32_t choose(const ebb_plan *plan, uint64_t budget) {
     int32_t fit = 0, chosen;
     while (fit < plan->n_choices - 1 && plan->choices[fit].peak_bytes > budget) {
         fit++;
     }
+    double plain = PACE * plan->choices[fit].seconds, taken = plan->choices[fit].seconds;
+    for (int32_t i = 0; i < plan->n_choices; i++) {
+        const plan_choice *c = &plan->choices[i];
+        taken = c->recompute.price <= 0 && c->seconds > taken && c->seconds <= plain ? c->seconds
+                                                                                     : taken;
+    }
     chosen = fit;
-    while (chosen < plan->n_choices - 1 &&
-           plan->choices[chosen + 1].seconds <= PACE * plan->choices[fit].seconds) {
-        chosen++;
+    for (int32_t i = fit + 1; i < plan->n_choices; i++) {
+        const plan_choice *c = &plan->choices[i];
+        chosen = c->seconds <= (c->recompute.price > 0 ? PACE * taken : plain) ? i : chosen;
     }
     return chosen;
 }
 
-/* What the same options take when nothing is saved: the plan taken with exactly the chunk pass
- * disabled and no limit. */
+/* What the same options take when nothing is saved: the plan taken with exactly the passes chunk
+ * and recompute disabled and no limit. */
 static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
     plan_options options = *w->options;
     walk plain = *w;
     ebb_plan *list = NULL;
-    plan_choice choice;
-    options.disabled |= 1U << PASS_CHUNK;
+    options.disabled |= 1U << PASS_CHUNK | 1U << PASS_RECOMPUTE;
     plain.options = &options;
     TRY(new_plan(w, &list));
     list->keep_all_bytes = UINT64_MAX;
     ebb_status status = list_choices(&plain, list);
     if (status == EBB_OK) {
-        choice = list->choices[choose(list, UINT64_MAX)];
-        pass_config config = config_of(&plain, choice.chunk_rows, choice.pack);
-        status = price(&plain, &config, &choice, &plan->keep_all_activation_bytes);
+        plan_choice choice = list->choices[choose(list, UINT64_MAX)];
+        status = price(&plain, &choice, &plan->keep_all_activation_bytes);
         plan->keep_all_bytes = choice.peak_bytes;
+        plan->seconds_per_step_keep_all = choice.seconds;
     }
     ebb__plan_free(list);
     return status;
@@ -213,7 +312,7 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
     plan->chosen = choose(plan, o->budget);
     const plan_choice *choice = &plan->choices[plan->chosen];
-    pass_config config = config_of(w, choice->chunk_rows, choice->pack);
+    pass_config config = config_of(w, choice);
     config.dump_after = o->dump_after;
     config.dump = o->dump;
     config.dump_user = o->dump_user;
@@ -223,6 +322,8 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
         TRY(ebb__plan_check(&plan->programs[i].unit, last->offset + last->bytes, plan->peak_bytes));
     }
     TRY(ebb__plan_report(plan));
+    TRY(ebb__plan_decide(plan));
+    plan->recomputed_nodes = choice->recomputed_nodes;
     if (o->explain) {
         TRY(ebb__plan_products(plan));
     }

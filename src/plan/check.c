@@ -31,7 +31,8 @@ typedef struct checker {
     uint64_t arena_bytes, bucket_bytes;
     tag_bucket *buckets;
     size_t n_buckets;
-    ir_node node; /* being replayed, for messages */
+    int64_t *start; /* by operand of a join: the row or column where it begins */
+    ir_node node;   /* being replayed, for messages */
 } checker;
 
 static const char *op_name(const checker *c) {
@@ -57,12 +58,23 @@ static ebb_status bucket_insert(checker *c, tag_bucket *b, int32_t at, tag t) {
     return EBB_OK;
 }
 
+/* The first run that ends behind an address. */
+static int32_t bucket_find(const tag_bucket *b, uint64_t address) {
+    int32_t lo = 0, hi = b->n;
+    while (lo < hi) {
+        int32_t mid = (lo + hi) / 2;
+        if (b->tags[mid].hi <= address) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
 /* Replaces whatever the bucket holds in [t.lo, t.hi) by t. */
 static ebb_status bucket_write(checker *c, tag_bucket *b, tag t) {
-    int32_t i = 0;
-    while (i < b->n && b->tags[i].hi <= t.lo) {
-        i++;
-    }
+    int32_t i = bucket_find(b, t.lo);
     if (i < b->n && b->tags[i].lo < t.lo) {
         tag left = b->tags[i];
         tag right = left;
@@ -83,29 +95,25 @@ static ebb_status bucket_write(checker *c, tag_bucket *b, tag t) {
         b->tags[end].from += t.hi - b->tags[end].lo;
         b->tags[end].lo = t.hi;
     }
-    if (end > i) {
-        memmove(&b->tags[i], &b->tags[end], (size_t)(b->n - end) * sizeof *b->tags);
-        b->n -= end - i;
+    if (end == i) {
+        return bucket_insert(c, b, i, t);
     }
-    return bucket_insert(c, b, i, t);
+    b->tags[i] = t;
+    if (end > i + 1) {
+        memmove(&b->tags[i + 1], &b->tags[end], (size_t)(b->n - end) * sizeof *b->tags);
+        b->n -= end - i - 1;
+    }
+    return EBB_OK;
 }
 
 static bool bucket_holds(const tag_bucket *b, tag t) {
-    int32_t lo = 0, hi = b->n;
-    while (lo < hi) { /* first run that ends after t.lo */
-        int32_t mid = (lo + hi) / 2;
-        if (b->tags[mid].hi <= t.lo) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    for (uint64_t at = t.lo; at < t.hi; lo++) {
-        if (lo == b->n || b->tags[lo].lo > at || b->tags[lo].value != t.value ||
-            b->tags[lo].from + (at - b->tags[lo].lo) != t.from + (at - t.lo)) {
+    int32_t i = bucket_find(b, t.lo);
+    for (uint64_t at = t.lo; at < t.hi; i++) {
+        if (i == b->n || b->tags[i].lo > at || b->tags[i].value != t.value ||
+            b->tags[i].from + (at - b->tags[i].lo) != t.from + (at - t.lo)) {
             return false;
         }
-        at = b->tags[lo].hi;
+        at = b->tags[i].hi;
     }
     return true;
 }
@@ -162,12 +170,46 @@ static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write
     return EBB_OK;
 }
 
+static bool joins_columns(const ir_graph *g, const ir_node_rec *node) {
+    int32_t axis;
+    return ebb__op_is_join(node, &axis) && (axis == 1 || g->values[node->out].type.rank == 1);
+}
+
+static ebb_status find_starts(checker *c) {
+    const ir_graph *g = c->g;
+    TRY(ebb__region_alloc(&c->region, (size_t)g->n_operands + 1, sizeof *c->start, &c->start));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        int32_t axis;
+        int64_t at = 0;
+        for (int32_t k = 0; ebb__op_is_join(node, &axis) && k < node->n_in; k++) {
+            const ir_type *type = op_in_type(g, node, k);
+            c->start[node->in + k] = at;
+            at += joins_columns(g, node) ? ir_cols(type) : ebb__ir_rows(type);
+        }
+    }
+    return EBB_OK;
+}
+
+/* The operand of a join that begins at or before `at`, the last of them. */
+static int32_t operand_at(const checker *c, const ir_node_rec *node, int64_t at) {
+    int32_t lo = 0, hi = node->n_in;
+    while (hi - lo > 1) {
+        int32_t mid = (lo + hi) / 2;
+        if (c->start[node->in + mid] <= at) {
+            lo = mid;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
 /* Compares a window of any value: views are followed to what nodes wrote. */
 static ebb_status compare(checker *c, ir_val v, window w, bool *holds) {
     const ir_graph *g = c->g;
     const ir_value *value = &g->values[v];
     op_range range;
-    int32_t axis;
     if (value->def == IR_NONE || (ebb__op(g->nodes[value->def].op)->flags & OPF_ALIAS) == 0) {
         return apply_window(c, v, &w, false, holds);
     }
@@ -182,25 +224,24 @@ static ebb_status compare(checker *c, ir_val v, window w, bool *holds) {
         }
         return compare(c, x, w, holds);
     }
-    (void)ebb__op_is_join(node, &axis);
     uint64_t size = ebb__ir_dtype_bytes(value->type.dtype);
-    int64_t at = 0;
-    for (int32_t k = 0; k < node->n_in && *holds; k++) {
+    bool columns = joins_columns(g, node);
+    int64_t first = columns ? w.col : w.row, count = columns ? w.cols : w.rows;
+    for (int32_t k = operand_at(c, node, first); k < node->n_in && *holds; k++) {
         ir_val x = ir_in(g, node, k);
         const ir_type *type = &g->values[x].type;
-        bool columns = axis == 1 || type->rank == 1;
+        int64_t at = c->start[node->in + k];
         int64_t extent = columns ? ir_cols(type) : ebb__ir_rows(type);
-        int64_t first = columns ? w.col : w.row, count = columns ? w.cols : w.rows;
         int64_t lo = first > at ? first : at;
         int64_t hi = first + count < at + extent ? first + count : at + extent;
-        if (lo < hi) {
-            window part = w;
-            part.address += (uint64_t)((lo - first) * (columns ? 1 : w.ld)) * size;
-            *(columns ? &part.col : &part.row) = lo - at;
-            *(columns ? &part.cols : &part.rows) = hi - lo;
-            TRY(compare(c, x, part, holds));
+        if (lo >= hi) {
+            break;
         }
-        at += extent;
+        window part = w;
+        part.address += (uint64_t)((lo - first) * (columns ? 1 : w.ld)) * size;
+        *(columns ? &part.col : &part.row) = lo - at;
+        *(columns ? &part.cols : &part.rows) = hi - lo;
+        TRY(compare(c, x, part, holds));
     }
     return EBB_OK;
 }
@@ -495,6 +536,7 @@ ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte, uint64_t arena_
     c.bucket_bytes = arena_bytes / 4096 + 4096;
     c.n_buckets = (size_t)(arena_bytes / c.bucket_bytes + 1);
     TRY_OUT(ebb__region_alloc(&c.region, c.n_buckets, sizeof *c.buckets, &c.buckets));
+    TRY_OUT(find_starts(&c));
     TRY_OUT(replay(&c));
     TRY_OUT(check_runs(&c));
 out:

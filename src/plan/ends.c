@@ -1,22 +1,81 @@
 /* ends.c - placement from two ends, made for training: the stash is freed from its young end as
  * backward goes on, gradients stay to the end, so they grow towards each other. The stash, by far
  * the most blocks, is a skyline over time: for nested lifetimes it has no gaps and costs no search.
- * The rest is first fit below it, gradients and other lasting values first.
+ * The rest is first fit from below, gradients and other lasting values first. Neither end knows of
+ * the other; how high the ceiling must be for them not to meet is found as blocks are placed.
  *
  *   ceiling  ┌────────────────────────────┐
  *            │ stash of step 0 ▓▓▓▓▓▓▓▓▓▓ │
- *            │   stash of step 1 ▓▓▓▓▓▓   │   low[t]: lowest byte of what hangs
+ *            │   stash of step 1 ▓▓▓▓▓▓   │   depth(t): how far down it hangs
  *            │        transients          │
  *            │            ░░░░░░░░░░░░░░░ │   gradients, as they are born
  *         0  └──────── time ──────────────┘
  */
 #include "plan/fit.h"
 
+/* Depths in a binary tree over time: [1] is all of it, [2 * i], [2 * i + 1] the halves of [i], the
+ * last n the single positions. */
 typedef struct skyline {
     plan_placement *p;
-    uint64_t *low; /* by position */
-    uint64_t top;
+    int32_t n;
+    uint64_t *all;  /* a depth that everything below has */
+    uint64_t *most; /* the greatest depth of anything below */
+    uint64_t ceiling;
 } skyline;
+
+static ebb_status new_skyline(skyline *s, plan_placement *p, alloc_region *region) {
+    *s = (skyline){.p = p, .n = 1};
+    while (s->n <= p->n_positions) {
+        s->n *= 2;
+    }
+    TRY(ebb__region_alloc(region, 2 * (size_t)s->n, sizeof *s->all, &s->all));
+    return ebb__region_alloc(region, 2 * (size_t)s->n, sizeof *s->most, &s->most);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* The greatest depth during [birth, death]. */
+static uint64_t depth_of(const skyline *s, int32_t birth, int32_t death) {
+    int32_t l = birth + s->n, r = death + s->n;
+    uint64_t depth = larger(s->most[l], s->most[r]);
+    for (; l / 2 != r / 2; l /= 2, r /= 2) { /* what lies between them */
+        depth = (l & 1) == 0 ? larger(depth, s->most[l + 1]) : depth;
+        depth = (r & 1) == 1 ? larger(depth, s->most[r - 1]) : depth;
+        depth = larger(depth, larger(s->all[l / 2], s->all[r / 2]));
+    }
+    for (; l > 1; l /= 2) { /* l and r are halves of the same from here on */
+        depth = larger(depth, s->all[l / 2]);
+    }
+    return depth;
+}
+
+static void deepen_one(skyline *s, int32_t at, uint64_t depth) {
+    s->all[at] = larger(s->all[at], depth);
+    s->most[at] = larger(s->most[at], depth);
+}
+
+static void deepen(skyline *s, int32_t birth, int32_t death, uint64_t depth) {
+    int32_t l = birth + s->n, r = death + s->n;
+    deepen_one(s, l, depth);
+    deepen_one(s, r, depth);
+    for (; l / 2 != r / 2; l /= 2, r /= 2) {
+        if ((l & 1) == 0) {
+            deepen_one(s, l + 1, depth);
+        }
+        if ((r & 1) == 1) {
+            deepen_one(s, r - 1, depth);
+        }
+        s->most[l / 2] = larger(s->most[l / 2], depth);
+        s->most[r / 2] = larger(s->most[r / 2], depth);
+    }
+    for (; l > 1; l /= 2) {
+        s->most[l / 2] = larger(s->most[l / 2], depth);
+    }
+}
+
+/* ---- the two ends ---- */
 
 static bool lasts(const plan_placement *p, const plan_span *span) {
     return span->death - span->birth > p->n_positions / 64;
@@ -31,78 +90,75 @@ static bool hangs(const plan_placement *p, const plan_span *span) {
 }
 
 /* What hangs, longest first; then what stands, as it is born; then the rest by size. */
+static const uint64_t HANGS = (uint64_t)2 << 61, STANDS = (uint64_t)1 << 61;
+
 static uint64_t key_of(const plan_placement *p, const plan_block *block) {
     plan_span span = ebb__plan_span(p, block);
-    return hangs(p, &span)    ? ((uint64_t)2 << 61) + (uint64_t)(span.death - span.birth)
-           : stands(p, &span) ? ((uint64_t)1 << 61) + (uint64_t)(INT32_MAX - span.birth)
+    return hangs(p, &span)    ? HANGS + (uint64_t)(span.death - span.birth)
+           : stands(p, &span) ? STANDS + (uint64_t)(INT32_MAX - span.birth)
                               : block->bytes;
 }
 
-/* Highest offset below what hangs, over all rects; negative if there is none. */
-static int64_t roof_of(const skyline *s, const plan_fit *fit, int32_t block) {
-    int64_t offset = INT64_MAX;
+/* Gives the block's distance from the ceiling down to its first byte. */
+static uint64_t hang(skyline *s, const plan_fit *fit, int32_t block) {
+    uint64_t depth = 0;
     for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
         const fit_rect *rect = &fit->rects[i];
-        uint64_t least = UINT64_MAX;
-        for (int32_t t = rect->birth; t <= rect->death; t++) {
-            least = s->low[t] < least ? s->low[t] : least;
-        }
-        int64_t most = (int64_t)least - (int64_t)rect->hi;
-        offset = most < offset ? most : offset;
+        depth = larger(depth, depth_of(s, rect->birth, rect->death) + rect->hi);
     }
-    return offset < 0 ? -1 : offset / PLAN_ALIGN * PLAN_ALIGN;
-}
-
-static void lower_roof(skyline *s, const plan_fit *fit, int32_t block) {
+    depth = plan_align(depth);
     for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
         const fit_rect *rect = &fit->rects[i];
-        uint64_t start = s->p->blocks[block].offset + rect->lo;
-        for (int32_t t = rect->birth; t <= rect->death; t++) {
-            s->low[t] = start < s->low[t] ? start : s->low[t];
-        }
+        deepen(s, rect->birth, rect->death, depth - rect->lo);
+    }
+    s->ceiling = larger(s->ceiling, depth);
+    return depth;
+}
+
+/* Raises the ceiling until the block, whose offset is set, does not reach what hangs. */
+static void raise_ceiling(skyline *s, const plan_fit *fit, int32_t block) {
+    uint64_t offset = s->p->blocks[block].offset;
+    for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
+        const fit_rect *rect = &fit->rects[i];
+        s->ceiling = larger(s->ceiling, offset + rect->hi + depth_of(s, rect->birth, rect->death));
     }
 }
 
-static ebb_status place_one(skyline *s, plan_fit *fit, int32_t block, bool *fits) {
-    uint64_t *offset = &s->p->blocks[block].offset;
-    plan_span span = ebb__plan_span(s->p, &s->p->blocks[block]);
-    int64_t roof = roof_of(s, fit, block);
-    *fits = roof >= 0;
-    if (!*fits) {
-        return EBB_OK;
+static ebb_status place_all(skyline *s, plan_fit *fit, uint64_t *top) {
+    plan_placement *p = s->p;
+    int32_t *blocks = NULL, n = 0, n_hanging = 0;
+    TRY(ebb__plan_rank(p, &fit->region, key_of, &blocks, &n));
+    for (int32_t i = 0; i < n; i++) {
+        plan_block *block = &p->blocks[blocks[i]];
+        if (n_hanging == i && key_of(p, block) >= HANGS) {
+            block->offset = hang(s, fit, blocks[i]);
+            n_hanging++;
+            continue;
+        }
+        TRY(ebb__fit_lowest(fit, blocks[i], &block->offset));
+        TRY(ebb__fit_add(fit, blocks[i]));
+        raise_ceiling(s, fit, blocks[i]);
     }
-    if (hangs(s->p, &span)) {
-        *offset = (uint64_t)roof;
-        lower_roof(s, fit, block);
-    } else {
-        TRY(ebb__fit_lowest(fit, block, offset));
-        TRY(ebb__fit_add(fit, block));
-        *fits = *offset <= (uint64_t)roof;
+    s->ceiling = plan_align(s->ceiling);
+    *top = 0;
+    for (int32_t i = 0; i < n; i++) {
+        plan_block *block = &p->blocks[blocks[i]];
+        block->offset = i < n_hanging ? s->ceiling - block->offset : block->offset;
+        *top = larger(*top, block->offset + ebb__plan_span(p, block).end);
     }
-    s->top = *offset + span.end > s->top ? *offset + span.end : s->top;
     return EBB_OK;
 }
 
-ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t ceiling,
-                                uint64_t *top) {
-    skyline s = {.p = p};
+ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t *top) {
+    skyline s;
     plan_fit fit;
-    int32_t *blocks = NULL, n = 0;
-    bool fits = true;
     ebb_status status = ebb__fit_init(&fit, unit->ctx, p);
-    if (status != EBB_OK) {
-        goto out;
+    if (status == EBB_OK) {
+        status = new_skyline(&s, p, &fit.region);
     }
-    TRY_OUT(ebb__region_alloc(&fit.region, (size_t)p->n_positions + 1, sizeof *s.low, &s.low));
-    TRY_OUT(ebb__plan_rank(p, &fit.region, key_of, &blocks, &n));
-    for (int32_t t = 0; t <= p->n_positions; t++) {
-        s.low[t] = ceiling;
+    if (status == EBB_OK) {
+        status = place_all(&s, &fit, top);
     }
-    for (int32_t i = 0; i < n && fits; i++) {
-        TRY_OUT(place_one(&s, &fit, blocks[i], &fits));
-    }
-    *top = fits ? s.top : UINT64_MAX;
-out:
     ebb__fit_fini(&fit);
     return status;
 }

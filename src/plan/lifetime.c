@@ -13,37 +13,67 @@ bool ebb__plan_is_alias(const ir_graph *graph, ir_val v) {
 
 typedef void (*range_fn)(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, void *user);
 
+static bool joins_rows(const ir_graph *g, const ir_node_rec *node) {
+    int32_t axis;
+    return ebb__op_is_join(node, &axis) && (axis == 0 || g->values[node->out].type.rank == 1);
+}
+
+static void find_starts(plan_lifetimes *l) {
+    const ir_graph *g = l->g;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        int32_t row = 0;
+        for (int32_t k = 0; joins_rows(g, node) && k < node->n_in; k++) {
+            l->start[node->in + k] = row;
+            row += op_in_type(g, node, k)->dim[0];
+        }
+    }
+}
+
+/* The operand of a join that holds row `row`. */
+static int32_t operand_at(const plan_lifetimes *l, const ir_node_rec *node, int32_t row) {
+    int32_t lo = 0;
+    for (int32_t hi = node->n_in; hi - lo > 1;) {
+        int32_t mid = lo + (hi - lo) / 2;
+        *(l->start[node->in + mid] <= row ? &lo : &hi) = mid;
+    }
+    return lo;
+}
+
 /* Calls fn for every range of rows of written values that rows [begin, end) of v consist of. */
 static void visit_ranges(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, range_fn fn,
                          void *user) {
     const ir_graph *g = l->g;
+    op_range range;
     while (ebb__plan_is_alias(g, v)) {
         const ir_node_rec *node = &g->nodes[g->values[v].def];
-        op_range range;
-        int32_t axis;
-        if (ebb__op_is_slice(node, &range)) {
-            ir_val x = ir_in(g, node, 0);
-            bool first = range.axis == 0 || g->values[x].type.rank == 1;
-            begin += first ? range.begin : 0;
-            end += first ? range.begin : 0;
-            v = x;
-            continue;
+        if (!ebb__op_is_slice(node, &range)) {
+            break;
         }
-        (void)ebb__op_is_join(node, &axis);
-        bool first = axis == 0 || g->values[v].type.rank == 1;
-        int32_t start = 0;
+        v = ir_in(g, node, 0);
+        bool rows = range.axis == 0 || g->values[v].type.rank == 1;
+        begin += rows ? range.begin : 0;
+        end += rows ? range.begin : 0;
+    }
+    if (!ebb__plan_is_alias(g, v)) {
+        fn(l, v, begin, end, user);
+        return;
+    }
+    const ir_node_rec *node = &g->nodes[g->values[v].def];
+    if (!joins_rows(g, node)) { /* columns: all rows of each */
         for (int32_t k = 0; k < node->n_in; k++) {
-            ir_val x = ir_in(g, node, k);
-            int32_t extent = g->values[x].type.dim[0];
-            int32_t lo = first ? begin - start : begin, hi = first ? end - start : end;
-            if (lo < extent && hi > 0) {
-                visit_ranges(l, x, lo > 0 ? lo : 0, hi < extent ? hi : extent, fn, user);
-            }
-            start += extent;
+            visit_ranges(l, ir_in(g, node, k), begin, end, fn, user);
         }
         return;
     }
-    fn(l, v, begin, end, user);
+    for (int32_t k = operand_at(l, node, begin); k < node->n_in; k++) {
+        int32_t start = l->start[node->in + k], extent = op_in_type(g, node, k)->dim[0];
+        int32_t lo = begin - start, hi = end - start;
+        if (hi <= 0) {
+            break;
+        }
+        visit_ranges(l, ir_in(g, node, k), lo > 0 ? lo : 0, hi < extent ? hi : extent, fn, user);
+    }
 }
 
 /* ---- tiles ---- */
@@ -126,21 +156,65 @@ typedef struct tile_visit {
     void *user;
 } tile_visit;
 
-static void visit_tiles(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, void *user) {
-    const tile_visit *visit = user;
+/* The tiles that rows [begin, end) of a written value consist of. */
+static plan_tiles tiles_of(const plan_lifetimes *l, ir_val v, int32_t begin, int32_t end) {
     int32_t lo = l->first_tile[v], last = l->first_tile[v + 1];
     for (int32_t hi = last; hi - lo > 1;) { /* the tile that holds row `begin` */
         int32_t mid = lo + (hi - lo) / 2;
         *(l->tiles[mid].row <= begin ? &lo : &hi) = mid;
     }
-    for (int32_t t = lo; t < last && l->tiles[t].row < end; t++) {
+    plan_tiles found = {lo, lo + 1};
+    while (found.end < last && l->tiles[found.end].row < end) {
+        found.end++;
+    }
+    return found;
+}
+
+static void visit_tiles(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, void *user) {
+    const tile_visit *visit = user;
+    plan_tiles found = tiles_of(l, v, begin, end);
+    for (int32_t t = found.first; t < found.end; t++) {
         visit->fn(&l->tiles[t], visit->user);
     }
 }
 
 void ebb__lifetimes_visit(plan_lifetimes *l, ir_val v, plan_tile_fn fn, void *user) {
     tile_visit visit = {fn, user};
-    visit_ranges(l, v, 0, l->g->values[v].type.dim[0], visit_tiles, &visit);
+    plan_tiles shown = l->shown[v];
+    if (shown.first < 0) {
+        visit_ranges(l, v, 0, l->g->values[v].type.dim[0], visit_tiles, &visit);
+    }
+    for (int32_t t = shown.first; t >= 0 && t < shown.end; t++) {
+        fn(&l->tiles[t], user);
+    }
+}
+
+typedef struct shown_range {
+    plan_tiles tiles;
+    int32_t n;
+} shown_range;
+
+static void note_range(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, void *user) {
+    shown_range *range = user;
+    range->tiles = tiles_of(l, v, begin, end);
+    range->n++;
+}
+
+/* Written values and what slices of them show; joins are walked through each time. */
+static void find_shown(plan_lifetimes *l) {
+    const ir_graph *g = l->g;
+    op_range slice;
+    for (ir_val v = 0; v < g->n_values; v++) {
+        bool view = ebb__plan_is_alias(g, v);
+        l->shown[v] =
+            view ? (plan_tiles){-1, -1} : (plan_tiles){l->first_tile[v], l->first_tile[v + 1]};
+        if (view && l->position[g->values[v].def] >= 0 &&
+            ebb__op_is_slice(&g->nodes[g->values[v].def], &slice)) {
+            shown_range range = {.n = 0};
+            visit_ranges(l, v, 0, g->values[v].type.dim[0], note_range, &range);
+            l->shown[v] = range.n == 1 ? range.tiles : l->shown[v];
+        }
+    }
 }
 
 /* ---- lifetimes ---- */
@@ -161,6 +235,21 @@ static void find_births(plan_lifetimes *l) {
     }
 }
 
+/* Of several visits with positions only the latest matters: it is noted by value first, so that a
+ * value of many tiles that many nodes read is walked through once. */
+static void note_latest(plan_lifetimes *l, ir_val v, int32_t position) {
+    l->latest[v] = position > l->latest[v] ? position : l->latest[v];
+}
+
+static void visit_latest(plan_lifetimes *l, plan_tile_fn fn) {
+    for (ir_val v = 0; v < l->g->n_values; v++) {
+        if (l->latest[v] >= 0) {
+            ebb__lifetimes_visit(l, v, fn, &l->latest[v]);
+            l->latest[v] = -1;
+        }
+    }
+}
+
 static void find_deaths(plan_lifetimes *l) {
     const ir_graph *g = l->g;
     int32_t end = g->n_order; /* behind the last node, which may not overwrite what outlives it */
@@ -171,18 +260,19 @@ static void find_deaths(plan_lifetimes *l) {
         }
         for (int32_t k = 0; k < node->n_in; k++) {
             if (ir_in(g, node, k) != IR_NONE) {
-                ebb__lifetimes_visit(l, ir_in(g, node, k), extend, &i);
+                note_latest(l, ir_in(g, node, k), i);
             }
         }
     }
     for (ir_val v = 0; v < g->n_values; v++) {
         if (g->values[v].output && l->birth[v] >= 0) {
-            ebb__lifetimes_visit(l, v, extend, &end);
+            note_latest(l, v, end);
         }
         if (g->values[v].next != IR_NONE) {
-            ebb__lifetimes_visit(l, g->values[v].next, extend, &end);
+            note_latest(l, g->values[v].next, end);
         }
     }
+    visit_latest(l, extend);
 }
 
 /* ---- runs ---- */
@@ -200,7 +290,8 @@ static void find_runs(plan_lifetimes *l) {
 }
 
 static void set_whole_run(plan_tile *tile, void *end) {
-    tile->whole_run = *(const int32_t *)end;
+    int32_t run = *(const int32_t *)end;
+    tile->whole_run = run > tile->whole_run ? run : tile->whole_run;
 }
 
 static void find_whole_reads(plan_lifetimes *l) {
@@ -215,10 +306,11 @@ static void find_whole_reads(plan_lifetimes *l) {
         (void)def->units(g, node, &whole);
         for (int32_t k = 0; k < node->n_in; k++) {
             if ((whole >> k & 1) != 0 && ir_in(g, node, k) != IR_NONE) {
-                ebb__lifetimes_visit(l, ir_in(g, node, k), set_whole_run, &l->run_end[i]);
+                note_latest(l, ir_in(g, node, k), l->run_end[i]);
             }
         }
     }
+    visit_latest(l, set_whole_run);
 }
 
 static void extend_unless_handed(plan_tile *tile, void *end) {
@@ -236,13 +328,14 @@ void ebb__lifetimes_extend_runs(plan_lifetimes *l) {
         }
         for (int32_t k = 0; k < node->n_in; k++) {
             if (ir_in(g, node, k) != IR_NONE) {
-                ebb__lifetimes_visit(l, ir_in(g, node, k), extend_unless_handed, &l->run_end[i]);
+                note_latest(l, ir_in(g, node, k), l->run_end[i]);
             }
         }
         for (int32_t k = 0; k < node->n_out; k++) {
-            ebb__lifetimes_visit(l, node->out + k, extend_unless_handed, &l->run_end[i]);
+            note_latest(l, node->out + k, l->run_end[i]);
         }
     }
+    visit_latest(l, extend_unless_handed);
 }
 
 ebb_status ebb__lifetimes_find(pass_unit *unit, plan_lifetimes *out) {
@@ -254,11 +347,17 @@ ebb_status ebb__lifetimes_find(pass_unit *unit, plan_lifetimes *out) {
     TRY(ebb__region_alloc(region, nn, sizeof *out->run_end, &out->run_end));
     TRY(ebb__region_alloc(region, nv, sizeof *out->birth, &out->birth));
     TRY(ebb__region_alloc(region, nv, sizeof *out->first_tile, &out->first_tile));
+    TRY(ebb__region_alloc(region, nv, sizeof *out->latest, &out->latest));
+    TRY(ebb__region_alloc(region, nv, sizeof *out->shown, &out->shown));
+    TRY(ebb__region_alloc(region, (size_t)g->n_operands + 1, sizeof *out->start, &out->start));
     memset(out->position, 0xff, nn * sizeof *out->position);
+    memset(out->latest, 0xff, nv * sizeof *out->latest);
+    find_starts(out);
     for (int32_t i = 0; i < g->n_order; i++) {
         out->position[g->order[i]] = i;
     }
     TRY(make_tiles(unit, out));
+    find_shown(out);
     find_births(out);
     find_runs(out);
     find_deaths(out);

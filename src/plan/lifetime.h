@@ -18,14 +18,22 @@ typedef struct plan_tile {
     bool handed;       /* its bytes went to a result computed in place */
 } plan_tile;
 
+/* tiles[first] .. tiles[end]; first < 0: not known. */
+typedef struct plan_tiles {
+    int32_t first, end;
+} plan_tiles;
+
 typedef struct plan_lifetimes {
     const pass_unit *unit;
     const ir_graph *g;
     int32_t *position; /* by node; -1: not in the order */
     int32_t *birth;    /* by value that a node writes, or variable */
     int32_t *run_end;  /* by position: the last position of its run (pass fuse) */
+    int32_t *start;    /* by operand of a join along the first axis: the row where it begins */
+    int32_t *latest;   /* by value: scratch for find and extend */
     plan_tile *tiles;
     int32_t *first_tile; /* by value; tiles of v: first_tile[v] .. first_tile[v + 1] */
+    plan_tiles *shown;   /* by value: the tiles that it consists of, if they follow each other */
 } plan_lifetimes;
 
 /* Exact lifetimes: each tile dies where it is read last. */

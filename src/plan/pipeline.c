@@ -7,9 +7,11 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_infer,    /* types of every node                              */
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
+    &ebb__pass_chunk,    /* logits of all rows never exist at once           */
+    &ebb__pass_recompute, /* forward values done again instead of kept        */
     &ebb__pass_batch_time, /* products of all time steps as one              */
     &ebb__pass_sparse,   /* embedding gradients by rows                      */
-    &ebb__pass_chunk,    /* logits of all rows never exist at once           */
+    &ebb__pass_contract, /* attention's scores as one node, and their gradient */
     &ebb__pass_layout,   /* packed copies of weights that time steps share  */
     &ebb__pass_alias,    /* stacks own their operands; copies where they can't */
     &ebb__pass_select,   /* a kernel for each node                           */

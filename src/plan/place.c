@@ -1,15 +1,15 @@
 /* place.c - a byte offset for every transient block in one arena.
  *
  * A block is rigid but not a rectangle: its pieces live at different times. Placement from two ends
- * (ends.c) comes first, under a ceiling that starts at the load, the lower bound; where it leaves
- * a gap, first fit in several orders is tried too and the lowest top wins. Variables are laid out
- * by the plan.
+ * (ends.c) comes first; where it leaves a gap above the load, the lower bound, first fit in several
+ * orders is tried too and the lowest top wins. Variables are laid out by the plan.
  */
 #include "plan/fit.h"
 #include "plan/passes.h"
 
-/* First fit looks at every pair of neighbours in time: too slow for very long programs. */
-enum { FIRST_FIT_BLOCKS = 3000 };
+/* First fit takes longer than placement from two ends: for long programs one order is tried, for
+ * very long ones only if there is a lot to gain. */
+enum { SOME_BLOCKS = 3000, MANY_BLOCKS = 20000, ALL_ORDERS = 3 };
 
 static uint64_t by_span(const plan_placement *p, const plan_block *block) {
     plan_span span = ebb__plan_span(p, block);
@@ -30,8 +30,9 @@ static uint64_t by_area(const plan_placement *p, const plan_block *block) {
     return (uint64_t)area;
 }
 
+/* Gives up as soon as it is no better than `enough`. */
 static ebb_status place_first_fit(pass_unit *unit, plan_placement *p, plan_key_fn key,
-                                  uint64_t *top) {
+                                  uint64_t enough, uint64_t *top) {
     plan_fit fit;
     int32_t *blocks = NULL, n = 0;
     *top = 0;
@@ -40,7 +41,7 @@ static ebb_status place_first_fit(pass_unit *unit, plan_placement *p, plan_key_f
         goto out;
     }
     TRY_OUT(ebb__plan_rank(p, &fit.region, key, &blocks, &n));
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n && *top < enough; i++) {
         plan_block *block = &p->blocks[blocks[i]];
         TRY_OUT(ebb__fit_lowest(&fit, blocks[i], &block->offset));
         TRY_OUT(ebb__fit_add(&fit, blocks[i]));
@@ -67,25 +68,16 @@ static void keep_if_better(const plan_placement *p, uint64_t top, best_placement
 }
 
 static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *best) {
-    static const uint64_t slack_permille[] = {1, 4, 10, 20, 40, 80, 160, 320, 1000};
-    static const plan_key_fn orders[] = {by_span, by_bytes, by_area};
-    uint64_t enough = p->load_bytes + p->load_bytes / 200; /* not worth another try */
-    for (size_t i = 0; i < sizeof slack_permille / sizeof *slack_permille; i++) {
-        uint64_t ceiling = plan_align(p->load_bytes + p->load_bytes * slack_permille[i] / 1000),
-                 top;
-        TRY(ebb__plan_place_ends(unit, p, ceiling, &top));
-        keep_if_better(p, top, best);
-        if (best->top != UINT64_MAX) {
-            break;
-        }
-    }
-    bool few = p->n_blocks <= FIRST_FIT_BLOCKS;
-    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
-        uint64_t top = 0;
-        if (best->top <= enough || (!few && best->top != UINT64_MAX)) {
-            break;
-        }
-        TRY(place_first_fit(unit, p, orders[i], &top));
+    static const plan_key_fn orders[ALL_ORDERS] = {by_bytes, by_span, by_area};
+    uint64_t enough = p->load_bytes + p->load_bytes / 200, top = 0; /* not worth another try */
+    TRY(ebb__plan_place_ends(unit, p, &top));
+    keep_if_better(p, top, best);
+    bool much = top > p->load_bytes + p->load_bytes / 10;
+    int32_t tries = p->n_blocks <= SOME_BLOCKS           ? ALL_ORDERS
+                    : p->n_blocks <= MANY_BLOCKS || much ? 1
+                                                         : 0;
+    for (int32_t i = 0; i < tries && best->top > enough; i++) {
+        TRY(place_first_fit(unit, p, orders[i], best->top, &top));
         keep_if_better(p, top, best);
     }
     return EBB_OK;
@@ -131,16 +123,10 @@ ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *p, int32_t *pos
             change[piece->death + 1] -= (int64_t)own;
         }
     }
-    int64_t alive = 0, most = 0;
-    for (int32_t t = 0; t < p->n_positions; t++) {
-        alive += change[t];
-        if (alive > most) {
-            most = alive;
-            if (position != NULL) {
-                *position = t;
-            }
-        }
+    plan_peak peak = ebb__plan_peak(change, p->n_positions);
+    *bytes = peak.bytes;
+    if (position != NULL && peak.bytes > 0) {
+        *position = peak.position;
     }
-    *bytes = (uint64_t)most;
     return EBB_OK;
 }

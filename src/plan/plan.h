@@ -39,9 +39,19 @@ typedef struct plan_options {
 typedef struct plan_choice {
     int32_t chunk_rows;
     bool pack;
+    pass_recompute recompute;
+    int32_t recomputed_nodes;
     uint64_t peak_bytes;
     double seconds; /* of one training step */
 } plan_choice;
+
+/* What a layer's forward values cost that are computed again instead of kept. */
+typedef struct plan_decision {
+    char layer[64];
+    int32_t nodes;
+    uint64_t bytes; /* that need not be kept from forward to backward */
+    double seconds; /* that it takes */
+} plan_decision;
 
 typedef struct plan_variable {
     char *name;
@@ -52,7 +62,7 @@ typedef struct plan_variable {
     int32_t layer; /* index into plan->layers */
 } plan_variable;
 
-enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 64, PLAN_MAX_PROGRAMS = 4 };
+enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 96, PLAN_MAX_PROGRAMS = 8 };
 
 typedef struct plan_large {
     char what[96]; /* "rnn.l0 lstm_gates t=34" or a variable's name */
@@ -106,7 +116,10 @@ typedef struct ebb_plan {
     uint64_t peak_bytes, least_bytes, keep_all_bytes, keep_all_activation_bytes, budget_bytes;
     uint64_t bytes_by_kind[IR_KINDS];
     uint64_t activation_bytes;
-    double seconds_per_step, plan_seconds;
+    double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
+    int32_t recomputed_nodes;
+    plan_decision *decisions; /* the most bytes first */
+    int32_t n_decisions;
     uint64_t hash;
     int32_t nodes;
     plan_layer *layers;
@@ -146,13 +159,16 @@ const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const c
 ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
                              const plan_extra *extras, int32_t n_extras,
                              const pass_config *config) EBB_MUST_CHECK;
-/* budget.c: every configuration that the walk may try; gives their number. */
+/* budget.c: the configurations without recomputation that the walk tries; gives their number. */
 int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
                              const plan_options *options, pass_config list[PLAN_MAX_CHOICES]);
 /* products.c: the products of all candidates, to be measured before planning; those of the plan. */
 ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                             const plan_options *options, cost_survey *survey) EBB_MUST_CHECK;
 ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
+/* decisions.c: nodes of the first program that are done again; what they buy, by layer. */
+int32_t ebb__plan_recomputed(const ebb_plan *plan);
+ebb_status ebb__plan_decide(ebb_plan *plan) EBB_MUST_CHECK;
 /* report.c: bytes by kind and layer, largest values, hash. */
 ebb_status ebb__plan_report(ebb_plan *plan) EBB_MUST_CHECK;
 

@@ -17,13 +17,25 @@ static int compare_live(const void *a, const void *b) {
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-static void credit(ebb_plan *plan, const char *layer, ir_kind kind, uint64_t bytes) {
+/* layer: index into plan->layers; -1: it has no variables, and no line in the report. */
+static void credit(ebb_plan *plan, int32_t layer, ir_kind kind, uint64_t bytes) {
     plan->bytes_by_kind[kind] += bytes;
-    for (int32_t i = 0; i < plan->n_layers; i++) {
-        if (strcmp(plan->layers[i].name, layer) == 0) {
-            plan->layers[i].bytes += bytes;
+    if (layer >= 0) {
+        plan->layers[layer].bytes += bytes;
+    }
+}
+
+/* By layer of the graph: the plan's. */
+static ebb_status map_layers(const ebb_plan *plan, pass_unit *unit, int32_t **out) {
+    const ir_graph *g = &unit->graph;
+    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_layers + 1, sizeof **out, out));
+    for (int32_t i = 0; i < g->n_layers; i++) {
+        (*out)[i] = -1;
+        for (int32_t k = 0; k < plan->n_layers && (*out)[i] < 0; k++) {
+            (*out)[i] = strcmp(plan->layers[k].name, g->layers[i]) == 0 ? k : -1;
         }
     }
+    return EBB_OK;
 }
 
 static void add_large(ebb_plan *plan, const plan_large *item) {
@@ -40,15 +52,19 @@ static void add_large(ebb_plan *plan, const plan_large *item) {
     plan->largest[at] = *item;
 }
 
-static const char *layer_of(const ir_graph *graph, const plan_piece *piece) {
-    return graph->layers[piece->node == IR_NONE ? graph->values[piece->value].layer
-                                                : graph->nodes[piece->node].label.layer];
+static int32_t layer_of(const ir_graph *graph, const plan_piece *piece) {
+    return piece->node == IR_NONE ? graph->values[piece->value].layer
+                                  : graph->nodes[piece->node].label.layer;
 }
 
-static void note_piece(ebb_plan *plan, const ir_graph *graph, const live_piece *live,
-                       uint64_t fresh) {
+static void note_piece(ebb_plan *plan, const ir_graph *graph, const int32_t *layers,
+                       const live_piece *live, uint64_t fresh) {
     const plan_piece *piece = live->piece;
-    credit(plan, layer_of(graph, piece), piece->kind, fresh);
+    credit(plan, layers[layer_of(graph, piece)], piece->kind, fresh);
+    if (plan->n_largest == PLAN_LARGEST &&
+        live->hi - live->lo <= plan->largest[PLAN_LARGEST - 1].bytes) {
+        return; /* not among the largest */
+    }
     const ir_node_rec *node = &graph->nodes[piece->node];
     plan_large item = {.bytes = live->hi - live->lo, .kind = piece->kind};
     char when[24] = "";
@@ -68,8 +84,9 @@ static void note_piece(ebb_plan *plan, const ir_graph *graph, const live_piece *
 static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
     const plan_placement *p = unit->placement;
     live_piece *live = NULL;
-    int32_t position = 0, n = 0;
+    int32_t position = 0, n = 0, *layers = NULL;
     uint64_t load = 0, covered = 0;
+    TRY(map_layers(plan, unit, &layers));
     TRY(ebb__plan_load(unit, p, &position, &load));
     TRY(ebb__region_alloc(&unit->region, (size_t)p->n_pieces + 1, sizeof *live, &live));
     for (int32_t i = 0; i < p->n_pieces; i++) {
@@ -84,7 +101,7 @@ static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
     for (int32_t i = 0; i < n; i++) {
         uint64_t from = live[i].lo > covered ? live[i].lo : covered;
         uint64_t fresh = live[i].hi > from ? live[i].hi - from : 0;
-        note_piece(plan, &unit->graph, &live[i], fresh);
+        note_piece(plan, &unit->graph, layers, &live[i], fresh);
         covered = live[i].hi > covered ? live[i].hi : covered;
     }
     return EBB_OK;
@@ -94,7 +111,7 @@ static void report_variables(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
         ir_kind kind = plan_kind_of_role(v->role);
-        credit(plan, plan->layers[v->layer].name, kind, v->bytes);
+        credit(plan, v->layer, kind, v->bytes);
         plan_large item = {.type = v->type, .bytes = v->bytes, .kind = kind};
         (void)snprintf(item.what, sizeof item.what, "%.90s", v->name);
         add_large(plan, &item);

@@ -8,44 +8,69 @@
 #include <string.h>
 
 /* On scratch of its own: two trials must not stay in memory until the plan is done. */
-static ebb_status peak_load(pass_unit *unit, uint64_t *out) {
-    plan_placement trial;
+static ebb_status find_peak(pass_unit *unit, plan_peak *out) {
     alloc_region kept = unit->region;
     ebb__region_init(&unit->region, unit->ctx);
-    ebb_status status = ebb__plan_storage(unit, &trial);
-    if (status == EBB_OK) {
-        status = ebb__plan_load(unit, &trial, NULL, out);
-    }
+    ebb_status status = ebb__plan_storage_load(unit, out);
     ebb__region_fini(&unit->region);
     unit->region = kept;
     return status;
+}
+
+static void swap_orders(ir_graph *g, ir_node *other) {
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        g->order[i] = other[i];
+        other[i] = n;
+    }
+}
+
+/* Takes the order with the lower peak, g's or the given one. As far as both are the same they take
+ * the same bytes: if the given one has its peak there, the other one is not lower. */
+static ebb_status choose(pass_unit *unit, ir_node *given) {
+    ir_graph *g = &unit->graph;
+    plan_peak before, after;
+    int32_t same = 0;
+    while (same < g->n_order && g->order[same] == given[same]) {
+        same++;
+    }
+    swap_orders(g, given);
+    if (same == g->n_order) {
+        return EBB_OK;
+    }
+    TRY(find_peak(unit, &before));
+    if (before.position < same) {
+        return EBB_OK;
+    }
+    swap_orders(g, given);
+    TRY(find_peak(unit, &after));
+    if (after.bytes > before.bytes) {
+        swap_orders(g, given);
+    }
+    return EBB_OK;
 }
 
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     int64_t *keys = NULL;
     ir_node *given = NULL;
-    uint64_t before = 0, after = 0;
     size_t n = (size_t)g->n_order;
     TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes, 1, &keys));
     TRY(ebb__pass_sort(g, keys));
+    TRY(ebb__pass_delay(g));
     if (!unit->config->training) {
         return EBB_OK;
     }
     TRY(ebb__region_alloc(&unit->region, n + 1, sizeof *given, &given));
     memcpy(given, g->order, n * sizeof *given);
-    TRY(peak_load(unit, &before));
     for (size_t i = 0; i < n; i++) {
         if (g->nodes[given[i]].label.phase == IR_UPDATE) {
             keys[given[i]] = -1; /* as soon as it is ready */
         }
     }
     TRY(ebb__pass_sort(g, keys));
-    TRY(peak_load(unit, &after));
-    if (after > before) {
-        memcpy(g->order, given, n * sizeof *given);
-    }
-    return EBB_OK;
+    TRY(ebb__pass_delay(g));
+    return choose(unit, given);
 }
 
 const pass_def ebb__pass_schedule = {.id = PASS_SCHEDULE, .run = run};

@@ -15,8 +15,9 @@ typedef struct storage {
     ir_val *root;   /* IR_NONE until resolved */
     uint64_t *byte; /* offset from the root's start */
     int32_t *ld;
-    int32_t stamp; /* of the last in-place question */
-    ir_val *path;  /* scratch of resolve() */
+    int32_t stamp;  /* of the last in-place question */
+    ir_val *path;   /* scratch of resolve() */
+    int32_t *stuck; /* by stack: its operand that kept it from being placed the last time */
 } storage;
 
 /* ---- the tree of addresses ---- */
@@ -169,6 +170,31 @@ static int32_t find_twin(storage *s, ir_val v, ir_val root, int64_t row) {
     return -1;
 }
 
+static bool operand_fits(storage *s, ir_val v, ir_val root, int64_t row) {
+    return !ebb__plan_is_alias(s->g, v) && find_twin(s, v, root, row) >= 0;
+}
+
+/* Asks first about the operand that did not fit the last time: whoever computes an operand asks. */
+static bool operands_fit(storage *s, ir_val stack, ir_val root, int64_t row) {
+    const ir_graph *g = s->g;
+    const ir_node_rec *node = &g->nodes[g->values[stack].def];
+    int32_t stuck = s->stuck[stack];
+    int64_t at = row + s->row[ir_in(g, node, stuck)];
+    if (!operand_fits(s, ir_in(g, node, stuck), root, at)) {
+        return false;
+    }
+    at = row;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        ir_val v = ir_in(g, node, i);
+        if (!operand_fits(s, v, root, at)) {
+            s->stuck[stack] = i;
+            return false;
+        }
+        at += g->values[v].type.dim[0];
+    }
+    return true;
+}
+
 /* A stack takes the bytes of a value of its own shape if each of its operands is computed in place
  * of just those rows: gate gradients over the gates, which lie over the input projections. */
 static bool place_stack(storage *s, ir_val stack, ir_val root, int64_t row) {
@@ -183,14 +209,9 @@ static bool place_stack(storage *s, ir_val stack, ir_val root, int64_t row) {
         g->values[root].output) {
         return false;
     }
-    for (int32_t i = 0; i < node->n_in; i++) {
-        ir_val v = ir_in(g, node, i);
-        if (ebb__plan_is_alias(g, v) || find_twin(s, v, root, at) < 0) {
-            return false;
-        }
-        at += g->values[v].type.dim[0];
+    if (!operands_fit(s, stack, root, row)) {
+        return false;
     }
-    at = row;
     for (int32_t i = 0; i < node->n_in; i++) {
         ir_val v = ir_in(g, node, i);
         const ir_node_rec *maker = &g->nodes[g->values[v].def];
@@ -281,8 +302,6 @@ static uint64_t extent_bytes(const ir_type *type, int32_t ld) {
 typedef struct collector {
     storage *s;
     plan_placement *out;
-    plan_piece *loose; /* pieces in graph order, before grouping */
-    int32_t n;
     int32_t *by_root;     /* block by root value */
     bool *holds_gradient; /* by block */
     int32_t first_backward;
@@ -300,6 +319,17 @@ static int32_t block_of(collector *c, ir_val root) {
     return c->by_root[root];
 }
 
+static void add_piece(collector *c, plan_piece piece) {
+    plan_placement *out = c->out;
+    plan_block *block = &out->blocks[piece.block];
+    if (block->variable != IR_NONE) { /* its own bytes and its next value are one */
+        piece.kind = plan_kind_of_role(c->s->g->values[block->variable].role);
+    } else if (c->holds_gradient[piece.block] && piece.kind == IR_WORKSPACE) {
+        piece.kind = IR_GRADIENTS;
+    }
+    out->pieces[block->first + block->n++] = piece;
+}
+
 /* One piece for each tile of v. */
 static void add_pieces(collector *c, ir_val v, int32_t block) {
     storage *s = c->s;
@@ -314,21 +344,20 @@ static void add_pieces(collector *c, ir_val v, int32_t block) {
             list ? 1 : (uint64_t)(ebb__ir_rows(&type) / type.dim[0]) * (uint64_t)s->ld[v];
         uint64_t lo = s->byte[v] + (uint64_t)tile->row * step * size;
         type.dim[0] = tile->rows;
-        ir_kind kind = value->role != IR_TEMP ? plan_kind_of_role(value->role)
-                       : forward && tile->death >= c->first_backward ? IR_STASH
-                                                                     : IR_WORKSPACE;
-        c->loose[c->n++] = (plan_piece){.block = block,
-                                        .value = v,
-                                        .node = value->def,
-                                        .lo = lo,
-                                        .hi = lo + extent_bytes(&type, s->ld[v]),
-                                        .own = ebb__ir_type_bytes(&type),
-                                        .birth = s->life.birth[v],
-                                        .death = tile->death,
-                                        .kind = kind};
+        bool stash = forward && tile->death >= c->first_backward;
+        add_piece(c, (plan_piece){.block = block,
+                                  .value = v,
+                                  .node = value->def,
+                                  .lo = lo,
+                                  .hi = lo + extent_bytes(&type, s->ld[v]),
+                                  .own = ebb__ir_type_bytes(&type),
+                                  .birth = s->life.birth[v],
+                                  .death = tile->death,
+                                  .kind = stash ? IR_STASH : IR_WORKSPACE});
     }
 }
 
+/* Where v lies, and how many pieces that makes. */
 static void collect_value(collector *c, ir_val v) {
     storage *s = c->s;
     resolve(s, v);
@@ -338,51 +367,54 @@ static void collect_value(collector *c, ir_val v) {
     c->out->ld[v] = s->ld[v];
     c->holds_gradient[block] = c->holds_gradient[block] || s->g->values[v].param_grad;
     if (!ebb__plan_is_alias(s->g, v)) {
-        add_pieces(c, v, block);
+        c->out->blocks[block].n += s->life.first_tile[v + 1] - s->life.first_tile[v];
     }
 }
 
 static void collect_scratch(collector *c, ir_node n) {
     size_t bytes = c->s->unit->workspace[n];
-    if (bytes == 0) {
-        return;
+    if (bytes > 0) {
+        c->out->scratch[n] = c->out->n_blocks;
+        c->out->blocks[c->out->n_blocks++] =
+            (plan_block){.variable = IR_NONE, .bytes = bytes, .n = 1};
     }
-    c->out->scratch[n] = c->out->n_blocks;
-    c->out->blocks[c->out->n_blocks++] = (plan_block){.variable = IR_NONE, .bytes = bytes};
-    c->loose[c->n++] = (plan_piece){.block = c->out->scratch[n],
-                                    .value = IR_NONE,
-                                    .node = n,
-                                    .hi = bytes,
-                                    .own = bytes,
-                                    .birth = c->s->life.position[n],
-                                    .death = c->s->life.run_end[c->s->life.position[n]],
-                                    .kind = IR_WORKSPACE};
 }
 
-/* Counting sort of the loose pieces by block. A variable's own bytes and its next value are one. */
-static void group_pieces(collector *c) {
-    plan_placement *out = c->out;
-    for (int32_t i = 0; i < c->n; i++) {
-        plan_piece *p = &c->loose[i];
-        if (c->holds_gradient[p->block] && p->kind == IR_WORKSPACE) {
-            p->kind = IR_GRADIENTS;
-        }
-        if (out->blocks[p->block].variable != IR_NONE) {
-            p->kind = plan_kind_of_role(c->s->g->values[out->blocks[p->block].variable].role);
-        }
-        out->blocks[p->block].n++;
+static void add_scratch(collector *c, ir_node n) {
+    uint64_t bytes = c->s->unit->workspace[n];
+    if (bytes > 0) {
+        int32_t position = c->s->life.position[n];
+        add_piece(c, (plan_piece){.block = c->out->scratch[n],
+                                  .value = IR_NONE,
+                                  .node = n,
+                                  .hi = bytes,
+                                  .own = bytes,
+                                  .birth = position,
+                                  .death = c->s->life.run_end[position],
+                                  .kind = IR_WORKSPACE});
     }
-    int32_t at = 0;
+}
+
+/* Blocks know by now how many pieces they have: each gets its part of the array, and fills it. */
+static ebb_status group_pieces(collector *c) {
+    const ir_graph *g = c->s->g;
+    plan_placement *out = c->out;
     for (int32_t b = 0; b < out->n_blocks; b++) {
-        out->blocks[b].first = at;
-        at += out->blocks[b].n;
+        out->blocks[b].first = out->n_pieces;
+        out->n_pieces += out->blocks[b].n;
         out->blocks[b].n = 0;
     }
-    for (int32_t i = 0; i < c->n; i++) {
-        plan_block *block = &out->blocks[c->loose[i].block];
-        out->pieces[block->first + block->n++] = c->loose[i];
+    TRY(ebb__region_alloc(&c->s->unit->region, (size_t)out->n_pieces + 1, sizeof *out->pieces,
+                          &out->pieces));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (out->block[v] >= 0 && !ebb__plan_is_alias(g, v)) {
+            add_pieces(c, v, out->block[v]);
+        }
     }
-    out->n_pieces = c->n;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        add_scratch(c, g->order[i]);
+    }
+    return EBB_OK;
 }
 
 static ebb_status collect(storage *s, plan_placement *out) {
@@ -397,8 +429,6 @@ static ebb_status collect(storage *s, plan_placement *out) {
     TRY(ebb__region_alloc(region, nv + 1, sizeof *out->ld, &out->ld));
     TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *out->scratch, &out->scratch));
     TRY(ebb__region_alloc(region, most + 1, sizeof *out->blocks, &out->blocks));
-    TRY(ebb__region_alloc(region, most + 1, sizeof *out->pieces, &out->pieces));
-    TRY(ebb__region_alloc(region, most + 1, sizeof *c.loose, &c.loose));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *c.by_root, &c.by_root));
     TRY(ebb__region_alloc(region, most + 1, sizeof *c.holds_gradient, &c.holds_gradient));
     memset(out->block, 0xff, (nv + 1) * sizeof *out->block);
@@ -417,11 +447,11 @@ static ebb_status collect(storage *s, plan_placement *out) {
     for (int32_t i = 0; i < g->n_order; i++) {
         collect_scratch(&c, g->order[i]);
     }
-    group_pieces(&c);
-    return EBB_OK;
+    return group_pieces(&c);
 }
 
-ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) {
+/* Everything but blocks and pieces. */
+static ebb_status decide(pass_unit *unit, storage *out) {
     const ir_graph *g = &unit->graph;
     alloc_region *region = &unit->region;
     storage s = {.unit = unit, .g = g};
@@ -433,11 +463,60 @@ ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) {
     TRY(ebb__region_alloc(region, nv, sizeof *s.byte, &s.byte));
     TRY(ebb__region_alloc(region, nv, sizeof *s.ld, &s.ld));
     TRY(ebb__region_alloc(region, nv, sizeof *s.path, &s.path));
+    TRY(ebb__region_alloc(region, nv, sizeof *s.stuck, &s.stuck));
     memset(s.parent, 0xff, nv * sizeof *s.parent);
     memset(s.root, 0xff, nv * sizeof *s.root);
     TRY(ebb__lifetimes_find(unit, &s.life));
     bind_aliases(&s);
     decide_in_place(&s);
     ebb__lifetimes_extend_runs(&s.life);
+    *out = s;
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) {
+    storage s;
+    TRY(decide(unit, &s));
     return collect(&s, out);
+}
+
+ebb_status ebb__plan_storage_load(pass_unit *unit, plan_peak *out) {
+    const ir_graph *g = &unit->graph;
+    storage s;
+    int64_t *change = NULL;
+    TRY(decide(unit, &s));
+    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_order + 2, sizeof *change, &change));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (s.life.birth[v] < 0 || ebb__plan_is_alias(g, v)) {
+            continue;
+        }
+        resolve(&s, v);
+        if (g->values[s.root[v]].role != IR_TEMP) {
+            continue;
+        }
+        uint64_t row = ebb__ir_type_bytes(&g->values[v].type) / (uint64_t)g->values[v].type.dim[0];
+        for (int32_t t = s.life.first_tile[v]; t < s.life.first_tile[v + 1]; t++) {
+            int64_t own = (int64_t)row * s.life.tiles[t].rows;
+            change[s.life.birth[v]] += own;
+            change[s.life.tiles[t].death + 1] -= own;
+        }
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        change[i] += (int64_t)unit->workspace[g->order[i]];
+        change[s.life.run_end[i] + 1] -= (int64_t)unit->workspace[g->order[i]];
+    }
+    *out = ebb__plan_peak(change, g->n_order);
+    return EBB_OK;
+}
+
+plan_peak ebb__plan_peak(const int64_t *change, int32_t n_positions) {
+    plan_peak peak = {0, 0};
+    int64_t alive = 0;
+    for (int32_t t = 0; t < n_positions; t++) {
+        alive += change[t];
+        if (alive > (int64_t)peak.bytes) {
+            peak = (plan_peak){(uint64_t)alive, t};
+        }
+    }
+    return peak;
 }

@@ -65,4 +65,14 @@ static inline uint64_t plan_align(uint64_t bytes) {
 /* Fills everything but plan_block.offset and the *_bytes, in unit->region. */
 ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) EBB_MUST_CHECK;
 
+/* The most transient bytes alive at one position: what no placement can go below. */
+typedef struct plan_peak {
+    uint64_t bytes;
+    int32_t position; /* the first where it is so */
+} plan_peak;
+/* The same decisions, only for their peak. */
+ebb_status ebb__plan_storage_load(pass_unit *unit, plan_peak *out) EBB_MUST_CHECK;
+/* change[t]: bytes that are born at t, less those that died at t - 1. */
+plan_peak ebb__plan_peak(const int64_t *change, int32_t n_positions);
+
 #endif

@@ -2,10 +2,12 @@
  * are the best of the folder's generations; vocabulary, batch and program lie inside the plan like
  * everything else.
  */
-#include "train/lm_job.h"
+#include "train/job.h"
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "data/batcher.h"
+#include "model/word_lm.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
@@ -13,22 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 1024 };
-
 typedef struct lm_use {
     ebb_ctx *ctx;
     train_settings s;
     data_vocab vocab;
     run_session *session;
-    lm_buffers data;
+    job_buffers data;
 } lm_use;
-
-static ebb_status path_of(ebb_ctx *ctx, const char *dir, const char *name, char *out) {
-    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
-    return n > 0 && n < PATH_BYTES
-               ? EBB_OK
-               : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", dir);
-}
 
 /* The weights must be those that the newest whole generation names, and the vocabulary theirs. */
 static ebb_status check_weights(lm_use *u, const char *dir, const char *path, bool best) {
@@ -59,11 +52,11 @@ out:
 
 /* The best weights; the last ones where none was validated yet. */
 static ebb_status open_weights(lm_use *u, const char *dir, st_reader *reader) {
-    char path[PATH_BYTES], why[256];
-    TRY(path_of(u->ctx, dir, "best.safetensors", path));
+    char path[JOB_PATH_BYTES], why[256];
+    TRY(ebb__job_path(u->ctx, dir, "best.safetensors", path));
     bool best = ebb__file_exists(path);
     if (!best) {
-        TRY(path_of(u->ctx, dir, "last.safetensors", path));
+        TRY(ebb__job_path(u->ctx, dir, "last.safetensors", path));
     }
     if (!ebb__file_exists(path)) {
         return ebb__fail(u->ctx, EBB_MODEL,
@@ -84,25 +77,25 @@ static ebb_status open_weights(lm_use *u, const char *dir, st_reader *reader) {
 
 /* Loads the vocabulary, plans with it inside, moves it there before the arena is touched (so that
  * it never counts twice), reads the weights. */
-static ebb_status open_model(lm_use *u, const char *dir, lm_request request) {
-    char path[PATH_BYTES];
+static ebb_status open_model(lm_use *u, const char *dir, job_request request) {
+    char path[JOB_PATH_BYTES];
     ebb_plan *plan = NULL;
     st_reader reader = {0};
-    TRY(path_of(u->ctx, dir, "vocab.txt", path));
+    TRY(ebb__job_path(u->ctx, dir, "vocab.txt", path));
     TRY(ebb__vocab_load(u->ctx, path, &u->vocab));
     request.vocab = u->vocab.count;
     request.vocab_bytes = ebb__vocab_bytes(&u->vocab);
-    ebb_status status = ebb__lm_compile(u->ctx, &u->s, &request, &plan);
+    ebb_status status = ebb__job_compile(u->ctx, &u->s, &request, &plan);
     if (status != EBB_OK) {
         ebb__plan_free(plan);
         return status;
     }
     TRY(ebb__run_open(u->ctx, plan, &u->session));
-    u->data = ebb__lm_buffers(u->session);
+    u->data = ebb__job_buffers(u->session);
     ebb__vocab_move(&u->vocab, u->data.vocab);
     ebb__run_touch(u->session);
     TRY(open_weights(u, dir, &reader));
-    status = ebb__lm_load(u->session, 1U << IR_PARAM, &reader);
+    status = ebb__job_load(u->session, 1U << IR_PARAM, &reader);
     ebb__safetensors_close(&reader);
     return status;
 }
@@ -114,13 +107,14 @@ static void close_model(lm_use *u) {
 
 /* ---- evaluation ---- */
 
-static ebb_status evaluate(lm_use *u, tokens_reader *tokens, const lm_observer *observer,
+static ebb_status evaluate(lm_use *u, tokens_reader *tokens, const job_observer *observer,
                            lm_eval_result *out) {
     data_batcher batches;
-    lm_score score;
+    job_score score;
     TRY(ebb__batcher_init(u->ctx, tokens, (uint32_t)u->s.bptt, (uint32_t)u->s.batch,
                           u->data.staging, &batches));
-    TRY(ebb__lm_score(u->session, 0, &batches, observer, &score));
+    job_reader reader = {batches.windows, 0, &batches, ebb__lm_fill};
+    TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before the whole text was read");
     }
@@ -141,15 +135,15 @@ static ebb_status evaluate(lm_use *u, tokens_reader *tokens, const lm_observer *
 }
 
 ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                        const char *file, const lm_observer *observer, lm_eval_result *out) {
+                        const char *file, const job_observer *observer, lm_eval_result *out) {
     lm_use u = {.ctx = ctx, .s = *settings};
     tokens_reader tokens = {.fd = -1};
-    char path[PATH_BYTES], name[48];
+    char path[JOB_PATH_BYTES], name[48];
     ebb_status status;
-    TRY_OUT(open_model(&u, dir, (lm_request){.valid = true}));
+    TRY_OUT(open_model(&u, dir, (job_request){.valid = true}));
     (void)snprintf(name, sizeof name, "eval-%ld.tokens", (long)getpid());
     /* A model that may only be read is measured all the same. */
-    TRY_OUT(path_of(ctx, access(dir, W_OK) == 0 ? dir : "/tmp", name, path));
+    TRY_OUT(ebb__job_path(ctx, access(dir, W_OK) == 0 ? dir : "/tmp", name, path));
     TRY_OUT(ebb__tokens_ensure(ctx, file, (text_mode)u.s.tokens, &u.vocab, path, &tokens));
     TRY_OUT(
         ebb__file_remove(ctx, path)); /* still open: nobody else's, and gone with this process */
@@ -209,7 +203,7 @@ static void put_token(const lm_use *u, text_sink *sink, int32_t token) {
 }
 
 static const float *predict(lm_use *u, int32_t token) {
-    u->data.inputs[0] = token;
+    *(int32_t *)ebb__run_variable(u->session, LM_INPUTS, NULL) = token;
     ebb__run_step(u->session, 0);
     return ebb__run_output(u->session, 0, LM_LOGITS);
 }
@@ -259,7 +253,7 @@ ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const 
     lm_use u = {.ctx = ctx, .s = *settings};
     u.s.batch = 1;
     u.s.bptt = 1;
-    ebb_status status = open_model(&u, dir, (lm_request){.predict = true});
+    ebb_status status = open_model(&u, dir, (job_request){.predict = true});
     if (status == EBB_OK) {
         generate(&u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
     }

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+typedef enum train_model { MODEL_LM, MODEL_NMT } train_model;
+typedef enum train_attention { ATTENTION_MLP, ATTENTION_DOT } train_attention;
 typedef enum train_cell { CELL_LSTM, CELL_GRU, CELL_RNN } train_cell;
 typedef enum train_optimizer { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } train_optimizer;
 typedef enum train_schedule { SCHEDULE_CONSTANT, SCHEDULE_PLATEAU, SCHEDULE_WARMUP } train_schedule;
@@ -21,16 +23,26 @@ typedef struct train_memory {
 } train_memory;
 
 typedef struct train_settings {
+    train_model model;
     /* data */
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
+    const char *train_target, *valid_target;       /* nmt: the other side, line by line */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
     train_tokens tokens;
-    int64_t vocab; /* at most; 0: all words of the text */
+    int64_t vocab;                /* at most; 0: all words of the text */
+    int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
+    int64_t max_len;              /* nmt: words of a sentence; longer ones are left out */
     /* model */
     train_cell cell;
     int64_t layers, hidden, embed; /* embed 0: hidden */
     bool tie;
     double dropout;
+    /* nmt only */
+    train_attention attention;
+    int64_t enc_layers, dec_layers;
+    bool feed, layer_norm, tie_src;
+    double smoothing;
+    int64_t src_len, tgt_len; /* positions, where there is no text */
     /* batch */
     int64_t batch, bptt;
     /* optimiser */

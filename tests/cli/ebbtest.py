@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 EBB = os.path.abspath(os.environ.get("EBB", "build/ebb"))
@@ -62,6 +63,31 @@ def text(path, lines=300, seed=1):
 def digest(path):
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
+
+
+# ---- runs ----
+
+def weights(folder):
+    return digest(folder + "/last.safetensors"), digest(folder + "/best.safetensors")
+
+
+def metrics(folder):
+    with open(folder + "/metrics.jsonl", encoding="utf8") as file:
+        return [{k: v for k, v in json.loads(line).items() if k != "words_per_second"} for line in file]
+
+
+def start(*args):
+    return subprocess.Popen([EBB, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_step(process, folder, step, deadline=200):
+    """Until a checkpoint of `step` or later is there."""
+    end = time.time() + deadline
+    while time.time() < end and process.poll() is None:
+        found = [int(name[5:-5]) for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.startswith("ckpt-") and name.endswith(".json")]
+        if found and max(found) >= step:
+            return
+        time.sleep(0.002)
 
 
 def main(scope):

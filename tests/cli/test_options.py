@@ -7,11 +7,17 @@ TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch b
     momentum beta1 beta2 eps weight-decay clip schedule warmup patience lr-factor epochs steps out
     init fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
     help""".split()
+TRAIN_NMT = sorted(set(TRAIN) - {"layers", "bptt"}) + """train-target valid-target max-len src-vocab tgt-vocab enc-layers dec-layers
+    attention feed layer-norm tie-src smoothing""".split()
 OF = {
     "train lm": TRAIN,
     "plan lm": TRAIN,
     "bench lm": """cell layers hidden embed vocab batch bptt dropout tie optimizer clip threads seed
         memory steps lr json disable dump-after config""".split(),
+    "train nmt": TRAIN_NMT,
+    "plan nmt": TRAIN_NMT + ["src-len", "tgt-len", "explain"],
+    "bench nmt": """cell enc-layers dec-layers hidden embed vocab src-vocab tgt-vocab batch src-len tgt-len attention feed layer-norm
+        dropout smoothing tie tie-src optimizer clip threads seed memory steps lr json disable dump-after config profile""".split(),
     "eval lm": ["batch", "memory", "threads", "json"],
     "generate": ["length", "temperature", "prompt", "seed"],
     "inspect": ["json"],
@@ -24,12 +30,15 @@ def test_help_lists_every_option():
     for command, options in OF.items():
         assert f"ebb {command}" in overview
         shown = ebb(*command.split(), "--help").out
-        assert shown == ebb("help", command.split()[0]).out
+        assert shown == ebb("help", *command.split()).out
         listed = re.findall(r"^  --([a-z0-9-]+)", shown, re.M)
         assert set(options) <= set(listed), (command, set(options) - set(listed))
         assert len(listed) == len(set(listed))
         assert max(map(len, shown.splitlines())) <= 80
     assert re.search(r"--hidden N +units of a layer \(default 200\)", ebb("train", "lm", "--help").out)
+    assert ebb("help", "train").out == ebb("train", "lm", "--help").out
+    assert "even number (default 512)" in " ".join(ebb("help", "train", "nmt").out.split())
+    refused(2, "help", "train", "xyz", says="xyz")
 
 
 def test_no_arguments_and_version():
@@ -54,6 +63,12 @@ def test_unknown_option_names_the_nearest():
     refused(2, "bench", "lm", "--hidden", says="needs a value")
     refused(2, "bench", "lm", "--tie=yes", says="takes no value")
     refused(2, "train", "lm", says="--train FILE")
+    refused(2, "train", "nmt", says="--train SRC TGT")
+    refused(2, "bench", "nmt", "--layers", "2", says="takes no --layers")
+    refused(2, "bench", "lm", "--feed", says="takes no --feed")
+    refused(2, "bench", "nmt", "--fed", says="did you mean --feed?")
+    refused(2, "bench", "nmt", "--cell", "rnn", says="lstm")
+    refused(2, "bench", "mnt", says=["mnt", "nmt"])
 
 
 def test_numbers_are_strict():

@@ -1,11 +1,9 @@
 """A run's life: killed, stopped, resumed, finished, locked, started over; always the same bits."""
-import json
 import os
 import signal
-import subprocess
 import time
 
-from ebbtest import EBB, TINY, digest, ebb, main, refused, text, write
+from ebbtest import TINY, digest, ebb, main, metrics, refused, start, text, wait_for_step, weights, write
 
 
 def command(steps, out, *more):
@@ -16,29 +14,6 @@ def command(steps, out, *more):
 def texts():
     text("t", 200)
     text("v", 20, seed=2)
-
-
-def weights(folder):
-    return digest(folder + "/last.safetensors"), digest(folder + "/best.safetensors")
-
-
-def metrics(folder):
-    with open(folder + "/metrics.jsonl", encoding="utf8") as file:
-        return [{k: v for k, v in json.loads(line).items() if k != "words_per_second"} for line in file]
-
-
-def start(*args):
-    return subprocess.Popen([EBB, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-
-def wait_for_step(process, folder, step, deadline=200):
-    """Until a checkpoint of `step` or later is there."""
-    end = time.time() + deadline
-    while time.time() < end and process.poll() is None:
-        found = [int(name[5:-5]) for name in (os.listdir(folder) if os.path.isdir(folder) else []) if name.startswith("ckpt-") and name.endswith(".json")]
-        if found and max(found) >= step:
-            return
-        time.sleep(0.002)
 
 
 def test_a_run_leaves_what_it_promises():

@@ -4,7 +4,7 @@
 #include "support/graphs.h"
 
 #include "cost/store.h"
-#include "train/lm.h"
+#include "train/jobs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -57,13 +57,13 @@ static int setup(void **state) {
 static ebb_status plan_job(ebb_ctx *ctx) {
     train_settings s = tiny();
     ebb_plan *plan = NULL;
-    ebb_status status = ebb__lm_plan(ctx, &s, &plan);
+    ebb_status status = ebb__job_plan(ctx, &s, &plan);
     assert_true((plan != NULL) == (status == EBB_OK));
     ebb__plan_free(plan);
     return status;
 }
 
-static ebb_status on_report(void *user, const lm_tune_report *report) {
+static ebb_status on_report(void *user, const job_tune_report *report) {
     (void)user;
     assert_true(report->tuned.measured > 0 && report->tuned.left == 0);
     return EBB_OK;
@@ -71,8 +71,8 @@ static ebb_status on_report(void *user, const lm_tune_report *report) {
 
 static ebb_status tune_job(ebb_ctx *ctx) {
     train_settings s = tiny();
-    lm_tune_observer observer = {.report = on_report};
-    return ebb__lm_tune(ctx, &s, 1, &observer);
+    job_tune_observer observer = {.report = on_report};
+    return ebb__job_tune(ctx, &s, 1, &observer);
 }
 
 static int warnings;

@@ -1,23 +1,31 @@
 /* test_ranges.c - one range of units of a node, any begin and end: the range has the bits of the
- * reference, no other column of a result changes, also where results lie in operands; and rows wide
+ * reference, no other unit of a result changes, also where results lie in operands; and rows wide
  * enough to be cut for members. For kernels without workspace and preparation: pointwise ones,
- * cells, moves. */
+ * cells, attention, moves. */
 #include "sample.h"
 
 #include "device/device.h"
 
 enum { RANGES = 24 };
 
-static int64_t unit_of(const tensor *t, int64_t column, int32_t units) {
-    return ir_cols(&t->view.type) % units == 0 ? column % units : column;
+/* Of element (row, column) of a result: by columns; or batch rows, which are the columns of scores
+ * and weights [S,B] and the rows, block after block, of everything else. (No sample's stack is as
+ * wide as its batch.) */
+static int64_t unit_of(const op_def *op, const tensor *t, int64_t row, int64_t column,
+                       int32_t units) {
+    int64_t cols = ir_cols(&t->view.type);
+    if (op->unit_rows && cols != units) {
+        return row % units;
+    }
+    return cols % units == 0 ? column % units : column;
 }
 
-/* Columns of [lo, hi) equal those of want, all others those of before. */
-static bool only_range(const tensor *got, const tensor *want, const tensor *before, int32_t units,
-                       int32_t lo, int32_t hi) {
+/* Units of [lo, hi) equal those of want, all others those of before. */
+static bool only_range(const op_def *op, const tensor *got, const tensor *want,
+                       const tensor *before, int32_t units, int32_t lo, int32_t hi) {
     int64_t cols = ir_cols(&got->view.type);
     for (int64_t i = 0; i < tensor_count(got); i++) {
-        int64_t r = i / cols, c = i % cols, u = unit_of(got, c, units);
+        int64_t r = i / cols, c = i % cols, u = unit_of(op, got, r, c, units);
         const tensor *as = u >= lo && u < hi ? want : before;
         float a, b;
         memcpy(&a, tensor_at(got, r, c), sizeof a);
@@ -43,8 +51,8 @@ static void check_range(const device_kernel *kernel, const op_case *c, const op_
     for (int32_t i = 0; i < got.n_out; i++) {
         int in = inplace_operand(c->op, inplace, i);
         const tensor *result = in < 0 ? &got.out[i] : &got.in[in];
-        if (!only_range(result, &want->out[i], in < 0 ? &before.out[i] : &before.in[in], units, lo,
-                        hi)) {
+        const tensor *old = in < 0 ? &before.out[i] : &before.in[in];
+        if (!only_range(c->op, result, &want->out[i], old, units, lo, hi)) {
             fail_msg("%s: units %d to %d of %d, pairs %x: result %d", kernel->name, lo, hi, units,
                      inplace, i);
         }
@@ -57,6 +65,9 @@ static void check_range(const device_kernel *kernel, const op_case *c, const op_
 static void check_case(const device_kernel *kernel, const op_case *c, draw *d) {
     uint32_t whole = 0;
     int32_t units = c->op->units(&c->graph, &c->node, &whole);
+    if (c->op->unit_rows && units == 0) { /* a stack of no blocks */
+        return;
+    }
     assert_true(units > 0);
     op_data want = data_make(c, false, 0, 1.0, 23);
     op_views v;
@@ -119,7 +130,7 @@ static void wide_shares(void **state) {
     for (int32_t k = 0; k < dev->n_kernels; k++) {
         const device_kernel *kernel = &dev->kernels[k];
         const op_def *op = ebb__op((int)kernel->op);
-        if (!takes_any_range(kernel)) {
+        if (!takes_any_range(kernel) || op->unit_rows) { /* those have no columns to widen */
             continue;
         }
         const op_sample *narrow = &op->samples[2]; /* several rows, of one axis or more */

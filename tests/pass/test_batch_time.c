@@ -2,11 +2,11 @@
  * apart. That no bit changes is shown by test_pipeline and test_fuzz. */
 #include "support/graphs.h"
 
-static void becomes(const char *text, const char *wanted, int32_t batch_rows) {
+static void becomes(const char *text, const char *wanted, int32_t span) {
     ebb_ctx *ctx = test_ctx_new();
     test_unit t;
     test_unit_text(&t, ctx, text);
-    t.config.batch_rows = batch_rows;
+    t.config.recompute.span = span;
     test_pass(&t, &ebb__pass_batch_time);
     test_expect(&t.unit.graph, wanted);
     test_unit_fini(&t);
@@ -42,7 +42,7 @@ static void a_set(void **state) {
             0);
 }
 
-/* At most two steps at once: steps 0 and 1 together, step 2 alone as it was. */
+/* Chunks of two steps: steps 0 and 1 together, step 2 alone as it was. */
 static void a_set_in_parts(void **state) {
     (void)state;
     becomes(projections,
@@ -56,7 +56,7 @@ static void a_set_in_parts(void **state) {
                  "%10:f32[2,3] = tanh %6 @ \"l\" t=1 fwd\n"
                  "%11:f32[2,3] = tanh %8 @ \"l\" t=2 fwd\n"
                  "output %9 \"p\"\noutput %10 \"q\"\noutput %11 \"r\"\n",
-            5);
+            2);
 }
 
 /* Each step reads the one before; and rows without a time are loss chunks, say. */
@@ -75,23 +75,64 @@ static void not_a_set(void **state) {
     becomes(timeless, timeless, 0);
 }
 
-/* Two nets that feed each other crosswise: each set could be merged, but not both. */
+/* Two nets that feed each other crosswise: each set could be merged, but not both. One is, and so
+ * is a third that has nothing to do with them. */
 static void not_both(void **state) {
     (void)state;
     static const char *const crossed =
-        "param %0 f32[4,4] \"w\"\nparam %1 f32[4,4] \"v\"\ninput %2 f32[2,4] \"x\"\n"
-        "%3:f32[2,4] = matmul - %2 %0 @ \"a\" t=0 fwd\n"
-        "%4:f32[2,4] = matmul - %2 %1 @ \"b\" t=0 fwd\n"
-        "%5:f32[2,4] = tanh %3 @ \"b\" t=1 fwd\n"
-        "%6:f32[2,4] = tanh %4 @ \"a\" t=1 fwd\n"
-        "%7:f32[2,4] = matmul - %6 %0 @ \"a\" t=1 fwd\n"
-        "%8:f32[2,4] = matmul - %5 %1 @ \"b\" t=1 fwd\n"
-        "output %5 \"p\"\noutput %6 \"q\"\noutput %7 \"r\"\noutput %8 \"s\"\n";
+        "param %0 f32[4,4] \"w\"\nparam %1 f32[4,4] \"v\"\nparam %2 f32[4,4] \"u\"\n"
+        "input %3 f32[2,4] \"x\"\ninput %4 f32[2,4] \"y\"\n"
+        "%5:f32[2,4] = matmul - %3 %0 @ \"a\" t=0 fwd\n"
+        "%6:f32[2,4] = matmul - %3 %1 @ \"b\" t=0 fwd\n"
+        "%7:f32[2,4] = tanh %5 @ \"b\" t=1 fwd\n"
+        "%8:f32[2,4] = tanh %6 @ \"a\" t=1 fwd\n"
+        "%9:f32[2,4] = matmul - %8 %0 @ \"a\" t=1 fwd\n"
+        "%10:f32[2,4] = matmul - %7 %1 @ \"b\" t=1 fwd\n"
+        "%11:f32[2,4] = matmul - %3 %2 @ \"c\" t=0 fwd\n"
+        "%12:f32[2,4] = matmul - %4 %2 @ \"c\" t=1 fwd\n"
+        "%13:f32[2,4] = tanh %9\n%14:f32[2,4] = tanh %10\n"
+        "%15:f32[2,4] = tanh %11\n%16:f32[2,4] = tanh %12\n"
+        "output %7 \"p\"\noutput %8 \"q\"\noutput %13 \"r\"\noutput %14 \"s\"\n"
+        "output %15 \"t\"\noutput %16 \"z\"\n";
     ebb_ctx *ctx = test_ctx_new();
     test_unit t;
+    int timeless = 0;
     test_unit_text(&t, ctx, crossed);
     test_pass(&t, &ebb__pass_batch_time);
-    assert_int_equal(test_count(&t.unit.graph, OP_MATMUL), 4);
+    const ir_graph *g = &t.unit.graph;
+    assert_int_equal(test_count(g, OP_MATMUL), 1 + 2 + 1);
+    for (int i = 0; i < 4; i++) {
+        timeless += test_node(g, OP_MATMUL, i)->label.time < 0;
+    }
+    assert_int_equal(timeless, 2);
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
+/* Lists that overlap are slices of one stack of x1, x0 and z. Two stacks of the model overlap too,
+ * but a part of the second depends on all of the first: they stay two, and do not keep the others
+ * from being one. */
+static void overlapping_lists(void **state) {
+    (void)state;
+    static const char *const text =
+        "param %0 f32[4,4] \"w\"\nparam %1 f32[4,4] \"v\"\ninput %2 f32[2,4] \"x\"\n"
+        "%3:f32[2,4] = tanh %2\n%4:f32[2,4] = sigmoid %2\n%5:f32[2,4] = relu %2\n"
+        "%6:f32[2,4] = matmul - %3 %0 @ \"l\" t=0 fwd\n"
+        "%7:f32[2,4] = matmul - %4 %0 @ \"l\" t=1 fwd\n"
+        "%8:f32[2,4] = matmul - %5 %1 @ \"k\" t=0 fwd\n"
+        "%9:f32[2,4] = matmul - %3 %1 @ \"k\" t=1 fwd\n"
+        "%10:f32[2,4] = tanh %6\n%11:f32[2,4] = tanh %7\n"
+        "%12:f32[4,4] = stack %10 %11\n%13:f32[4,4] = tanh %12\n"
+        "%14:f32[2,4] = slice %13 {len=2}\n%15:f32[2,4] = tanh %14\n"
+        "%16:f32[4,4] = stack %11 %15\n%17:f32[4,4] = tanh %16\n"
+        "%18:f32[2,4] = tanh %8\n%19:f32[2,4] = tanh %9\n"
+        "output %17 \"p\"\noutput %18 \"q\"\noutput %19 \"r\"\n";
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    test_unit_text(&t, ctx, text);
+    test_pass(&t, &ebb__pass_batch_time);
+    assert_int_equal(test_count(&t.unit.graph, OP_MATMUL), 2);
+    assert_int_equal(test_count(&t.unit.graph, OP_STACK), 3);
     test_unit_fini(&t);
     test_ctx_free(ctx);
 }
@@ -151,8 +192,12 @@ static void the_model(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set),    cmocka_unit_test(a_set_in_parts), cmocka_unit_test(not_a_set),
-        cmocka_unit_test(not_both), cmocka_unit_test(a_sum),          cmocka_unit_test(the_model)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_set),
+                                       cmocka_unit_test(a_set_in_parts),
+                                       cmocka_unit_test(not_a_set),
+                                       cmocka_unit_test(not_both),
+                                       cmocka_unit_test(overlapping_lists),
+                                       cmocka_unit_test(a_sum),
+                                       cmocka_unit_test(the_model)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -335,6 +335,16 @@ static uint32_t some_passes(test_dice *dice) {
     return off;
 }
 
+static pass_recompute some_recompute(test_dice *dice) {
+    const double prices[] = {0, 1e-12, 1e-9, 1e-6};
+    return (pass_recompute){.price = prices[test_below(dice, 4)],
+                            .scan = test_below(dice, 4),
+                            .span = test_below(dice, 3) == 0 ? 0 : 1 + test_below(dice, 4),
+                            .outer = test_below(dice, 4),
+                            .heavy = test_below(dice, 2) != 0,
+                            .replay = test_below(dice, 2) != 0};
+}
+
 static ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_options *options,
                            test_dice *dice) {
     ebb_plan *plan = NULL;
@@ -375,7 +385,7 @@ static void one_round(uint64_t seed) {
     } else {
         pass_config config = {.disabled = options.disabled,
                               .chunk_rows = test_below(&dice, 12),
-                              .batch_rows = test_below(&dice, 3) * 4,
+                              .recompute = some_recompute(&dice),
                               .pack = test_below(&dice, 2) != 0,
                               .members = options.members,
                               .update = update,

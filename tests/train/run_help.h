@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "data/grammar.h"
 #include "train/checkpoint.h"
-#include "train/lm.h"
+#include "train/jobs.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -191,6 +191,7 @@ static inline double run_number(const json_t *lines, size_t line, const char *ke
 typedef struct run_room {
     char dir[64];
     run_path train, valid, out, other; /* texts; two run folders */
+    run_path train_target, valid_target;
     train_settings s;
     const char *math;
 } run_room;
@@ -242,6 +243,39 @@ static inline void run_room_free(run_room *room) {
     free(room);
 }
 
+/* Two texts, line by line; sentences of 1 to `longest` words, or all of that length. */
+static inline void run_write_pairs(const char *source, const char *target, int lines, int longest,
+                                   bool all) {
+    FILE *files[] = {fopen(source, "w"), fopen(target, "w")};
+    assert_true(files[0] != NULL && files[1] != NULL);
+    for (int i = 0; i < lines; i++) {
+        int words = all ? longest : 1 + i * 7 % longest;
+        for (int k = 0; k <= words; k++) {
+            (void)fprintf(files[0], k == words ? "\n" : "s%d ", (i + k) % 5);
+            (void)fprintf(files[1], k == words ? "\n" : "t%d ", (i + words - 1 - k) % 5);
+        }
+    }
+    assert_int_equal(fclose(files[0]) | fclose(files[1]), 0);
+}
+
+/* A translation model. */
+static inline run_room *run_pairs_room(int lines, int valid_lines, int longest, bool all) {
+    run_room *room = run_room_new(1, 1);
+    room->train_target = run_join(room->dir, "train.tgt");
+    room->valid_target = run_join(room->dir, "valid.tgt");
+    run_write_pairs(room->train.text, room->train_target.text, lines, longest, all);
+    run_write_pairs(room->valid.text, room->valid_target.text, valid_lines, longest, all);
+    room->s.model = MODEL_NMT;
+    room->s.train_target = room->train_target.text;
+    room->s.valid_target = room->valid_target.text;
+    room->s.max_len = 20;
+    room->s.enc_layers = room->s.dec_layers = 1;
+    room->s.feed = true;
+    room->s.optimizer = OPTIMIZER_ADAM;
+    room->s.lr = 0.02;
+    return room;
+}
+
 /* Everything that is carried from step to step is in play. */
 static inline run_room *run_busy_room(void) {
     run_room *room = run_room_new(8, 3);
@@ -263,7 +297,7 @@ typedef struct run_watch {
     double loss; /* sum over the steps since the last report */
     int losses;
     bool mean; /* reports are the mean of these: from the start of a run on */
-    lm_observer observer;
+    job_observer observer;
 } run_watch;
 
 static inline bool run_watch_stop(void *user) {
@@ -275,7 +309,7 @@ static inline void run_watch_planned(void *user, const ebb_plan *plan) {
     watch->planned++;
     watch->least_bytes = plan->least_bytes;
 }
-static inline void run_watch_progress(void *user, const lm_progress *progress, bool tick) {
+static inline void run_watch_progress(void *user, const job_progress *progress, bool tick) {
     run_watch *watch = user;
     assert_true(progress->step <= progress->steps && progress->epoch <= progress->epochs);
     if (tick && strcmp(progress->phase, "train") != 0) {
@@ -292,10 +326,10 @@ static inline void run_watch_progress(void *user, const lm_progress *progress, b
 }
 static inline void run_watch_init(run_watch *watch, int at) {
     *watch = (run_watch){.at = at};
-    watch->observer = (lm_observer){.user = watch,
-                                    .planned = run_watch_planned,
-                                    .progress = run_watch_progress,
-                                    .stop = run_watch_stop};
+    watch->observer = (job_observer){.user = watch,
+                                     .planned = run_watch_planned,
+                                     .progress = run_watch_progress,
+                                     .stop = run_watch_stop};
 }
 
 /* Runs the room's settings; the context is new and must end empty. *error (may be NULL) gets the
@@ -303,11 +337,11 @@ static inline void run_watch_init(run_watch *watch, int at) {
 typedef struct run_error {
     char text[1024];
 } run_error;
-static inline ebb_status run_go(const run_room *room, run_watch *watch, lm_train_result *result,
+static inline ebb_status run_go(const run_room *room, run_watch *watch, job_train_result *result,
                                 run_error *error) {
     ebb_ctx *ctx = test_ctx_new();
-    ebb_status status = ebb__lm_train(ctx, &room->s, RUN_CONFIG, room->math,
-                                      watch != NULL ? &watch->observer : NULL, result);
+    ebb_status status = ebb__job_train(ctx, &room->s, RUN_CONFIG, room->math,
+                                       watch != NULL ? &watch->observer : NULL, result);
     (void)snprintf(error->text, sizeof error->text, "%s", ebb_last_error(ctx));
     assert_true((status == EBB_OK) == (error->text[0] == '\0'));
     assert_null(strchr(error->text, '\n'));
@@ -315,8 +349,8 @@ static inline ebb_status run_go(const run_room *room, run_watch *watch, lm_train
     return status;
 }
 
-static inline lm_train_result run_ok(const run_room *room) {
-    lm_train_result result;
+static inline job_train_result run_ok(const run_room *room) {
+    job_train_result result;
     run_error error;
     ebb_status status = run_go(room, NULL, &result, &error);
     if (status != EBB_OK) {
@@ -326,7 +360,7 @@ static inline lm_train_result run_ok(const run_room *room) {
 }
 
 static inline void run_refused(const run_room *room, ebb_status want, const char *part) {
-    lm_train_result result;
+    job_train_result result;
     run_error error;
     ebb_status status = run_go(room, NULL, &result, &error);
     if (status != want || strstr(error.text, part) == NULL) {
@@ -341,7 +375,12 @@ static inline void run_expect_same_end(const char *a, const char *b, int64_t ste
     (void)snprintf(state, sizeof state, "ckpt-%lld.state.safetensors", (long long)step);
     run_expect_same(a, b, "last.safetensors");
     run_expect_same(a, b, "best.safetensors");
-    run_expect_same(a, b, "vocab.txt");
+    if (access(run_join(a, "vocab.txt").text, F_OK) == 0) {
+        run_expect_same(a, b, "vocab.txt");
+    } else {
+        run_expect_same(a, b, "vocab.src.txt");
+        run_expect_same(a, b, "vocab.tgt.txt");
+    }
     run_expect_same(a, b, "config");
     run_expect_same(a, b, state);
     char *lines_a = run_metrics(a), *lines_b = run_metrics(b);

@@ -15,7 +15,7 @@ static void learns_and_leaves_its_files(void **state) {
     room->s.epochs = 3;
     room->s.log_every = 10;
     run_watch watch;
-    lm_train_result result;
+    job_train_result result;
     run_error error;
     run_watch_init(&watch, -1);
     watch.mean = true;
@@ -86,7 +86,7 @@ static int run_in_pieces(run_room *room, int first, int32_t most, test_dice *dic
     int stops = 0;
     for (int at = first;; at = dice != NULL ? 1 + test_below(dice, most) : -1) {
         run_watch watch;
-        lm_train_result result;
+        job_train_result result;
         run_error error;
         run_watch_init(&watch, at);
         ebb_status status = run_go(room, &watch, &result, &error);
@@ -106,7 +106,7 @@ static void stopped_at_any_poll_ends_with_the_same_bits(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     run_watch watch;
-    lm_train_result whole;
+    job_train_result whole;
     run_error error;
     run_watch_init(&watch, -1);
     room->s.out_dir = room->other.text;
@@ -126,7 +126,7 @@ static void stopped_many_times_ends_with_the_same_bits(void **state) {
     run_room *room = run_busy_room();
     test_dice dice = {1};
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room);
+    job_train_result whole = run_ok(room);
     room->s.out_dir = room->out.text;
     for (int round = 0; round < 4; round++) {
         run_remove(room->out.text);
@@ -142,11 +142,11 @@ static void more_epochs_go_on(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room);
+    job_train_result whole = run_ok(room);
     room->s.out_dir = room->out.text;
     for (int64_t epochs = 1; epochs <= 3; epochs++) {
         room->s.epochs = epochs;
-        lm_train_result part = run_ok(room);
+        job_train_result part = run_ok(room);
         assert_int_equal(part.steps, whole.steps / 3 * epochs);
         assert_true(part.resumed == (epochs > 1) && !part.already_done);
     }
@@ -157,11 +157,11 @@ static void more_epochs_go_on(void **state) {
 static void finished_run_changes_nothing(void **state) {
     (void)state;
     run_room *room = run_busy_room();
-    lm_train_result first = run_ok(room);
+    job_train_result first = run_ok(room);
     run_shot shot = run_look(room->out.text);
     room->s.threads = 2;
     room->s.memory.bytes = 1; /* nothing is planned */
-    lm_train_result again = run_ok(room);
+    job_train_result again = run_ok(room);
     assert_true(again.already_done && again.resumed && !first.already_done);
     assert_int_equal(again.steps, first.steps);
     assert_true(again.valid_perplexity == first.valid_perplexity);
@@ -177,7 +177,7 @@ static void fresh_starts_over(void **state) {
     (void)run_ok(room);
     room->s.fresh = true;
     room->s.seed = 8;
-    lm_train_result result = run_ok(room);
+    job_train_result result = run_ok(room);
     assert_false(result.resumed);
     room->s.out_dir = room->other.text;
     room->s.fresh = false;
@@ -195,7 +195,7 @@ static void plateau_lowers_the_rate(void **state) {
     room->s.patience = 1;
     room->s.epochs = 7;
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room);
+    job_train_result whole = run_ok(room);
     room->s.out_dir = room->out.text;
     for (int64_t epochs = 1; epochs <= 7; epochs++) { /* patience outlives a stop */
         room->s.epochs = epochs;
@@ -247,7 +247,7 @@ static void least_budget_runs_and_one_byte_less_does_not(void **state) {
         run_remove(room->other.text);
         ebb_ctx *ctx = test_ctx_new();
         ebb_plan *plan = NULL;
-        assert_ok(ctx, ebb__lm_plan(ctx, &room->s, &plan));
+        assert_ok(ctx, ebb__job_plan(ctx, &room->s, &plan));
         uint64_t least = plan->least_bytes;
         assert_int_equal(run_ok(room).planned_peak_bytes, plan->peak_bytes);
         ebb__plan_free(plan);
@@ -255,7 +255,7 @@ static void least_budget_runs_and_one_byte_less_does_not(void **state) {
 
         char digits[32];
         run_watch watch;
-        lm_train_result result;
+        job_train_result result;
         run_error error;
         run_watch_init(&watch, -1);
         room->s.out_dir = room->out.text;
@@ -318,7 +318,7 @@ static void check_generation(const run_room *room) {
 }
 
 /* The same text in the same columns is the same loss, to the bit. */
-static void check_evaluation(const run_room *room, const lm_train_result *trained) {
+static void check_evaluation(const run_room *room, const job_train_result *trained) {
     lm_eval_result result;
     ebb_ctx *ctx = test_ctx_new();
     assert_ok(ctx, ebb__lm_eval(ctx, &room->s, room->s.out_dir, room->valid.text, NULL, &result));
@@ -360,7 +360,7 @@ static void check_kind(const struct model_kind *kind) {
     room->s.dropout = 0.2;
     room->s.batch = kind->s.tokens == TOKENS_WORD ? 3 : 9;
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room);
+    job_train_result whole = run_ok(room);
     assert_int_equal(whole.planned_peak_bytes, whole.measured_peak_bytes);
     check_evaluation(room, &whole);
     check_generation(room);

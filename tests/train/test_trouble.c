@@ -70,7 +70,7 @@ static void other_mathematics_is_refused(void **state) {
 static void fresh_that_cannot_start_keeps_the_run(void **state) {
     (void)state;
     run_room *room = run_busy_room();
-    lm_train_result first = run_ok(room);
+    job_train_result first = run_ok(room);
     room->s.fresh = true;
     room->s.memory.bytes = 1;
     run_refused(room, EBB_BUDGET, "the least");
@@ -117,7 +117,7 @@ static run_room *wild_room(void) {
 static void divergence_keeps_the_last_good_checkpoint(void **state) {
     (void)state;
     run_room *room = wild_room();
-    lm_train_result result;
+    job_train_result result;
     run_error error, again;
     long long step = 0, kept = 0;
     assert_int_equal(run_go(room, NULL, &result, &error), EBB_DIVERGED);
@@ -163,7 +163,7 @@ static void huge_perplexity_is_stored(void **state) {
     room->s.dropout = 0;
     room->s.clip = 0;
     room->s.lr = 1e5;
-    lm_train_result result = run_ok(room);
+    job_train_result result = run_ok(room);
     assert_true(result.valid_perplexity > 1e300 && isfinite(result.valid_perplexity));
     assert_true(run_ok(room).already_done);
     run_room_free(room);
@@ -202,7 +202,7 @@ static void damaged_files_never_change_the_result(void **state) {
     test_dice dice = {2};
     int went_on = 0, refused = 0;
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room), result;
+    job_train_result whole = run_ok(room), result;
     room->s.out_dir = room->out.text;
     run_watch watch;
     run_error error;
@@ -238,7 +238,7 @@ static void changed_digits_of_a_manifest_are_noticed(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room), result;
+    job_train_result whole = run_ok(room), result;
     room->s.out_dir = room->out.text;
     run_watch watch;
     run_error error;
@@ -281,7 +281,7 @@ static void damaged_newest_generation_is_passed_over(void **state) {
     room->s.valid_path = NULL;
     room->s.schedule = SCHEDULE_CONSTANT;
     room->s.out_dir = room->other.text;
-    lm_train_result whole = run_ok(room), result;
+    job_train_result whole = run_ok(room), result;
     room->s.out_dir = room->out.text;
     run_watch watch;
     run_error error;

@@ -2,6 +2,8 @@
  * at), no placement goes below the load, and nested lifetimes reach it. */
 #include "support/twin.h"
 
+#include "plan/fit.h"
+
 static void no_overlap(const plan_placement *p) {
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *a = &p->pieces[i];
@@ -22,7 +24,7 @@ static void all_pairs(void **state) {
     (void)state;
     for (int i = 0; i < 12; i++) {
         ebb_ctx *ctx = test_ctx_new();
-        word_lm m = test_lm_small((lm_cell)(i % 3), 4 + i);
+        word_lm m = test_lm_small((lm_cell)(i % 3), i < 9 ? 4 + i : 60);
         ir_graph graph;
         test_lm(ctx, &m, &graph);
         pass_config config = {.members = 1 + i % 3,
@@ -42,6 +44,71 @@ static void all_pairs(void **state) {
         assert_int_equal(top, plan->peak_bytes);
         ebb__plan_free(plan);
         ebb__ir_fini(&graph);
+        test_ctx_free(ctx);
+    }
+}
+
+/* ---- first fit against looking at every offset ---- */
+
+enum { BLOCKS = 60, MOST_PIECES = 6, POSITIONS = 300 };
+
+static bool meets(const plan_placement *p, int32_t a, int32_t b) {
+    for (int32_t i = p->blocks[a].first; i < p->blocks[a].first + p->blocks[a].n; i++) {
+        for (int32_t k = p->blocks[b].first; k < p->blocks[b].first + p->blocks[b].n; k++) {
+            const plan_piece *x = &p->pieces[i], *y = &p->pieces[k];
+            if (x->birth <= y->death && y->birth <= x->death &&
+                p->blocks[a].offset + x->lo < p->blocks[b].offset + y->hi &&
+                p->blocks[b].offset + y->lo < p->blocks[a].offset + x->hi) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void lowest_of_all(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        ebb_ctx *ctx = test_ctx_new();
+        test_dice dice = {seed};
+        plan_piece pieces[BLOCKS * MOST_PIECES];
+        plan_block blocks[BLOCKS];
+        plan_placement p = {
+            .blocks = blocks, .pieces = pieces, .n_blocks = BLOCKS, .n_positions = POSITIONS};
+        plan_fit fit;
+        for (int32_t b = 0; b < BLOCKS; b++) {
+            uint64_t at = 0;
+            blocks[b] = (plan_block){.variable = IR_NONE, .first = p.n_pieces};
+            blocks[b].n = 1 + test_below(&dice, MOST_PIECES);
+            for (int32_t i = 0; i < blocks[b].n; i++) { /* long ones and short ones */
+                int32_t birth = test_below(&dice, POSITIONS);
+                int32_t most = test_below(&dice, 3) == 0 ? POSITIONS : 9;
+                int32_t death = birth + test_below(&dice, most);
+                uint64_t bytes = (uint64_t)(1 + test_below(&dice, 500));
+                pieces[p.n_pieces++] = (plan_piece){.block = b,
+                                                    .lo = at,
+                                                    .hi = at + bytes,
+                                                    .birth = birth,
+                                                    .death = death < POSITIONS ? death : POSITIONS};
+                at = plan_align(at + bytes);
+            }
+            blocks[b].bytes = at;
+        }
+        assert_ok(ctx, ebb__fit_init(&fit, ctx, &p));
+        for (int32_t b = 0; b < BLOCKS; b++) {
+            uint64_t found = 0;
+            assert_ok(ctx, ebb__fit_lowest(&fit, b, &found));
+            for (blocks[b].offset = 0; blocks[b].offset <= found; blocks[b].offset += PLAN_ALIGN) {
+                bool free = true;
+                for (int32_t k = 0; k < b; k++) {
+                    free = free && !meets(&p, b, k);
+                }
+                assert_int_equal(free, blocks[b].offset == found);
+            }
+            blocks[b].offset = found;
+            assert_ok(ctx, ebb__fit_add(&fit, b));
+        }
+        ebb__fit_fini(&fit);
         test_ctx_free(ctx);
     }
 }
@@ -104,8 +171,9 @@ static void only_variables(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_pairs), cmocka_unit_test(nested_lifetimes_reach_the_load),
-        cmocka_unit_test(load_of_columns), cmocka_unit_test(only_variables)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_pairs), cmocka_unit_test(lowest_of_all),
+                                       cmocka_unit_test(nested_lifetimes_reach_the_load),
+                                       cmocka_unit_test(load_of_columns),
+                                       cmocka_unit_test(only_variables)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "run/profile.h"
 
 #include "plan/passes.h"
-#include "train/lm_job.h"
+#include "train/job.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -54,8 +54,8 @@ static void drop_ctx(ebb_ctx *ctx) {
 
 static ebb_plan *make_plan(ebb_ctx *ctx, const train_settings *s) {
     ebb_plan *plan = NULL;
-    lm_request request = {.train = true, .vocab = s->vocab};
-    assert_int_equal(ebb__lm_compile(ctx, s, &request, &plan), EBB_OK);
+    job_request request = {.train = true, .vocab = s->vocab};
+    assert_int_equal(ebb__job_compile(ctx, s, &request, &plan), EBB_OK);
     return plan;
 }
 
@@ -94,8 +94,8 @@ static void phases_count_what_the_model_says(void **state) {
     for (size_t c = 0; c < 3; c++) {
         ebb_ctx *ctx = new_ctx();
         train_settings s = small(cells[c], all_optional());
-        lm_bench_result r;
-        assert_int_equal(ebb__lm_bench(ctx, &s, 1, &r), EBB_OK);
+        job_bench_result r;
+        assert_int_equal(ebb__job_bench(ctx, &s, 1, &r), EBB_OK);
         const run_profile *p = r.profile;
         assert_int_equal(phase(p, "embedding")->calls, 2 * STEPS);
         assert_int_equal(phase(p, "input GEMM")->calls, each);
@@ -126,9 +126,9 @@ static void passes_do_not_move_work_between_phases(void **state) {
     for (size_t c = 0; c < 3; c++) {
         ebb_ctx *ctx = new_ctx();
         train_settings plain = small(cells[c], all_optional()), full = small(cells[c], 0);
-        lm_bench_result a, b;
-        assert_int_equal(ebb__lm_bench(ctx, &plain, 1, &a), EBB_OK);
-        assert_int_equal(ebb__lm_bench(ctx, &full, 1, &b), EBB_OK);
+        job_bench_result a, b;
+        assert_int_equal(ebb__job_bench(ctx, &plain, 1, &a), EBB_OK);
+        assert_int_equal(ebb__job_bench(ctx, &full, 1, &b), EBB_OK);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             assert_true(phase(a.profile, names[i])->flops > 0);
             assert_close(phase(a.profile, names[i])->flops, phase(b.profile, names[i])->flops);
@@ -181,9 +181,9 @@ static void groups_are_the_work_of_a_layer(void **state) {
     (void)state;
     ebb_ctx *ctx = new_ctx();
     train_settings s = small(CELL_RNN, all_optional());
-    lm_bench_result r;
+    job_bench_result r;
     bool found = false;
-    assert_int_equal(ebb__lm_bench(ctx, &s, 2, &r), EBB_OK);
+    assert_int_equal(ebb__job_bench(ctx, &s, 2, &r), EBB_OK);
     const run_profile *p = r.profile;
     assert_int_equal(p->n_top, PROFILE_TOP);
     for (int32_t i = 0; i + 1 < p->n_top; i++) {

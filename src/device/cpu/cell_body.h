@@ -47,6 +47,23 @@ void CPU_FN(lstm_gates)(const op_call *call) {
     }
 }
 
+void CPU_FN(lstm_state)(const op_call *call) {
+    int64_t h = ir_cols(&call->in[1].type);
+    cpu_span span = units(call, &call->in[1]);
+    while (cpu_span_next(&span)) {
+        const float *gates = cpu_at(&call->in[0], span.row, span.col);
+        const float *cp = cpu_at(&call->in[1], span.row, span.col);
+        float *c = cpu_at(&call->out[0], span.row, span.col);
+#define LSTM_STATE_STEP(j, m)                                                                      \
+    do {                                                                                           \
+        vf i = v_load(gates + (j), m), f = v_load(gates + h + (j), m);                             \
+        vf g = v_load(gates + 2 * h + (j), m);                                                     \
+        v_store(c + (j), v_fma(f, v_load(cp + (j), m), i * g), m);                                 \
+    } while (0)
+        EACH_VECTOR(span.len, LSTM_STATE_STEP);
+    }
+}
+
 void CPU_FN(lstm_gates_grad)(const op_call *call) {
     int64_t h = ir_cols(&call->in[0].type);
     cpu_span span = units(call, &call->in[0]);

@@ -114,17 +114,16 @@ static const device_kernel kernels[] = {
      .ranges = true,
      .workspace = matmul_workspace,
      .run = ebb__cpu_matmul_avx2},
-    CPU_POINTWISE(RANGED_AVX2) CPU_CELLS(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2)
-        CPU_EMBED_ROWS(KERNEL_EMBED_AVX2)
+    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(KERNEL_EMBED_AVX2)
 #endif
-            {.name = "matmul.base",
-             .op = OP_MATMUL,
-             .accept = accept_any,
-             .ranges = true,
-             .workspace = matmul_workspace,
-             .run = ebb__cpu_matmul_base},
-    CPU_POINTWISE(RANGED_BASE) CPU_CELLS(RANGED_BASE) CPU_OTHERS(KERNEL_BASE)
-        CPU_EMBED_ROWS(KERNEL_EMBED_BASE) CPU_MOVES(KERNEL_MOVE)};
+        {.name = "matmul.base",
+         .op = OP_MATMUL,
+         .accept = accept_any,
+         .ranges = true,
+         .workspace = matmul_workspace,
+         .run = ebb__cpu_matmul_base},
+    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(KERNEL_EMBED_BASE)
+        CPU_MOVES(KERNEL_MOVE)};
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

@@ -26,6 +26,7 @@
     X(ADAM, adam)
 #define CPU_CELLS(X)                        \
     X(LSTM_GATES, lstm_gates)               \
+    X(LSTM_STATE, lstm_state)               \
     X(LSTM_GATES_GRAD, lstm_gates_grad)     \
     X(LSTM_OUT, lstm_out)                   \
     X(LSTM_OUT_GRAD, lstm_out_grad)         \
@@ -38,14 +39,32 @@
     X(SOFTMAX_GRAD, softmax_grad)           \
     X(XENT, xent)                           \
     X(XENT_GRAD, xent_grad)
+/* Ranges are of batch rows; of mask_rows, columns. */
+#define CPU_ATTENTION(X)                    \
+    X(ADD_EACH, add_each)                   \
+    X(SUM_EACH, sum_each)                   \
+    X(DOT_ROWS, dot_rows)                   \
+    X(OUTER_ROWS, outer_rows)               \
+    X(MASK_SOFTMAX, mask_softmax)           \
+    X(MASK_SOFTMAX_GRAD, mask_softmax_grad) \
+    X(WEIGHTED_SUM, weighted_sum)           \
+    X(DOT_EACH, dot_each)                   \
+    X(OUTER_EACH, outer_each)               \
+    X(MASK_ROWS, mask_rows)                 \
+    X(SCORE_TANH, score_tanh)               \
+    X(SCORE_TANH_GRAD, score_tanh_grad)     \
+    X(LAYER_NORM, layer_norm)               \
+    X(LAYER_NORM_GRAD, layer_norm_grad)     \
+    X(LAYER_NORM_GAIN, layer_norm_gain)
 /* These sort row numbers in a workspace. */
 #define CPU_EMBED_ROWS(X)                   \
     X(EMBED_SQUARES, embed_squares)         \
     X(EMBED_SGD, embed_sgd)
 /* clang-format on */
-/* The pointwise kernels and the cells take ranges of units, these do not. */
+/* The ranged ones take ranges of units, the others do not. */
+#define CPU_RANGED(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_ATTENTION(X)
 #define CPU_OTHERS(X) CPU_REDUCTIONS(X) X(TRANSPOSE, transpose) X(PACK, pack)
-#define CPU_VECTOR_KERNELS(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_OTHERS(X)
+#define CPU_VECTOR_KERNELS(X) CPU_RANGED(X) CPU_OTHERS(X)
 /* Kernels that only move bytes: one for all instruction sets. */
 #define CPU_MOVES(X)                                                                               \
     X(EMBED, embed)                                                                                \

@@ -1,62 +1,16 @@
 /* reduce_body.h - sums, softmax and cross-entropy over the vectors of vec.h. The includer defines
  * CPU_FN(name).
  *
- * A reduction along a row has 16 lanes whatever the vector length: lane l takes columns l, l+16,
- * ... ascending, then the upper half is folded on the lower until one is left. Members share rows,
- * columns or blocks, never the terms of one sum. */
+ * Reductions along a row have the 16 lanes of vlanes.h. Members share rows, columns or blocks,
+ * never the terms of one sum. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/span.h"
+#include "device/cpu/vlanes.h"
 #include "device/cpu/vmath.h"
 #include "device/cpu/vsquares.h"
 #include "op/math.h"
 
 #include <string.h>
-
-enum { LANES = 16, LANE_VECTORS = LANES / VLEN };
-
-typedef struct lanes {
-    vf v[LANE_VECTORS];
-} lanes;
-
-static INLINE lanes lanes_all(float x) {
-    lanes all;
-    for (int q = 0; q < LANE_VECTORS; q++) {
-        all.v[q] = v_all(x);
-    }
-    return all;
-}
-
-/* 16 columns of which m >= 0 exist; the others read as `absent`. */
-static INLINE lanes lanes_load(const float *p, int64_t m, float absent) {
-    lanes all;
-    if (m >= LANES) {
-        for (int q = 0; q < LANE_VECTORS; q++) {
-            all.v[q] = v_load(p + q * VLEN, VLEN);
-        }
-        return all;
-    }
-    float part[LANES];
-    for (int l = 0; l < LANES; l++) {
-        part[l] = l < m ? p[l] : absent;
-    }
-    __builtin_memcpy(&all, part, sizeof all);
-    return all;
-}
-
-static INLINE void lanes_store(float *p, lanes all, int64_t m) {
-    __builtin_memcpy(p, &all, (size_t)(m < LANES ? m : LANES) * sizeof(float));
-}
-
-static INLINE float lanes_sum(lanes all) {
-    float s[LANES];
-    __builtin_memcpy(s, &all, sizeof s);
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int l = 0; l < half; l++) {
-            s[l] += s[l + half];
-        }
-    }
-    return s[0];
-}
 
 /* Which of equal numbers wins does not matter (zeros of either sign are the same shift), so rows
  * are taken by several chains of lanes. */
@@ -92,9 +46,18 @@ static float row_max(const float *x, int64_t n) {
 }
 
 /* Adds exp(x - shift) of m <= 16 columns, m constant but for the last, and stores it to `terms`
- * unless it is NULL. exp(-inf) = 0: absent columns add nothing (a lane is never -0). */
-static INLINE void add_exp(lanes *sum, const float *x, int64_t m, float shift, float *terms) {
+ * unless it is NULL. exp(-inf) = 0: absent columns add nothing (a lane is never -0). The columns
+ * themselves go to `plain` unless it is NULL. */
+static INLINE void add_exp(lanes *sum, const float *x, int64_t m, float shift, float *terms,
+                           lanes *plain) {
     lanes part = lanes_load(x, m, -__builtin_inff());
+    if (plain != NULL && m >= LANES) {
+        for (int q = 0; q < LANE_VECTORS; q++) {
+            plain->v[q] += part.v[q];
+        }
+    } else if (plain != NULL) {
+        LANES_REST(*plain, m, lane + x[l]);
+    }
     for (int q = 0; q < LANE_VECTORS; q++) {
         part.v[q] = v_exp(part.v[q] - shift);
         sum->v[q] += part.v[q];
@@ -104,14 +67,16 @@ static INLINE void add_exp(lanes *sum, const float *x, int64_t m, float shift, f
     }
 }
 
-static INLINE float row_sum_exp(const float *x, int64_t n, float shift, float *terms) {
+/* The sum of exp(x - shift), which `terms` and `plain` keep and take as above. */
+static INLINE float row_sum_exp(const float *x, int64_t n, float shift, float *terms,
+                                lanes *plain) {
     lanes sum = lanes_all(0.0f);
     int64_t j = 0;
     for (; j + LANES <= n; j += LANES) {
-        add_exp(&sum, x + j, LANES, shift, terms != NULL ? terms + j : NULL);
+        add_exp(&sum, x + j, LANES, shift, terms != NULL ? terms + j : NULL, plain);
     }
     if (j < n) {
-        add_exp(&sum, x + j, n - j, shift, terms != NULL ? terms + j : NULL);
+        add_exp(&sum, x + j, n - j, shift, terms != NULL ? terms + j : NULL, plain);
     }
     return lanes_sum(sum);
 }
@@ -126,7 +91,7 @@ void CPU_FN(softmax)(const op_call *call) {
     for (int64_t r = begin; r < end; r++) {
         const float *x = cpu_at(&call->in[0], r, 0);
         float *y = cpu_at(&call->out[0], r, 0);
-        vf inverse = v_all(1.0f / row_sum_exp(x, n, row_max(x, n), y));
+        vf inverse = v_all(1.0f / row_sum_exp(x, n, row_max(x, n), y, NULL));
 #define SOFTMAX_STEP(j, m) v_store(y + (j), v_load(y + (j), m) * inverse, m)
         EACH_VECTOR(n, SOFTMAX_STEP);
     }
@@ -154,14 +119,21 @@ void CPU_FN(softmax_grad)(const op_call *call) {
 void CPU_FN(xent)(const op_call *call) {
     int64_t n = ir_cols(&call->in[0].type), begin, end;
     const int32_t *labels = call->in[1].data;
-    float *loss = call->out[0].data, *lse = call->out[1].data;
+    float *loss = call->out[0].data, *lse = call->out[1].data, smooth = call->attr->f[0];
     share_rows(call, &call->in[0], &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const float *x = cpu_at(&call->in[0], r, 0);
         float top = row_max(x, n);
-        float total = top + ebb__math_log(row_sum_exp(x, n, top, NULL));
+        lanes plain = lanes_all(0.0f);
+        float sum = smooth > 0.0f ? row_sum_exp(x, n, top, NULL, &plain)
+                                  : row_sum_exp(x, n, top, NULL, NULL);
+        float total = top + ebb__math_log(sum);
         lse[r] = total;
         loss[r] = labels[r] < 0 ? 0.0f : total - x[labels[r]];
+        if (labels[r] >= 0 && smooth > 0.0f) {
+            float mean = lanes_sum(plain) / (float)n;
+            loss[r] = __builtin_fmaf(smooth, total - mean, (1.0f - smooth) * loss[r]);
+        }
     }
 }
 
@@ -169,6 +141,7 @@ void CPU_FN(xent_grad)(const op_call *call) {
     int64_t n = ir_cols(&call->in[0].type), begin, end;
     const int32_t *labels = call->in[1].data;
     const float *lse = call->in[2].data, *d = call->in[3].data;
+    float smooth = call->attr->f[0], share = smooth / (float)n, target = share + (1.0f - smooth);
     share_rows(call, &call->in[0], &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const float *x = cpu_at(&call->in[0], r, 0);
@@ -178,9 +151,15 @@ void CPU_FN(xent_grad)(const op_call *call) {
             continue;
         }
         float shift = lse[r], factor = d[r];
-        float at_label = (ebb__math_exp(x[labels[r]] - shift) - 1.0f) * factor;
+        float at_label = (ebb__math_exp(x[labels[r]] - shift) - target) * factor;
 #define XENT_GRAD_STEP(j, m) v_store(dx + (j), v_exp(v_load(x + (j), m) - shift) * factor, m)
-        EACH_VECTOR(n, XENT_GRAD_STEP);
+#define XENT_SMOOTH_GRAD_STEP(j, m)                                                                \
+    v_store(dx + (j), (v_exp(v_load(x + (j), m) - shift) - share) * factor, m)
+        if (smooth > 0.0f) {
+            EACH_VECTOR(n, XENT_SMOOTH_GRAD_STEP);
+        } else {
+            EACH_VECTOR(n, XENT_GRAD_STEP);
+        }
         dx[labels[r]] = at_label;
     }
 }

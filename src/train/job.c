@@ -1,38 +1,25 @@
-/* lm_job.c - see lm_job.h. */
-#include "train/lm_job.h"
+/* job.c - see job.h. */
+#include "train/job.h"
 
 #include "base/host.h"
+#include "base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-uint64_t ebb__lm_budget(const train_settings *settings) {
+uint64_t ebb__job_budget(const train_settings *settings) {
     if (settings->memory.form == MEMORY_BYTES) {
         return settings->memory.bytes;
     }
     double share = settings->memory.form == MEMORY_PERCENT ? settings->memory.percent : 80.0;
-    double bytes = (double)ebb__host_memory() * share / 100.0 - (double)LM_OVERHEAD_BYTES;
+    double bytes = (double)ebb__host_memory() * share / 100.0 - (double)JOB_OVERHEAD_BYTES;
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-int ebb__lm_threads(const train_settings *settings) {
+int ebb__job_threads(const train_settings *settings) {
     return settings->threads > 0 ? (int)settings->threads : ebb__host_cores();
-}
-
-static word_lm model_of(const train_settings *s, int64_t vocab) {
-    return (word_lm){.cell = (lm_cell)s->cell,
-                     .layers = s->layers,
-                     .hidden = s->hidden,
-                     .embed = s->embed > 0 ? s->embed : s->hidden,
-                     .vocab = vocab,
-                     .batch = s->batch,
-                     .steps = s->bptt,
-                     .tie = s->tie,
-                     .dropout = s->dropout,
-                     .seed = s->seed,
-                     .state = "state"};
 }
 
 static grad_update_settings update_of(const train_settings *s) {
@@ -47,8 +34,8 @@ static grad_update_settings update_of(const train_settings *s) {
 }
 
 static plan_options options_of(const train_settings *s) {
-    return (plan_options){.members = ebb__lm_threads(s),
-                          .budget = ebb__lm_budget(s),
+    return (plan_options){.members = ebb__job_threads(s),
+                          .budget = ebb__job_budget(s),
                           .disabled = s->disabled,
                           .update = update_of(s),
                           .explain = s->explain,
@@ -57,92 +44,123 @@ static plan_options options_of(const train_settings *s) {
                           .dump_user = s->dump_user};
 }
 
-void ebb__lm_programs_fini(lm_programs *programs) {
-    ebb__ir_fini(&programs->graphs[0]);
-    ebb__ir_fini(&programs->graphs[1]);
+void ebb__job_programs_fini(job_programs *programs) {
+    for (int32_t i = 0; i < PLAN_MAX_PROGRAMS; i++) {
+        ebb__ir_fini(&programs->graphs[i]);
+    }
 }
 
-ebb_status ebb__lm_programs_make(ebb_ctx *ctx, const train_settings *settings,
-                                 const lm_request *request, lm_programs *out) {
-    *out = (lm_programs){.options = options_of(settings)};
-    ebb__op_graph_init(&out->graphs[0], ctx);
-    ebb__op_graph_init(&out->graphs[1], ctx);
-    word_lm model = model_of(settings, request->vocab);
-    if (request->train || request->predict) {
-        word_lm first = model;
+/* One program a shape. */
+static ebb_status add_programs(const train_settings *s, const job_request *request,
+                               const job_shapes *shapes, job_use use, job_programs *out) {
+    static const char *const names[][JOB_MAX_SHAPES] = {
+        [JOB_TRAIN] = {"train", "train.1", "train.2", "train.3"},
+        [JOB_VALID] = {"valid", "valid.1", "valid.2", "valid.3"},
+        [JOB_PREDICT] = {"predict", "predict.1", "predict.2", "predict.3"}};
+    const model_kind *kind = ebb__kind(s);
+    job_shapes one = {1, {kind->shape(s)}};
+    shapes = shapes->n > 0 ? shapes : &one;
+    for (int32_t i = 0; i < shapes->n; i++) {
         ir_graph *graph = &out->graphs[out->n];
-        first.predict = request->predict;
-        first.dropout = request->predict ? 0 : first.dropout;
-        TRY(ebb__word_lm_build(graph, &first));
-        out->list[out->n++] =
-            (plan_request){request->train ? "train" : "predict", graph, request->train};
-    }
-    if (request->valid) {
-        ir_graph *graph = &out->graphs[out->n];
-        model.dropout = 0;
-        model.state = "valid";
-        TRY(ebb__word_lm_build(graph, &model));
-        out->list[out->n++] = (plan_request){"valid", graph, false};
+        TRY(kind->build(graph, s, request, shapes->at[i], use));
+        out->list[out->n++] = (plan_request){names[use][i], graph, use == JOB_TRAIN};
     }
     return EBB_OK;
 }
 
-ebb_status ebb__lm_compile(ebb_ctx *ctx, const train_settings *settings, const lm_request *request,
-                           ebb_plan **plan) {
-    lm_programs programs;
+ebb_status ebb__job_programs_make(ebb_ctx *ctx, const train_settings *settings,
+                                  const job_request *request, job_programs *out) {
+    *out = (job_programs){.options = options_of(settings)};
+    for (int32_t i = 0; i < PLAN_MAX_PROGRAMS; i++) {
+        ebb__op_graph_init(&out->graphs[i], ctx);
+    }
+    if (request->train || request->predict) {
+        TRY(add_programs(settings, request, &request->shapes,
+                         request->train ? JOB_TRAIN : JOB_PREDICT, out));
+    }
+    return request->valid ? add_programs(settings, request, &request->valid_shapes, JOB_VALID, out)
+                          : EBB_OK;
+}
+
+ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
+                            const job_request *request, ebb_plan **plan) {
+    job_programs programs;
     plan_extra extras[2];
     int32_t n_extras = 0;
     cost_table table;
     ebb_status status;
     *plan = NULL;
     ebb__cost_table_init(&table, ctx, ebb__device_default());
-    TRY_OUT(ebb__lm_programs_make(ctx, settings, request, &programs));
-    extras[n_extras++] =
-        (plan_extra){LM_STAGING, (uint64_t)ebb__batcher_bytes((uint32_t)settings->bptt)};
+    TRY_OUT(ebb__job_programs_make(ctx, settings, request, &programs));
+    extras[n_extras++] = (plan_extra){JOB_STAGING, ebb__kind(settings)->staging(settings, request)};
     if (request->vocab_bytes > 0) {
-        extras[n_extras++] = (plan_extra){LM_VOCAB, request->vocab_bytes};
+        extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
     }
     if (settings->tune_folder != NULL) {
-        TRY_OUT(ebb__lm_measured(ctx, settings, &programs, &table));
+        TRY_OUT(ebb__job_measured(ctx, settings, &programs, &table));
         programs.options.table = &table;
     }
     status =
         ebb__plan_make(ctx, programs.list, programs.n, extras, n_extras, &programs.options, plan);
 out:
     ebb__cost_table_fini(&table);
-    ebb__lm_programs_fini(&programs);
+    ebb__job_programs_fini(&programs);
     return status;
 }
 
-lm_buffers ebb__lm_buffers(run_session *session) {
-    return (lm_buffers){.inputs = ebb__run_variable(session, LM_INPUTS, NULL),
-                        .targets = ebb__run_variable(session, LM_TARGETS, NULL),
-                        .step = ebb__run_variable(session, LM_STEP, NULL),
-                        .hyper = ebb__run_variable(session, UPDATE_HYPER, NULL),
-                        .staging = ebb__run_variable(session, LM_STAGING, NULL),
-                        .vocab = ebb__run_variable(session, LM_VOCAB, NULL)};
+job_buffers ebb__job_buffers(run_session *session) {
+    return (job_buffers){.step = ebb__run_variable(session, JOB_STEP, NULL),
+                         .hyper = ebb__run_variable(session, UPDATE_HYPER, NULL),
+                         .staging = ebb__run_variable(session, JOB_STAGING, NULL),
+                         .vocab = ebb__run_variable(session, JOB_VOCAB, NULL)};
 }
 
-void ebb__lm_hyper(const train_settings *settings, double lr, int64_t t, float *hyper) {
+int64_t ebb__kind_positions(const ebb_plan *plan, const char *name) {
+    uint64_t most = 0;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        most = strncmp(v->name, name, strlen(name)) == 0 && v->bytes > most ? v->bytes : most;
+    }
+    return (int64_t)(most / sizeof(int32_t));
+}
+
+train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) {
+    train_settings planned = *s;
+    ebb__kind(s)->planned(&planned, plan);
+    return planned;
+}
+
+void ebb__job_hyper(const train_settings *settings, double lr, int64_t t, float *hyper) {
     hyper[0] = (float)lr;
     hyper[1] = (float)(lr / (1.0 - pow(settings->beta1, (double)t)));
     hyper[2] = (float)sqrt(1.0 - pow(settings->beta2, (double)t));
     hyper[3] = 0;
 }
 
-void ebb__lm_init_weights(run_session *session, const train_settings *settings) {
+void ebb__job_init_weights(run_session *session, const train_settings *settings) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         if (plan->variables[i].role == IR_PARAM) {
             uint64_t bytes = 0;
             float *data = ebb__run_variable(session, plan->variables[i].name, &bytes);
-            ebb__word_lm_init(plan->variables[i].name, data, bytes / sizeof *data, settings->hidden,
-                              settings->tie, settings->seed);
+            ebb__kind(settings)->init(plan->variables[i].name, data, bytes / sizeof *data,
+                                      settings);
         }
     }
 }
 
-void ebb__lm_reset_state(run_session *session, const char *prefix) {
+void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
+                         const char *site) {
+    uint64_t bytes = 0;
+    int32_t *ids = ebb__run_variable(session, name, &bytes);
+    rng_key key = ebb__rng_key(seed, site);
+    for (uint64_t i = 0; i < bytes / sizeof *ids; i++) {
+        uint32_t word = ebb__rng_block(key, (uint32_t)i, 0, 0, 0).word[0];
+        ids[i] = (int32_t)((uint64_t)word * (uint64_t)vocab >> 32);
+    }
+}
+
+void ebb__job_reset_state(run_session *session, const char *prefix) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
@@ -164,8 +182,8 @@ static int compare_entries(const void *a, const void *b) {
     return strcmp(((const st_entry *)a)->name, ((const st_entry *)b)->name);
 }
 
-ebb_status ebb__lm_entries(run_session *session, uint32_t roles, alloc_region *region,
-                           st_entry **out, size_t *n) {
+ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
+                            st_entry **out, size_t *n) {
     const ebb_plan *plan = session->plan;
     st_entry *entries = NULL;
     TRY(ebb__region_alloc(region, (size_t)plan->n_variables + 1, sizeof *entries, &entries));
@@ -189,13 +207,13 @@ ebb_status ebb__lm_entries(run_session *session, uint32_t roles, alloc_region *r
     return EBB_OK;
 }
 
-ebb_status ebb__lm_weights_hash(run_session *session, uint64_t *out) {
+ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) {
     alloc_region region;
     st_entry *entries = NULL;
     size_t n = 0;
     XXH64_hash_t hash = 0;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = ebb__lm_entries(session, 1U << IR_PARAM, &region, &entries, &n);
+    ebb_status status = ebb__job_entries(session, 1U << IR_PARAM, &region, &entries, &n);
     for (size_t i = 0; status == EBB_OK && i < n; i++) {
         const plan_variable *v = ebb__plan_variable(session->plan, entries[i].name);
         hash = XXH3_64bits_withSeed(v->name, strlen(v->name), hash);
@@ -214,7 +232,7 @@ static bool same_shape(const plan_variable *v, const st_tensor *t) {
     return same;
 }
 
-ebb_status ebb__lm_load(run_session *session, uint32_t roles, const st_reader *reader) {
+ebb_status ebb__job_load(run_session *session, uint32_t roles, const st_reader *reader) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
@@ -239,30 +257,30 @@ ebb_status ebb__lm_load(run_session *session, uint32_t roles, const st_reader *r
 /* ---- scoring ---- */
 
 /* For a live bar: windows read so far. */
-static void tick(const lm_observer *observer, uint64_t done, uint64_t all) {
+static void tick(const job_observer *observer, uint64_t done, uint64_t all) {
     if (observer != NULL && observer->progress != NULL) {
-        lm_progress p = {.phase = "valid", .step = (int64_t)done, .steps = (int64_t)all};
+        job_progress p = {.phase = "valid", .step = (int64_t)done, .steps = (int64_t)all};
         observer->progress(observer->user, &p, true);
     }
 }
 
-ebb_status ebb__lm_score(run_session *session, int32_t index, const data_batcher *batcher,
-                         const lm_observer *observer, lm_score *out) {
-    lm_buffers data = ebb__lm_buffers(session);
-    *out = (lm_score){0};
-    ebb__lm_reset_state(session, "valid");
-    for (uint64_t w = 0; w < batcher->windows; w++) {
-        uint64_t valid = 0;
-        if (lm_should_stop(observer)) {
+ebb_status ebb__job_score(run_session *session, const job_reader *reader,
+                          const job_observer *observer, job_score *out) {
+    *out = (job_score){0};
+    ebb__job_reset_state(session, "valid");
+    for (uint64_t w = 0; w < reader->windows; w++) {
+        int32_t program = 0;
+        uint64_t words = 0;
+        if (job_should_stop(observer)) {
             out->stopped = true;
             return EBB_OK;
         }
-        TRY(ebb__batcher_fill(batcher, w, data.inputs, data.targets, &valid));
-        ebb__run_step(session, index);
-        float loss = *(const float *)ebb__run_output(session, index, LM_LOSS);
-        out->loss_sum += (double)loss * (double)valid;
-        out->tokens += valid;
-        tick(observer, w + 1, batcher->windows);
+        TRY(reader->fill(reader, session, w, &program, &words));
+        ebb__run_step(session, program);
+        float loss = *(const float *)ebb__run_output(session, program, JOB_LOSS);
+        out->loss_sum += (double)loss * (double)words;
+        out->tokens += words;
+        tick(observer, w + 1, reader->windows);
     }
     return EBB_OK;
 }

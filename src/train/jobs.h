@@ -1,7 +1,8 @@
-/* lm.h - language models as jobs: plan, train, bench, evaluate, generate. What the command calls.
+/* jobs.h - what can be done with a model: plan, train, bench, and with a language model evaluate
+ * and generate. What the command calls.
  */
-#ifndef TRAIN_LM_H
-#define TRAIN_LM_H
+#ifndef TRAIN_JOBS_H
+#define TRAIN_JOBS_H
 
 #include "plan/plan.h"
 #include "run/profile.h"
@@ -12,11 +13,13 @@
 /* The plan of the training run that `settings` describe. With settings->train_path set, the text is
  * scanned for its vocabulary first (nothing is written); a validation program is planned if
  * settings->valid_path is set. *out is given also with EBB_BUDGET (see ebb__plan_make). */
-ebb_status ebb__lm_plan(ebb_ctx *ctx, const train_settings *settings,
-                        ebb_plan **out) EBB_MUST_CHECK;
+ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings,
+                         ebb_plan **out) EBB_MUST_CHECK;
 
-typedef struct lm_bench_result {
+typedef struct job_bench_result {
     double words_per_second, seconds_per_step; /* median over the timed steps */
+    double cpu_seconds;                        /* of the process, a timed step */
+    double joules; /* of the processor packages, a timed step; < 0: cannot be read */
     uint64_t planned_peak_bytes, measured_peak_bytes, vm_hwm_bytes;
     double loss;           /* of the last step */
     uint64_t weights_hash; /* after the last step */
@@ -24,36 +27,36 @@ typedef struct lm_bench_result {
     int threads;
     uint64_t plan_hash;
     run_profile *profile; /* finished, the caller's to free; NULL if not asked for */
-} lm_bench_result;
+} job_bench_result;
 /* `steps` timed steps after 2 warm-up steps, on random tokens. With settings->profile as many again
  * are observed, in turn with as many that are not, after everything else has been noted. */
-ebb_status ebb__lm_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
-                         lm_bench_result *out) EBB_MUST_CHECK;
+ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
+                          job_bench_result *out) EBB_MUST_CHECK;
 
 /* ---- tune ---- */
 
 /* What tuning found; lives as long as the call of the function it is given to. */
-typedef struct lm_tune_report {
+typedef struct job_tune_report {
     const char *store; /* path of the file */
     const cost_survey *survey;
     const cost_table *table;
     cost_tuned tuned;
     int threads;
-} lm_tune_report;
-typedef struct lm_tune_observer {
+} job_tune_report;
+typedef struct job_tune_observer {
     void *user;
     void (*progress)(void *user, int32_t done, int32_t total); /* products */
-    ebb_status (*report)(void *user, const lm_tune_report *report);
-} lm_tune_observer;
+    ebb_status (*report)(void *user, const job_tune_report *report);
+} job_tune_observer;
 /* Measures the products of all `n` models for at most tune_seconds of the first one's settings and
  * stores the times in its tune_folder; with its `fresh` also those that are stored already. EBB_IO
  * if they cannot be stored. */
-ebb_status ebb__lm_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
-                        const lm_tune_observer *observer) EBB_MUST_CHECK;
+ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
+                         const job_tune_observer *observer) EBB_MUST_CHECK;
 
 /* ---- train ---- */
 
-typedef struct lm_progress {
+typedef struct job_progress {
     int64_t epoch, epochs; /* from 1; epochs 0: unknown */
     int64_t step, steps;   /* done, total */
     double loss;           /* mean since the last report */
@@ -63,33 +66,33 @@ typedef struct lm_progress {
     double seconds_left;     /* < 0: unknown */
     double valid_perplexity; /* < 0: not validated here */
     const char *phase;       /* "train"; "valid": step and steps count windows of the text */
-} lm_progress;
+} job_progress;
 
-typedef struct lm_observer {
+typedef struct job_observer {
     void *user;
     /* Once, before the first step: the plan that will be run. May be NULL. */
     void (*planned)(void *user, const ebb_plan *plan);
     /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after
      * every step for a live bar. May be NULL. */
-    void (*progress)(void *user, const lm_progress *progress, bool tick);
+    void (*progress)(void *user, const job_progress *progress, bool tick);
     /* Polled between steps and during validation: true asks to save and stop. May be NULL. */
     bool (*stop)(void *user);
-} lm_observer;
+} job_observer;
 
-typedef struct lm_train_result {
+typedef struct job_train_result {
     int64_t steps, epochs;
     double loss, valid_perplexity, best_perplexity; /* perplexities < 0: none */
     uint64_t planned_peak_bytes, measured_peak_bytes;
     bool resumed, already_done;
-} lm_train_result;
+} job_train_result;
 
 /* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all
  * settings (key = value lines) to store as DIR/config; `math_text` the dump of those that change
  * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved.
  */
-ebb_status ebb__lm_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
-                         const char *math_text, const lm_observer *observer,
-                         lm_train_result *out) EBB_MUST_CHECK;
+ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
+                          const char *math_text, const job_observer *observer,
+                          job_train_result *out) EBB_MUST_CHECK;
 
 /* ---- use ---- */
 
@@ -102,7 +105,7 @@ typedef struct lm_eval_result {
 /* `settings` are those of the run (read from DIR/config by the caller) with memory, threads and
  * batch replaced as the user asked. */
 ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                        const char *file, const lm_observer *observer,
+                        const char *file, const job_observer *observer,
                         lm_eval_result *out) EBB_MUST_CHECK;
 
 typedef struct lm_generate_options {

@@ -1,6 +1,6 @@
-/* lm_tune.c - times of products, measured once and kept: read for every plan, completed by the
+/* tune.c - times of products, measured once and kept: read for every plan, completed by the
  * first run that misses some, filled ahead by `ebb tune`. */
-#include "train/lm_job.h"
+#include "train/job.h"
 
 #include "cost/store.h"
 
@@ -9,13 +9,13 @@
 /* Tuning must not take more than the run after it: a plan holds at least the parameters, and a
  * process may have a little beside its plan. Nor more than the budget. */
 static cost_limits limits_of(const train_settings *s, uint64_t parameters) {
-    const uint64_t beside = LM_OVERHEAD_BYTES / 2;
-    uint64_t budget = ebb__lm_budget(s);
+    const uint64_t beside = JOB_OVERHEAD_BYTES / 2;
+    uint64_t budget = ebb__job_budget(s);
     uint64_t bytes = parameters < UINT64_MAX - beside ? parameters + beside : parameters;
     return (cost_limits){.seconds = s->tune_seconds, .bytes = bytes < budget ? bytes : budget};
 }
 
-static uint64_t parameter_bytes(const lm_programs *programs) {
+static uint64_t parameter_bytes(const job_programs *programs) {
     const ir_graph *graph = programs->list[0].graph;
     uint64_t bytes = 0;
     for (ir_val v = 0; v < graph->n_values; v++) {
@@ -59,8 +59,8 @@ static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cos
     return status == EBB_OK ? EBB_OK : give_up(table, path, status);
 }
 
-ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
-                            const lm_programs *programs, cost_table *table) {
+ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
+                             const job_programs *programs, cost_table *table) {
     char path[COST_PATH_BYTES];
     cost_survey survey;
     ebb_status status = EBB_OK;
@@ -83,27 +83,28 @@ ebb_status ebb__lm_measured(ebb_ctx *ctx, const train_settings *settings,
 /* *least: of the parameters of a model. */
 static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_survey *survey,
                                uint64_t *least) {
-    lm_request request = {.train = true, .valid = true, .vocab = model->vocab};
-    lm_programs programs;
-    ebb_status status = ebb__lm_programs_make(ctx, model, &request, &programs);
+    job_request request = {.train = true, .valid = true};
+    job_programs programs;
+    ebb__kind(model)->sizes(model, &request);
+    ebb_status status = ebb__job_programs_make(ctx, model, &request, &programs);
     if (status == EBB_OK) {
         uint64_t bytes = parameter_bytes(&programs);
         *least = bytes < *least ? bytes : *least;
         status = ebb__plan_survey(ctx, programs.list, programs.n, &programs.options, survey);
     }
-    ebb__lm_programs_fini(&programs);
+    ebb__job_programs_fini(&programs);
     return status;
 }
 
-ebb_status ebb__lm_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
-                        const lm_tune_observer *observer) {
+ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
+                         const job_tune_observer *observer) {
     const device *dev = ebb__device_default();
     char path[COST_PATH_BYTES];
     cost_survey survey;
     cost_table table;
     cost_limits limits;
     uint64_t least = UINT64_MAX;
-    lm_tune_report report = {path, &survey, &table, {0}, ebb__lm_threads(models)};
+    job_tune_report report = {path, &survey, &table, {0}, ebb__job_threads(models)};
     ebb_status status;
     ebb__cost_survey_init(&survey, ctx, dev, report.threads);
     ebb__cost_table_init(&table, ctx, dev);

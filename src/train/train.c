@@ -1,12 +1,11 @@
-/* lm_train.c - the training run of a language model in a folder: start, resume, or find it
- * finished.
+/* train.c - a training run in a folder, of any kind of model: start, resume, or find it finished.
  *
- * The loop is a function of the step number alone: step s trains window s mod W of epoch s / W.
+ * The loop is a function of the step number alone: step s trains batch s mod W of epoch s / W.
  * Everything it carries (position, rate, best score, sums for the next metrics line) is in the
  * checkpoint, so that a killed run ends with the same bits as an unbroken one. At a step: validate
- * if due, save if due, then train the next window.
+ * if due, save if due, then train the next batch.
  */
-#include "train/lm_job.h"
+#include "train/job.h"
 
 #include "base/file.h"
 #include "base/host.h"
@@ -19,9 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NEW_VOCAB "vocab.new" /* becomes vocab.txt when the run takes the folder */
-
-enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100, PATH_BYTES = 1024 };
+enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100 };
 enum { SMALL_LIST_BYTES = 4 << 20 };
 
 /* What the run carries from step to step beside tensors: stored in every checkpoint. */
@@ -37,20 +34,17 @@ typedef struct progress_state {
     uint64_t metrics_bytes;
 } progress_state;
 
-typedef struct lm_run {
+typedef struct train_run {
     ebb_ctx *ctx;
     const train_settings *s;
-    const lm_observer *observer;
+    const job_observer *observer;
     const char *config_text, *math_text;
-    char dir[PATH_BYTES / 2];
+    char dir[JOB_PATH_BYTES / 2];
     int lock;
-    int64_t vocab;
-    uint64_t vocab_hash;
-    uint64_t valid_hash; /* of the validation text that `best` belongs to; 0: none yet */
-    tokens_reader train_tokens, valid_tokens;
-    data_batcher train_batches, valid_batches;
+    corpus *text;
+    int64_t windows; /* of an epoch; 0: not known yet */
     run_session *session;
-    lm_buffers data;
+    job_buffers data;
     metrics_log metrics;
     checkpoint_info found;
     progress_state at;
@@ -59,31 +53,25 @@ typedef struct lm_run {
     double busy_seconds; /* of training since the last report */
     int64_t busy_words;
     double step_seconds; /* running mean, for the time left */
-} lm_run;
-
-static ebb_status path_in(lm_run *r, const char *name, char *out) {
-    int n = snprintf(out, PATH_BYTES, "%s/%s", r->dir, name);
-    return n > 0 && n < PATH_BYTES
-               ? EBB_OK
-               : ebb__fail(r->ctx, EBB_USAGE, "--out: the path is too long: %.60s...", r->dir);
-}
+} train_run;
 
 /* ---- what a checkpoint says ---- */
 
-static json_t *state_to_json(const lm_run *r) {
+static json_t *state_to_json(const train_run *r) {
     const progress_state *at = &r->at;
-    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I,s:I}", "step",
+    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I}", "step",
                      (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr,
                      "best", at->best, "last", at->last, "since_best", (json_int_t)at->since_best,
                      "loss", at->loss, "loss_sum", at->loss_sum, "loss_count",
                      (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
-                     "settings", r->math_text, "vocab_hash", (json_int_t)r->vocab_hash,
-                     "train_tokens", (json_int_t)r->train_tokens.count, "train_hash",
-                     (json_int_t)r->train_tokens.ids_hash, "valid_hash", (json_int_t)r->valid_hash);
+                     "settings", r->math_text, "vocab_hash", (json_int_t)r->text->vocab_hash,
+                     "train_tokens", (json_int_t)r->text->train_count, "train_hash",
+                     (json_int_t)r->text->train_hash, "valid_hash", (json_int_t)r->text->valid_hash,
+                     "windows", (json_int_t)r->windows);
 }
 
 /* Settings that change the mathematics are compared line by line; both values are shown. */
-static ebb_status compare_settings(lm_run *r, const char *stored) {
+static ebb_status compare_settings(train_run *r, const char *stored) {
     const char *a = stored, *b = r->math_text;
     while (*a != '\0' || *b != '\0') {
         size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
@@ -99,22 +87,23 @@ static ebb_status compare_settings(lm_run *r, const char *stored) {
     return EBB_OK;
 }
 
-static ebb_status state_from_json(lm_run *r) {
+static ebb_status state_from_json(train_run *r) {
     progress_state *at = &r->at;
-    json_int_t step, validated, since, count, bytes, vocab_hash, tokens, hash, valid;
+    json_int_t step, validated, since, count, bytes, vocab_hash, tokens, hash, valid, windows = 0;
     const char *stored = NULL;
     json_error_t error;
     if (json_unpack_ex(r->found.train, &error, 0,
-                       "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I,s:I}", "step",
+                       "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s?I}", "step",
                        &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last",
                        &at->last, "since_best", &since, "loss", &at->loss, "loss_sum",
                        &at->loss_sum, "loss_count", &count, "metrics_bytes", &bytes, "settings",
                        &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens, "train_hash",
-                       &hash, "valid_hash", &valid) != 0) {
+                       &hash, "valid_hash", &valid, "windows", &windows) != 0) {
         return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", r->dir,
                          r->found.step, error.text);
     }
-    if (step < 0 || (uint64_t)step != r->found.step || bytes < 0 || count < 0 || tokens < 2) {
+    if (step < 0 || (uint64_t)step != r->found.step || bytes < 0 || count < 0 || tokens < 1 ||
+        windows < 0) {
         return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 " contradicts itself",
                          r->dir, r->found.step);
     }
@@ -123,10 +112,12 @@ static ebb_status state_from_json(lm_run *r) {
     at->since_best = since;
     at->loss_count = count;
     at->metrics_bytes = (uint64_t)bytes;
-    r->vocab_hash = (uint64_t)vocab_hash;
-    r->train_tokens.count = (uint64_t)tokens; /* compared with the text's once that is open */
-    r->train_tokens.ids_hash = (uint64_t)hash;
-    r->valid_hash = (uint64_t)valid;
+    r->text->resumed = true;
+    r->text->vocab_hash = (uint64_t)vocab_hash;
+    r->text->train_count = (uint64_t)tokens; /* compared with the text's once that is open */
+    r->text->train_hash = (uint64_t)hash;
+    r->text->valid_hash = (uint64_t)valid;
+    r->windows = windows;
     r->saved = step;
     return compare_settings(r, stored);
 }
@@ -134,7 +125,7 @@ static ebb_status state_from_json(lm_run *r) {
 /* ---- divergence ---- */
 
 /* `what` of the tensor (NULL: of none) is not finite after `step` steps. */
-static ebb_status diverged(lm_run *r, int64_t step, const char *what, const char *tensor) {
+static ebb_status diverged(train_run *r, int64_t step, const char *what, const char *tensor) {
     char kept[64] = "no checkpoint yet";
     if (r->saved >= 0) {
         (void)snprintf(kept, sizeof kept, "last good checkpoint: step %" PRId64, r->saved);
@@ -144,9 +135,9 @@ static ebb_status diverged(lm_run *r, int64_t step, const char *what, const char
                      what, tensor != NULL ? tensor : "", kept);
 }
 
-static ebb_status check_step(lm_run *r, float loss) {
-    double norm = *(const double *)ebb__run_output(r->session, 0, UPDATE_NORM);
-    int32_t bad = *(const int32_t *)ebb__run_output(r->session, 0, UPDATE_BAD);
+static ebb_status check_step(train_run *r, int32_t program, float loss) {
+    double norm = *(const double *)ebb__run_output(r->session, program, UPDATE_NORM);
+    int32_t bad = *(const int32_t *)ebb__run_output(r->session, program, UPDATE_BAD);
     const ebb_plan *plan = r->session->plan;
     if (!isfinite(loss)) {
         return diverged(r, r->at.step + 1, "the loss", NULL);
@@ -161,7 +152,7 @@ static ebb_status check_step(lm_run *r, float loss) {
 
 /* An update can overflow though its gradient did not: such weights must not become the newest
  * checkpoint, or going on from there could only fail again. */
-static ebb_status check_weights(lm_run *r, const st_entry *weights, size_t n) {
+static ebb_status check_weights(train_run *r, const st_entry *weights, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const float *data = weights[i].data;
         int64_t count = 1;
@@ -177,19 +168,19 @@ static ebb_status check_weights(lm_run *r, const st_entry *weights, size_t n) {
     return EBB_OK;
 }
 
-static ebb_status save(lm_run *r, bool is_best) {
+static ebb_status save(train_run *r, bool is_best) {
     alloc_region region;
     st_entry *weights = NULL, *state = NULL;
     size_t n_weights = 0, n_state = 0;
     json_t *train = NULL;
     ebb_status status;
     ebb__region_init(&region, r->ctx);
-    TRY_OUT(ebb__lm_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
+    TRY_OUT(ebb__job_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
     TRY_OUT(check_weights(r, weights, n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
-    TRY_OUT(
-        ebb__lm_entries(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state, &n_state));
+    TRY_OUT(ebb__job_entries(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state,
+                             &n_state));
     train = state_to_json(r);
     if (train == NULL) {
         status = ebb__fail(r->ctx, EBB_NOMEM, "no memory to describe the checkpoint");
@@ -206,7 +197,7 @@ out:
 
 /* ---- starting ---- */
 
-static ebb_status open_folder(lm_run *r) {
+static ebb_status open_folder(train_run *r) {
     int n = snprintf(r->dir, sizeof r->dir, "%s", r->s->out_dir);
     if (n <= 0 || (size_t)n >= sizeof r->dir) {
         return ebb__fail(r->ctx, EBB_USAGE, "--out: the path is empty or too long");
@@ -220,35 +211,10 @@ static ebb_status open_folder(lm_run *r) {
     return r->found.found ? state_from_json(r) : EBB_OK;
 }
 
-/* The vocabulary is fixed when the run starts; only its size and hash are needed afterwards. */
-static ebb_status open_vocab(lm_run *r, data_vocab *vocab) {
-    char path[PATH_BYTES];
-    TRY(path_in(r, "vocab.txt", path));
-    if (r->found.found) {
-        TRY(ebb__vocab_load(r->ctx, path, vocab));
-        if (ebb__vocab_hash(vocab) != r->vocab_hash) {
-            ebb__vocab_free(vocab);
-            return ebb__fail(r->ctx, EBB_MODEL, "%s: not the vocabulary the run was started with",
-                             path);
-        }
-    } else {
-        /* A small list fits the fixed overhead, and then the plan can name the least budget. */
-        uint64_t budget = ebb__lm_budget(r->s);
-        vocab_options options = {.mode = (text_mode)r->s->tokens,
-                                 .limit = (size_t)r->s->vocab,
-                                 .max_bytes =
-                                     budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES};
-        TRY(ebb__vocab_build(r->ctx, r->s->train_path, &options, vocab));
-    }
-    r->vocab = vocab->count;
-    r->vocab_hash = ebb__vocab_hash(vocab);
-    return EBB_OK;
-}
-
-static ebb_status write_text(lm_run *r, const char *name, const char *text) {
-    char path[PATH_BYTES];
+static ebb_status write_text(train_run *r, const char *name, const char *text) {
+    char path[JOB_PATH_BYTES];
     file_writer writer;
-    TRY(path_in(r, name, path));
+    TRY(ebb__job_path(r->ctx, r->dir, name, path));
     TRY(ebb__file_create(r->ctx, path, &writer));
     ebb_status status = ebb__file_write(&writer, text, strlen(text));
     if (status == EBB_OK) {
@@ -258,89 +224,47 @@ static ebb_status write_text(lm_run *r, const char *name, const char *text) {
     return status;
 }
 
-static ebb_status open_tokens(lm_run *r, const data_vocab *vocab) {
-    char path[PATH_BYTES];
-    uint64_t count = r->train_tokens.count, hash = r->train_tokens.ids_hash;
-    TRY(path_in(r, "train.tokens", path));
-    TRY(ebb__tokens_ensure(r->ctx, r->s->train_path, (text_mode)r->s->tokens, vocab, path,
-                           &r->train_tokens));
-    if (r->found.found && (r->train_tokens.count != count || r->train_tokens.ids_hash != hash)) {
-        return ebb__fail(r->ctx, EBB_USAGE,
-                         "%s: is not the text the run was started with (%" PRIu64
-                         " tokens, then %" PRIu64 "); use that text, another --out, or --fresh",
-                         r->s->train_path, r->train_tokens.count, count);
-    }
-    if (r->s->valid_path != NULL) {
-        TRY(path_in(r, "valid.tokens", path));
-        TRY(ebb__tokens_ensure(r->ctx, r->s->valid_path, (text_mode)r->s->tokens, vocab, path,
-                               &r->valid_tokens));
-        if (r->valid_hash != 0 && r->valid_hash != r->valid_tokens.ids_hash) {
-            return ebb__fail(r->ctx, EBB_USAGE,
-                             "%s: is not the text the run was validated on, so perplexities could "
-                             "not be compared; use that text, another --out, or --fresh",
-                             r->s->valid_path);
-        }
-        r->valid_hash = r->valid_tokens.ids_hash;
-    }
-    return EBB_OK;
-}
-
-static int64_t total_steps(const train_settings *s, uint64_t windows) {
+static int64_t total_steps(const train_settings *s, int64_t windows) {
     int64_t epochs = s->epochs > 0 ? s->epochs : s->steps > 0 ? 0 : DEFAULT_EPOCHS, total;
     if (epochs == 0) {
         return s->steps;
     }
-    if (__builtin_mul_overflow(epochs, (int64_t)windows, &total)) {
+    if (__builtin_mul_overflow(epochs, windows, &total)) {
         total = INT64_MAX;
     }
     return s->steps > 0 && s->steps < total ? s->steps : total;
 }
 
-static uint64_t windows_of(const train_settings *s, uint64_t tokens) {
-    uint64_t pairs = tokens - 1, batch = (uint64_t)s->batch, bptt = (uint64_t)s->bptt;
-    uint64_t length = pairs / batch + (pairs % batch != 0);
-    return length / bptt + (length % bptt != 0);
-}
-
 /* The plan comes before any token file is written: a budget that does not fit costs nothing. */
-static ebb_status open_data_and_plan(lm_run *r, ebb_plan **plan) {
-    data_vocab vocab = {0};
-    char path[PATH_BYTES];
-    TRY(open_vocab(r, &vocab));
-    lm_request request = {.vocab = r->vocab, .train = true, .valid = r->s->valid_path != NULL};
-    ebb_status status = ebb__lm_compile(r->ctx, r->s, &request, plan);
-    if (status != EBB_OK) {
-        goto out;
-    }
-    TRY_OUT(open_tokens(r, &vocab));
-    if (!r->found.found) {
-        TRY_OUT(path_in(r, NEW_VOCAB, path));
-        TRY_OUT(ebb__vocab_save(&vocab, path));
-    }
-out:
-    ebb__vocab_free(&vocab);
-    return status;
+static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
+    /* A small list fits the fixed overhead, and then the plan can name the least budget. */
+    uint64_t budget = ebb__job_budget(r->s);
+    uint64_t most = budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES;
+    job_request request = {.train = true, .valid = r->s->valid_path != NULL};
+    TRY(ebb__corpus_measure(r->text, most, &request));
+    TRY(ebb__job_compile(r->ctx, r->s, &request, plan));
+    return r->text->kind->store(r->text);
 }
 
-static ebb_status load_tensors(lm_run *r) {
+static ebb_status load_tensors(train_run *r) {
     st_reader reader = {0};
     ebb_status status;
     if (r->found.found) {
         TRY(ebb__checkpoint_open_weights(r->ctx, r->dir, &r->found, &reader));
-        status = ebb__lm_load(r->session, 1U << IR_PARAM, &reader);
+        status = ebb__job_load(r->session, 1U << IR_PARAM, &reader);
         ebb__safetensors_close(&reader);
         if (status != EBB_OK) {
             return status;
         }
         TRY(ebb__checkpoint_open_state(r->ctx, r->dir, &r->found, &reader));
-        status = ebb__lm_load(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &reader);
+        status = ebb__job_load(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &reader);
         ebb__safetensors_close(&reader);
         return status;
     }
-    ebb__lm_init_weights(r->session, r->s);
+    ebb__job_init_weights(r->session, r->s);
     if (r->s->init_path != NULL) {
         TRY(ebb__safetensors_open(r->ctx, r->s->init_path, &reader));
-        status = ebb__lm_load(r->session, 1U << IR_PARAM, &reader);
+        status = ebb__job_load(r->session, 1U << IR_PARAM, &reader);
         ebb__safetensors_close(&reader);
         return status;
     }
@@ -348,7 +272,7 @@ static ebb_status load_tensors(lm_run *r) {
 }
 
 /* What a kill between two system calls may have left: half generations, names one step behind. */
-static ebb_status repair_folder(lm_run *r) {
+static ebb_status repair_folder(train_run *r) {
     checkpoint_info repaired = {0};
     TRY(ebb__checkpoint_find(r->ctx, r->dir, &repaired));
     ebb__checkpoint_info_fini(&repaired);
@@ -356,38 +280,32 @@ static ebb_status repair_folder(lm_run *r) {
 }
 
 /* From here on the folder is this run's: until now a run that was there before is untouched. */
-static ebb_status take_folder(lm_run *r) {
-    char from[PATH_BYTES], to[PATH_BYTES];
+static ebb_status take_folder(train_run *r) {
+    char path[JOB_PATH_BYTES];
     if (r->s->fresh) {
         TRY(ebb__checkpoint_clear(r->ctx, r->dir));
     }
     TRY(repair_folder(r));
     if (!r->found.found) {
-        TRY(path_in(r, NEW_VOCAB, from));
-        TRY(path_in(r, "vocab.txt", to));
-        TRY(ebb__file_rename(r->ctx, from, to));
+        TRY(r->text->kind->adopt(r->text));
     }
     TRY(write_text(r, "config", r->config_text));
-    TRY(path_in(r, "metrics.jsonl", to));
-    return ebb__metrics_open(r->ctx, to, r->at.metrics_bytes, r->at.step, &r->metrics);
+    TRY(ebb__job_path(r->ctx, r->dir, "metrics.jsonl", path));
+    return ebb__metrics_open(r->ctx, path, r->at.metrics_bytes, r->at.step, &r->metrics);
 }
 
-static ebb_status start(lm_run *r, ebb_plan *plan) {
+static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
-    r->data = ebb__lm_buffers(r->session);
-    TRY(ebb__batcher_init(r->ctx, &r->train_tokens, (uint32_t)r->s->bptt, (uint32_t)r->s->batch,
-                          r->data.staging, &r->train_batches));
-    if (r->s->valid_path != NULL) {
-        TRY(ebb__batcher_init(r->ctx, &r->valid_tokens, (uint32_t)r->s->bptt, (uint32_t)r->s->batch,
-                              r->data.staging, &r->valid_batches));
-    }
+    r->data = ebb__job_buffers(r->session);
+    TRY(r->text->kind->begin(r->text, r->session));
+    r->windows = (int64_t)r->text->train.windows;
     TRY(load_tensors(r));
     return take_folder(r);
 }
 
 /* ---- reporting ---- */
 
-static double rate_at(const lm_run *r, int64_t step) {
+static double rate_at(const train_run *r, int64_t step) {
     double lr = r->at.lr;
     if (r->s->schedule == SCHEDULE_WARMUP && step < r->s->warmup) {
         lr *= (double)(step + 1) / (double)r->s->warmup;
@@ -395,37 +313,37 @@ static double rate_at(const lm_run *r, int64_t step) {
     return lr;
 }
 
-static void notify(lm_run *r, const char *phase, double loss, double words_per_second,
+static void notify(train_run *r, const char *phase, double loss, double words_per_second,
                    double perplexity, bool tick) {
     if (r->observer == NULL || r->observer->progress == NULL) {
         return;
     }
-    int64_t windows = (int64_t)r->train_batches.windows, done = r->at.step;
-    lm_progress p = {.epoch = done > 0 ? (done - 1) / windows + 1 : 1,
-                     .epochs = (r->total + windows - 1) / windows,
-                     .step = done,
-                     .steps = r->total,
-                     .loss = loss,
-                     .lr = rate_at(r, done > 0 ? done - 1 : 0),
-                     .words_per_second = words_per_second,
-                     .memory_bytes = r->session->measured_bytes,
-                     .budget_bytes = r->session->plan->budget_bytes,
-                     .seconds_left = r->step_seconds * (double)(r->total - done),
-                     .valid_perplexity = perplexity,
-                     .phase = phase};
+    int64_t windows = r->windows, done = r->at.step;
+    job_progress p = {.epoch = done > 0 ? (done - 1) / windows + 1 : 1,
+                      .epochs = (r->total + windows - 1) / windows,
+                      .step = done,
+                      .steps = r->total,
+                      .loss = loss,
+                      .lr = rate_at(r, done > 0 ? done - 1 : 0),
+                      .words_per_second = words_per_second,
+                      .memory_bytes = r->session->measured_bytes,
+                      .budget_bytes = r->session->plan->budget_bytes,
+                      .seconds_left = r->step_seconds * (double)(r->total - done),
+                      .valid_perplexity = perplexity,
+                      .phase = phase};
     r->observer->progress(r->observer->user, &p, tick);
 }
 
 /* Since the last metrics line, else that line's; NaN before the first step. */
-static double mean_loss(const lm_run *r) {
+static double mean_loss(const train_run *r) {
     return r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count
            : r->at.loss >= 0    ? r->at.loss
                                 : (double)NAN;
 }
 
 /* One metrics line and one report; the sums start again. perplexity < 0: not validated here. */
-static ebb_status report(lm_run *r, double perplexity) {
-    int64_t windows = (int64_t)r->train_batches.windows;
+static ebb_status report(train_run *r, double perplexity) {
+    int64_t windows = r->windows;
     double loss = mean_loss(r);
     double speed = r->busy_seconds > 0 ? (double)r->busy_words / r->busy_seconds : 0;
     metrics_field fields[6] = {METRICS_INT("step", r->at.step),
@@ -446,32 +364,34 @@ static ebb_status report(lm_run *r, double perplexity) {
 
 /* ---- the loop ---- */
 
-static ebb_status train_step(lm_run *r) {
-    uint64_t window = (uint64_t)r->at.step % r->train_batches.windows, valid = 0;
+static ebb_status train_step(train_run *r) {
+    const job_reader *reader = &r->text->train;
+    int32_t program = 0;
+    uint64_t words = 0;
     double begin = ebb__clock_seconds();
-    if (window == 0) {
-        ebb__lm_reset_state(r->session, "state");
+    if (r->at.step % r->windows == 0) {
+        ebb__job_reset_state(r->session, "state");
     }
-    TRY(ebb__batcher_fill(&r->train_batches, window, r->data.inputs, r->data.targets, &valid));
-    ebb__lm_hyper(r->s, rate_at(r, r->at.step), r->at.step + 1, r->data.hyper);
+    TRY(reader->fill(reader, r->session, (uint64_t)r->at.step, &program, &words));
+    ebb__job_hyper(r->s, rate_at(r, r->at.step), r->at.step + 1, r->data.hyper);
     if (r->data.step != NULL) {
         *r->data.step = (int32_t)r->at.step;
     }
-    ebb__run_step(r->session, 0);
-    float loss = *(const float *)ebb__run_output(r->session, 0, LM_LOSS);
-    TRY(check_step(r, loss));
+    ebb__run_step(r->session, program);
+    float loss = *(const float *)ebb__run_output(r->session, program, JOB_LOSS);
+    TRY(check_step(r, program, loss));
     double seconds = ebb__clock_seconds() - begin;
     r->busy_seconds += seconds;
-    r->busy_words += (int64_t)valid;
+    r->busy_words += (int64_t)words;
     r->step_seconds = r->step_seconds > 0 ? 0.95 * r->step_seconds + 0.05 * seconds : seconds;
     r->at.loss_sum += (double)loss;
     r->at.loss_count++;
     r->at.step++;
-    notify(r, "train", (double)loss, (double)valid / seconds, -1, true);
+    notify(r, "train", (double)loss, (double)words / seconds, -1, true);
     return EBB_OK;
 }
 
-static void note_perplexity(lm_run *r, double perplexity, bool *is_best) {
+static void note_perplexity(train_run *r, double perplexity, bool *is_best) {
     *is_best = r->at.best < 0 || perplexity < r->at.best;
     r->at.last = perplexity;
     if (*is_best) {
@@ -483,10 +403,9 @@ static void note_perplexity(lm_run *r, double perplexity, bool *is_best) {
     }
 }
 
-static ebb_status validate(lm_run *r, bool *is_best, bool *stopped) {
-    lm_score score;
-    int32_t program = r->session->plan->n_programs - 1;
-    TRY(ebb__lm_score(r->session, program, &r->valid_batches, r->observer, &score));
+static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
+    job_score score;
+    TRY(ebb__job_score(r->session, &r->text->valid, r->observer, &score));
     *stopped = score.stopped;
     if (score.stopped) {
         return EBB_OK;
@@ -502,7 +421,7 @@ static ebb_status validate(lm_run *r, bool *is_best, bool *stopped) {
     return EBB_OK;
 }
 
-static ebb_status stop_here(lm_run *r, bool is_best) {
+static ebb_status stop_here(train_run *r, bool is_best) {
     if (r->saved != r->at.step) {
         TRY(save(r, is_best));
     }
@@ -512,15 +431,15 @@ static ebb_status stop_here(lm_run *r, bool is_best) {
                      r->at.step, r->total, r->dir);
 }
 
-static ebb_status loop(lm_run *r) {
-    int64_t windows = (int64_t)r->train_batches.windows;
+static ebb_status loop(train_run *r) {
+    int64_t windows = r->windows;
     int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
     for (;;) {
         bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
         bool due = boundary ||
                    (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
         /* Where nothing was ever validated, the newest is the best. */
-        bool is_best = r->valid_hash == 0, stopped = false, news = false;
+        bool is_best = r->text->valid_hash == 0, stopped = false, news = false;
         if (boundary && r->s->valid_path != NULL && r->at.validated != r->at.step) {
             TRY(validate(r, &is_best, &stopped));
             if (stopped) {
@@ -536,7 +455,7 @@ static ebb_status loop(lm_run *r) {
         if (r->at.step >= r->total) {
             return EBB_OK;
         }
-        if (lm_should_stop(r->observer)) {
+        if (job_should_stop(r->observer)) {
             return stop_here(r, is_best);
         }
         TRY(train_step(r));
@@ -545,11 +464,10 @@ static ebb_status loop(lm_run *r) {
 
 /* ---- the whole ---- */
 
-static void close_run(lm_run *r) {
+static void close_run(train_run *r) {
     ebb__run_free(r->session);
     ebb__metrics_close(&r->metrics);
-    ebb__tokens_close(&r->train_tokens);
-    ebb__tokens_close(&r->valid_tokens);
+    ebb__corpus_free(r->text);
     ebb__checkpoint_info_fini(&r->found);
     ebb__file_close(r->lock);
 }
@@ -558,16 +476,19 @@ static ebb_status check_settings(ebb_ctx *ctx, const train_settings *s) {
     if (s->train_path == NULL) {
         return ebb__fail(ctx, EBB_USAGE, "train needs a text: --train FILE");
     }
+    if (s->model == MODEL_NMT &&
+        (s->train_target == NULL || (s->valid_path == NULL) != (s->valid_target == NULL))) {
+        return ebb__fail(ctx, EBB_USAGE, "texts of a translation model come in pairs");
+    }
     if (s->schedule == SCHEDULE_PLATEAU && s->valid_path == NULL) {
         return ebb__fail(ctx, EBB_USAGE, "--schedule plateau needs --valid FILE to look at");
     }
     return EBB_OK;
 }
 
-static void fill_result(const lm_run *r, lm_train_result *out) {
-    int64_t windows = (int64_t)windows_of(r->s, r->train_tokens.count);
+static void fill_result(const train_run *r, job_train_result *out) {
     out->steps = r->at.step;
-    out->epochs = windows > 0 ? r->at.step / windows : 0;
+    out->epochs = r->windows > 0 ? r->at.step / r->windows : 0;
     out->loss = mean_loss(r);
     out->valid_perplexity = r->at.last;
     out->best_perplexity = r->at.best;
@@ -578,11 +499,11 @@ static void fill_result(const lm_run *r, lm_train_result *out) {
     }
 }
 
-static ebb_status run(lm_run *r, lm_train_result *out) {
+static ebb_status run(train_run *r, job_train_result *out) {
     ebb_plan *plan = NULL;
     TRY(open_folder(r));
-    if (r->found.found) {
-        r->total = total_steps(r->s, windows_of(r->s, r->train_tokens.count));
+    if (r->windows > 0) {
+        r->total = total_steps(r->s, r->windows);
         bool validated = r->s->valid_path == NULL || r->at.validated == r->at.step;
         if (r->at.step >= r->total && validated) {
             TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
@@ -602,30 +523,33 @@ static ebb_status run(lm_run *r, lm_train_result *out) {
         return status;
     }
     TRY(start(r, plan));
-    r->total = total_steps(r->s, r->train_batches.windows);
+    r->total = total_steps(r->s, r->windows);
     status = loop(r);
     fill_result(r, out);
     return status;
 }
 
-ebb_status ebb__lm_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
-                         const char *math_text, const lm_observer *observer, lm_train_result *out) {
-    *out = (lm_train_result){0};
+ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
+                          const char *math_text, const job_observer *observer,
+                          job_train_result *out) {
+    *out = (job_train_result){0};
     TRY(check_settings(ctx, settings));
-    lm_run *r = NULL;
+    train_run *r = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *r, &r));
-    *r = (lm_run){.ctx = ctx,
-                  .s = settings,
-                  .observer = observer,
-                  .config_text = config_text,
-                  .math_text = math_text,
-                  .lock = -1,
-                  .train_tokens.fd = -1,
-                  .valid_tokens.fd = -1,
-                  .metrics.fd = -1,
-                  .saved = -1,
-                  .at = {.validated = -1, .lr = settings->lr, .loss = -1, .best = -1, .last = -1}};
-    ebb_status status = run(r, out);
+    *r = (train_run){
+        .ctx = ctx,
+        .s = settings,
+        .observer = observer,
+        .config_text = config_text,
+        .math_text = math_text,
+        .lock = -1,
+        .metrics.fd = -1,
+        .saved = -1,
+        .at = {.validated = -1, .lr = settings->lr, .loss = -1, .best = -1, .last = -1}};
+    ebb_status status = ebb__corpus_new(ctx, settings, r->dir, &r->text);
+    if (status == EBB_OK) {
+        status = run(r, out);
+    }
     close_run(r);
     ebb__free(ctx, r);
     return status;

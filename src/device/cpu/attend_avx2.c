@@ -1,0 +1,3 @@
+/* attend_avx2.c - attention for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/attend_body.h"

@@ -1,0 +1,3 @@
+/* norm_avx2.c - layer norm for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/norm_body.h"

@@ -1,0 +1,3 @@
+/* score_avx2.c - scores of attention for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/score_body.h"

@@ -1,0 +1,129 @@
+/* cell.c - see cell.h. */
+#include "model/cell.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+
+ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name, ir_dtype dtype,
+                               int32_t rows, int32_t cols, ir_val *out) {
+    ir_type type = {.dtype = dtype, .rank = rows > 0 ? 2 : 1};
+    type.dim[0] = rows > 0 ? rows : cols;
+    type.dim[1] = rows > 0 ? cols : 0;
+    return ebb__ir_add_variable(b->g, role, name, &type, out);
+}
+
+ebb_status ebb__model_layer(model_builder *b, const char *name) {
+    b->g->label.time = -1;
+    return ebb__ir_layer(b->g, name, &b->g->label.layer);
+}
+
+ebb_status ebb__model_linear(model_builder *b, ir_val c, ir_val x, ir_val w, ir_val *y) {
+    ir_attr attr = {.i = {0, 1}};
+    return ebb__op_emit(b->g, OP_MATMUL, (ir_val[]){c, x, w}, 3, &attr, y);
+}
+
+ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time, ir_val *x) {
+    if (b->dropout <= 0) {
+        return EBB_OK;
+    }
+    rng_key key = ebb__rng_key(b->seed, site);
+    ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, b->batch, 0},
+                    .f = {(float)b->dropout}};
+    return ebb__op_emit(b->g, OP_DROPOUT, (ir_val[]){*x, b->step}, 2, &attr, x);
+}
+
+void ebb__model_reverse(ir_val *xs, int32_t n) {
+    for (int32_t i = 0; i < n / 2; i++) {
+        ir_val x = xs[i];
+        xs[i] = xs[n - 1 - i];
+        xs[n - 1 - i] = x;
+    }
+}
+
+/* ---- a recurrent layer ---- */
+
+ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer, const char *suffix,
+                            int32_t inputs, int32_t hidden, cell_params *out) {
+    int32_t gates = b->cell == LM_LSTM ? 4 : b->cell == LM_GRU ? 3 : 1;
+    const struct {
+        const char *what;
+        int32_t cols; /* 0: a bias */
+        ir_val *to;
+    } list[] = {{"weight_ih", inputs, &out->w_ih},
+                {"weight_hh", hidden, &out->w_hh},
+                {"bias_ih", 0, &out->b_ih},
+                {"bias_hh", 0, &out->b_hh}};
+    out->hidden = hidden;
+    out->bias = IR_NONE;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        char name[64];
+        int32_t rows = gates * hidden;
+        (void)snprintf(name, sizeof name, "%s.%s_l%d%s", prefix, list[i].what, layer, suffix);
+        TRY(ebb__model_variable(b, IR_PARAM, name, IR_F32, list[i].cols == 0 ? 0 : rows,
+                                list[i].cols == 0 ? rows : list[i].cols, list[i].to));
+    }
+    if (b->cell == LM_GRU) {
+        return EBB_OK;
+    }
+    return ebb__op_emit(b->g, OP_ADD, (ir_val[]){out->b_ih, out->b_hh}, 2, NULL, &out->bias);
+}
+
+ebb_status ebb__cell_input(model_builder *b, const cell_params *p, ir_val x, ir_val *z) {
+    return ebb__model_linear(b, b->cell == LM_GRU ? p->b_ih : p->bias, x, p->w_ih, z);
+}
+
+static ebb_status lstm(model_builder *b, const cell_params *p, ir_val z, cell_state *s) {
+    ir_val out[2], o = IR_NONE; /* z, out[0]: [B, 4H]; out[1]: c [B, H] */
+    TRY(ebb__model_linear(b, z, s->h, p->w_hh, &z));
+    TRY(ebb__op_emit(b->g, OP_LSTM_GATES, (ir_val[]){z, s->c}, 2, NULL, out));
+    TRY(ebb__op_slice(b->g, out[0], 1, 3 * p->hidden, p->hidden, &o));
+    s->c = out[1];
+    return ebb__op_emit(b->g, OP_LSTM_OUT, (ir_val[]){o, s->c}, 2, NULL, &s->h);
+}
+
+static ebb_status gru(model_builder *b, const cell_params *p, ir_val gx, cell_state *s) {
+    ir_val gh = IR_NONE, out[2]; /* gx, gh: [B, 3H] */
+    TRY(ebb__model_linear(b, p->b_hh, s->h, p->w_hh, &gh));
+    TRY(ebb__op_emit(b->g, OP_GRU_CELL, (ir_val[]){gx, gh, s->h}, 3, NULL, out));
+    s->h = out[0];
+    return EBB_OK;
+}
+
+static ebb_status tanh_rnn(model_builder *b, const cell_params *p, ir_val z, cell_state *s) {
+    TRY(ebb__model_linear(b, z, s->h, p->w_hh, &z));
+    return ebb__op_emit(b->g, OP_TANH, &z, 1, NULL, &s->h);
+}
+
+ebb_status ebb__cell_step(model_builder *b, const cell_params *p, ir_val z, cell_state *s) {
+    switch (b->cell) {
+    case LM_LSTM:
+        return lstm(b, p, z, s);
+    case LM_GRU:
+        return gru(b, p, z, s);
+    default:
+        return tanh_rnn(b, p, z, s);
+    }
+}
+
+/* ---- starting weights ---- */
+
+void ebb__model_uniform(const char *name, float bound, uint64_t seed, float *data, uint64_t count) {
+    rng_key key = ebb__rng_key(seed, name);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = i / 4;
+        rng_block block = ebb__rng_block(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
+        data[i] = (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
+    }
+}
+
+/* Box-Muller on one block of random words: the first of the pair. */
+void ebb__model_normal(const char *name, uint64_t seed, float *data, uint64_t count) {
+    rng_key key = ebb__rng_key(seed, name);
+    for (uint64_t i = 0; i < count; i++) {
+        rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
+        double u = ((double)block.word[0] + 1.0) * 0x1p-32, v = (double)block.word[1] * 0x1p-32;
+        data[i] = (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
+    }
+}

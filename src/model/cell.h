@@ -1,0 +1,59 @@
+/* cell.h - what the models share: products, dropout, a recurrent layer's parameters and one step of
+ * it, starting weights. A model_builder is the graph and what every step needs; models keep their
+ * own sizes beside it. */
+#ifndef MODEL_CELL_H
+#define MODEL_CELL_H
+
+#include "op/op.h"
+
+typedef enum lm_cell { LM_LSTM, LM_GRU, LM_RNN } lm_cell;
+
+typedef struct model_builder {
+    ir_graph *g;
+    lm_cell cell;
+    int32_t batch;  /* B */
+    double dropout; /* 0: none */
+    uint64_t seed;  /* of the dropout masks */
+    ir_val step;    /* i32 [1]; only with dropout */
+} model_builder;
+
+/* Weights of one recurrent layer of width H, with G gates. */
+typedef struct cell_params {
+    ir_val w_ih, w_hh, b_ih, b_hh; /* [G*H, in], [G*H, H], [G*H], [G*H] */
+    ir_val bias;                   /* b_ih + b_hh; the GRU keeps them apart */
+    int32_t hidden;
+} cell_params;
+
+typedef struct cell_state {
+    ir_val h, c; /* [B, H]; c only of the LSTM */
+} cell_state;
+
+/* A variable [rows, cols], or [cols] if rows is 0. */
+ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name, ir_dtype dtype,
+                               int32_t rows, int32_t cols, ir_val *out) EBB_MUST_CHECK;
+/* Nodes that follow belong to this layer, and to no time step yet. */
+ebb_status ebb__model_layer(model_builder *b, const char *name) EBB_MUST_CHECK;
+/* y = c + x w^T; x [B, K], w [N, K], c a bias [N], a sum so far [B, N], or absent. */
+ebb_status ebb__model_linear(model_builder *b, ir_val c, ir_val x, ir_val w,
+                             ir_val *y) EBB_MUST_CHECK;
+/* *x [B, N] becomes its dropout at this site and time; without dropout it stays. */
+ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time,
+                              ir_val *x) EBB_MUST_CHECK;
+/* Reverses a list of n values: stacks have time descending. */
+void ebb__model_reverse(ir_val *xs, int32_t n);
+
+/* Adds the variables <prefix>.weight_ih_l<layer><suffix> and so on, as nn.LSTM names them. */
+ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer, const char *suffix,
+                            int32_t inputs, int32_t hidden, cell_params *out) EBB_MUST_CHECK;
+/* What x [B, in] brings to the gates, bias and all: z [B, G*H]. */
+ebb_status ebb__cell_input(model_builder *b, const cell_params *p, ir_val x,
+                           ir_val *z) EBB_MUST_CHECK;
+/* One step from the state *s to the next, given the input's part of the gates. */
+ebb_status ebb__cell_step(model_builder *b, const cell_params *p, ir_val z,
+                          cell_state *s) EBB_MUST_CHECK;
+
+/* Starting values, pure functions of seed and name: uniform in (-bound, bound), or normal. */
+void ebb__model_uniform(const char *name, float bound, uint64_t seed, float *data, uint64_t count);
+void ebb__model_normal(const char *name, uint64_t seed, float *data, uint64_t count);
+
+#endif

@@ -1,0 +1,456 @@
+/* nmt.c - see nmt.h. The encoder goes layer by layer, then time; the decoder time by time, then
+ * layer, because with feeding a step needs all of the one before. */
+#include "model/nmt.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NORM_EPS 1e-5F /* nn.LayerNorm's */
+enum { MOST_CELLS = 2000000, MOST_SIZE = INT32_MAX / 4 };
+
+typedef struct attention {
+    int32_t layer, mix_layer;         /* labels */
+    ir_val memory, keys;              /* [S*B, H] */
+    ir_val w_query, b_query, w_score; /* [H, H], [H], [H]; MLP only */
+    ir_val gain, bias;                /* [H]; layer norm only */
+    ir_val mix_h, mix_c, mix_bias;    /* columns of mix.weight, [H, H] each; [H] */
+} attention;
+
+typedef struct decoder_layer {
+    int32_t layer; /* label */
+    cell_params p; /* of layer 0 with feeding, w_ih is the embedding's columns */
+    ir_val w_feed; /* [G*H, H]: the other columns */
+    cell_state s;
+} decoder_layer;
+
+typedef struct builder {
+    model_builder b;
+    const nmt_model *m;
+    int32_t E, H, B, S, T;
+    ir_val src, src_len, tgt_in, tgt_out;
+    ir_val src_table, tgt_table;
+    attention a;
+} builder;
+
+static ebb_status param(builder *b, const char *name, int64_t rows, int32_t cols, ir_val *out) {
+    return ebb__model_variable(&b->b, IR_PARAM, name, IR_F32, (int32_t)rows, cols, out);
+}
+
+static ebb_status input(builder *b, const char *name, int32_t count, ir_val *out) {
+    return ebb__model_variable(&b->b, IR_INPUT, name, IR_I32, 0, count, out);
+}
+
+static ebb_status zeros(builder *b, int32_t cols, ir_val *out) {
+    ir_attr attr = {.i = {2, b->B, cols, 0, 0, IR_F32}};
+    return ebb__op_emit(b->b.g, OP_FILL, NULL, 0, &attr, out);
+}
+
+static ebb_status start_state(builder *b, int32_t hidden, cell_state *s) {
+    *s = (cell_state){IR_NONE, IR_NONE};
+    TRY(zeros(b, hidden, &s->h));
+    return b->m->cell == LM_LSTM ? zeros(b, hidden, &s->c) : EBB_OK;
+}
+
+static void label(builder *b, int32_t layer, int32_t time) {
+    b->b.g->label.layer = layer;
+    b->b.g->label.time = time;
+}
+
+/* ---- what comes in ---- */
+
+static ebb_status add_inputs(builder *b) {
+    TRY(ebb__model_layer(&b->b, "data"));
+    TRY(input(b, NMT_SRC, b->S * b->B, &b->src));
+    TRY(input(b, NMT_SRC_LEN, b->B, &b->src_len));
+    TRY(input(b, NMT_TGT_IN, b->T * b->B, &b->tgt_in));
+    if (!b->m->predict) {
+        TRY(input(b, NMT_TGT_OUT, b->T * b->B, &b->tgt_out));
+    }
+    return b->m->dropout > 0 ? input(b, NMT_STEP, 1, &b->b.step) : EBB_OK;
+}
+
+static ebb_status add_tables(builder *b) {
+    TRY(ebb__model_layer(&b->b, "tgt.embed"));
+    TRY(param(b, "tgt_embed.weight", b->m->tgt_vocab, b->E, &b->tgt_table));
+    b->src_table = b->tgt_table;
+    if (b->m->tie_src) {
+        return EBB_OK;
+    }
+    TRY(ebb__model_layer(&b->b, "src.embed"));
+    return param(b, "src_embed.weight", b->m->src_vocab, b->E, &b->src_table);
+}
+
+/* xs: [n] values [B, E], one for each block of B ids, which stand with time descending. */
+static ebb_status build_embedding(builder *b, const char *layer, ir_val table, ir_val ids,
+                                  int32_t n, ir_val *xs) {
+    char site[32];
+    (void)snprintf(site, sizeof site, "%s.drop", layer);
+    TRY(ebb__model_layer(&b->b, layer));
+    for (int32_t t = 0; t < n; t++) {
+        ir_val at = IR_NONE;
+        b->b.g->label.time = t;
+        TRY(ebb__op_slice(b->b.g, ids, 0, (n - 1 - t) * b->B, b->B, &at));
+        TRY(ebb__op_emit(b->b.g, OP_EMBED, (ir_val[]){table, at}, 2, NULL, &xs[t]));
+        TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
+    }
+    return EBB_OK;
+}
+
+/* ---- encoder ---- */
+
+/* After padding a state is zero: the reverse direction starts at a sentence's last token, and no
+ * reader sees what padding holds. */
+static ebb_status mask(builder *b, int32_t position, ir_val *x) {
+    ir_attr attr = {.i = {position}};
+    if (*x == IR_NONE) {
+        return EBB_OK;
+    }
+    return ebb__op_emit(b->b.g, OP_MASK_ROWS, (ir_val[]){*x, b->src_len}, 2, &attr, x);
+}
+
+/* One direction of one layer: xs [S] values [B, in] to ys [S] values [B, hidden]. All projections
+ * come first, in the order of positions whatever the direction: sums over time then run the same
+ * way, and both directions share one stack of inputs. */
+static ebb_status build_direction(builder *b, const char *label_name, int32_t layer, bool reverse,
+                                  int32_t hidden, const ir_val *xs, ir_val *ys) {
+    ir_graph *g = b->b.g;
+    cell_params p;
+    cell_state s;
+    TRY(ebb__model_layer(&b->b, label_name));
+    TRY(ebb__cell_params(&b->b, "enc", layer, reverse ? "_reverse" : "", layer == 0 ? b->E : b->H,
+                         hidden, &p));
+    TRY(start_state(b, hidden, &s));
+    for (int32_t t = 0; t < b->S; t++) {
+        g->label.time = t;
+        TRY(ebb__cell_input(&b->b, &p, xs[t], &ys[t]));
+    }
+    for (int32_t i = 0; i < b->S; i++) {
+        int32_t t = reverse ? b->S - 1 - i : i;
+        g->label.time = t;
+        TRY(ebb__cell_step(&b->b, &p, ys[t], &s));
+        TRY(mask(b, t, &s.h));
+        TRY(mask(b, t, &s.c));
+        ys[t] = s.h;
+    }
+    return EBB_OK;
+}
+
+/* xs: [S] values, replaced by the layer's outputs [B, H]; ys: room for 2 S. */
+static ebb_status build_encoder_layer(builder *b, int32_t layer, ir_val *xs, ir_val *ys) {
+    char name[32], site[32];
+    ir_graph *g = b->b.g;
+    (void)snprintf(name, sizeof name, "enc.l%d", layer);
+    (void)snprintf(site, sizeof site, "enc.l%d.drop", layer);
+    if (layer == 0) {
+        TRY(build_direction(b, "enc.l0.fwd", 0, false, b->H / 2, xs, ys));
+        TRY(build_direction(b, "enc.l0.rev", 0, true, b->H / 2, xs, ys + b->S));
+    } else {
+        TRY(build_direction(b, name, layer, false, b->H, xs, ys));
+    }
+    for (int32_t t = 0; t < b->S; t++) {
+        g->label.time = t;
+        xs[t] = ys[t];
+        if (layer == 0) {
+            TRY(ebb__op_join(g, 1, (ir_val[]){ys[t], ys[b->S + t]}, 2, &xs[t]));
+        }
+        if (layer + 1 < b->m->enc_layers) {
+            TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status build_encoder(builder *b) {
+    ir_val *xs = NULL;
+    TRY(ebb__region_alloc(&b->b.g->region, 3 * (size_t)b->S, sizeof *xs, &xs));
+    TRY(build_embedding(b, "src.embed", b->src_table, b->src, b->S, xs));
+    for (int32_t l = 0; l < (int32_t)b->m->enc_layers; l++) {
+        TRY(build_encoder_layer(b, l, xs, xs + b->S));
+    }
+    b->b.g->label.time = -1;
+    ebb__model_reverse(xs, b->S);
+    return ebb__op_join(b->b.g, 0, xs, b->S, &b->a.memory);
+}
+
+/* ---- attention ---- */
+
+static ebb_status norm(builder *b, ir_val *x) {
+    ir_val out[2]; /* y, and what its gradient reads */
+    ir_attr attr = {.f = {NORM_EPS}};
+    if (!b->m->layer_norm) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(b->b.g, OP_LAYER_NORM, (ir_val[]){*x, b->a.gain, b->a.bias}, 3, &attr, out));
+    *x = out[0];
+    return EBB_OK;
+}
+
+static ebb_status build_attention(builder *b) {
+    attention *a = &b->a;
+    ir_val weight = IR_NONE;
+    TRY(ebb__model_layer(&b->b, "attn"));
+    a->layer = b->b.g->label.layer;
+    if (b->m->attention == NMT_MLP) {
+        TRY(param(b, "attn.query.weight", b->H, b->H, &a->w_query));
+        TRY(param(b, "attn.query.bias", 0, b->H, &a->b_query));
+        TRY(param(b, "attn.score.weight", 0, b->H, &a->w_score));
+    }
+    if (b->m->layer_norm) {
+        TRY(param(b, "attn.norm.weight", 0, b->H, &a->gain));
+        TRY(param(b, "attn.norm.bias", 0, b->H, &a->bias));
+    }
+    TRY(ebb__model_layer(&b->b, "keys"));
+    TRY(param(b, "attn.key.weight", b->H, b->H, &weight));
+    TRY(ebb__model_linear(&b->b, IR_NONE, a->memory, weight, &a->keys));
+    TRY(ebb__model_layer(&b->b, "mix"));
+    a->mix_layer = b->b.g->label.layer;
+    TRY(param(b, "mix.weight", b->H, 2 * b->H, &weight));
+    TRY(param(b, "mix.bias", 0, b->H, &a->mix_bias));
+    TRY(ebb__op_slice(b->b.g, weight, 1, 0, b->H, &a->mix_h));
+    return ebb__op_slice(b->b.g, weight, 1, b->H, b->H, &a->mix_c);
+}
+
+/* h [B, H] to the scores of all source positions, [S, B]. */
+static ebb_status score(builder *b, ir_val h, ir_val *out) {
+    ir_graph *g = b->b.g;
+    const attention *a = &b->a;
+    ir_attr attr = {.i = {b->B}};
+    ir_val q = IR_NONE, x = IR_NONE; /* [B, H], [S*B, H] */
+    if (b->m->attention == NMT_DOT) {
+        TRY(norm(b, &h));
+        return ebb__op_emit(g, OP_DOT_EACH, (ir_val[]){a->keys, h}, 2, NULL, out);
+    }
+    TRY(ebb__model_linear(&b->b, a->b_query, h, a->w_query, &q));
+    TRY(ebb__op_emit(g, OP_ADD_EACH, (ir_val[]){a->keys, q}, 2, NULL, &x));
+    TRY(norm(b, &x));
+    TRY(ebb__op_emit(g, OP_TANH, &x, 1, NULL, &x));
+    return ebb__op_emit(g, OP_DOT_ROWS, (ir_val[]){x, a->w_score}, 2, &attr, out);
+}
+
+/* h [B, H] and what it attends to, mixed: y [B, H]. */
+static ebb_status attend(builder *b, int32_t t, ir_val h, ir_val *y) {
+    ir_graph *g = b->b.g;
+    const attention *a = &b->a;
+    ir_val s = IR_NONE, weights = IR_NONE, context = IR_NONE; /* [S, B], [S, B], [B, H] */
+    label(b, a->layer, t);
+    TRY(score(b, h, &s));
+    TRY(ebb__op_emit(g, OP_MASK_SOFTMAX, (ir_val[]){s, b->src_len}, 2, NULL, &weights));
+    TRY(ebb__op_emit(g, OP_WEIGHTED_SUM, (ir_val[]){weights, a->memory}, 2, NULL, &context));
+    label(b, a->mix_layer, t);
+    TRY(ebb__model_linear(&b->b, a->mix_bias, h, a->mix_h, y));
+    TRY(ebb__model_linear(&b->b, *y, context, a->mix_c, y));
+    return ebb__op_emit(g, OP_TANH, y, 1, NULL, y);
+}
+
+/* ---- decoder ---- */
+
+static ebb_status add_decoder_layer(builder *b, int32_t l, decoder_layer *d) {
+    char name[32];
+    bool fed = l == 0 && b->m->feed;
+    ir_val weight = IR_NONE;
+    (void)snprintf(name, sizeof name, "dec.l%d", l);
+    TRY(ebb__model_layer(&b->b, name));
+    d->layer = b->b.g->label.layer;
+    TRY(ebb__cell_params(&b->b, "dec", l, "",
+                         l > 0 ? b->H
+                         : fed ? b->E + b->H
+                               : b->E,
+                         b->H, &d->p));
+    TRY(start_state(b, b->H, &d->s));
+    if (fed) {
+        weight = d->p.w_ih;
+        TRY(ebb__op_slice(b->b.g, weight, 1, 0, b->E, &d->p.w_ih));
+        TRY(ebb__op_slice(b->b.g, weight, 1, b->E, b->H, &d->w_feed));
+    }
+    return EBB_OK;
+}
+
+/* One step of all layers; z [B, G*H] is the embedding's part of the first one's gates, *fed [B, H]
+ * the vector fed back, then the new one. */
+static ebb_status build_step(builder *b, decoder_layer *layers, int32_t t, ir_val z, ir_val *fed) {
+    ir_val x = IR_NONE;
+    for (int32_t l = 0; l < (int32_t)b->m->dec_layers; l++) {
+        decoder_layer *d = &layers[l];
+        char site[32];
+        label(b, d->layer, t);
+        if (l > 0) {
+            (void)snprintf(site, sizeof site, "dec.l%d.drop", l - 1);
+            TRY(ebb__model_dropout(&b->b, site, t, &x));
+            TRY(ebb__cell_input(&b->b, &d->p, x, &z));
+        } else if (b->m->feed) {
+            TRY(ebb__model_linear(&b->b, z, *fed, d->w_feed, &z));
+        }
+        TRY(ebb__cell_step(&b->b, &d->p, z, &d->s));
+        x = d->s.h;
+    }
+    return attend(b, t, x, fed);
+}
+
+/* ys: [T] values, first the embeddings [B, E], then what the projection reads [B, H]. */
+static ebb_status build_decoder(builder *b, ir_val *ys) {
+    decoder_layer *layers = NULL;
+    ir_val fed = IR_NONE;
+    TRY(ebb__region_alloc(&b->b.g->region, (size_t)b->m->dec_layers, sizeof *layers, &layers));
+    for (int32_t l = 0; l < (int32_t)b->m->dec_layers; l++) {
+        TRY(add_decoder_layer(b, l, &layers[l]));
+    }
+    label(b, layers[0].layer, -1);
+    if (b->m->feed) {
+        TRY(zeros(b, b->H, &fed));
+    }
+    for (int32_t t = 0; t < b->T; t++) {
+        b->b.g->label.time = t;
+        TRY(ebb__cell_input(&b->b, &layers[0].p, ys[t], &ys[t]));
+    }
+    for (int32_t t = 0; t < b->T; t++) {
+        TRY(build_step(b, layers, t, ys[t], &fed));
+        ys[t] = fed;
+        TRY(ebb__model_dropout(&b->b, "out.drop", t, &ys[t]));
+    }
+    return EBB_OK;
+}
+
+static ebb_status build_output(builder *b, ir_val *ys) {
+    ir_graph *g = b->b.g;
+    ir_attr smooth = {.f = {(float)b->m->smoothing}};
+    ir_val weight = b->tgt_table, bias = IR_NONE, hs = IR_NONE, logits = IR_NONE;
+    ir_val rows[2], loss = IR_NONE;
+    TRY(ebb__model_layer(&b->b, "out"));
+    if (!b->m->tie) {
+        TRY(param(b, "out.weight", b->m->tgt_vocab, b->H, &weight));
+    }
+    TRY(param(b, "out.bias", 0, (int32_t)b->m->tgt_vocab, &bias));
+    ebb__model_reverse(ys, b->T);
+    TRY(ebb__op_join(g, 0, ys, b->T, &hs));                   /* [T*B, H] */
+    TRY(ebb__model_linear(&b->b, bias, hs, weight, &logits)); /* [T*B, Vt] */
+    if (b->m->predict) {
+        g->values[logits].output = true;
+        return ebb__ir_name(g, logits, NMT_LOGITS);
+    }
+    TRY(ebb__op_emit(g, OP_XENT, (ir_val[]){logits, b->tgt_out}, 2, &smooth, rows));
+    TRY(ebb__op_emit(g, OP_MEAN_VALID, (ir_val[]){rows[0], b->tgt_out}, 2, NULL, &loss));
+    g->loss = loss;
+    g->values[loss].output = true;
+    return ebb__ir_name(g, loss, NMT_LOSS);
+}
+
+/* ---- sizes ---- */
+
+static ebb_status check_lengths(const ir_graph *g, const nmt_model *m) {
+    const struct {
+        const char *name;
+        int64_t length, cells;
+    } sides[] = {{"--src-len", m->src_len, (m->enc_layers + 1) * m->src_len},
+                 {"--tgt-len", m->tgt_len, (m->dec_layers + 1) * m->tgt_len}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        if (sides[i].length * m->batch > MOST_SIZE) {
+            return ebb__fail(g->ctx, EBB_USAGE,
+                             "%s %" PRId64 " times --batch %" PRId64 " is more than %d positions",
+                             sides[i].name, sides[i].length, m->batch, MOST_SIZE);
+        }
+    }
+    if (sides[0].cells + sides[1].cells > MOST_CELLS) {
+        return ebb__fail(g->ctx, EBB_USAGE,
+                         "--src-len %" PRId64 " and --tgt-len %" PRId64
+                         " with these layers make %" PRId64 " cells, more than %d",
+                         m->src_len, m->tgt_len, sides[0].cells + sides[1].cells, MOST_CELLS);
+    }
+    return EBB_OK;
+}
+
+static ebb_status check_switches(const ir_graph *g, const nmt_model *m) {
+    if (m->hidden % 2 != 0) {
+        return ebb__fail(g->ctx, EBB_USAGE,
+                         "--hidden %" PRId64
+                         " is odd; each way of the first encoder layer takes half of it",
+                         m->hidden);
+    }
+    if (m->tie && m->embed != m->hidden) {
+        return ebb__fail(g->ctx, EBB_USAGE,
+                         "--tie needs --embed equal to --hidden (%" PRId64 " and %" PRId64 ")",
+                         m->embed, m->hidden);
+    }
+    if (m->tie_src && m->src_vocab != m->tgt_vocab) {
+        return ebb__fail(g->ctx, EBB_USAGE,
+                         "--tie-src needs as many source as target words (%" PRId64 " and %" PRId64
+                         ")",
+                         m->src_vocab, m->tgt_vocab);
+    }
+    if (!(m->dropout >= 0 && m->dropout < 1)) {
+        return ebb__fail(g->ctx, EBB_USAGE, "--dropout %g is not in [0, 1)", m->dropout);
+    }
+    if (!(m->smoothing >= 0 && m->smoothing < 1)) {
+        return ebb__fail(g->ctx, EBB_USAGE, "--smoothing %g is not in [0, 1)", m->smoothing);
+    }
+    return EBB_OK;
+}
+
+static ebb_status check(const ir_graph *g, const nmt_model *m) {
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"--enc-layers", m->enc_layers}, {"--dec-layers", m->dec_layers},
+                 {"--hidden", m->hidden},         {"--embed", m->embed},
+                 {"--src-vocab", m->src_vocab},   {"--tgt-vocab", m->tgt_vocab},
+                 {"--batch", m->batch},           {"--src-len", m->src_len},
+                 {"--tgt-len", m->tgt_len}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 1 || sizes[i].value > MOST_SIZE) {
+            return ebb__fail(g->ctx, EBB_USAGE, "%s %" PRId64 " is not in 1..%d", sizes[i].name,
+                             sizes[i].value, MOST_SIZE);
+        }
+    }
+    TRY(check_switches(g, m));
+    return check_lengths(g, m);
+}
+
+ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
+    TRY(check(graph, m));
+    builder b = {.b = {.g = graph,
+                       .cell = m->cell,
+                       .batch = (int32_t)m->batch,
+                       .dropout = m->dropout,
+                       .seed = m->seed,
+                       .step = IR_NONE},
+                 .m = m,
+                 .E = (int32_t)m->embed,
+                 .H = (int32_t)m->hidden,
+                 .B = (int32_t)m->batch,
+                 .S = (int32_t)m->src_len,
+                 .T = (int32_t)m->tgt_len};
+    ir_val *ys = NULL;
+    TRY(ebb__region_alloc(&graph->region, (size_t)m->tgt_len, sizeof *ys, &ys));
+    TRY(add_inputs(&b));
+    TRY(add_tables(&b));
+    TRY(build_encoder(&b));
+    TRY(build_attention(&b));
+    TRY(build_embedding(&b, "tgt.embed", b.tgt_table, b.tgt_in, b.T, ys));
+    TRY(build_decoder(&b, ys));
+    return build_output(&b, ys);
+}
+
+/* ---- starting weights ---- */
+
+void ebb__nmt_init(const char *name, float *data, uint64_t count, const nmt_model *model,
+                   uint64_t seed) {
+    bool embed = strstr(name, "_embed.") != NULL;
+    if (strncmp(name, "attn.norm.", 10) == 0) {
+        for (uint64_t i = 0; i < count; i++) {
+            data[i] = strcmp(name, "attn.norm.weight") == 0 ? 1 : 0;
+        }
+        return;
+    }
+    if (embed && !(model->tie && strcmp(name, "tgt_embed.weight") == 0)) {
+        ebb__model_normal(name, seed, data, count);
+        return;
+    }
+    int64_t inputs = model->hidden;
+    if (strncmp(name, "mix.", 4) == 0) {
+        inputs = 2 * model->hidden;
+    } else if (strncmp(name, "enc.", 4) == 0 && strstr(name, "_l0") != NULL) {
+        inputs = model->hidden / 2;
+    }
+    ebb__model_uniform(name, 1.0F / sqrtf((float)inputs), seed, data, count);
+}

@@ -1,0 +1,220 @@
+/* norm.c - layer norm of every row, as PyTorch's: biased variance, gain and bias for each column.
+ *
+ * The gradient comes from x and stat, the {mean, 1 / standard deviation} of each row. Gains and
+ * biases of a stack of blocks of `batch` rows (attention) are summed over the blocks first, batch
+ * row by batch row, so that only [batch,H] is carried on to the sum over rows; batch 0: no blocks,
+ * all rows are summed alike.
+ */
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/norm.inc"
+#include "op/ref/twice.h"
+
+enum { BATCH };
+
+/* x, operand i, is rows of H columns, in blocks if there is a batch. */
+static ebb_status need_rows(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
+    int32_t batch = node->attr.i[BATCH];
+    const ir_type *x = op_in_type(graph, node, i);
+    TRY(ebb__op_need(graph, node, i, IR_F32));
+    if (x->rank != 2) {
+        return ebb__op_bad(graph, node, "operand %d must be a matrix", i);
+    }
+    if (batch < 0 || (batch > 0 && x->dim[0] % batch != 0)) {
+        return ebb__op_bad(graph, node, "operand %d must be blocks of as many rows as the batch",
+                           i);
+    }
+    return EBB_OK;
+}
+
+static ebb_status need_stat(const ir_graph *graph, const ir_node_rec *node, int32_t i,
+                            const ir_type *x) {
+    const ir_type want = op_with_cols(x, 2), *stat = op_in_type(graph, node, i);
+    return ebb__ir_type_equal(stat, &want)
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "operand %d must have two numbers for each row", i);
+}
+
+static ebb_status infer_layer_norm(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_rows(graph, node, 0));
+    out[0] = *op_in_type(graph, node, 0);
+    out[1] = op_with_cols(&out[0], 2);
+    TRY(ebb__op_need_list(graph, node, 1, IR_F32, out[0].dim[1]));
+    TRY(ebb__op_need_list(graph, node, 2, IR_F32, out[0].dim[1]));
+    if (!(node->attr.f[0] > 0.0f && isfinite(node->attr.f[0]))) {
+        return ebb__op_bad(graph, node, "eps must be above 0 and finite");
+    }
+    return EBB_OK;
+}
+
+/* dy, x, gain, stat. */
+static ebb_status infer_layer_norm_grad(const ir_graph *graph, const ir_node_rec *node,
+                                        ir_type *out) {
+    TRY(need_rows(graph, node, 0));
+    out[0] = *op_in_type(graph, node, 0);
+    TRY(ebb__op_need_same(graph, node, 1, 0));
+    TRY(ebb__op_need_list(graph, node, 2, IR_F32, out[0].dim[1]));
+    return need_stat(graph, node, 3, &out[0]);
+}
+
+/* dy, x, stat. */
+static ebb_status infer_layer_norm_gain(const ir_graph *graph, const ir_node_rec *node,
+                                        ir_type *out) {
+    TRY(need_rows(graph, node, 0));
+    TRY(ebb__op_need_same(graph, node, 1, 0));
+    TRY(need_stat(graph, node, 2, op_in_type(graph, node, 0)));
+    out[0] = *op_in_type(graph, node, 0);
+    out[0].dim[0] = node->attr.i[BATCH] > 0 ? node->attr.i[BATCH] : out[0].dim[0];
+    return EBB_OK;
+}
+
+/* ---- gradient ---- */
+
+/* Sums rows [B,H] onto what reached the list so far. */
+static ebb_status contribute_rows(op_adjoint *adjoint, ir_val list, ir_val rows) {
+    ir_val in[] = {ebb__adjoint_withdraw(adjoint, list), rows}, d;
+    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), OP_SUM_ROWS, in, 2, NULL, &d));
+    return ebb__adjoint_add(adjoint, list, d);
+}
+
+static ebb_status layer_norm_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val x = ir_in(g, &n, 0), gain = ir_in(g, &n, 1), bias = ir_in(g, &n, 2), dy, d;
+    ir_val stat = n.out + 1;
+    const ir_attr batch = {.i = {n.attr.i[BATCH]}};
+    TRY(ebb__op_grad_none(adjoint, &n, 1));
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    if (ebb__adjoint_wanted(adjoint, bias)) {
+        d = dy;
+        if (batch.i[BATCH] > 0) {
+            TRY(ebb__op_emit(g, OP_SUM_EACH, &dy, 1, &batch, &d));
+        }
+        TRY(contribute_rows(adjoint, bias, d));
+    }
+    if (ebb__adjoint_wanted(adjoint, gain)) {
+        TRY(ebb__op_emit(g, OP_LAYER_NORM_GAIN, (ir_val[]){dy, x, stat}, 3, &batch, &d));
+        TRY(contribute_rows(adjoint, gain, d));
+    }
+    if (!ebb__adjoint_wanted(adjoint, x)) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_LAYER_NORM_GRAD, (ir_val[]){dy, x, gain, stat}, 4, &batch, &d));
+    return ebb__adjoint_add(adjoint, x, d);
+}
+
+/* ---- other columns ---- */
+
+static op_cost cost_norm(const ir_graph *graph, const ir_node_rec *node) {
+    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
+    return ebb__op_cost_work(graph, node, 7 * elements);
+}
+static op_cost cost_norm_grad(const ir_graph *graph, const ir_node_rec *node) {
+    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
+    return ebb__op_cost_work(graph, node, 12 * elements);
+}
+static op_cost cost_gain(const ir_graph *graph, const ir_node_rec *node) {
+    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
+    return ebb__op_cost_work(graph, node, 4 * elements);
+}
+
+/* Row by row; in blocks, not at all: chunks need not be of whole blocks. */
+static void rows_norm(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                      op_row_role *out) {
+    ebb__op_rows_split(graph, node, in, out);
+    for (int32_t i = 0; i < node->n_in; i++) {
+        bool list = op_in_type(graph, node, i)->rank == 1; /* gain, bias */
+        in[i] = list || node->attr.i[BATCH] > 0 ? ROWS_WHOLE : ROWS_SPLIT;
+    }
+    for (int32_t i = 0; i < node->n_out && node->attr.i[BATCH] > 0; i++) {
+        out[i] = ROWS_WHOLE;
+    }
+}
+
+/* Batch rows, where there are blocks. */
+static int32_t units_norm(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    (void)graph;
+    *whole = 1u << 1 | 1u << 2;
+    return node->attr.i[BATCH];
+}
+static int32_t units_norm_grad(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    (void)graph;
+    *whole = 1u << 2;
+    return node->attr.i[BATCH];
+}
+static int32_t units_gain(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    (void)graph;
+    *whole = 0;
+    return node->attr.i[BATCH];
+}
+
+/* R rows, H columns, batch. */
+#define SIZES(X)                                                                                   \
+    X(1, 1, 1), X(3, 17, 0), X(10, 33, 5), X(27, 64, 3), X(20, 130, 0), X(301, 19, 0),             \
+        X(561, 37, 17)
+
+/* clang-format off */
+#define NORM(r, h, b) \
+    {.n_in = 3, .in = {F2(r, h), F1(h), F1(h)}, .attr = {.i = {b}, .f = {1e-5f}}}
+#define NORM_GRAD(r, h, b) \
+    {.n_in = 4, .in = {F2(r, h), F2(r, h), F1(h), F2(r, 2)}, \
+     .fill = {FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, FILL_POSITIVE}, .attr = {.i = {b}}}
+#define NORM_GAIN(r, h, b) \
+    {.n_in = 3, .in = {F2(r, h), F2(r, h), F2(r, 2)}, \
+     .fill = {FILL_NORMAL, FILL_NORMAL, FILL_POSITIVE}, .attr = {.i = {b}}}
+/* clang-format on */
+static const op_sample samples_norm[] = {SIZES(NORM)};
+static const op_sample samples_norm_grad[] = {SIZES(NORM_GRAD)};
+static const op_sample samples_gain[] = {SIZES(NORM_GAIN)};
+
+OP_DEFINE(layer_norm) = {.schema = {.name = "layer_norm", .ints = {"batch"}, .floats = {"eps"}},
+                         .n_in = 3,
+                         .n_out = 2,
+                         .flags = OPF_PURE,
+                         .layout = LAYOUT_STRIDED,
+                         .infer = infer_layer_norm,
+                         .grad = layer_norm_grad,
+                         .keep_in = {KEEP_VALUE, KEEP_VALUE, KEEP_NONE},
+                         .keep_out = {KEEP_NONE, KEEP_VALUE},
+                         .inplace = {{0, 0}},
+                         .n_inplace = 1,
+                         .cost = cost_norm,
+                         .rows = rows_norm,
+                         .units = units_norm,
+                         .unit_rows = true,
+                         .ref = layer_norm_ref,
+                         .ref64 = layer_norm_ref64,
+                         SAMPLES(samples_norm)};
+
+OP_DEFINE(layer_norm_grad) = {.schema = {.name = "layer_norm_grad", .ints = {"batch"}},
+                              .n_in = 4,
+                              .n_out = 1,
+                              .flags = OPF_PURE | OPF_NOGRAD,
+                              .layout = LAYOUT_STRIDED,
+                              .infer = infer_layer_norm_grad,
+                              .inplace = {{0, 0}, {1, 0}},
+                              .n_inplace = 2,
+                              .cost = cost_norm_grad,
+                              .rows = rows_norm,
+                              .units = units_norm_grad,
+                              .unit_rows = true,
+                              .ref = layer_norm_grad_ref,
+                              .ref64 = layer_norm_grad_ref64,
+                              SAMPLES(samples_norm_grad)};
+
+OP_DEFINE(layer_norm_gain) = {.schema = {.name = "layer_norm_gain", .ints = {"batch"}},
+                              .n_in = 3,
+                              .n_out = 1,
+                              .flags = OPF_PURE | OPF_NOGRAD,
+                              .layout = LAYOUT_STRIDED,
+                              .infer = infer_layer_norm_gain,
+                              .cost = cost_gain,
+                              .rows = rows_norm,
+                              .units = units_gain,
+                              .unit_rows = true,
+                              .ref = layer_norm_gain_ref,
+                              .ref64 = layer_norm_gain_ref64,
+                              SAMPLES(samples_gain)};

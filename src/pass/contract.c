@@ -1,0 +1,233 @@
+/* contract.c - the scores of attention, and their gradient, become one node each, so that nothing
+ * as large as the stack [S*B,H] is stored between the small ops that they were written as.
+ *
+ *     p = add_each x q                     s = score_tanh x q v
+ *     a = tanh p                     =>
+ *     s = dot_rows a v
+ *
+ *     p = add_each x q                     dx, dq, dv = score_tanh_grad c ds x q v
+ *     a = tanh p
+ *     o = outer_rows ds v
+ *     dv = weighted_sum ds a         =>
+ *     g = tanh_grad o a
+ *     dx = add c g
+ *     dq = sum_each g
+ *
+ * Without the add, g itself is dx. Only where nobody else reads the values in the middle: where a
+ * is kept for backward, not computed again, both chains stay. The new node stands where the first
+ * result of the chain stood, and all that it reads must have been there by then: no result can
+ * wait for another. */
+#include "pass/pass.h"
+
+#include <string.h>
+
+typedef struct contractor {
+    ir_graph *g;
+    int32_t *place; /* by node: position in the order */
+    int32_t *reads; /* by value: operands that are this value; next values and outputs count too */
+    bool *pinned;   /* by value: the next of a variable, or the loss */
+    ir_node *weighted, *summed, *added; /* by value: the weighted_sum of its rows, its sum_each, the
+                                           node that adds it to another; IR_NONE */
+    ir_val *now;                        /* by value: what replaces it; itself if nothing does */
+    int64_t *keys;                      /* by node */
+} contractor;
+
+/* One node in the place of several. */
+typedef struct contraction {
+    op_code op;
+    ir_label label;
+    ir_val in[5];
+    ir_val out[IR_MAX_OUT]; /* what its results replace */
+    int32_t n_in, n_out;
+} contraction;
+
+/* The node of this op that makes v. */
+static const ir_node_rec *made_by(const contractor *c, ir_val v, op_code op) {
+    ir_node def = v == IR_NONE ? (ir_node)IR_NONE : c->g->values[v].def;
+    return def != IR_NONE && c->g->nodes[def].op == op ? &c->g->nodes[def] : NULL;
+}
+
+/* The same, if v has this many readers and nothing else. */
+static const ir_node_rec *inner(const contractor *c, ir_val v, op_code op, int32_t reads) {
+    const ir_node_rec *node = made_by(c, v, op);
+    return node != NULL && c->reads[v] == reads ? node : NULL;
+}
+
+/* The key of the new node; -1 if something that it reads comes only after one of its results. */
+static int64_t find_place(const contractor *c, const contraction *to) {
+    const ir_graph *g = c->g;
+    int32_t first = INT32_MAX, last = -1;
+    for (int32_t k = 0; k < to->n_out; k++) {
+        int32_t place = c->place[g->values[to->out[k]].def];
+        first = place < first ? place : first;
+    }
+    for (int32_t k = 0; k < to->n_in; k++) {
+        ir_node def = to->in[k] == IR_NONE ? (ir_node)IR_NONE : g->values[to->in[k]].def;
+        last = def != IR_NONE && c->place[def] > last ? c->place[def] : last;
+    }
+    return last < first ? first : -1;
+}
+
+static bool may_replace(const contractor *c, const contraction *to) {
+    bool may = find_place(c, to) >= 0;
+    for (int32_t k = 0; k < to->n_out; k++) {
+        may = may && !c->pinned[to->out[k]];
+    }
+    return may;
+}
+
+static bool find_score(const contractor *c, const ir_node_rec *dot, contraction *to) {
+    const ir_graph *g = c->g;
+    const ir_node_rec *tanh = inner(c, ir_in(g, dot, 0), OP_TANH, 1);
+    const ir_node_rec *sum = tanh != NULL ? inner(c, ir_in(g, tanh, 0), OP_ADD_EACH, 1) : NULL;
+    if (sum == NULL || g->values[ir_in(g, sum, 1)].type.dim[0] != dot->attr.i[0]) {
+        return false;
+    }
+    *to = (contraction){.op = OP_SCORE_TANH,
+                        .label = dot->label,
+                        .in = {ir_in(g, sum, 0), ir_in(g, sum, 1), ir_in(g, dot, 1)},
+                        .out = {dot->out},
+                        .n_in = 3,
+                        .n_out = 1};
+    return may_replace(c, to);
+}
+
+static bool find_gradient(const contractor *c, const ir_node_rec *slope, contraction *to) {
+    const ir_graph *g = c->g;
+    ir_val a = ir_in(g, slope, 1), dx = slope->out;
+    const ir_node_rec *outer = inner(c, ir_in(g, slope, 0), OP_OUTER_ROWS, 1);
+    const ir_node_rec *tanh = inner(c, a, OP_TANH, 2);
+    const ir_node_rec *sum = tanh != NULL ? inner(c, ir_in(g, tanh, 0), OP_ADD_EACH, 1) : NULL;
+    if (outer == NULL || sum == NULL || c->weighted[a] == IR_NONE || c->summed[dx] == IR_NONE) {
+        return false;
+    }
+    const ir_node_rec *weighted = &g->nodes[c->weighted[a]], *summed = &g->nodes[c->summed[dx]];
+    ir_val ds = ir_in(g, outer, 0), q = ir_in(g, sum, 1);
+    int32_t batch = g->values[q].type.dim[0];
+    if (ir_in(g, weighted, 0) != ds || g->values[ds].type.dim[1] != batch ||
+        summed->attr.i[0] != batch) {
+        return false;
+    }
+    *to = (contraction){.op = OP_SCORE_TANH_GRAD,
+                        .label = slope->label,
+                        .in = {IR_NONE, ds, ir_in(g, sum, 0), q, ir_in(g, outer, 1)},
+                        .out = {dx, summed->out, weighted->out},
+                        .n_in = 5,
+                        .n_out = 3};
+    if (c->added[dx] != IR_NONE && c->reads[dx] == 2) {
+        const ir_node_rec *add = &g->nodes[c->added[dx]];
+        contraction more = *to;
+        more.in[0] = ir_in(g, add, 0);
+        more.out[0] = add->out;
+        if (may_replace(c, &more)) {
+            *to = more;
+            return true;
+        }
+    }
+    return may_replace(c, to);
+}
+
+static ebb_status replace(contractor *c, const contraction *to) {
+    ir_graph *g = c->g;
+    ir_val out[IR_MAX_OUT];
+    g->label = to->label;
+    c->keys[g->n_nodes] = find_place(c, to);
+    TRY(ebb__op_emit(g, to->op, to->in, to->n_in, NULL, out));
+    for (int32_t k = 0; k < to->n_out; k++) {
+        ir_value *from = &g->values[to->out[k]], *fresh = &g->values[out[k]];
+        fresh->output = from->output;
+        fresh->name = from->name;
+        fresh->param_grad = from->param_grad;
+        from->output = false;
+        from->name = NULL;
+        c->now[to->out[k]] = out[k];
+    }
+    return EBB_OK;
+}
+
+static void note_reader(contractor *c, ir_node n) {
+    const ir_graph *g = c->g;
+    const ir_node_rec *node = &g->nodes[n];
+    for (int32_t k = 0; k < node->n_in; k++) {
+        if (ir_in(g, node, k) != IR_NONE) {
+            c->reads[ir_in(g, node, k)]++;
+        }
+    }
+    if (node->op == OP_WEIGHTED_SUM) {
+        c->weighted[ir_in(g, node, 1)] = n;
+    } else if (node->op == OP_SUM_EACH) {
+        c->summed[ir_in(g, node, 0)] = n;
+    } else if (node->op == OP_ADD) {
+        c->added[ir_in(g, node, 1)] = n; /* the sum so far is the first operand */
+    }
+}
+
+static ebb_status new_contractor(pass_unit *unit, contractor *c) {
+    ir_graph *g = &unit->graph;
+    alloc_region *region = &unit->region;
+    size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
+    *c = (contractor){.g = g};
+    TRY(ebb__region_alloc(region, nn, sizeof *c->place, &c->place));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->reads, &c->reads));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->pinned, &c->pinned));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->weighted, &c->weighted));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->summed, &c->summed));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->added, &c->added));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->now, &c->now));
+    TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + (size_t)g->n_order, 1, &c->keys));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        ir_val next = g->values[v].next;
+        c->reads[v] += g->values[v].output || v == g->loss;
+        c->pinned[v] = c->pinned[v] || v == g->loss;
+        if (next != IR_NONE) {
+            c->reads[next]++;
+            c->pinned[next] = true;
+        }
+        c->weighted[v] = c->summed[v] = c->added[v] = IR_NONE;
+        c->now[v] = v;
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        c->place[g->order[i]] = i;
+        note_reader(c, g->order[i]);
+    }
+    return EBB_OK;
+}
+
+/* Every reader of a replaced value reads what replaces it. */
+static void rewire(contractor *c, int32_t n_values) {
+    ir_graph *g = c->g;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE && v < n_values) {
+                ir_set_in(g, node, k, c->now[v]);
+            }
+        }
+    }
+}
+
+static ebb_status run(pass_unit *unit) {
+    ir_graph *g = &unit->graph;
+    contractor c;
+    int32_t n_order = g->n_order, n_values = g->n_values;
+    bool any = false;
+    TRY(new_contractor(unit, &c));
+    for (int32_t i = 0; i < n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        contraction to;
+        if ((node->op == OP_DOT_ROWS && find_score(&c, node, &to)) ||
+            (node->op == OP_TANH_GRAD && find_gradient(&c, node, &to))) {
+            TRY(replace(&c, &to));
+            any = true;
+        }
+    }
+    if (!any) {
+        return EBB_OK;
+    }
+    rewire(&c, n_values);
+    TRY(ebb__pass_sort(g, c.keys));
+    return ebb__pass_drop_dead(g);
+}
+
+const pass_def ebb__pass_contract = {.id = PASS_CONTRACT, .run = run};

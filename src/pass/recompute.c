@@ -1,0 +1,522 @@
+/* recompute.c - forward values that backward reads are computed again instead of being kept
+ * (EcoRNN's partial forward propagation, as Echo's compiler pass).
+ *
+ * What is kept is a minimum cut over all of the graph at once: keeping a value costs its bytes at
+ * the price of the plan, computing it again costs its seconds, and who is computed again needs its
+ * operands. So all decoder steps that read one matrix are one decision, and what is small in, small
+ * out and huge between (attention) is found without being known. Readers are the true ones: nodes
+ * of the gradient graph, which read what the `keep` columns say. A product whose gradient needs
+ * only its operands reads repeated operands and is not itself repeated.
+ *
+ * Never repeated: what costs more arithmetic than traffic (OPF_HEAVY), unless the settings say so;
+ * then only inside a span of time steps. A value that another time step reads is kept, else one
+ * repeated step would ask for all steps before it; what only pointwise ops carry on (an LSTM's c,
+ * rebuilt from its gates) is kept every `scan` steps, or where a span begins.
+ *
+ * With spans, forward and backward go from span to span through all layers, so that what is
+ * repeated for one span is gone before the next. Applied again with longer spans to what the first
+ * application left, recomputation nests.
+ *
+ * Clones stand right before their first reader. Every op gives the same bits again; random ones
+ * replay by their counter.
+ */
+#include "pass/mincut.h"
+#include "pass/pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double TICK = 1e-13; /* seconds; unit of the cut's costs */
+
+typedef struct recomputer {
+    pass_unit *unit;
+    ir_graph *g;
+    pass_recompute how;
+    int32_t n_values, n_nodes; /* before the application */
+    bool *late;                /* by node: a backward one, or done with them */
+    bool *model;               /* by node: a forward one of the model, hence a candidate */
+    bool *repeatable;          /* by node */
+    bool *needed;              /* by value: a late node reads it, or a clone will */
+    bool *pinned;              /* by value: kept if it is needed, whatever the price */
+    bool *pinned_kind;  /* by layer, op and result: so is every such value, of all time steps */
+    bool *keep;         /* by value */
+    int32_t *choice;    /* by value: number among the cut's choices; -1: none */
+    ir_val *again;      /* by value: its clone */
+    ir_val *handed;     /* by value: its copy for the span after it */
+    int32_t *handed_to; /* by value: that span */
+} recomputer;
+
+static ir_node producer(const recomputer *r, ir_val v) {
+    return v == IR_NONE ? (ir_node)IR_NONE : r->g->values[v].def;
+}
+
+static int32_t span_length(const recomputer *r) {
+    return r->how.span > 0 ? r->how.span : r->how.scan > 0 ? r->how.scan : 1;
+}
+
+static int32_t span_of(const recomputer *r, int32_t time) {
+    return time / span_length(r);
+}
+
+/* The span that a node belongs to; -1: none. */
+static int32_t span_of_node(const recomputer *r, ir_node n) {
+    bool chunk = n < r->unit->n_eras && r->unit->era[n] > 0;
+    int32_t time = chunk ? r->unit->era[n] - 1 : r->g->nodes[n].label.time;
+    return time < 0 || r->how.span <= 0 ? -1 : span_of(r, time);
+}
+
+static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
+    ir_graph *g = &unit->graph;
+    alloc_region *region = &unit->region;
+    size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
+    *r = (recomputer){.unit = unit, .g = g, .n_values = g->n_values, .n_nodes = g->n_nodes};
+    TRY(ebb__region_alloc(region, nn, sizeof *r->late, &r->late));
+    TRY(ebb__region_alloc(region, nn, sizeof *r->model, &r->model));
+    TRY(ebb__region_alloc(region, nn, sizeof *r->repeatable, &r->repeatable));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->needed, &r->needed));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->pinned, &r->pinned));
+    TRY(ebb__region_alloc(region, (size_t)g->n_layers * OP_COUNT * IR_MAX_OUT,
+                          sizeof *r->pinned_kind, &r->pinned_kind));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->keep, &r->keep));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->choice, &r->choice));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->again, &r->again));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->handed, &r->handed));
+    TRY(ebb__region_alloc(region, nv, sizeof *r->handed_to, &r->handed_to));
+    memset(r->choice, 0xff, nv * sizeof *r->choice);
+    memset(r->again, 0xff, nv * sizeof *r->again);
+    memset(r->handed, 0xff, nv * sizeof *r->handed);
+    return EBB_OK;
+}
+
+/* ---- who reads what, and when ---- */
+
+/* The value's like in every time step. */
+static bool *kind_of(const recomputer *r, ir_val v) {
+    const ir_node_rec *node = &r->g->nodes[producer(r, v)];
+    return &r->pinned_kind[((size_t)node->label.layer * OP_COUNT + node->op) * IR_MAX_OUT +
+                           (size_t)(v - node->out)];
+}
+
+/* Pins what must not be asked for through the steps before it: `v` of one time step, read at
+ * another. If every step's is kept, so is the last one's, which nobody reads further on: one stack
+ * can then hold all of them. */
+static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
+    ir_node def = producer(r, v);
+    if (def == IR_NONE || r->g->nodes[def].label.time < 0) {
+        return;
+    }
+    int32_t from = r->g->nodes[def].label.time, to = reader->label.time;
+    bool heavy = (ebb__op(reader->op)->flags & OPF_HEAVY) != 0;
+    if (from != to && to >= 0 && ((heavy && !r->how.replay) || span_length(r) == 1)) {
+        *kind_of(r, v) = true;
+    } else if (from != to) {
+        r->pinned[v] = r->pinned[v] || to < 0 || span_of(r, from) != span_of(r, to);
+    }
+}
+
+static void classify(recomputer *r) {
+    const ir_graph *g = r->g;
+    const pass_unit *unit = r->unit;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        uint32_t flags = ebb__op(node->op)->flags;
+        int32_t era = n < unit->n_eras ? unit->era[n] : 0;
+        r->late[n] = era > 0 || (era == 0 && node->label.phase != IR_FORWARD);
+        r->model[n] = era == 0 && node->label.phase == IR_FORWARD;
+        bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.time >= 0);
+        r->repeatable[n] = r->model[n] && light && (flags & (OPF_PURE | OPF_RANDOM)) != 0;
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v == IR_NONE || g->values[v].def == IR_NONE || !r->model[g->values[v].def]) {
+                continue;
+            }
+            if (r->late[n]) {
+                r->needed[v] = true;
+            } else {
+                pin(r, v, node);
+            }
+        }
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        for (int32_t k = 0; r->model[n] && k < g->nodes[n].n_out; k++) {
+            ir_val v = g->nodes[n].out + k;
+            r->pinned[v] = r->pinned[v] || (g->nodes[n].label.time >= 0 && *kind_of(r, v));
+        }
+    }
+}
+
+/* ---- the decision ---- */
+
+/* The operands that computing v again takes: those of its node, or of the op that rebuilds it from
+ * the node's first result. Gives their number. */
+static int32_t sources(const recomputer *r, ir_val v, ir_val in[OP_MAX_REBUILD + 1],
+                       const ir_val **all) {
+    const ir_graph *g = r->g;
+    const ir_node_rec *node = &g->nodes[g->values[v].def];
+    const op_def *def = ebb__op(node->op);
+    if (def->rebuild.n_in == 0 || v != node->out + def->rebuild.out) {
+        *all = &g->operands[node->in];
+        return node->n_in;
+    }
+    in[0] = node->out;
+    for (int32_t k = 0; k < def->rebuild.n_in; k++) {
+        in[k + 1] = ir_in(g, node, def->rebuild.in[k]);
+    }
+    *all = in;
+    return def->rebuild.n_in + 1;
+}
+
+static double seconds_of(const recomputer *r, ir_node n) {
+    const pass_unit *unit = r->unit;
+    const ir_node_rec *node = &r->g->nodes[n];
+    int32_t kernel = 0;
+    while (kernel < unit->dev->n_kernels && unit->dev->kernels[kernel].op != node->op) {
+        kernel++;
+    }
+    return ebb__cost_seconds(unit->dev, r->g, node, kernel < unit->dev->n_kernels ? kernel : -1,
+                             unit->config->members);
+}
+
+static bool is_view(const recomputer *r, ir_node n) {
+    return (ebb__op(r->g->nodes[n].op)->flags & OPF_ALIAS) != 0;
+}
+
+/* Values that the decision is about: needed, or a source of one that may be repeated. Two choices
+ * each: 2i, that it is there when backward asks for it; 2i + 1, that it is computed again. */
+static int32_t number_choices(recomputer *r, ir_val *list) {
+    int32_t n = 0;
+    for (ir_val v = 0; v < r->n_values; v++) {
+        if (r->needed[v]) {
+            r->choice[v] = n;
+            list[n++] = v;
+        }
+    }
+    for (int32_t i = 0; i < n; i++) {
+        ir_val v = list[i], few[OP_MAX_REBUILD + 1];
+        const ir_val *in;
+        if (!r->repeatable[producer(r, v)]) {
+            continue;
+        }
+        for (int32_t k = sources(r, v, few, &in) - 1; k >= 0; k--) {
+            ir_node def = producer(r, in[k]);
+            if (def != IR_NONE && r->model[def] && r->choice[in[k]] < 0) {
+                r->choice[in[k]] = n;
+                list[n++] = in[k];
+            }
+        }
+    }
+    return n;
+}
+
+static ebb_status price_value(recomputer *r, mincut *cut, ir_val v) {
+    int32_t there = 2 * r->choice[v], anew = there + 1;
+    ir_node def = producer(r, v);
+    ir_val few[OP_MAX_REBUILD + 1];
+    const ir_val *in;
+    bool view = is_view(r, def), may = r->repeatable[def] && !r->pinned[v];
+    /* A view has no bytes of its own: what it shows is kept or not. */
+    double bytes = view ? 0 : (double)ebb__ir_type_bytes(&r->g->values[v].type);
+    int64_t kept = r->pinned[v] ? 0 : (int64_t)(bytes * r->how.price / TICK) + (view ? 1 << 20 : 0);
+    int64_t repeated = view ? 0 : (int64_t)(seconds_of(r, def) / TICK) + 1;
+    TRY(ebb__mincut_cost(cut, there, r->needed[v] ? -MINCUT_NEVER : 0));
+    TRY(ebb__mincut_cost(cut, there, kept));
+    TRY(ebb__mincut_cost(cut, anew, may ? repeated - kept : MINCUT_NEVER));
+    TRY(ebb__mincut_requires(cut, anew, there));
+    if (!may) {
+        return EBB_OK;
+    }
+    for (int32_t k = sources(r, v, few, &in) - 1; k >= 0; k--) {
+        if (in[k] != IR_NONE && r->choice[in[k]] >= 0) {
+            TRY(ebb__mincut_requires(cut, anew, 2 * r->choice[in[k]]));
+        }
+    }
+    return EBB_OK;
+}
+
+/* Values that may be repeated, in the order of the graph: bit i of `given` says of the i-th. */
+static void take_given(recomputer *r) {
+    const ir_graph *g = r->g;
+    int32_t i = 0;
+    for (int32_t at = 0; at < g->n_order; at++) {
+        ir_node n = g->order[at];
+        for (int32_t k = 0; k < g->nodes[n].n_out; k++) {
+            ir_val v = g->nodes[n].out + k;
+            bool may = r->repeatable[n] && !r->pinned[v];
+            r->keep[v] = !may || (!is_view(r, n) && (*r->how.given >> i & 1) == 0);
+            i += may && !is_view(r, n) && i < 31;
+        }
+    }
+}
+
+static ebb_status decide(recomputer *r) {
+    alloc_region *region = &r->unit->region;
+    ir_val *list = NULL;
+    bool *taken = NULL;
+    mincut cut;
+    TRY(ebb__region_alloc(region, (size_t)r->n_values + 1, sizeof *list, &list));
+    int32_t n = number_choices(r, list);
+    TRY(ebb__region_alloc(region, 2 * (size_t)n + 1, sizeof *taken, &taken));
+    TRY(ebb__mincut_new(&cut, region, 2 * n));
+    for (int32_t i = 0; i < n; i++) {
+        TRY(price_value(r, &cut, list[i]));
+    }
+    TRY(ebb__mincut_solve(&cut, taken));
+    for (ir_val v = 0; v < r->n_values; v++) {
+        r->keep[v] = r->choice[v] < 0 || !taken[2 * r->choice[v] + 1];
+    }
+    return EBB_OK;
+}
+
+/* ---- clones ---- */
+
+static bool is_missing(const recomputer *r, ir_val v) {
+    return r->needed[v] && !r->keep[v];
+}
+
+/* Of a node's missing results only the one that another op rebuilds? */
+static bool can_rebuild(const recomputer *r, const ir_node_rec *node) {
+    const op_def *def = ebb__op(node->op);
+    bool only =
+        def->rebuild.n_in > 0 && is_missing(r, node->out + def->rebuild.out) && r->keep[node->out];
+    for (int32_t k = 0; only && k < node->n_out; k++) {
+        only = k == def->rebuild.out || !is_missing(r, node->out + k);
+    }
+    return only;
+}
+
+/* What computing the node's missing results again reads. Gives their number. */
+static int32_t inputs(const recomputer *r, const ir_node_rec *node, ir_val few[OP_MAX_REBUILD + 1],
+                      const ir_val **all) {
+    if (can_rebuild(r, node)) {
+        return sources(r, node->out + ebb__op(node->op)->rebuild.out, few, all);
+    }
+    *all = &r->g->operands[node->in];
+    return node->n_in;
+}
+
+/* Which values clones take in turn; readers first. */
+static void spread_needs(recomputer *r) {
+    const ir_graph *g = r->g;
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        bool missing = false;
+        for (int32_t k = 0; k < node->n_out && r->model[n]; k++) {
+            missing = missing || is_missing(r, node->out + k);
+        }
+        if (!missing) {
+            continue;
+        }
+        ir_val few[OP_MAX_REBUILD + 1];
+        const ir_val *in;
+        for (int32_t k = inputs(r, node, few, &in) - 1; k >= 0; k--) {
+            ir_node def = producer(r, in[k]);
+            if (def != IR_NONE && r->model[def]) {
+                r->needed[in[k]] = true;
+            }
+        }
+    }
+}
+
+typedef struct emission {
+    ir_node *order; /* fresh */
+    int32_t n;
+    ir_node *stack; /* nodes to be cloned, found but not yet looked at */
+    ir_node *found; /* all of them */
+    bool *seen;     /* by node */
+    int32_t *position;
+} emission;
+
+/* What `span` reads of v: its clone, if there is one. A state that was kept between spans is
+ * copied, so that it can lie in a row with those of this span: else all spans would be one stack,
+ * which has to be there as a whole, or the few states that are kept would hold stacks of a span in
+ * place. */
+static ebb_status fetch(recomputer *r, emission *e, ir_val v, int32_t span, ir_label label,
+                        ir_val *out) {
+    ir_graph *g = r->g;
+    ir_node def = v >= r->n_values ? (ir_node)IR_NONE : producer(r, v);
+    *out = v;
+    if (def == IR_NONE || !r->model[def]) {
+        return EBB_OK;
+    }
+    const ir_label *made = &g->nodes[def].label;
+    if (r->again[v] != IR_NONE) {
+        *out = r->again[v];
+    } else if (span >= 0 && r->pinned[v] && made->time >= 0 &&
+               (r->how.replay || span_of(r, made->time) != span)) {
+        if (r->handed[v] == IR_NONE || r->handed_to[v] != span) {
+            g->label = (ir_label){label.layer, label.time, IR_RECOMPUTE};
+            TRY(ebb__op_emit(g, OP_COPY, &v, 1, NULL, &r->handed[v]));
+            r->handed_to[v] = span;
+            e->order[e->n++] = g->values[r->handed[v]].def;
+        }
+        *out = r->handed[v];
+    }
+    return EBB_OK;
+}
+
+static ebb_status make_clone(recomputer *r, emission *e, ir_node n) {
+    ir_graph *g = r->g;
+    const ir_node_rec node = g->nodes[n];
+    const op_def *def = ebb__op(node.op);
+    ir_val few[OP_MAX_REBUILD + 1], out[IR_MAX_OUT], *in = few;
+    bool rebuild = can_rebuild(r, &node);
+    int32_t span = span_of_node(r, n), n_in = rebuild ? def->rebuild.n_in + 1 : node.n_in;
+    if (!rebuild) {
+        TRY(ebb__region_alloc(&r->unit->region, (size_t)n_in + 1, sizeof *in, &in));
+    }
+    for (int32_t k = 0; k < n_in; k++) {
+        ir_val own[OP_MAX_REBUILD + 1];
+        const ir_val *from;
+        (void)inputs(r, &node, own, &from);
+        TRY(fetch(r, e, from[k], span, node.label, &in[k]));
+    }
+    g->label = (ir_label){node.label.layer, node.label.time, IR_RECOMPUTE};
+    TRY(ebb__op_emit(g, (op_code)(rebuild ? def->rebuild.op : node.op), in, n_in,
+                     rebuild ? NULL : &node.attr, out));
+    e->order[e->n++] = g->values[out[0]].def;
+    for (int32_t k = 0; k < node.n_out; k++) {
+        if (is_missing(r, node.out + k)) {
+            r->again[node.out + k] = out[rebuild ? 0 : k];
+        }
+    }
+    return EBB_OK;
+}
+
+static bool is_to_be_made(const recomputer *r, ir_val v) {
+    return v != IR_NONE && v < r->n_values && producer(r, v) != IR_NONE && is_missing(r, v) &&
+           r->again[v] == IR_NONE;
+}
+
+static int by_position(const void *a, const void *b) {
+    const int32_t *x = a, *y = b;
+    return (x[0] > y[0]) - (x[0] < y[0]);
+}
+
+/* Clones the producer of v and all that it takes, in the order of the originals. */
+static ebb_status require(recomputer *r, emission *e, const ir_node *given, ir_val v) {
+    int32_t n_stack = 0, n_found = 0;
+    if (!is_to_be_made(r, v)) {
+        return EBB_OK;
+    }
+    e->stack[n_stack++] = producer(r, v);
+    e->seen[producer(r, v)] = true;
+    while (n_stack > 0) {
+        ir_node n = e->stack[--n_stack];
+        ir_val few[OP_MAX_REBUILD + 1];
+        const ir_val *in;
+        int32_t n_in = inputs(r, &r->g->nodes[n], few, &in);
+        e->found[n_found++] = e->position[n];
+        for (int32_t k = 0; k < n_in; k++) {
+            ir_node def = producer(r, in[k]);
+            if (is_to_be_made(r, in[k]) && !e->seen[def]) {
+                e->seen[def] = true;
+                e->stack[n_stack++] = def;
+            }
+        }
+    }
+    qsort(e->found, (size_t)n_found, sizeof *e->found, by_position);
+    for (int32_t i = 0; i < n_found; i++) {
+        TRY(make_clone(r, e, given[e->found[i]]));
+    }
+    return EBB_OK;
+}
+
+/* Forward nodes, then backward ones, each after the clones that it is the first to read. */
+static ebb_status emit(recomputer *r) {
+    ir_graph *g = r->g;
+    alloc_region *region = &r->unit->region;
+    emission e = {.n = 0};
+    int32_t n_order = g->n_order;
+    ir_node *given = NULL;
+    size_t nn = (size_t)r->n_nodes + 1;
+    TRY(ebb__region_alloc(region, 4 * (size_t)n_order + 1, sizeof *e.order, &e.order));
+    TRY(ebb__region_alloc(region, nn, sizeof *e.stack, &e.stack));
+    TRY(ebb__region_alloc(region, nn, sizeof *e.found, &e.found));
+    TRY(ebb__region_alloc(region, nn, sizeof *e.seen, &e.seen));
+    TRY(ebb__region_alloc(region, nn, sizeof *e.position, &e.position));
+    TRY(ebb__region_alloc(region, (size_t)n_order + 1, sizeof *given, &given));
+    memcpy(given, g->order, (size_t)n_order * sizeof *given);
+    for (int32_t i = 0; i < n_order; i++) {
+        e.position[given[i]] = i;
+    }
+    for (int32_t i = 0; i < n_order; i++) {
+        ir_node n = given[i];
+        for (int32_t k = 0; r->late[n] && k < g->nodes[n].n_in; k++) {
+            ir_val v = ir_in(g, &g->nodes[n], k), from = v;
+            if (v != IR_NONE) {
+                TRY(require(r, &e, given, v));
+                TRY(fetch(r, &e, v, span_of_node(r, n), g->nodes[n].label, &from));
+                ir_set_in(g, &g->nodes[n], k, from);
+            }
+        }
+        e.order[e.n++] = n;
+    }
+    g->n_order = 0;
+    TRY(ebb__region_grow(&g->region, &g->order, &g->cap_order, (size_t)e.n, sizeof *g->order));
+    memcpy(g->order, e.order, (size_t)e.n * sizeof *e.order);
+    g->n_order = e.n;
+    return EBB_OK;
+}
+
+/* ---- spans ---- */
+
+/* Forward from span to span, backward the other way round; what belongs to no time step as soon as
+ * it can be done, updates last. */
+static ebb_status sort_by_span(recomputer *r) {
+    ir_graph *g = r->g;
+    int64_t *keys = NULL;
+    const int64_t era = INT64_C(1) << 58, step = INT64_C(1) << 32;
+    TRY(ebb__pass_keys(g, &r->unit->region, (size_t)g->n_nodes, 1, &keys));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        int64_t span = span_of_node(r, n);
+        if (g->nodes[n].label.phase == IR_UPDATE) {
+            keys[n] += 3 * era;
+        } else if (span < 0) {
+            keys[n] = -1;
+        } else {
+            keys[n] += r->late[n] ? 2 * era - span * step : span * step;
+        }
+    }
+    return ebb__pass_sort(g, keys);
+}
+
+static ebb_status apply(pass_unit *unit, const pass_recompute *how, bool sorts) {
+    recomputer r;
+    TRY(new_recomputer(unit, &r));
+    r.how = *how;
+    classify(&r);
+    if (sorts) {
+        TRY(sort_by_span(&r));
+    }
+    if (r.how.given != NULL) {
+        take_given(&r);
+    } else {
+        TRY(decide(&r));
+    }
+    spread_needs(&r);
+    TRY(emit(&r));
+    return ebb__pass_drop_dead(&unit->graph);
+}
+
+static ebb_status run(pass_unit *unit) {
+    pass_recompute how = unit->config->recompute;
+    if (!unit->config->training || how.price <= 0) {
+        return EBB_OK;
+    }
+    TRY(apply(unit, &how, how.span > 0));
+    if (how.span > 0 && how.outer > 1) {
+        how.span *= how.outer;
+        TRY(apply(unit, &how, false));
+    }
+    return EBB_OK;
+}
+
+const pass_def ebb__pass_recompute = {.id = PASS_RECOMPUTE, .run = run};

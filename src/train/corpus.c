@@ -1,0 +1,72 @@
+/* corpus.c - what the texts of all kinds share: where their files lie, and whether they are those
+ * that the run was started with. */
+#include "train/job.h"
+
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const model_kind *ebb__kind(const train_settings *s) {
+    return s->model == MODEL_NMT ? &ebb__kind_nmt : &ebb__kind_lm;
+}
+
+ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *out) {
+    int n = snprintf(out, JOB_PATH_BYTES, "%s/%s", dir, name);
+    return n > 0 && n < JOB_PATH_BYTES
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", dir);
+}
+
+ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           corpus **out) {
+    const corpus_kind *kind = &ebb__kind(settings)->corpus;
+    TRY(ebb__alloc(ctx, 1, kind->bytes, out));
+    **out = (corpus){.ctx = ctx, .s = settings, .dir = dir};
+    return EBB_OK;
+}
+
+void ebb__corpus_free(corpus *c) {
+    if (c != NULL && c->kind != NULL) {
+        c->kind->close(c);
+    }
+    if (c != NULL) {
+        ebb__free(c->ctx, c);
+    }
+}
+
+ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) {
+    c->kind = &ebb__kind(c->s)->corpus; /* from here on there is something to close */
+    return c->kind->measure(c, most, request);
+}
+
+ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,
+                            const char *what) {
+    if (c->resumed && (count != c->train_count || hash != c->train_hash)) {
+        return ebb__fail(c->ctx, EBB_USAGE,
+                         "%s: is not the text the run was started with (%" PRIu64
+                         " %s, then %" PRIu64 "); use that text, another --out, or --fresh",
+                         path, count, what, c->train_count);
+    }
+    c->train_count = count;
+    c->train_hash = hash;
+    return EBB_OK;
+}
+
+ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) {
+    if (c->valid_hash != 0 && c->valid_hash != hash) {
+        return ebb__fail(c->ctx, EBB_USAGE,
+                         "%s: is not the text the run was validated on, so perplexities could "
+                         "not be compared; use that text, another --out, or --fresh",
+                         path);
+    }
+    c->valid_hash = hash;
+    return EBB_OK;
+}
+
+ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) {
+    char old[JOB_PATH_BYTES], fresh[JOB_PATH_BYTES];
+    TRY(ebb__job_path(c->ctx, c->dir, from, old));
+    TRY(ebb__job_path(c->ctx, c->dir, to, fresh));
+    return ebb__file_rename(c->ctx, old, fresh);
+}

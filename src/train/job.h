@@ -1,0 +1,105 @@
+/* job.h - what the jobs share: settings to graphs, graphs to a plan, a plan to a session with its
+ * named buffers. */
+#ifndef TRAIN_JOB_H
+#define TRAIN_JOB_H
+
+#include "train/kind.h"
+#include "train/safetensors.h"
+
+/* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what auto and percentages leave.
+ */
+#define JOB_OVERHEAD_BYTES ((uint64_t)32 << 20)
+#define JOB_STAGING "data.staging"
+#define JOB_VOCAB "data.vocab"
+#define JOB_STEP "train.step" /* as models name it */
+#define JOB_LOSS "loss"
+
+/* Budget in bytes and number of threads that the settings stand for on this machine. */
+uint64_t ebb__job_budget(const train_settings *settings);
+int ebb__job_threads(const train_settings *settings);
+
+/* What the settings stand for: graphs and how to plan them. Free also after a failure. */
+typedef struct job_programs {
+    ir_graph graphs[PLAN_MAX_PROGRAMS];
+    plan_request list[PLAN_MAX_PROGRAMS];
+    int32_t n;
+    plan_options options;
+} job_programs;
+ebb_status ebb__job_programs_make(ebb_ctx *ctx, const train_settings *settings,
+                                  const job_request *request, job_programs *out) EBB_MUST_CHECK;
+void ebb__job_programs_fini(job_programs *programs);
+
+/* tune.c: what was measured on this machine, from the store; what is missing is measured first
+ * if the settings give it time and the result can be stored. */
+ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
+                             const job_programs *programs, cost_table *table) EBB_MUST_CHECK;
+
+/* *plan is given also with EBB_BUDGET. */
+ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
+                            const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
+
+/* Where a step's data lies in the arena; NULL where the plan has none. */
+typedef struct job_buffers {
+    int32_t *step;
+    float *hyper;
+    void *staging, *vocab;
+} job_buffers;
+job_buffers ebb__job_buffers(run_session *session);
+
+/* What the optimisers read beside the gradients (UPDATE_HYPER); t counts steps from 1. */
+void ebb__job_hyper(const train_settings *settings, double lr, int64_t t, float *hyper);
+void ebb__job_init_weights(run_session *session, const train_settings *settings);
+/* Ids below `vocab` for the whole of an input. */
+void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
+                         const char *site);
+/* Sets every state variable whose name starts with `prefix` to zero. */
+void ebb__job_reset_state(run_session *session, const char *prefix);
+/* XXH3-64 over names sorted, each with its row-major fp32 bytes. */
+ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;
+
+/* Tensors of all variables with one of the roles in `roles` (bit per ir_role), sorted by name; in
+ * memory of `region`. */
+ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
+                            st_entry **out, size_t *n) EBB_MUST_CHECK;
+/* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
+ebb_status ebb__job_load(run_session *session, uint32_t roles,
+                         const st_reader *reader) EBB_MUST_CHECK;
+
+/* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
+ * *stopped if the observer asked to stop on the way. */
+typedef struct job_score {
+    double loss_sum; /* nats */
+    uint64_t tokens;
+    bool stopped;
+} job_score;
+ebb_status ebb__job_score(run_session *session, const job_reader *reader,
+                          const job_observer *observer, job_score *out) EBB_MUST_CHECK;
+
+static inline bool job_should_stop(const job_observer *observer) {
+    return observer != NULL && observer->stop != NULL && observer->stop(observer->user);
+}
+
+/* ---- corpus.c: what the kinds' texts share ---- */
+
+/* An empty one of the settings' kind. `dir` must outlive it. Free with ebb__corpus_free. */
+ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           corpus **out) EBB_MUST_CHECK;
+void ebb__corpus_free(corpus *c);
+/* kind->measure. */
+ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) EBB_MUST_CHECK;
+
+/* "DIR/NAME" into JOB_PATH_BYTES; EBB_USAGE if that is too long. */
+ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *out) EBB_MUST_CHECK;
+/* EBB_USAGE if the run was started, or validated, with another text; notes it otherwise. `what`
+ * `count` counts. */
+ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,
+                            const char *what) EBB_MUST_CHECK;
+ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) EBB_MUST_CHECK;
+/* Renames a file of the folder. */
+ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) EBB_MUST_CHECK;
+
+/* kind_lm.c: job_reader.fill over a data_batcher. */
+ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
+                        int32_t *program, uint64_t *words) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,96 @@
+/* kind.h - the kinds of models, and what differs between them: the graph of a program, starting
+ * weights, and the texts that a run reads. Everything else that jobs do knows none of them.
+ *
+ * A program is compiled for one shape. A language model has one, of --bptt steps. Sentences come
+ * in all lengths, so that a translation model trains on a few shapes: one program each, all over
+ * one arena and one set of weights. */
+#ifndef TRAIN_KIND_H
+#define TRAIN_KIND_H
+
+#include "run/session.h"
+#include "train/jobs.h"
+
+enum { JOB_MAX_SHAPES = PLAN_MAX_PROGRAMS / 2, JOB_PATH_BYTES = 1024 };
+
+typedef struct job_shape {
+    int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
+} job_shape;
+typedef struct job_shapes {
+    int32_t n; /* 0: only the one of the settings */
+    job_shape at[JOB_MAX_SHAPES];
+} job_shapes;
+
+typedef enum job_use { JOB_TRAIN, JOB_VALID, JOB_PREDICT } job_use;
+
+/* What to plan. The programs are those to train or to predict, one a shape, then those to
+ * validate. */
+typedef struct job_request {
+    int64_t vocab, src_vocab;   /* of what is predicted; of sources */
+    bool train, valid, predict; /* step; loss only, with a state of its own; logits */
+    uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
+    job_shapes shapes, valid_shapes;
+} job_request;
+
+/* Batches by number. Step s is batch s mod `windows` of epoch s / `windows`. */
+typedef struct job_reader {
+    uint64_t windows;    /* of an epoch */
+    int32_t program;     /* the first of those that its batches are for */
+    const void *batches; /* the kind's */
+    /* Puts a batch where the program reads it; *words: labels that count. */
+    ebb_status (*fill)(const struct job_reader *reader, run_session *session, uint64_t step,
+                       int32_t *program, uint64_t *words);
+} job_reader;
+
+/* ---- the texts of a run ---- */
+
+typedef struct corpus corpus;
+typedef struct corpus_kind {
+    size_t bytes; /* of the kind's own struct, which starts with a corpus */
+    /* Vocabularies, counted in lists of at most `most` bytes (0: no bound) or loaded and checked
+     * where the run is resumed; sizes and shapes for the plan. Writes nothing. */
+    ebb_status (*measure)(corpus *c, uint64_t most, job_request *request);
+    /* Texts as ids, and new vocabularies, into the folder; the latter under names of their own
+     * until adopt(). Nothing of a vocabulary stays in memory. */
+    ebb_status (*store)(corpus *c);
+    ebb_status (*adopt)(corpus *c);
+    /* Makes the readers. */
+    ebb_status (*begin)(corpus *c, run_session *session);
+    void (*close)(corpus *c);
+} corpus_kind;
+
+struct corpus {
+    const corpus_kind *kind; /* NULL until it was measured */
+    ebb_ctx *ctx;
+    const train_settings *s;
+    const char *dir; /* of the run; NULL: only measured */
+    bool resumed;    /* the fields below say what the run was started with */
+    uint64_t vocab_hash, train_count, train_hash;
+    uint64_t valid_hash; /* of the text that perplexities belong to; 0: none yet */
+    job_reader train, valid;
+};
+
+/* ---- kinds ---- */
+
+typedef struct model_kind {
+    const char *name;
+    const char *labels; /* names of the inputs that hold what is predicted start so */
+    corpus_kind corpus;
+    job_shape (*shape)(const train_settings *s);                  /* without a text */
+    void (*sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
+    ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
+                        job_shape shape, job_use use);
+    void (*init)(const char *name, float *data, uint64_t count, const train_settings *s);
+    uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
+    void (*randomise)(run_session *session, const train_settings *s);         /* program 0 */
+    void (*planned)(train_settings *s, const ebb_plan *plan); /* see ebb__kind_planned */
+} model_kind;
+
+extern const model_kind ebb__kind_lm, ebb__kind_nmt;
+const model_kind *ebb__kind(const train_settings *s);
+
+/* Positions of the largest input whose name starts so: the words of a step. */
+int64_t ebb__kind_positions(const ebb_plan *plan, const char *name);
+/* The settings with what was planned in place of what depends on the text: lengths of sentences. */
+train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan);
+
+#endif

@@ -1,0 +1,159 @@
+/* kind_lm.c - language models: one text, read in contiguous columns (data/batcher.h). */
+#include "train/job.h"
+
+#include "data/batcher.h"
+#include "model/word_lm.h"
+
+#define LM_NEW_VOCAB "vocab.new" /* becomes vocab.txt when the run takes the folder */
+
+/* ---- the model ---- */
+
+static job_shape shape(const train_settings *s) {
+    return (job_shape){.tgt = s->bptt};
+}
+
+static void sizes(const train_settings *s, job_request *request) {
+    request->vocab = s->vocab;
+}
+
+static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
+                        job_shape shape_, job_use use) {
+    word_lm model = {.cell = (lm_cell)s->cell,
+                     .layers = s->layers,
+                     .hidden = s->hidden,
+                     .embed = s->embed > 0 ? s->embed : s->hidden,
+                     .vocab = request->vocab,
+                     .batch = s->batch,
+                     .steps = shape_.tgt,
+                     .tie = s->tie,
+                     .dropout = use == JOB_TRAIN ? s->dropout : 0,
+                     .seed = s->seed,
+                     .state = use == JOB_VALID ? "valid" : "state",
+                     .predict = use == JOB_PREDICT};
+    return ebb__word_lm_build(graph, &model);
+}
+
+static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
+    ebb__word_lm_init(name, data, count, s->hidden, s->tie, s->seed);
+}
+
+static uint64_t staging(const train_settings *s, const job_request *request) {
+    (void)request;
+    return (uint64_t)ebb__batcher_bytes((uint32_t)s->bptt);
+}
+
+static void randomise(run_session *session, const train_settings *s) {
+    ebb__job_random_ids(session, LM_INPUTS, s->vocab, s->seed, "bench.inputs");
+    ebb__job_random_ids(session, LM_TARGETS, s->vocab, s->seed, "bench.targets");
+}
+
+static void planned(train_settings *s, const ebb_plan *plan) {
+    (void)s;
+    (void)plan;
+}
+
+/* ---- its text ---- */
+
+typedef struct lm_corpus {
+    corpus base;
+    data_vocab vocab; /* from measure() to store() */
+    tokens_reader train, valid;
+    data_batcher train_batches, valid_batches;
+} lm_corpus;
+
+static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
+    lm_corpus *lm = (lm_corpus *)c;
+    char path[JOB_PATH_BYTES];
+    lm->train.fd = lm->valid.fd = -1;
+    if (c->resumed) {
+        TRY(ebb__job_path(c->ctx, c->dir, "vocab.txt", path));
+        TRY(ebb__vocab_load(c->ctx, path, &lm->vocab));
+        if (ebb__vocab_hash(&lm->vocab) != c->vocab_hash) {
+            return ebb__fail(c->ctx, EBB_MODEL, "%s: not the vocabulary the run was started with",
+                             path);
+        }
+    } else {
+        vocab_options options = {
+            .mode = (text_mode)c->s->tokens, .limit = (size_t)c->s->vocab, .max_bytes = most};
+        TRY(ebb__vocab_build(c->ctx, c->s->train_path, &options, &lm->vocab));
+        c->vocab_hash = ebb__vocab_hash(&lm->vocab);
+    }
+    request->vocab = lm->vocab.count;
+    return EBB_OK;
+}
+
+static ebb_status store_ids(lm_corpus *lm) {
+    corpus *c = &lm->base;
+    const train_settings *s = c->s;
+    text_mode mode = (text_mode)s->tokens;
+    char path[JOB_PATH_BYTES];
+    TRY(ebb__job_path(c->ctx, c->dir, "train.tokens", path));
+    TRY(ebb__tokens_ensure(c->ctx, s->train_path, mode, &lm->vocab, path, &lm->train));
+    TRY(ebb__corpus_same(c, s->train_path, lm->train.count, lm->train.ids_hash, "tokens"));
+    if (s->valid_path != NULL) {
+        TRY(ebb__job_path(c->ctx, c->dir, "valid.tokens", path));
+        TRY(ebb__tokens_ensure(c->ctx, s->valid_path, mode, &lm->vocab, path, &lm->valid));
+        TRY(ebb__corpus_same_valid(c, s->valid_path, lm->valid.ids_hash));
+    }
+    return EBB_OK;
+}
+
+static ebb_status store(corpus *c) {
+    lm_corpus *lm = (lm_corpus *)c;
+    char path[JOB_PATH_BYTES];
+    TRY(store_ids(lm));
+    if (!c->resumed) {
+        TRY(ebb__job_path(c->ctx, c->dir, LM_NEW_VOCAB, path));
+        TRY(ebb__vocab_save(&lm->vocab, path));
+    }
+    ebb__vocab_free(&lm->vocab);
+    return EBB_OK;
+}
+
+static ebb_status adopt(corpus *c) {
+    return ebb__corpus_adopt(c, LM_NEW_VOCAB, "vocab.txt");
+}
+
+ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
+                        int32_t *program, uint64_t *words) {
+    *program = reader->program;
+    return ebb__batcher_fill(reader->batches, step % reader->windows,
+                             ebb__run_variable(session, LM_INPUTS, NULL),
+                             ebb__run_variable(session, LM_TARGETS, NULL), words);
+}
+
+static ebb_status open_reader(corpus *c, const tokens_reader *tokens, run_session *session,
+                              int32_t program, data_batcher *batches, job_reader *out) {
+    void *memory = ebb__run_variable(session, JOB_STAGING, NULL);
+    TRY(ebb__batcher_init(c->ctx, tokens, (uint32_t)c->s->bptt, (uint32_t)c->s->batch, memory,
+                          batches));
+    *out = (job_reader){batches->windows, program, batches, ebb__lm_fill};
+    return EBB_OK;
+}
+
+static ebb_status begin(corpus *c, run_session *session) {
+    lm_corpus *lm = (lm_corpus *)c;
+    TRY(open_reader(c, &lm->train, session, 0, &lm->train_batches, &c->train));
+    return c->s->valid_path == NULL
+               ? EBB_OK
+               : open_reader(c, &lm->valid, session, 1, &lm->valid_batches, &c->valid);
+}
+
+static void close_corpus(corpus *c) {
+    lm_corpus *lm = (lm_corpus *)c;
+    ebb__vocab_free(&lm->vocab);
+    ebb__tokens_close(&lm->train);
+    ebb__tokens_close(&lm->valid);
+}
+
+const model_kind ebb__kind_lm = {
+    .name = "lm",
+    .labels = LM_TARGETS,
+    .corpus = {sizeof(lm_corpus), measure, store, adopt, begin, close_corpus},
+    .shape = shape,
+    .sizes = sizes,
+    .build = build,
+    .init = init,
+    .staging = staging,
+    .randomise = randomise,
+    .planned = planned};

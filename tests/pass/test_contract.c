@@ -1,0 +1,228 @@
+/* test_contract.c - the scores of attention as one node, and their gradient: when the chains are
+ * found, what has to be left alone, and that no bit of training changes. */
+#include "model/nmt.h"
+#include "support/twin.h"
+
+/* ---- from text to text ---- */
+
+static void expect(const char *before, const char *after) {
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    test_unit_text(&t, ctx, before);
+    test_pass(&t, &ebb__pass_contract);
+    test_expect(&t.unit.graph, after);
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
+static void stays(const char *text) {
+    expect(text, text);
+}
+
+#define VARIABLES                                                                                  \
+    "input %0 f32[6,5] \"x\"\ninput %1 f32[2,5] \"q\"\nparam %2 f32[5] \"v\"\n"                    \
+    "input %3 f32[3,2] \"ds\"\ninput %4 f32[6,5] \"c\"\n"
+#define AT " @ \"\" t=1 "
+#define TANH                                                                                       \
+    "%5:f32[6,5] = add_each %0 %1" AT "rec\n"                                                      \
+    "%6:f32[6,5] = tanh %5" AT "rec\n"
+
+static void scores(void **state) {
+    (void)state;
+    expect(VARIABLES TANH "%7:f32[3,2] = dot_rows %6 %2 {batch=2}" AT "fwd\n"
+                          "output %7 \"s\"\n",
+           VARIABLES "%7:f32[3,2] = score_tanh %0 %1 %2" AT "fwd\n"
+                     "output %7 \"s\"\n");
+}
+
+/* Somebody else needs what lies in the middle; or blocks are of another size. */
+static void scores_stay(void **state) {
+    (void)state;
+    const char *dot = "%7:f32[3,2] = dot_rows %6 %2 {batch=2}" AT "fwd\n";
+    const char *rest[] = {"%8:f32[6,5] = scale %6 {factor=0x1p+1}" AT "fwd\noutput %8 \"y\"\n",
+                          "%8:f32[6,5] = scale %5 {factor=0x1p+1}" AT "fwd\noutput %8 \"y\"\n",
+                          "output %6 \"y\"\n", "output %5 \"y\"\n"};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text, "%s%s%s%s", VARIABLES TANH, dot, rest[i],
+                       "output %7 \"s\"\n");
+        stays(text);
+    }
+    stays(VARIABLES TANH "%7:f32[2,3] = dot_rows %6 %2 {batch=3}" AT "fwd\noutput %7 \"s\"\n");
+    stays("input %0 f32[6,5] \"x\"\ninput %1 f32[2,5] \"q\"\nparam %2 f32[5] \"v\"\n"
+          "state %4 f32[6,5] \"kept\" next=%6\n" TANH "%7:f32[3,2] = dot_rows %6 %2 {batch=2}" AT
+          "fwd\noutput %7 \"s\"\n");
+}
+
+#define OUTER "%7:f32[6,5] = outer_rows %3 %2" AT "bwd\n"
+#define WEIGHTED "%8:f32[2,5] = weighted_sum %3 %6" AT "bwd\noutput %8 \"dv\"\n"
+#define SLOPE "%9:f32[6,5] = tanh_grad %7 %6" AT "bwd\n"
+#define SUM_EACH "%10:f32[2,5] = sum_each %9 {batch=2}" AT "bwd\noutput %10 \"dq\"\n"
+
+static void gradient(void **state) {
+    (void)state;
+    expect(VARIABLES TANH OUTER WEIGHTED SLOPE "%11:f32[6,5] = add %4 %9" AT
+                                               "bwd\noutput %11 \"dx\"\n" SUM_EACH,
+           VARIABLES "%11:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad %4 %3 %0 %1 %2" AT
+                     "bwd\n"
+                     "output %8 \"dv\"\noutput %11 \"dx\"\noutput %10 \"dq\"\n");
+    /* The first term of the sum: there is none so far, and its readers may do what they like. */
+    expect(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "%11:f32[6,5] = add %9 %4" AT
+                                                        "bwd\noutput %11 \"y\"\noutput %9 \"dx\"\n",
+           VARIABLES "%9:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad - %3 %0 %1 %2" AT
+                     "bwd\n"
+                     "%11:f32[6,5] = add %9 %4" AT "bwd\n"
+                     "output %8 \"dv\"\noutput %10 \"dq\"\noutput %11 \"y\"\noutput %9 \"dx\"\n");
+}
+
+/* What is added waits for dq: then it cannot be an operand. */
+static void no_result_waits_for_another(void **state) {
+    (void)state;
+    expect(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "%12:f32[6,5] = add_each %4 %10" AT "bwd\n"
+                                                        "%11:f32[6,5] = add %12 %9" AT
+                                                        "bwd\noutput %11 \"dx\"\n",
+           VARIABLES "%9:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad - %3 %0 %1 %2" AT
+                     "bwd\n"
+                     "%12:f32[6,5] = add_each %4 %10" AT "bwd\n"
+                     "%11:f32[6,5] = add %12 %9" AT "bwd\n"
+                     "output %8 \"dv\"\noutput %10 \"dq\"\noutput %11 \"dx\"\n");
+}
+
+static void gradient_stays(void **state) {
+    (void)state;
+    /* Read by others, kept for the caller, or one of the results is missing. */
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "output %9 \"dx\"\noutput %6 \"y\"\n");
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "output %9 \"dx\"\noutput %7 \"y\"\n");
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "%11:f32[3,2] = dot_rows %6 %2 {batch=2}" AT
+                                                       "rec\noutput %11 \"s\"\noutput %9 \"dx\"\n");
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE "output %9 \"dx\"\n");
+    stays(VARIABLES TANH OUTER SLOPE SUM_EACH "output %9 \"dx\"\n");
+    /* Another list of weights. */
+    stays(VARIABLES "input %12 f32[3,2] \"other\"\n" TANH OUTER
+                    "%8:f32[2,5] = weighted_sum %12 %6" AT "bwd\noutput %8 \"dv\"\n" SLOPE SUM_EACH
+                    "output %9 \"dx\"\n");
+}
+
+/* ---- the model ---- */
+
+static nmt_model small(int i) {
+    return (nmt_model){.cell = i % 2 == 0 ? LM_LSTM : LM_GRU,
+                       .src_vocab = 11,
+                       .tgt_vocab = 13,
+                       .embed = 6,
+                       .hidden = 18,
+                       .enc_layers = 1 + i % 2,
+                       .dec_layers = 1 + i / 2 % 2,
+                       .batch = 1 + i % 5,
+                       .src_len = 1 + i % 7,
+                       .tgt_len = 4,
+                       .feed = i % 3 != 0,
+                       .layer_norm = i % 4 == 3,
+                       .dropout = i % 3 == 2 ? 0.3 : 0,
+                       .smoothing = i % 5 == 4 ? 0.1 : 0,
+                       .seed = 5};
+}
+
+static ebb_plan *plan_of(ebb_ctx *ctx, const nmt_model *m, pass_config *config, ir_graph *graph) {
+    ebb__op_graph_init(graph, ctx);
+    assert_ok(ctx, ebb__nmt_build(graph, m));
+    return test_compile(ctx, &(plan_request){"t", graph, true}, config);
+}
+
+/* All steps, where the tanh is computed again; none, where it is kept. */
+static void model_is_contracted(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        ebb_ctx *ctx = test_ctx_new();
+        nmt_model m = small(5);
+        ir_graph graph;
+        m.layer_norm = i == 3;
+        pass_config config = {.members = 1,
+                              .training = true,
+                              .recompute = {.price = 1},
+                              .disabled = i == 1   ? 1U << PASS_RECOMPUTE
+                                          : i == 2 ? 1U << PASS_CONTRACT
+                                                   : 0};
+        ebb_plan *plan = plan_of(ctx, &m, &config, &graph);
+        const ir_graph *g = &plan->programs[0].unit.graph;
+        int found = i == 0 ? 4 : 0;
+        assert_int_equal(test_count(g, OP_SCORE_TANH), found);
+        assert_int_equal(test_count(g, OP_SCORE_TANH_GRAD), found);
+        assert_int_equal(test_count(g, OP_DOT_ROWS), 4 - found);
+        assert_int_equal(test_count(g, OP_OUTER_ROWS), 4 - found);
+        assert_int_equal(test_count(g, OP_ADD_EACH), i == 0 ? 0 : i == 1 ? 4 : 8);
+        if (found > 0) { /* the first step of backward begins the sum, the others add to it */
+            for (int n = 0; n < found; n++) {
+                const ir_node_rec *node = test_node(g, OP_SCORE_TANH_GRAD, n);
+                assert_int_equal(node->label.time, 3 - n);
+                assert_int_equal(node->label.phase, IR_BACKWARD);
+                assert_int_equal(ir_in(g, node, 0),
+                                 n == 0 ? (ir_val)IR_NONE
+                                        : test_node(g, OP_SCORE_TANH_GRAD, n - 1)->out);
+            }
+        }
+        ebb__plan_free(plan);
+        ebb__ir_fini(&graph);
+        test_ctx_free(ctx);
+    }
+}
+
+/* What is not trained keeps nothing for backward. */
+static void evaluation_is_contracted(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    nmt_model m = small(5);
+    ir_graph graph;
+    pass_config config = {.members = 1};
+    ebb__op_graph_init(&graph, ctx);
+    m.dropout = 0;
+    assert_ok(ctx, ebb__nmt_build(&graph, &m));
+    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    assert_int_equal(test_count(&plan->programs[0].unit.graph, OP_SCORE_TANH), 4);
+    test_run_equal(plan, &graph, false, &config.update, 7, 2);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+/* With the pass and without it, with and without what it builds on, for any number of members:
+ * training gives the bits of the graph as it was differentiated. */
+static void same_bits(void **state) {
+    (void)state;
+    const uint32_t optional[] = {1U << PASS_CONTRACT, 1U << PASS_RECOMPUTE, 1U << PASS_FUSE,
+                                 1U << PASS_BATCH_TIME};
+    int found = 0;
+    for (int i = 0; i < 64; i++) {
+        ebb_ctx *ctx = test_ctx_new();
+        nmt_model m = small(i / 3);
+        ir_graph graph;
+        pass_config config = {.members = 1 + i % 4,
+                              .training = true,
+                              .chunk_rows = i % 2 == 0 ? 4 : 0,
+                              .pack = i % 5 == 0,
+                              .recompute = {.price = 1e-6, .span = i % 7 == 6 ? 2 : 0},
+                              .update = {.clip = i % 2 == 0 ? 0.1F : 0}};
+        for (int k = 0; k < 4; k++) {
+            config.disabled |= i >> k & 1 ? optional[k] : 0;
+        }
+        ebb_plan *plan = plan_of(ctx, &m, &config, &graph);
+        found += test_count(&plan->programs[0].unit.graph, OP_SCORE_TANH_GRAD) > 0;
+        test_run_equal(plan, &graph, true, &config.update, 7, 3);
+        ebb__ir_fini(&graph);
+        test_ctx_free(ctx);
+    }
+    assert_true(found > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores),
+        cmocka_unit_test(scores_stay),
+        cmocka_unit_test(gradient),
+        cmocka_unit_test(no_result_waits_for_another),
+        cmocka_unit_test(gradient_stays),
+        cmocka_unit_test(model_is_contracted),
+        cmocka_unit_test(evaluation_is_contracted),
+        cmocka_unit_test(same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
