@@ -51,18 +51,18 @@ static ebb_status next_line(line_cursor *c, uint64_t *length) {
 
 /* The smallest shape that holds the pair. */
 static int32_t class_of(const pair_options *o, uint64_t source, uint64_t target) {
-    int32_t class_ = 0;
+    int32_t class = 0;
     for (int32_t i = 1; i < o->n_shapes; i++) {
-        class_ = source <= o->shapes[i].source && target <= o->shapes[i].target ? i : class_;
+        class = source <= o->shapes[i].source && target <= o->shapes[i].target ? i : class;
     }
-    return class_;
+    return class;
 }
 
 /* Writes the entries of one class. */
-static ebb_status write_class(pair_batches *b, const pair_options *o, int32_t class_,
+static ebb_status write_class(pair_batches *b, const pair_options *o, int32_t class,
                               line_cursor cursors[2], data_sink *sink) {
-    pair_class *to = &b->classes[class_];
-    *to = (pair_class){.shape = o->shapes[class_], .first = b->pairs};
+    pair_class *to = &b->classes[class];
+    *to = (pair_class){.shape = o->shapes[class], .first = b->pairs};
     for (;;) {
         uint64_t source = 0, target = 0;
         TRY(next_line(&cursors[0], &source));
@@ -75,7 +75,7 @@ static ebb_status write_class(pair_batches *b, const pair_options *o, int32_t cl
             break;
         }
         if (!ebb__pairs_usable(source, target, o->max_len) ||
-            class_of(o, source, target) != class_) {
+            class_of(o, source, target) != class) {
             continue;
         }
         pair_entry entry = {cursors[0].first, cursors[1].first, (uint32_t)source, (uint32_t)target};
@@ -165,9 +165,9 @@ pair_place ebb__pair_place(const pair_batches *b, uint64_t step) {
         place.batch = ebb__pair_shuffle(b->seed, place.epoch, (uint32_t)b->n_classes, place.batch,
                                         b->windows);
     }
-    while (place.batch >= b->classes[place.class_].batches) {
-        place.batch -= b->classes[place.class_].batches;
-        place.class_++;
+    while (place.batch >= b->classes[place.class].batches) {
+        place.batch -= b->classes[place.class].batches;
+        place.class ++;
     }
     return place;
 }
@@ -176,9 +176,9 @@ pair_place ebb__pair_place(const pair_batches *b, uint64_t step) {
 
 static ebb_status read_entry(const pair_batches *b, const pair_place *place, uint64_t at,
                              pair_entry *out) {
-    const pair_class *c = &b->classes[place->class_];
+    const pair_class *c = &b->classes[place->class];
     if (b->shuffle) {
-        at = ebb__pair_shuffle(b->seed, place->epoch, (uint32_t)place->class_, at, c->count);
+        at = ebb__pair_shuffle(b->seed, place->epoch, (uint32_t)place->class, at, c->count);
     }
     TRY(ebb__file_pread(b->ctx, b->index, b->path, out, sizeof *out,
                         (c->first + at) * sizeof *out));
@@ -199,7 +199,7 @@ static void put_column(const pair_batches *b, uint32_t row, uint32_t steps, cons
 
 static ebb_status fill_row(const pair_batches *b, const pair_place *place, uint32_t row,
                            const pair_target *to, uint64_t *words) {
-    const pair_class *c = &b->classes[place->class_];
+    const pair_class *c = &b->classes[place->class];
     uint64_t at = place->batch * b->rows + row;
     pair_entry entry = {0};
     if (at < c->count) {

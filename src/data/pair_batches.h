@@ -51,7 +51,7 @@ void ebb__pair_batches_close(pair_batches *batches);
 
 /* Which batch a step is: its class, and its number among those. */
 typedef struct pair_place {
-    int32_t class_;
+    int32_t class;
     uint64_t epoch, batch;
 } pair_place;
 pair_place ebb__pair_place(const pair_batches *batches, uint64_t step);

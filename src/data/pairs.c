@@ -41,19 +41,17 @@ static ebb_status next_line(line_reader *reader) {
     }
 }
 
-/* One text has ended before the other. */
-static ebb_status refuse_counts(line_reader *source, line_reader *target) {
-    line_reader *shorter = source->ended ? source : target;
-    line_reader *longer = source->ended ? target : source;
-    uint64_t end = shorter->lines;
+/* One text has ended before the other, whose lines are counted to its end. */
+static ebb_status refuse_counts(const line_reader *shorter, line_reader *longer) {
     while (!longer->ended) {
         TRY(next_line(longer));
     }
-    return ebb__fail(source->text.source.ctx, EBB_DATA,
+    return ebb__fail(longer->text.source.ctx, EBB_DATA,
                      "%s has %llu lines and %s has %llu, but line by line they must belong "
                      "together: %s:%llu is its last",
-                     source->path, (unsigned long long)source->lines, target->path,
-                     (unsigned long long)target->lines, shorter->path, (unsigned long long)end);
+                     shorter->path, (unsigned long long)shorter->lines, longer->path,
+                     (unsigned long long)longer->lines, shorter->path,
+                     (unsigned long long)shorter->lines);
 }
 
 static void note_pair(pairs_scan *scan, uint64_t source, uint64_t target) {
@@ -76,7 +74,7 @@ static ebb_status scan_lines(line_reader *source, line_reader *target, pairs_sca
         TRY(next_line(source));
         TRY(next_line(target));
         if (source->ended != target->ended) {
-            return refuse_counts(source, target);
+            return source->ended ? refuse_counts(source, target) : refuse_counts(target, source);
         }
         if (source->ended) {
             break;

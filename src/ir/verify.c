@@ -36,24 +36,25 @@ static ebb_status check_node(const ir_graph *graph, ir_node n, const bool *defin
     return EBB_OK;
 }
 
-/* Marks variables as defined and lists those that have a next value. */
-static ebb_status find_variables(const ir_graph *graph, bool *defined, ir_val *list, int32_t *n) {
+/* Marks variables as defined; lists those that have a next value, and values that claim to be
+ * variables or not to be, wrongly. */
+static int32_t find_variables(const ir_graph *graph, bool *defined, ir_val *list) {
+    int32_t n = 0;
     for (ir_val v = 0; v < graph->n_values; v++) {
         const ir_value *value = &graph->values[v];
         defined[v] = value->role != IR_TEMP;
-        if (defined[v] != (value->def == IR_NONE)) {
-            return ebb__fail(graph->ctx, EBB_INTERNAL, "verify: value %d: role and producer differ",
-                             v);
-        }
-        if (value->next != IR_NONE) {
-            list[(*n)++] = v;
+        if (value->next != IR_NONE || defined[v] != (value->def == IR_NONE)) {
+            list[n++] = v;
         }
     }
-    return EBB_OK;
+    return n;
 }
 
-static ebb_status check_next(const ir_graph *graph, ir_val v, const bool *defined) {
+static ebb_status check_variable(const ir_graph *graph, ir_val v, const bool *defined) {
     const ir_value *value = &graph->values[v];
+    if ((value->role == IR_TEMP) != (value->def != IR_NONE)) {
+        return ebb__fail(graph->ctx, EBB_INTERNAL, "verify: value %d: role and producer differ", v);
+    }
     if (value->role == IR_TEMP || value->next < 0 || value->next >= graph->n_values ||
         !defined[value->next] || graph->values[value->next].role != IR_TEMP ||
         !ebb__ir_type_equal(&value->type, &graph->values[value->next].type)) {
@@ -70,7 +71,7 @@ ebb_status ebb__ir_verify(const ir_graph *graph) {
     ebb_status status;
     TRY_OUT(ebb__alloc(graph->ctx, (size_t)graph->n_values + 1, sizeof *defined, &defined));
     TRY_OUT(ebb__alloc(graph->ctx, (size_t)graph->n_values + 1, sizeof *variables, &variables));
-    TRY_OUT(find_variables(graph, defined, variables, &n_variables));
+    n_variables = find_variables(graph, defined, variables);
     for (int32_t i = 0; i < graph->n_order; i++) {
         ir_node n = graph->order[i];
         if (n < 0 || n >= graph->n_nodes) {
@@ -90,7 +91,7 @@ ebb_status ebb__ir_verify(const ir_graph *graph) {
         }
     }
     for (int32_t i = 0; i < n_variables; i++) {
-        TRY_OUT(check_next(graph, variables[i], defined));
+        TRY_OUT(check_variable(graph, variables[i], defined));
     }
 out:
     ebb__free(graph->ctx, variables);

@@ -14,22 +14,30 @@
  *     dq = sum_each g
  *
  * Without the add, g itself is dx. Only where nobody else reads the values in the middle: where a
- * is kept for backward, not computed again, both chains stay. The new node stands where the first
- * result of the chain stood, and all that it reads must have been there by then: no result can
- * wait for another. */
+ * is kept for backward, both chains stay. Where it is computed again, for the scores as well, each
+ * chain does that by itself. The new node stands where the first result of the chain stood, and all
+ * that it reads must have been there by then: no result can wait for another. */
 #include "pass/pass.h"
 
 #include <string.h>
+
+/* The last node that reads a value in this way; IR_NONE: none does. */
+typedef struct readers {
+    ir_node dotted;   /* dot_rows */
+    ir_node sloped;   /* the tanh of a tanh_grad */
+    ir_node weighted; /* the rows of a weighted_sum */
+    ir_node summed;   /* sum_each */
+    ir_node added;    /* add, to the first operand: the sum so far */
+} readers;
 
 typedef struct contractor {
     ir_graph *g;
     int32_t *place; /* by node: position in the order */
     int32_t *reads; /* by value: operands that are this value; next values and outputs count too */
     bool *pinned;   /* by value: the next of a variable, or the loss */
-    ir_node *weighted, *summed, *added; /* by value: the weighted_sum of its rows, its sum_each, the
-                                           node that adds it to another; IR_NONE */
-    ir_val *now;                        /* by value: what replaces it; itself if nothing does */
-    int64_t *keys;                      /* by node */
+    readers *by;    /* by value */
+    ir_val *now;    /* by value: what replaces it; itself if nothing does */
+    int64_t *keys;  /* by node */
 } contractor;
 
 /* One node in the place of several. */
@@ -76,10 +84,21 @@ static bool may_replace(const contractor *c, const contraction *to) {
     return may;
 }
 
+/* The add_each whose tanh is a, if `own` nodes read a, or else those of both chains. */
+static const ir_node_rec *find_sum(const contractor *c, ir_val a, int32_t own) {
+    const ir_node_rec *tanh = made_by(c, a, OP_TANH);
+    if (tanh == NULL) {
+        return NULL;
+    }
+    const readers *by = &c->by[a];
+    bool both = tanh->label.phase == IR_RECOMPUTE && by->dotted != IR_NONE &&
+                by->sloped != IR_NONE && by->weighted != IR_NONE && c->reads[a] == 3;
+    return c->reads[a] == own || both ? inner(c, ir_in(c->g, tanh, 0), OP_ADD_EACH, 1) : NULL;
+}
+
 static bool find_score(const contractor *c, const ir_node_rec *dot, contraction *to) {
     const ir_graph *g = c->g;
-    const ir_node_rec *tanh = inner(c, ir_in(g, dot, 0), OP_TANH, 1);
-    const ir_node_rec *sum = tanh != NULL ? inner(c, ir_in(g, tanh, 0), OP_ADD_EACH, 1) : NULL;
+    const ir_node_rec *sum = find_sum(c, ir_in(g, dot, 0), 1);
     if (sum == NULL || g->values[ir_in(g, sum, 1)].type.dim[0] != dot->attr.i[0]) {
         return false;
     }
@@ -96,12 +115,13 @@ static bool find_gradient(const contractor *c, const ir_node_rec *slope, contrac
     const ir_graph *g = c->g;
     ir_val a = ir_in(g, slope, 1), dx = slope->out;
     const ir_node_rec *outer = inner(c, ir_in(g, slope, 0), OP_OUTER_ROWS, 1);
-    const ir_node_rec *tanh = inner(c, a, OP_TANH, 2);
-    const ir_node_rec *sum = tanh != NULL ? inner(c, ir_in(g, tanh, 0), OP_ADD_EACH, 1) : NULL;
-    if (outer == NULL || sum == NULL || c->weighted[a] == IR_NONE || c->summed[dx] == IR_NONE) {
+    const ir_node_rec *sum = find_sum(c, a, 2);
+    if (outer == NULL || sum == NULL || c->by[a].weighted == IR_NONE ||
+        c->by[dx].summed == IR_NONE) {
         return false;
     }
-    const ir_node_rec *weighted = &g->nodes[c->weighted[a]], *summed = &g->nodes[c->summed[dx]];
+    const ir_node_rec *weighted = &g->nodes[c->by[a].weighted];
+    const ir_node_rec *summed = &g->nodes[c->by[dx].summed];
     ir_val ds = ir_in(g, outer, 0), q = ir_in(g, sum, 1);
     int32_t batch = g->values[q].type.dim[0];
     if (ir_in(g, weighted, 0) != ds || g->values[ds].type.dim[1] != batch ||
@@ -114,8 +134,8 @@ static bool find_gradient(const contractor *c, const ir_node_rec *slope, contrac
                         .out = {dx, summed->out, weighted->out},
                         .n_in = 5,
                         .n_out = 3};
-    if (c->added[dx] != IR_NONE && c->reads[dx] == 2) {
-        const ir_node_rec *add = &g->nodes[c->added[dx]];
+    if (c->by[dx].added != IR_NONE && c->reads[dx] == 2) {
+        const ir_node_rec *add = &g->nodes[c->by[dx].added];
         contraction more = *to;
         more.in[0] = ir_in(g, add, 0);
         more.out[0] = add->out;
@@ -153,12 +173,24 @@ static void note_reader(contractor *c, ir_node n) {
             c->reads[ir_in(g, node, k)]++;
         }
     }
-    if (node->op == OP_WEIGHTED_SUM) {
-        c->weighted[ir_in(g, node, 1)] = n;
-    } else if (node->op == OP_SUM_EACH) {
-        c->summed[ir_in(g, node, 0)] = n;
-    } else if (node->op == OP_ADD) {
-        c->added[ir_in(g, node, 1)] = n; /* the sum so far is the first operand */
+    switch (node->op) {
+    case OP_DOT_ROWS:
+        c->by[ir_in(g, node, 0)].dotted = n;
+        break;
+    case OP_TANH_GRAD:
+        c->by[ir_in(g, node, 1)].sloped = n;
+        break;
+    case OP_WEIGHTED_SUM:
+        c->by[ir_in(g, node, 1)].weighted = n;
+        break;
+    case OP_SUM_EACH:
+        c->by[ir_in(g, node, 0)].summed = n;
+        break;
+    case OP_ADD:
+        c->by[ir_in(g, node, 1)].added = n;
+        break;
+    default:
+        break;
     }
 }
 
@@ -170,9 +202,7 @@ static ebb_status new_contractor(pass_unit *unit, contractor *c) {
     TRY(ebb__region_alloc(region, nn, sizeof *c->place, &c->place));
     TRY(ebb__region_alloc(region, nv, sizeof *c->reads, &c->reads));
     TRY(ebb__region_alloc(region, nv, sizeof *c->pinned, &c->pinned));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->weighted, &c->weighted));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->summed, &c->summed));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->added, &c->added));
+    TRY(ebb__region_alloc(region, nv, sizeof *c->by, &c->by));
     TRY(ebb__region_alloc(region, nv, sizeof *c->now, &c->now));
     TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + (size_t)g->n_order, 1, &c->keys));
     for (ir_val v = 0; v < g->n_values; v++) {
@@ -183,7 +213,7 @@ static ebb_status new_contractor(pass_unit *unit, contractor *c) {
             c->reads[next]++;
             c->pinned[next] = true;
         }
-        c->weighted[v] = c->summed[v] = c->added[v] = IR_NONE;
+        c->by[v] = (readers){IR_NONE, IR_NONE, IR_NONE, IR_NONE, IR_NONE};
         c->now[v] = v;
     }
     for (int32_t i = 0; i < g->n_order; i++) {

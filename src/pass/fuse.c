@@ -27,7 +27,8 @@ static int32_t units_of(const fuser *f, ir_node n, uint32_t *whole) {
     const op_def *def = ebb__op(node->op);
     int32_t k = f->unit->kernels[n];
     *whole = 0;
-    if (k < 0 || !f->unit->dev->kernels[k].ranges || def->units == NULL) {
+    /* Only units that are columns: a run cannot change from one kind to the other. */
+    if (k < 0 || !f->unit->dev->kernels[k].ranges || def->units == NULL || def->unit_rows) {
         return 0;
     }
     return def->units(f->g, node, whole);

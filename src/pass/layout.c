@@ -37,7 +37,7 @@ static bool is_step_product(const ir_graph *g, const ir_node_rec *node) {
 static void mark_groups(ir_graph *g, const ir_node_rec *reader) {
     const op_def *def = ebb__op(reader->op);
     uint32_t whole = 0;
-    int32_t units = def->units == NULL ? 0 : def->units(g, reader, &whole);
+    int32_t units = def->units == NULL || def->unit_rows ? 0 : def->units(g, reader, &whole);
     for (int32_t k = 0; k < reader->n_in && units > 0; k++) {
         ir_val v = ir_in(g, reader, k);
         ir_node def_node = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;

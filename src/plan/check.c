@@ -424,7 +424,7 @@ static ebb_status check_run(checker *c, const ir_node *run, int32_t n) {
         int32_t n_mine = touches_of(c, run[i], mine);
         c->node = run[i];
         int32_t units = def->units == NULL ? 0 : def->units(c->g, &c->g->nodes[run[i]], &unused);
-        if (units <= 0 || c->g->nodes[run[i]].n_in > MOST_OPERANDS) {
+        if (units <= 0 || def->unit_rows || c->g->nodes[run[i]].n_in > MOST_OPERANDS) {
             return refuse(c, "a node without units in a run: result", c->g->nodes[run[i]].out);
         }
         for (int32_t j = 0; j < i; j++) {

@@ -143,7 +143,7 @@ static ebb_status add_run(plan_fit *fit, fit_bytes *set, fit_run run) {
 
 /* ---- the tree ---- */
 
-enum { LEAF_POSITIONS = 8 };
+enum { LEAF_POSITIONS = 16 };
 
 ebb_status ebb__fit_init(plan_fit *fit, ebb_ctx *ctx, const plan_placement *p) {
     *fit = (plan_fit){.p = p, .n_leaves = 1};
@@ -255,7 +255,7 @@ static ebb_status gather_all(plan_fit *fit, int32_t block) {
     fit->n_sets = 0;
     for (int32_t i = 0; i < n; i++) {
         TRY(ebb__region_grow(&fit->region, &fit->sets, &fit->cap_sets,
-                             (size_t)fit->n_sets + MOST_SETS, sizeof *fit->sets));
+                             (size_t)fit->n_sets + MOST_SETS, sizeof(void *)));
         fit->questions[i] = (fit_question){.first_set = fit->n_sets};
         gather(fit, all_time(fit), &fit->rects[begin + i], &fit->questions[i]);
     }

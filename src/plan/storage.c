@@ -18,6 +18,7 @@ typedef struct storage {
     int32_t stamp;  /* of the last in-place question */
     ir_val *path;   /* scratch of resolve() */
     int32_t *stuck; /* by stack: its operand that kept it from being placed the last time */
+    bool *hosts;    /* by value: an operand of its producer was computed in its bytes */
 } storage;
 
 /* ---- the tree of addresses ---- */
@@ -59,6 +60,7 @@ static void bind_aliases(storage *s) {
 
 typedef struct in_place_query {
     storage *s;
+    int32_t at;      /* position of the node that asks */
     int32_t latest;  /* last position that needs the operand */
     int32_t run;     /* end of the run that asks */
     bool read_whole; /* by another node of that run */
@@ -66,7 +68,10 @@ typedef struct in_place_query {
 
 static void ask_tile(plan_tile *tile, void *user) {
     in_place_query *q = user;
-    int32_t death = q->s->g->values[tile->value].role == IR_TEMP ? tile->death : INT32_MAX;
+    /* Bytes that go to the result of a later node (place_stack) are read there once more. */
+    bool kept = tile->handed && tile->death >= q->at;
+    bool free = q->s->g->values[tile->value].role == IR_TEMP && !kept;
+    int32_t death = free ? tile->death : INT32_MAX;
     q->latest = death > q->latest ? death : q->latest;
     q->read_whole = q->read_whole || tile->whole_run == q->run;
 }
@@ -104,7 +109,7 @@ static bool operand_is_shared(storage *s, const ir_node_rec *node, int32_t k) {
 static bool may_overwrite(storage *s, const ir_node_rec *node, int32_t k, ir_val out, int32_t at) {
     const ir_graph *g = s->g;
     ir_val x = ir_in(g, node, k);
-    in_place_query q = {.s = s, .latest = -1, .run = s->life.run_end[at]};
+    in_place_query q = {.s = s, .at = at, .latest = -1, .run = s->life.run_end[at]};
     if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type)) {
         return false;
     }
@@ -171,7 +176,7 @@ static int32_t find_twin(storage *s, ir_val v, ir_val root, int64_t row) {
 }
 
 static bool operand_fits(storage *s, ir_val v, ir_val root, int64_t row) {
-    return !ebb__plan_is_alias(s->g, v) && find_twin(s, v, root, row) >= 0;
+    return !ebb__plan_is_alias(s->g, v) && !s->hosts[v] && find_twin(s, v, root, row) >= 0;
 }
 
 /* Asks first about the operand that did not fit the last time: whoever computes an operand asks. */
@@ -237,6 +242,7 @@ static bool try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val 
         s->parent[out] = x;
     } else if (s->parent[x] == IR_NONE && !ebb__plan_is_alias(g, x) && !in_variable(s, out)) {
         s->parent[x] = out; /* computed where its successor has to be */
+        s->hosts[out] = true;
     } else {
         int64_t x_row, x_col, row, col;
         ir_val root = find_place(s, x, &x_row, &x_col);
@@ -464,6 +470,7 @@ static ebb_status decide(pass_unit *unit, storage *out) {
     TRY(ebb__region_alloc(region, nv, sizeof *s.ld, &s.ld));
     TRY(ebb__region_alloc(region, nv, sizeof *s.path, &s.path));
     TRY(ebb__region_alloc(region, nv, sizeof *s.stuck, &s.stuck));
+    TRY(ebb__region_alloc(region, nv, sizeof *s.hosts, &s.hosts));
     memset(s.parent, 0xff, nv * sizeof *s.parent);
     memset(s.root, 0xff, nv * sizeof *s.root);
     TRY(ebb__lifetimes_find(unit, &s.life));

@@ -53,7 +53,7 @@ static ebb_status run_bench(run_session *session, const train_settings *s, int64
                             double *seconds, job_bench_result *out) {
     job_buffers data = ebb__job_buffers(session);
     uint64_t calls = 0;
-    meter before, after;
+    meter before = {0}, after = {0};
     ebb__job_init_weights(session, s);
     ebb__kind(s)->randomise(session, s);
     for (int64_t i = 0; i < WARM_UP + steps; i++) {

@@ -8,7 +8,7 @@
 
 /* ---- the model ---- */
 
-static job_shape shape(const train_settings *s) {
+static job_shape plain_shape(const train_settings *s) {
     return (job_shape){.tgt = s->bptt};
 }
 
@@ -17,14 +17,14 @@ static void sizes(const train_settings *s, job_request *request) {
 }
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape_, job_use use) {
+                        job_shape shape, job_use use) {
     word_lm model = {.cell = (lm_cell)s->cell,
                      .layers = s->layers,
                      .hidden = s->hidden,
                      .embed = s->embed > 0 ? s->embed : s->hidden,
                      .vocab = request->vocab,
                      .batch = s->batch,
-                     .steps = shape_.tgt,
+                     .steps = shape.tgt,
                      .tie = s->tie,
                      .dropout = use == JOB_TRAIN ? s->dropout : 0,
                      .seed = s->seed,
@@ -150,7 +150,7 @@ const model_kind ebb__kind_lm = {
     .name = "lm",
     .labels = LM_TARGETS,
     .corpus = {sizeof(lm_corpus), measure, store, adopt, begin, close_corpus},
-    .shape = shape,
+    .shape = plain_shape,
     .sizes = sizes,
     .build = build,
     .init = init,

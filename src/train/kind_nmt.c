@@ -20,7 +20,7 @@ static int64_t vocab_of(int64_t side, const train_settings *s) {
     return side > 0 ? side : s->vocab;
 }
 
-static job_shape shape(const train_settings *s) {
+static job_shape plain_shape(const train_settings *s) {
     return (job_shape){s->src_len, s->tgt_len};
 }
 
@@ -54,11 +54,11 @@ static input_name name_of(const char *input, int64_t length) {
     return name;
 }
 
-static ebb_status rename_inputs(ir_graph *graph, job_shape shape_) {
+static ebb_status rename_inputs(ir_graph *graph, job_shape shape) {
     const struct {
         const char *input;
         int64_t length;
-    } inputs[] = {{NMT_SRC, shape_.src}, {NMT_TGT_IN, shape_.tgt}, {NMT_TGT_OUT, shape_.tgt}};
+    } inputs[] = {{NMT_SRC, shape.src}, {NMT_TGT_IN, shape.tgt}, {NMT_TGT_OUT, shape.tgt}};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         ir_val v = ebb__ir_find(graph, inputs[i].input);
         if (v != IR_NONE) {
@@ -69,17 +69,17 @@ static ebb_status rename_inputs(ir_graph *graph, job_shape shape_) {
 }
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape_, job_use use) {
+                        job_shape shape, job_use use) {
     nmt_model model = model_of(s);
     model.src_vocab = request->src_vocab;
     model.tgt_vocab = request->vocab;
-    model.src_len = shape_.src;
-    model.tgt_len = shape_.tgt;
+    model.src_len = shape.src;
+    model.tgt_len = shape.tgt;
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
     TRY(ebb__nmt_build(graph, &model));
-    return request->shapes.n > 0 ? rename_inputs(graph, shape_) : EBB_OK;
+    return request->shapes.n > 0 ? rename_inputs(graph, shape) : EBB_OK;
 }
 
 static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
@@ -97,7 +97,7 @@ static int64_t longest(const job_shapes *shapes, int64_t most) {
 
 /* One sentence and an <eos> before it. */
 static uint64_t staging(const train_settings *s, const job_request *request) {
-    job_shapes one = {1, {shape(s)}};
+    job_shapes one = {1, {plain_shape(s)}};
     int64_t most = request->shapes.n > 0
                        ? longest(&request->shapes, longest(&request->valid_shapes, 0))
                        : longest(&one, 0);
@@ -313,13 +313,13 @@ static ebb_status fill(const job_reader *reader, run_session *session, uint64_t 
                        int32_t *program, uint64_t *words) {
     const pair_batches *batches = reader->batches;
     pair_place place = ebb__pair_place(batches, step);
-    pairs_shape shape_ = batches->classes[place.class_].shape;
+    pairs_shape shape = batches->classes[place.class].shape;
     pair_target to = {
-        .source = ebb__run_variable(session, name_of(NMT_SRC, shape_.source).text, NULL),
+        .source = ebb__run_variable(session, name_of(NMT_SRC, shape.source).text, NULL),
         .lengths = ebb__run_variable(session, NMT_SRC_LEN, NULL),
-        .inputs = ebb__run_variable(session, name_of(NMT_TGT_IN, shape_.target).text, NULL),
-        .labels = ebb__run_variable(session, name_of(NMT_TGT_OUT, shape_.target).text, NULL)};
-    *program = reader->program + place.class_;
+        .inputs = ebb__run_variable(session, name_of(NMT_TGT_IN, shape.target).text, NULL),
+        .labels = ebb__run_variable(session, name_of(NMT_TGT_OUT, shape.target).text, NULL)};
+    *program = reader->program + place.class;
     return ebb__pair_fill(batches, &place, &to, words);
 }
 
@@ -350,7 +350,7 @@ const model_kind ebb__kind_nmt = {
     .name = "nmt",
     .labels = NMT_TGT_OUT,
     .corpus = {sizeof(nmt_corpus), measure, store, adopt, begin, close_corpus},
-    .shape = shape,
+    .shape = plain_shape,
     .sizes = sizes,
     .build = build,
     .init = init,

@@ -145,9 +145,8 @@ def test_lines_that_are_left_out():
 def test_texts_that_do_not_belong_together():
     texts()
     write("short.tgt", "".join(open("t.tgt").readlines()[:41]))
-    line = refused(3, "train", "nmt", *SIZES, "--train", "t.src", "short.tgt", "--quiet", says=["60 lines", "has 41", "short.tgt:41"])
-    assert "t.src" in line
-    refused(3, "train", "nmt", *SIZES, "--train", "short.tgt", "t.src", "--quiet", says=["short.tgt has 41 lines", "60", "short.tgt:41"])
+    refused(3, "train", "nmt", *SIZES, "--train", "t.src", "short.tgt", "--quiet", says=["short.tgt has 41 lines", "t.src has 60", "short.tgt:41"])
+    refused(3, "train", "nmt", *SIZES, "--train", "short.tgt", "t.src", "--quiet", says=["short.tgt has 41 lines", "t.src has 60", "short.tgt:41"])
     refused(3, "plan", "nmt", *SIZES, "--train", "t.src", "short.tgt", says="short.tgt:41")
     refused(3, "train", "nmt", *SIZES, "--train", "t.src", "t.tgt", "--valid", "t.src", "short.tgt", "--quiet", says="short.tgt:41")
     refused(3, "train", "nmt", *SIZES, "--train", write("empty", ""), "t.tgt", "--quiet", says="empty")

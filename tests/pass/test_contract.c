@@ -3,6 +3,8 @@
 #include "model/nmt.h"
 #include "support/twin.h"
 
+#include <stdio.h>
+
 /* ---- from text to text ---- */
 
 static void expect(const char *before, const char *after) {
@@ -55,51 +57,66 @@ static void scores_stay(void **state) {
 }
 
 #define OUTER "%7:f32[6,5] = outer_rows %3 %2" AT "bwd\n"
-#define WEIGHTED "%8:f32[2,5] = weighted_sum %3 %6" AT "bwd\noutput %8 \"dv\"\n"
+#define WEIGHTED "%8:f32[2,5] = weighted_sum %3 %6" AT "bwd\n"
 #define SLOPE "%9:f32[6,5] = tanh_grad %7 %6" AT "bwd\n"
-#define SUM_EACH "%10:f32[2,5] = sum_each %9 {batch=2}" AT "bwd\noutput %10 \"dq\"\n"
+#define SUM_EACH "%10:f32[2,5] = sum_each %9 {batch=2}" AT "bwd\n"
+#define SMALL "output %10 \"dq\"\noutput %8 \"dv\"\n"
+/* Two readers of the small results, and outputs in their stead. */
+#define READERS "%13:f32[2,5] = add %8 %10" AT "bwd\noutput %13 \"small\"\noutput %11 \"dx\"\n"
 
 static void gradient(void **state) {
     (void)state;
     expect(VARIABLES TANH OUTER WEIGHTED SLOPE "%11:f32[6,5] = add %4 %9" AT
-                                               "bwd\noutput %11 \"dx\"\n" SUM_EACH,
+                                               "bwd\noutput %11 \"dx\"\n" SUM_EACH SMALL,
            VARIABLES "%11:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad %4 %3 %0 %1 %2" AT
                      "bwd\n"
-                     "output %8 \"dv\"\noutput %11 \"dx\"\noutput %10 \"dq\"\n");
+                     "output %11 \"dx\"\n" SMALL);
     /* The first term of the sum: there is none so far, and its readers may do what they like. */
     expect(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "%11:f32[6,5] = add %9 %4" AT
-                                                        "bwd\noutput %11 \"y\"\noutput %9 \"dx\"\n",
+                                                        "bwd\n" READERS,
            VARIABLES "%9:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad - %3 %0 %1 %2" AT
                      "bwd\n"
-                     "%11:f32[6,5] = add %9 %4" AT "bwd\n"
-                     "output %8 \"dv\"\noutput %10 \"dq\"\noutput %11 \"y\"\noutput %9 \"dx\"\n");
+                     "%11:f32[6,5] = add %9 %4" AT "bwd\n" READERS);
 }
 
 /* What is added waits for dq: then it cannot be an operand. */
 static void no_result_waits_for_another(void **state) {
     (void)state;
-    expect(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "%12:f32[6,5] = add_each %4 %10" AT "bwd\n"
-                                                        "%11:f32[6,5] = add %12 %9" AT
-                                                        "bwd\noutput %11 \"dx\"\n",
+#define WAITS                                                                                      \
+    "%12:f32[6,5] = add_each %4 %10" AT "bwd\n"                                                    \
+    "%11:f32[6,5] = add %12 %9" AT "bwd\n" READERS
+    expect(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH WAITS,
            VARIABLES "%9:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad - %3 %0 %1 %2" AT
-                     "bwd\n"
-                     "%12:f32[6,5] = add_each %4 %10" AT "bwd\n"
-                     "%11:f32[6,5] = add %12 %9" AT "bwd\n"
-                     "output %8 \"dv\"\noutput %10 \"dq\"\noutput %11 \"dx\"\n");
+                     "bwd\n" WAITS);
+}
+
+/* Where the scores are computed again too, both have a tanh of their own; a kept one stays. */
+static void scores_again(void **state) {
+    (void)state;
+#define DOT(phase) "%14:f32[3,2] = dot_rows %6 %2 {batch=2}" AT phase "\noutput %14 \"s\"\n"
+    expect(VARIABLES TANH DOT("rec") OUTER WEIGHTED SLOPE SUM_EACH SMALL "output %9 \"dx\"\n",
+           VARIABLES "%14:f32[3,2] = score_tanh %0 %1 %2" AT "rec\n"
+                     "%9:f32[6,5], %10:f32[2,5], %8:f32[2,5] = score_tanh_grad - %3 %0 %1 %2" AT
+                     "bwd\noutput %14 \"s\"\noutput %9 \"dx\"\n" SMALL);
+    stays(VARIABLES "%5:f32[6,5] = add_each %0 %1" AT "fwd\n"
+                    "%6:f32[6,5] = tanh %5" AT "fwd\n" DOT("fwd")
+                        OUTER WEIGHTED SLOPE SUM_EACH SMALL "output %9 \"dx\"\n");
 }
 
 static void gradient_stays(void **state) {
     (void)state;
     /* Read by others, kept for the caller, or one of the results is missing. */
-    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "output %9 \"dx\"\noutput %6 \"y\"\n");
-    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "output %9 \"dx\"\noutput %7 \"y\"\n");
-    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH "%11:f32[3,2] = dot_rows %6 %2 {batch=2}" AT
-                                                       "rec\noutput %11 \"s\"\noutput %9 \"dx\"\n");
-    stays(VARIABLES TANH OUTER WEIGHTED SLOPE "output %9 \"dx\"\n");
-    stays(VARIABLES TANH OUTER SLOPE SUM_EACH "output %9 \"dx\"\n");
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH SMALL "output %9 \"dx\"\noutput %6 \"y\"\n");
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE SUM_EACH SMALL "output %9 \"dx\"\noutput %7 \"y\"\n");
+    stays(VARIABLES TANH OUTER WEIGHTED SLOPE "output %9 \"dx\"\noutput %8 \"dv\"\n");
+    stays(VARIABLES TANH OUTER SLOPE SUM_EACH "output %9 \"dx\"\noutput %10 \"dq\"\n");
+    /* A result that is a variable's next value. */
+    stays("input %0 f32[6,5] \"x\"\ninput %1 f32[2,5] \"q\"\nparam %2 f32[5] \"v\"\n"
+          "input %3 f32[3,2] \"ds\"\nstate %4 f32[6,5] \"c\" next=%9\n" TANH OUTER WEIGHTED SLOPE
+              SUM_EACH SMALL);
     /* Another list of weights. */
     stays(VARIABLES "input %12 f32[3,2] \"other\"\n" TANH OUTER
-                    "%8:f32[2,5] = weighted_sum %12 %6" AT "bwd\noutput %8 \"dv\"\n" SLOPE SUM_EACH
+                    "%8:f32[2,5] = weighted_sum %12 %6" AT "bwd\n" SLOPE SUM_EACH SMALL
                     "output %9 \"dx\"\n");
 }
 
@@ -129,37 +146,50 @@ static ebb_plan *plan_of(ebb_ctx *ctx, const nmt_model *m, pass_config *config, 
     return test_compile(ctx, &(plan_request){"t", graph, true}, config);
 }
 
+/* Every time step, backward first: the last one begins the sum, the others add to it. */
+static void all_steps(const ir_graph *g) {
+    assert_int_equal(test_count(g, OP_SCORE_TANH_GRAD), 4);
+    for (int n = 0; n < 4; n++) {
+        const ir_node_rec *node = test_node(g, OP_SCORE_TANH_GRAD, n);
+        ir_val sum = n == 0 ? (ir_val)IR_NONE : test_node(g, OP_SCORE_TANH_GRAD, n - 1)->out;
+        assert_int_equal(node->label.time, 3 - n);
+        assert_int_equal(node->label.phase, IR_BACKWARD);
+        assert_int_equal(ir_in(g, node, 0), sum);
+    }
+}
+
 /* All steps, where the tanh is computed again; none, where it is kept. */
 static void model_is_contracted(void **state) {
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    const struct {
+        double price;
+        bool norm;
+        uint32_t disabled;
+        int scores, dot_rows, add_each; /* nodes that there should be */
+    } cases[] = {
+        {2e-8, false, 0, 4, 0, 0},
+        {1e-6, false, 0, 8, 0, 0}, /* the scores are computed again too */
+        {2e-8, false, 1U << PASS_RECOMPUTE, 0, 4, 4},
+        {2e-8, false, 1U << PASS_CONTRACT, 0, 4, 8},
+        {2e-8, true, 0, 0, 4, 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ebb_ctx *ctx = test_ctx_new();
         nmt_model m = small(5);
         ir_graph graph;
-        m.layer_norm = i == 3;
+        m.layer_norm = cases[i].norm;
         pass_config config = {.members = 1,
                               .training = true,
-                              .recompute = {.price = 1},
-                              .disabled = i == 1   ? 1U << PASS_RECOMPUTE
-                                          : i == 2 ? 1U << PASS_CONTRACT
-                                                   : 0};
+                              .recompute = {.price = cases[i].price},
+                              .disabled = cases[i].disabled};
         ebb_plan *plan = plan_of(ctx, &m, &config, &graph);
         const ir_graph *g = &plan->programs[0].unit.graph;
-        int found = i == 0 ? 4 : 0;
-        assert_int_equal(test_count(g, OP_SCORE_TANH), found);
-        assert_int_equal(test_count(g, OP_SCORE_TANH_GRAD), found);
-        assert_int_equal(test_count(g, OP_DOT_ROWS), 4 - found);
-        assert_int_equal(test_count(g, OP_OUTER_ROWS), 4 - found);
-        assert_int_equal(test_count(g, OP_ADD_EACH), i == 0 ? 0 : i == 1 ? 4 : 8);
-        if (found > 0) { /* the first step of backward begins the sum, the others add to it */
-            for (int n = 0; n < found; n++) {
-                const ir_node_rec *node = test_node(g, OP_SCORE_TANH_GRAD, n);
-                assert_int_equal(node->label.time, 3 - n);
-                assert_int_equal(node->label.phase, IR_BACKWARD);
-                assert_int_equal(ir_in(g, node, 0),
-                                 n == 0 ? (ir_val)IR_NONE
-                                        : test_node(g, OP_SCORE_TANH_GRAD, n - 1)->out);
-            }
+        assert_int_equal(test_count(g, OP_SCORE_TANH), cases[i].scores);
+        assert_int_equal(test_count(g, OP_DOT_ROWS), cases[i].dot_rows);
+        assert_int_equal(test_count(g, OP_OUTER_ROWS), cases[i].dot_rows);
+        assert_int_equal(test_count(g, OP_ADD_EACH), cases[i].add_each);
+        if (cases[i].scores > 0) {
+            all_steps(g);
         }
         ebb__plan_free(plan);
         ebb__ir_fini(&graph);
@@ -195,12 +225,13 @@ static void same_bits(void **state) {
         ebb_ctx *ctx = test_ctx_new();
         nmt_model m = small(i / 3);
         ir_graph graph;
-        pass_config config = {.members = 1 + i % 4,
-                              .training = true,
-                              .chunk_rows = i % 2 == 0 ? 4 : 0,
-                              .pack = i % 5 == 0,
-                              .recompute = {.price = 1e-6, .span = i % 7 == 6 ? 2 : 0},
-                              .update = {.clip = i % 2 == 0 ? 0.1F : 0}};
+        pass_config config = {
+            .members = 1 + i % 4,
+            .training = true,
+            .chunk_rows = i % 2 == 0 ? 4 : 0,
+            .pack = i % 5 == 0,
+            .recompute = {.price = i % 3 == 0 ? 1e-6 : 2e-8, .span = i % 7 == 6 ? 2 : 0},
+            .update = {.clip = i % 2 == 0 ? 0.1F : 0}};
         for (int k = 0; k < 4; k++) {
             config.disabled |= i >> k & 1 ? optional[k] : 0;
         }
@@ -219,6 +250,7 @@ int main(void) {
         cmocka_unit_test(scores_stay),
         cmocka_unit_test(gradient),
         cmocka_unit_test(no_result_waits_for_another),
+        cmocka_unit_test(scores_again),
         cmocka_unit_test(gradient_stays),
         cmocka_unit_test(model_is_contracted),
         cmocka_unit_test(evaluation_is_contracted),

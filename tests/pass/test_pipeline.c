@@ -46,7 +46,7 @@ static void dump_after(void **state) {
                           .dump_user = &d};
     ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
     assert_string_equal(d.names,
-                        "infer grad simplify chunk recompute batch_time sparse layout alias "
+                        "infer grad simplify chunk recompute batch_time sparse contract layout alias "
                         "select schedule fuse place verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);

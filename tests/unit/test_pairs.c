@@ -214,8 +214,12 @@ static void close_fixture(fixture *f) {
 static int line_of(const fixture *f, int side, int32_t id) {
     size_t length = 0;
     const char *token = ebb__vocab_token(&f->vocab[side], (uint32_t)id, &length);
+    int line = 0; /* the token has no NUL at its end */
     assert_true(length >= 2 && token[0] == 's' + side);
-    return (int)strtol(token + 1, NULL, 10);
+    for (size_t i = 1; i < length; i++) {
+        line = 10 * line + (token[i] - '0');
+    }
+    return line;
 }
 
 typedef struct batch {
@@ -262,7 +266,7 @@ static void check_epoch(const fixture *f, uint64_t first, int order[LINES]) {
         memset(&b, 0x55, sizeof b);
         pair_place place = ebb__pair_place(&f->batches, step);
         pair_target to = {b.source, b.lengths, b.inputs, b.labels};
-        pairs_shape shape = f->batches.classes[place.class_].shape;
+        pairs_shape shape = f->batches.classes[place.class].shape;
         assert_int_equal(place.epoch, step / f->batches.windows);
         assert_int_equal(ebb__pair_fill(&f->batches, &place, &to, &words), EBB_OK);
         for (uint32_t row = 0; row < ROWS; row++) {
@@ -314,7 +318,7 @@ static void a_damaged_index_is_noticed(void **state) {
     f.batches.classes[0].shape = f.batches.classes[1].shape = f.batches.classes[2].shape =
         (pairs_shape){1, 1};
     pair_place place = ebb__pair_place(&f.batches, 0);
-    place.class_ = 0;
+    place.class = 0;
     place.batch = 0;
     pair_target to = {b.source, b.lengths, b.inputs, b.labels};
     help_expect(room->ctx, ebb__pair_fill(&f.batches, &place, &to, &words), EBB_DATA,
