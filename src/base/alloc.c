@@ -27,6 +27,7 @@ typedef struct block_header {
 struct alloc_chunk {
     alloc_chunk *next;
     size_t bytes, used; /* whole mapping, and how much of it is taken, header included */
+    size_t dirty;       /* up to here an earlier region has written */
 };
 _Static_assert(sizeof(alloc_chunk) <= 2 * REGION_ALIGN, "chunk header grew");
 _Static_assert(sizeof(block_header) <= BLOCK_ALIGN, "block header grew");
@@ -204,12 +205,48 @@ void ebb__region_fini(alloc_region *region) {
     alloc_chunk *chunk = region->chunks;
     while (chunk != NULL) {
         alloc_chunk *next = chunk->next;
-        size_t bytes = chunk->bytes;
-        (void)munmap(chunk, bytes);
-        count_out(region->ctx, bytes);
+        count_out(region->ctx, chunk->bytes);
+        chunk->dirty = chunk->used > chunk->dirty ? chunk->used : chunk->dirty;
+        chunk->next = region->ctx->mem.spare;
+        region->ctx->mem.spare = chunk;
         chunk = next;
     }
     region->chunks = NULL;
+}
+
+void ebb__region_trim(ebb_ctx *ctx) {
+    alloc_chunk *chunk = ctx->mem.spare;
+    ctx->mem.spare = NULL;
+    while (chunk != NULL) {
+        alloc_chunk *next = chunk->next;
+        (void)munmap(chunk, chunk->bytes);
+        chunk = next;
+    }
+}
+
+/* A spare chunk of the wanted size or not much larger, else a fresh one; NULL: refused. */
+static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
+    alloc_chunk *before = NULL, *chunk = ctx->mem.spare;
+    while (chunk != NULL && (chunk->bytes < bytes || chunk->bytes / 4 > bytes)) {
+        before = chunk;
+        chunk = chunk->next;
+    }
+    if (chunk == NULL) {
+        chunk = map_pages(ctx, bytes, PROT_READ | PROT_WRITE);
+        if (chunk != NULL) {
+            *chunk = (alloc_chunk){.bytes = bytes};
+        }
+        return chunk;
+    }
+    if (call_fails(ctx)) {
+        return NULL;
+    }
+    if (before == NULL) {
+        ctx->mem.spare = chunk->next;
+    } else {
+        before->next = chunk->next;
+    }
+    return chunk;
 }
 
 /* A chunk with room for `need` bytes; becomes the head unless the old head still has more room. */
@@ -223,12 +260,13 @@ static ebb_status add_chunk(alloc_region *region, size_t need, alloc_chunk **out
         return refuse(region->ctx, need);
     }
     bytes = least > bytes ? least : bytes;
-    alloc_chunk *chunk = map_pages(region->ctx, bytes, PROT_READ | PROT_WRITE);
+    alloc_chunk *chunk = take_chunk(region->ctx, bytes);
     if (chunk == NULL) {
         return refuse(region->ctx, bytes);
     }
+    bytes = chunk->bytes;
+    chunk->used = 2 * REGION_ALIGN;
     count_in(region->ctx, bytes);
-    *chunk = (alloc_chunk){.bytes = bytes, .used = 2 * REGION_ALIGN};
     if (head != NULL && head->bytes - head->used > bytes - chunk->used - need) {
         chunk->next = head->next;
         head->next = chunk;
@@ -252,7 +290,12 @@ ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size, vo
     if (chunk == NULL || chunk->bytes - chunk->used < need) {
         TRY(add_chunk(region, need, &chunk));
     }
-    set_pointer(out, (char *)chunk + chunk->used);
+    char *fresh = (char *)chunk + chunk->used;
+    if (chunk->used < chunk->dirty) {
+        size_t written = chunk->dirty - chunk->used;
+        memset(fresh, 0, written < need ? written : need);
+    }
+    set_pointer(out, fresh);
     chunk->used += need;
     return EBB_OK;
 }

@@ -16,6 +16,9 @@ ebb_status ebb_ctx_new(ebb_ctx **out) {
 }
 
 void ebb_ctx_free(ebb_ctx *ctx) {
+    if (ctx != NULL) {
+        ebb__region_trim(ctx);
+    }
     ebb__free_raw(ctx);
 }
 

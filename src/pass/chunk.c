@@ -317,12 +317,25 @@ typedef struct chunk_state {
     int32_t n_split;
 } chunk_state;
 
+static void forget_parts(const chunker *c, chunk_state *s) {
+    const ir_graph *g = c->graph;
+    for (int32_t i = 0; i < c->n_region; i++) {
+        const ir_node_rec *node = &g->nodes[c->region[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                s->part[ir_in(g, node, k)] = IR_NONE;
+            }
+        }
+        for (int32_t k = 0; k < node->n_out; k++) {
+            s->part[node->out + k] = IR_NONE;
+        }
+    }
+}
+
 static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
     ir_graph *g = c->graph;
     const row_range *rows = &c->chunks[index];
-    for (ir_val v = 0; v < c->n_values; v++) {
-        s->part[v] = IR_NONE;
-    }
+    forget_parts(c, s);
     s->n_split = 0;
     for (int32_t i = 0; i < c->n_region; i++) {
         ir_node_rec node = g->nodes[c->region[i]];
@@ -353,6 +366,20 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
     return EBB_OK;
 }
 
+/* The chunk that holds this row. */
+static int32_t chunk_at(const chunker *c, int32_t row) {
+    int32_t lo = 0, hi = c->n_chunks - 1;
+    while (lo < hi) {
+        int32_t middle = (lo + hi + 1) / 2;
+        if (c->chunks[middle].begin <= row) {
+            lo = middle;
+        } else {
+            hi = middle - 1;
+        }
+    }
+    return lo;
+}
+
 /* Who reads a slice of a result that was split, all of it in one chunk's part, reads that part. */
 static void narrow_readers(chunker *c, ir_val v, const ir_val *parts) {
     ir_graph *g = c->graph;
@@ -362,13 +389,11 @@ static void narrow_readers(chunker *c, ir_val v, const ir_val *parts) {
         if (!ebb__op_is_slice(reader, &range) || range.axis != 0) {
             continue;
         }
-        for (int32_t k = 0; k < c->n_chunks; k++) {
-            const row_range *rows = &c->chunks[k];
-            if (range.begin >= rows->begin && range.begin + range.len <= rows->begin + rows->len) {
-                ebb__op_shift_slice(reader, -rows->begin);
-                ir_set_in(g, reader, 0, parts[k]);
-                break;
-            }
+        int32_t k = chunk_at(c, range.begin);
+        const row_range *rows = &c->chunks[k];
+        if (range.begin + range.len <= rows->begin + rows->len) {
+            ebb__op_shift_slice(reader, -rows->begin);
+            ir_set_in(g, reader, 0, parts[k]);
         }
     }
 }

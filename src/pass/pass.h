@@ -53,6 +53,7 @@ typedef struct pass_recompute {
 /* Settings of one compilation; the budget walk varies chunk_rows, pack and recompute. */
 typedef struct pass_config {
     uint32_t disabled;  /* bit per pass_id */
+    pass_id first;      /* the graph has been through the passes before this one */
     int32_t chunk_rows; /* rows of a loss chunk; 0: whole */
     pass_recompute recompute;
     bool pack;               /* packed copies of weights that several time steps read */

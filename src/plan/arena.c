@@ -11,7 +11,7 @@ static ebb_status compile_unit(ebb_plan *plan, const plan_request *request, pass
     *unit = (pass_unit){.ctx = plan->ctx, .config = config, .dev = plan->dev};
     ebb__region_init(&unit->region, plan->ctx);
     TRY(ebb__ir_copy(request->graph, &unit->graph));
-    return ebb__plan_run_passes(unit);
+    return ebb__plan_run_passes(unit, PASS_COUNT);
 }
 
 /* Instructions, their views, and the list of pointers to them. */

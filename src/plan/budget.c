@@ -29,11 +29,16 @@ typedef struct walk {
     const plan_extra *extras;
     int32_t n_extras;
     const plan_options *options;
+    bool prepared; /* the requests' graphs have been through the passes before FIRST_VARIED */
 } walk;
+
+/* The passes before it do the same for every candidate. */
+static const pass_id FIRST_VARIED = PASS_CHUNK;
 
 static pass_config config_of(const walk *w, const plan_choice *choice) {
     const plan_options *o = w->options;
     return (pass_config){.disabled = o->disabled,
+                         .first = w->prepared ? FIRST_VARIED : PASS_INFER,
                          .chunk_rows = choice->chunk_rows,
                          .pack = choice->pack,
                          .recompute = choice->recompute,
@@ -141,20 +146,28 @@ int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
     return n;
 }
 
-/* Smaller chunks are tried as long as they save something worth the name. */
+/* Smaller chunks are tried as long as they save something worth the name. Without packed weights,
+ * which is slower, only those that may go below what was reached with them. */
 static ebb_status try_plain(const walk *w, ebb_plan *plan) {
     plan_choice list[PLAN_MAX_CHOICES];
-    int32_t n = list_plain(w, list);
-    uint64_t last_peak = UINT64_MAX;
+    int32_t n = list_plain(w, list), smallest = 0;
+    uint64_t last_peak = 0;
     for (int32_t i = 0; i < n; i++) {
-        if (list[i].chunk_rows != 0 && last_peak == 0) {
+        bool first = i == 0 || list[i].pack != list[i - 1].pack;
+        if (!list[i].pack && smallest > 0) { /* chunks are worth while: begin with those */
+            if (list[i].chunk_rows == 0 || list[i].chunk_rows > smallest) {
+                continue;
+            }
+            first = list[i].chunk_rows == smallest;
+        }
+        if (!first && last_peak == 0) {
             continue; /* the peak lies elsewhere by now */
         }
         TRY(price(w, &list[i], NULL));
         add_choice(plan, list[i]);
-        bool saves = list[i].chunk_rows == 0 ||
-                     list[i].peak_bytes + list[i].peak_bytes / LEAST_SAVING < last_peak;
+        bool saves = first || list[i].peak_bytes + list[i].peak_bytes / LEAST_SAVING < last_peak;
         last_peak = saves ? list[i].peak_bytes : 0;
+        smallest = saves && list[i].pack ? list[i].chunk_rows : smallest;
     }
     return EBB_OK;
 }
@@ -198,7 +211,7 @@ static ebb_status try_recompute(const walk *w, ebb_plan *plan, plan_choice base,
  * the states between spans kept, then with fewer of those. */
 static ebb_status try_spans(const walk *w, ebb_plan *plan, plan_choice base, int32_t steps) {
     int32_t root = root_of(steps);
-    for (int32_t span = 4 * root; span >= 2 && 2 * span >= root; span /= 2) {
+    for (int32_t span = 2 * root; span >= 2 && 2 * span >= root; span /= 2) {
         pass_recompute how = {.price = ANY_PRICE, .span = span, .heavy = true};
         if (span >= steps) {
             continue;
@@ -207,7 +220,7 @@ static ebb_status try_spans(const walk *w, ebb_plan *plan, plan_choice base, int
         how.replay = true;
         TRY(try_recompute(w, plan, base, how));
     }
-    for (int32_t span = root / 2; span >= 2 && steps >= 64; span /= 2) {
+    for (int32_t span = root / 2; span >= 4 && steps >= 64; span /= 4) {
         pass_recompute how = {.price = ANY_PRICE,
                               .span = span,
                               .outer = root_of(steps / span),
@@ -220,22 +233,29 @@ static ebb_status try_spans(const walk *w, ebb_plan *plan, plan_choice base, int
 
 static int32_t choose(const ebb_plan *plan, uint64_t budget);
 
-/* From what the fastest and the smallest plain plan do with the loss and the weights. */
+/* From what the fastest plain plan does with the loss and the weights; what saved most of that is
+ * then joined to finer chunks, and to what the smallest plain plan does. */
 static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
     int32_t steps = most_time(w);
     plan_choice fast = plan->choices[choose(plan, UINT64_MAX)];
-    plan_choice small = plan->choices[plan->n_choices - 1];
+    plan_choice small = plan->choices[plan->n_choices - 1], finer = fast;
     for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
         TRY(try_recompute(w, plan, fast, (pass_recompute){.price = prices[i]}));
     }
-    if (steps < 2) {
-        return EBB_OK;
+    if (steps >= 2) {
+        TRY(try_recompute(w, plan, fast,
+                          (pass_recompute){.price = ANY_PRICE, .scan = root_of(steps)}));
+        TRY(try_spans(w, plan, fast, steps));
     }
-    pass_recompute scan = {.price = ANY_PRICE, .scan = root_of(steps)};
-    TRY(try_recompute(w, plan, fast, scan));
-    TRY(try_recompute(w, plan, small, scan));
-    TRY(try_spans(w, plan, fast, steps));
-    return try_spans(w, plan, small, steps);
+    const pass_recompute best = plan->choices[plan->n_choices - 1].recompute;
+    const pass_recompute next =
+        plan->choices[plan->n_choices > 1 ? plan->n_choices - 2 : 0].recompute;
+    finer.chunk_rows = fast.chunk_rows / 2;
+    if (finer.chunk_rows > small.chunk_rows) {
+        TRY(try_recompute(w, plan, finer, best));
+    }
+    TRY(try_recompute(w, plan, small, best));
+    return try_recompute(w, plan, small, next);
 }
 
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {
@@ -303,11 +323,47 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
                      budget, plan->least_bytes, plan->least_bytes, largest);
 }
 
+/* Takes every graph through the passes that do the same for all candidates. */
+static ebb_status prepare(const walk *w, pass_unit *units, plan_request *requests) {
+    for (int32_t i = 0; i < w->n_requests; i++) {
+        pass_config config = config_of(w, &(plan_choice){0});
+        config.training = w->requests[i].training;
+        units[i] = (pass_unit){.ctx = w->ctx, .config = &config, .dev = ebb__device_default()};
+        ebb__region_init(&units[i].region, w->ctx);
+        TRY(ebb__ir_copy(w->requests[i].graph, &units[i].graph));
+        TRY(ebb__plan_run_passes(&units[i], FIRST_VARIED));
+        requests[i] = w->requests[i];
+        requests[i].graph = &units[i].graph;
+    }
+    return EBB_OK;
+}
+
+static ebb_status walk_all(const walk *w, ebb_plan *plan) {
+    pass_unit units[PLAN_MAX_PROGRAMS] = {0};
+    plan_request requests[PLAN_MAX_PROGRAMS];
+    walk prepared = *w;
+    ebb_status status = prepare(w, units, requests);
+    if (status == EBB_OK) {
+        prepared.requests = requests;
+        prepared.prepared = true;
+        status = price_keep_all(&prepared, plan);
+    }
+    if (status == EBB_OK) {
+        status = list_choices(&prepared, plan);
+    }
+    for (int32_t i = 0; i < w->n_requests; i++) {
+        if (units[i].ctx != NULL) {
+            ebb__ir_fini(&units[i].graph);
+            ebb__region_fini(&units[i].region);
+        }
+    }
+    return status;
+}
+
 static ebb_status make(const walk *w, ebb_plan *plan) {
     const plan_options *o = w->options;
     double start = ebb__clock_seconds();
-    TRY(price_keep_all(w, plan));
-    TRY(list_choices(w, plan));
+    TRY(walk_all(w, plan));
     plan->budget_bytes = o->budget;
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
     plan->chosen = choose(plan, o->budget);
@@ -334,7 +390,7 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                           const plan_extra *extras, int32_t n_extras, const plan_options *options,
                           ebb_plan **out) {
-    walk w = {ctx, requests, n_requests, extras, n_extras, options};
+    walk w = {ctx, requests, n_requests, extras, n_extras, options, false};
     *out = NULL;
     if (n_requests < 1 || n_requests > PLAN_MAX_PROGRAMS) {
         return ebb__fail(ctx, EBB_USAGE, "a plan takes 1 to %d programs", PLAN_MAX_PROGRAMS);

@@ -19,9 +19,9 @@ ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *placement, int3
 ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte,
                            uint64_t arena_bytes) EBB_MUST_CHECK;
 
-/* The pipeline: names in order, and a run over a unit up to and including `last`. */
+/* The pipeline: names in order, and a run over a unit from config->first up to before `end`. */
 const char *ebb__pass_name(pass_id id);
 bool ebb__pass_optional(pass_id id);
-ebb_status ebb__plan_run_passes(pass_unit *unit) EBB_MUST_CHECK;
+ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) EBB_MUST_CHECK;
 
 #endif

@@ -46,8 +46,8 @@ static ebb_status dump(pass_unit *unit, pass_id id) {
     return EBB_OK;
 }
 
-ebb_status ebb__plan_run_passes(pass_unit *unit) {
-    for (int i = 0; i < PASS_COUNT; i++) {
+ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) {
+    for (int i = unit->config->first; i < (int)end; i++) {
         pass_id id = pipeline[i]->id;
         uint32_t bit = 1U << id;
         if ((unit->config->disabled & bit) != 0) {

@@ -18,7 +18,7 @@ static ebb_status survey_one(ebb_ctx *ctx, const plan_request *request, const pa
     ebb__region_init(&unit.region, ctx);
     ebb_status status = ebb__ir_copy(request->graph, &unit.graph);
     if (status == EBB_OK) {
-        status = ebb__plan_run_passes(&unit);
+        status = ebb__plan_run_passes(&unit, PASS_COUNT);
     }
     if (status == EBB_OK) {
         status = ebb__cost_survey_add(survey, &unit.graph, unit.kernels);

@@ -46,6 +46,7 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
         TRY_OUT(ebb__plan_emit(plan, i, arena, &s->programs[i]));
     }
     ebb__plan_release(plan);
+    ebb__region_trim(ctx);
     *out = s;
     return EBB_OK;
 out:
