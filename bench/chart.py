@@ -1,4 +1,4 @@
-"""Charts as self-contained SVG text: lines over a size, and tiles. Standard library only.
+"""Charts as self-contained SVG text: lines over a size, time against memory, tiles. Standard library only.
 
 Colours are those of Okabe and Ito, told apart with any colour vision; every series also has a marker
 and a dash of its own. A style sheet inside the picture follows the reader's light or dark scheme.
@@ -158,6 +158,52 @@ def lines(title, subtitle, x_name, y_name, series, y_base=10, y_short=short_numb
     for (number, name, x, y), place in zip(ends, spread([end[3] for end in ends], TOP, bottom)):
         body.append(f'<line x1="{x + 7:.1f}" y1="{y:.1f}" x2="{right + 4}" y2="{place:.1f}" class="l{number}" stroke-width="0.8" opacity="0.6"/>')
         body.append(text(right + 8, place + 4, name, 12, kind=f"t{number}", extra=' font-weight="600"'))
+    return picture(WIDTH, HEIGHT, title, body)
+
+
+def close_ticks(low, high, steps, base):
+    """Round values within low..high: steps times a power of base; fewer of the steps if they are many."""
+    first, last = math.floor(math.log(low, base)), math.ceil(math.log(high, base))
+    for kept in range(len(steps)):
+        found = sorted({step * float(base) ** power for power in range(first, last + 1) for step in steps[:len(steps) - kept]})
+        found = [value for value in found if low <= value <= high]
+        if len(found) <= 9:
+            break
+    return found
+
+
+def short_seconds(value):
+    return f"{value:g} s" if value >= 1 else f"{value * 1e3:g} ms"
+
+
+def tradeoff(title, subtitle, x_name, y_name, series):
+    """Seconds over bytes, both logarithmic. series: [(style number, name, [(bytes, seconds, tip)])], joined in order."""
+    every = [point for _, _, points in series for point in points]
+    (left_most, right_most), (lowest, highest) = (
+        (min(values) / 1.12, max(values) * 1.12) for values in ([p[0] for p in every], [p[1] for p in every]))
+    right, foot, top = WIDTH - 36, HEIGHT - BOTTOM, TOP + 22
+    x_at = lambda x: LEFT + (right - LEFT) * math.log(x / left_most) / math.log(right_most / left_most)  # noqa: E731
+    y_at = lambda y: foot - (foot - top) * math.log(y / lowest) / math.log(highest / lowest)  # noqa: E731
+    body = [text(LEFT, 28, title, 17, extra=' font-weight="600"'), text(LEFT, 48, subtitle, 12, kind="muted")]
+    names = [(number, name) for number, name, _ in series]
+    half = len(names) if len(names) < 5 else -(-len(names) // 2)
+    body += legend(names[:half], LEFT, 74) + legend(names[half:], LEFT, 94)
+    for tick in close_ticks(lowest, highest, (1, 2, 5, 3, 1.5, 7, 4, 2.5), 10):
+        y = y_at(tick)
+        body.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" class="grid" stroke-width="1"/>')
+        body.append(text(LEFT - 8, y + 4, short_seconds(tick), 12, "end", "muted"))
+    for tick in close_ticks(left_most, right_most, (1, 1.5, 1.25, 1.75), 2):
+        x = x_at(tick)
+        body.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{foot}" class="grid" stroke-width="1"/>')
+        body.append(text(x, foot + 20, short_bytes(tick), 12, "middle", "muted"))
+    body.append(f'<line x1="{LEFT}" y1="{foot}" x2="{right}" y2="{foot}" class="axis" stroke-width="1"/>')
+    body.append(text((LEFT + right) / 2, HEIGHT - 14, x_name, 13, "middle"))
+    body.append(text(18, (top + foot) / 2, y_name, 13, "middle", extra=f' transform="rotate(-90 18 {(top + foot) / 2:.1f})"'))
+    for number, _, points in reversed(series):  # the first one on top
+        dash = f' stroke-dasharray="{STYLES[number][3]}"' if STYLES[number][3] else ""
+        path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y, _ in points)
+        body.append(f'<polyline points="{path}" class="l{number}" stroke-width="{STYLES[number][4]}" stroke-linejoin="round"{dash}/>')
+        body += [marker(number, x_at(x), y_at(y), f"{tip}: {y:.4g} s, {x / 2**20:.0f} MiB") for x, y, tip in points]
     return picture(WIDTH, HEIGHT, title, body)
 
 

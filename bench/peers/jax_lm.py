@@ -4,18 +4,11 @@
 Prints one JSON object (see common.py). One jitted step with donated weights and state; each layer
 multiplies its inputs of all times at once, then scans over time; dropout outside of the scan.
 """
-import os
-
 import common
 
 chosen = common.options(__doc__.splitlines()[0], ("jit",))
 common.limit_cores(chosen.threads)
-# XLA counts the cores of the affinity mask for its pool; Eigen is told to use one thread if it is one.
-flags = os.environ.get("XLA_FLAGS", "")
-if chosen.threads == 1:
-    flags += " --xla_cpu_multi_thread_eigen=false"
-os.environ["XLA_FLAGS"] = flags.strip()
-os.environ["JAX_PLATFORMS"] = "cpu"
+common.limit_xla(chosen.threads)
 
 import jax  # noqa: E402  (after the cores are limited)
 import jax.numpy as jnp  # noqa: E402

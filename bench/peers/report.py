@@ -4,14 +4,16 @@ import statistics
 import sys
 from pathlib import Path
 
-from points import FLOORS, SUITES, point_name
+from points import FLOORS, SUITES, point_name, setting
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import chart  # noqa: E402
 
-NAMES = {"ebb": "ebb", "ebb-default": "ebb, unfused", "torch-eager": "PyTorch", "torch-compile": "torch.compile", "jax": "JAX"}
-STYLE = {name: number for number, name in enumerate(("ebb", "ebb-default", "torch-eager", "jax", "torch-compile"))}
-PEERS = ("torch-eager", "torch-compile", "jax")
+NAMES = {"ebb": "ebb", "ebb-default": "ebb, unfused", "torch-eager": "PyTorch", "torch-checkpoint": "PyTorch, checkpoint",
+         "torch-compile": "torch.compile", "jax": "JAX", "jax-remat": "JAX, remat"}
+STYLE = {name: number for number, name in enumerate(
+    ("ebb", "ebb-default", "torch-eager", "jax", "torch-compile", "torch-checkpoint", "jax-remat"))}
+PEERS = tuple(name for name in NAMES if not name.startswith("ebb"))
 MIB = 2**20
 
 
@@ -37,13 +39,29 @@ class Measured:
         self.speed, self.most_speed = statistics.median(speeds), max(speeds)
         self.bytes = statistics.median(r["peak_bytes"] for r in results)
         self.most_bytes = max(r["peak_bytes"] for r in results)
-        self.late = statistics.median(r.get("late_library_bytes", 0) for r in results)
+        self.lean = statistics.median(lean_bytes(r) for r in results)
+        self.seconds = statistics.median(r["seconds_per_step"] for r in results)
+        self.last = results[-1]
+
+
+def lean_bytes(result):
+    """Without what a peer loads late and without what its compiler left behind; all of ebb."""
+    return result.get("lean_peak_bytes", result["peak_bytes"] - result.get("late_library_bytes", 0))
+
+
+def in_short(result):
+    """One result in a line."""
+    if "gave_up" in result:
+        return f"gave up after {result['gave_up']} s"
+    return f"{result['words_per_second']:.0f} words/s, {result['peak_bytes'] / MIB:.0f} MiB"
 
 
 def gather(results):
     """{(suite, point name): {engine: Measured}}"""
     found = {}
     for line in results:
+        if line["suite"] == "nmt-curve":
+            continue
         place = found.setdefault((line["suite"], point_name(line["point"])), {})
         place.setdefault(line["engine"], []).append(line["result"])
     return {key: {engine: Measured(rounds) for engine, rounds in engines.items()} for key, engines in found.items()}
@@ -79,18 +97,18 @@ def engine_rows(engines):
         m = engines[name]
         compared = (f"{ebb.speed / m.speed:.2f}", f"{ebb.bytes / m.bytes:.2f}") if ebb and name in PEERS else ("", "")
         rows.append(f"| {NAMES[name]} | {m.speed:.0f} | {m.most_speed:.0f} | {compared[0]} | {m.bytes / MIB:.0f} | {m.most_bytes / MIB:.0f} "
-                    f"| {compared[1]} | {(m.bytes - m.late) / MIB:.0f} | {m.rounds} |")
+                    f"| {compared[1]} | {m.lean / MIB:.0f} | {m.rounds} |")
     return rows
 
 
-def model_tables(found):
-    summary = ["## Models", "",
+def model_tables(suite, title, found):
+    summary = [f"## {title}", "",
                "| model | ebb, words/s | fastest peer | ratio | floor | ebb, MiB | smallest peer | ratio | floor |",
                "|---|---|---|---|---|---|---|---|---|"]
     details = []
-    for model, floor, most in FLOORS:
+    for model, floor, most in FLOORS[suite]:
         name = point_name(model)
-        engines = found.get(("models", name))
+        engines = found.get((suite, name))
         if not engines:
             continue
         if line := summary_line(name, engines, floor, most):
@@ -146,17 +164,90 @@ def sweep_charts(suite, found):
     return made
 
 
+class Curve:
+    """What a curve's lines hold: ebb by bytes allowed, torch.compile by share, the others once each."""
+
+    def __init__(self, results):
+        lines = [line for line in results if line["suite"] == "nmt-curve"]
+        self.name = point_name(lines[0]["point"]) if lines else None
+        rounds = {}
+        for line in lines:
+            rounds.setdefault((line["engine"], setting(line["point"])), []).append(line["result"])
+        order = {name: number for number, name in enumerate(NAMES)}
+        budget = {setting(line["point"]): line["point"].get("memory", line["point"].get("activation-budget", 0)) for line in lines}
+        keys = sorted(rounds, key=lambda key: (order[key[0]], budget[key[1]]))
+        self.gave_up = {key: rounds[key][0]["gave_up"] for key in keys if all("gave_up" in r for r in rounds[key])}
+        self.measured = {key: Measured([r for r in rounds[key] if "gave_up" not in r]) for key in keys if key not in self.gave_up}
+        self.keys = keys
+        self.budgets = budget
+
+    def of(self, engine):
+        """[(setting, Measured)], budgets ascending."""
+        return [(key[1], m) for key, m in self.measured.items() if key[0] == engine]
+
+
+def prediction_rows(curve):
+    """ebb's own forecasts beside what was measured, one row a budget."""
+    rows = ["| budget, MiB | planned, MiB | measured, MiB | whole process, MiB | predicted, s | measured, s | predicted / measured | rounds |",
+            "|---|---|---|---|---|---|---|---|"]
+    inside = 0
+    for name, m in curve.of("ebb"):
+        r = m.last
+        ratio = r["predicted_seconds_per_step"] / m.seconds
+        inside += 0.8 <= ratio <= 1.2
+        rows.append(f"| {curve.budgets[name] / MIB:.1f} | {r['predicted_peak_bytes'] / MIB:.1f} | {r['measured_peak_bytes'] / MIB:.1f} "
+                    f"| {m.bytes / MIB:.1f} | {r['predicted_seconds_per_step']:.4f} | {m.seconds:.4f} | {ratio:.2f} | {m.rounds} |")
+    total = len(rows) - 2
+    return [*rows, "", f"Predicted within 20% of measured: {inside} of {total}."] if total else []
+
+
+def curve_tables(curve):
+    if not curve.keys:
+        return []
+    rows = ["| engine | setting | s/step | words/s | MiB | without late libraries, MiB | first step, s | rounds |", "|---|---|---|---|---|---|---|---|"]
+    for key in curve.keys:
+        start = f"| {NAMES[key[0]]} | {key[1]} | "
+        if key in curve.gave_up:
+            rows.append(start + f"gave up after {curve.gave_up[key]} s | | | | | |")
+            continue
+        m = curve.measured[key]
+        first = f"{m.last['first_step_seconds']:.1f}" if "first_step_seconds" in m.last else ""
+        rows.append(start + f"{m.seconds:.4f} | {m.speed:.0f} | {m.bytes / MIB:.0f} | {m.lean / MIB:.0f} | {first} | {m.rounds} |")
+    predicted = prediction_rows(curve)
+    return ["## Time against memory", "", f"{curve.name}.", "", *rows, "", "![time against memory](nmt-curve.svg)", "",
+            *(["### What ebb predicted", "", *predicted, ""] if predicted else [])]
+
+
+def curve_chart(curve):
+    """Seconds over bytes: a line for an engine with a budget, a marker for one without."""
+    series = []
+    for engine in sorted(STYLE, key=STYLE.get):
+        points = [(m.lean, m.seconds, f"{NAMES[engine]} {name}".rstrip()) for name, m in curve.of(engine)]
+        if points:
+            series.append((STYLE[engine], NAMES[engine], points))
+        if engine == "ebb" and points:
+            series.append((1, "ebb, predicted", [(m.lean, m.last["predicted_seconds_per_step"], f"ebb, predicted {name}")
+                                                 for name, m in curve.of(engine)]))
+    if not series:
+        return {}
+    return {"nmt-curve.svg": chart.tradeoff("Time against memory", f"{curve.name}, vocabulary 10000, Adam, fp32; "
+                                            "peers without their libraries, ebb with everything",
+                                            "peak memory", "seconds per step", series)}
+
+
 def write(out):
     """Writes OUT/tables.md and the charts; returns the paths."""
-    found = gather(read_results(out / "results.jsonl"))
-    files = {}
+    results = read_results(out / "results.jsonl")
+    found, curve = gather(results), Curve(results)
+    files = curve_chart(curve)
     about = out / "machine.json"
     machine = json.loads(about.read_text(encoding="utf-8")) if about.exists() else {}
     tables = ["# ebb beside PyTorch and JAX", "",
               f"{machine.get('cpu', '')}, {machine.get('cores', '')} cores; {machine.get('version', '').splitlines()[0] if machine.get('version') else ''}. "
-              "What the columns mean: docs/benchmarks.md.", "", *model_tables(found)]
+              "What the columns mean: docs/benchmarks.md.", "", *model_tables("models", "Models", found), *model_tables("nmt", "Translation", found),
+              *curve_tables(curve)]
     for suite in SUITES:
-        if suite != "models":
+        if suite not in FLOORS and suite != "nmt-curve":
             tables += sweep_table(suite, found)
             files |= sweep_charts(suite, found)
     files["tables.md"] = "\n".join(tables)

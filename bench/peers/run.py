@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times `ebb bench lm` side by side with PyTorch and JAX, and writes tables and charts.
+"""Times `ebb bench` side by side with PyTorch and JAX, and writes tables and charts.
 
 Every measurement is one process. Engines take turns: round 1 of every engine, then round 2, ...
 Each measurement is one line in OUT/results.jsonl; what is already there is not measured again, so
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import report
-from points import SUITES, flags, point_name
+from points import ACTIVATION_BUDGETS, CURVE_PLANS, SUITES, flags, kind_of, point_name, setting
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -31,9 +31,21 @@ ENGINES = {
     "ebb": "ebb, as it comes",
     "ebb-default": "ebb without " + ", ".join(UNFUSED),
     "torch-eager": "PyTorch",
+    "torch-checkpoint": "PyTorch, attention computed again for its gradient",
     "torch-compile": "PyTorch, torch.compile",
     "jax": "JAX, jit",
+    "jax-remat": "JAX, jit, decoder steps computed again for their gradient",
 }
+
+# Scripts of the peers and their modes, by kind of model.
+SCRIPTS = {
+    "torch": {"torch-eager": {"lm": ("torch_lm.py", "eager"), "nmt": ("torch_nmt.py", "eager")},
+              "torch-checkpoint": {"nmt": ("torch_nmt.py", "checkpoint")},
+              "torch-compile": {"lm": ("torch_lm.py", "compile"), "nmt": ("torch_nmt.py", "compile")}},
+    "jax": {"jax": {"lm": ("jax_lm.py", "jit"), "nmt": ("jax_nmt.py", "plain")},
+            "jax-remat": {"nmt": ("jax_nmt.py", "remat")}},
+}
+NMT = ["--feed", "--attention", "mlp", "--optimizer", "adam", "--clip", "1"]  # as nmt peers are written
 
 
 def options():
@@ -45,8 +57,11 @@ def options():
                         help="results, tables and charts (default build/bench-peers)")
     parser.add_argument("--suite", action="append", choices=SUITES, help="only this one (repeatable; default all)")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one (repeatable; default all)")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of the models; medians are shown (default 3)")
-    parser.add_argument("--sweep-rounds", type=int, default=1, metavar="N", help="of the sweeps (default 1)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of models and curve; medians are shown (default 3)")
+    parser.add_argument("--sweep-rounds", type=int, default=1, metavar="N",
+                        help="of the sweeps, and of torch.compile on the curve (default 1)")
+    parser.add_argument("--compile-seconds", type=int, default=240, metavar="N",
+                        help="torch.compile on the curve is given up after so many (default 240)")
     parser.add_argument("--only", metavar="TEXT", help="only points whose name contains TEXT")
     parser.add_argument("--fresh", action="store_true", help="forget what OUT holds")
     parser.add_argument("--report", action="store_true", help="measure nothing: tables and charts from what OUT holds")
@@ -78,27 +93,25 @@ def optional_passes(ebb):
 
 
 def commands(o):
-    """{engine: command so far} of the engines that are here; says loudly which are not."""
+    """{engine: {kind: command so far}} of the engines that are here; says loudly which are not."""
     found = {}
     version = output_of([o.ebb, "--version"])
     if version is None:
         raise SystemExit(f"run.py: {o.ebb} does not run; build it with make, or name it with --ebb")
-    found["ebb"] = [o.ebb, "bench", "lm", "--json"]
+    found["ebb"] = {"lm": [o.ebb, "bench", "lm", "--json"], "nmt": [o.ebb, "bench", "nmt", "--json", *NMT]}
     known = [name for name in UNFUSED if name in optional_passes(o.ebb)]
     if missing := [name for name in UNFUSED if name not in known]:
         print(f"NOTE: this ebb has no optional pass {', '.join(missing)}; ebb-default is without {', '.join(known)} only")
-    found["ebb-default"] = found["ebb"] + [word for name in known for word in ("--disable", name)]
-    for module, scripts in (("torch", {"torch-eager": ["torch_lm.py", "--mode", "eager"],
-                                       "torch-compile": ["torch_lm.py", "--mode", "compile"]}),
-                            ("jax", {"jax": ["jax_lm.py"]})):
+    found["ebb-default"] = {"lm": found["ebb"]["lm"] + [word for name in known for word in ("--disable", name)]}
+    for module, engines in SCRIPTS.items():
         here = output_of([o.python, "-c", f"import {module}; print({module}.__version__)"], 300)
         if here is None:
-            print(f"\n*** MISSING PEER: {o.python} cannot import {module}. {', '.join(scripts)} will not be measured.\n"
+            print(f"\n*** MISSING PEER: {o.python} cannot import {module}. {', '.join(engines)} will not be measured.\n"
                   "*** Run bench/peers/setup.sh, or name a Python that has it with PEER_PYTHON=\n", flush=True)
             continue
         print(f"{module} {here.strip()}")
-        for name, script in scripts.items():
-            found[name] = [o.python, HERE / script[0], *script[1:]]
+        for name, kinds in engines.items():
+            found[name] = {kind: [o.python, HERE / script, "--mode", mode] for kind, (script, mode) in kinds.items()}
     return {name: command for name, command in found.items() if not o.engine or name in o.engine}
 
 
@@ -114,8 +127,8 @@ def open_results(o):
     o.out.mkdir(parents=True, exist_ok=True)
     path, about = o.out / "results.jsonl", o.out / "machine.json"
     if o.fresh:
-        path.unlink(missing_ok=True)
-        about.unlink(missing_ok=True)
+        for old in (path, about, o.out / "curve.json"):
+            old.unlink(missing_ok=True)
     now = identity(o)
     if about.exists():
         then = json.loads(about.read_text(encoding="utf-8"))
@@ -130,56 +143,138 @@ def key_of(line):
     return (line["suite"], json.dumps(line["point"], sort_keys=True), line["engine"], line["round"])
 
 
-def run_once(command, point, tune):
-    """One process on the point's number of cores; the result with common names, or a message.
+class TimedOut(Exception):
+    pass
 
-    tune: the folder where ebb keeps the times that it measures in its first run of a model.
-    """
-    full = [str(part) for part in [*command, *flags(point)]]
+
+def run_process(command, threads, seconds, env):
+    """(exit code, standard output, standard error) of a process on the first `threads` cores."""
     allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(allowed)[:point["threads"]])  # inherited: the same cores for all
+    os.sched_setaffinity(0, sorted(allowed)[:threads])  # inherited: the same cores for all
     try:
-        done = subprocess.run(full, capture_output=True, text=True, timeout=MOST_SECONDS, check=False,
-                              env={"EBB_TUNE": str(tune), **os.environ})
-    except subprocess.TimeoutExpired:
-        return f"no result within {MOST_SECONDS} s: {' '.join(full)}"
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=env, start_new_session=True)
     finally:
         os.sched_setaffinity(0, allowed)
-    if done.returncode != 0:
-        return f"exit code {done.returncode}: {' '.join(full)}\n{done.stderr.strip()[-2000:]}"
-    result = json.loads(done.stdout)
+    try:
+        out, errors = process.communicate(timeout=seconds)
+    except BaseException as trouble:
+        os.killpg(process.pid, signal.SIGKILL)  # with the compilers it may have started
+        process.communicate()
+        if isinstance(trouble, subprocess.TimeoutExpired):
+            raise TimedOut from None
+        raise
+    return process.returncode, out, errors
+
+
+def environment(out):
+    """Where ebb keeps the times that it measures in its first run of a model, and torch.compile its code."""
+    return {"EBB_TUNE": str(out / "tune"), "TORCHINDUCTOR_CACHE_DIR": str(out / "inductor"), **os.environ}
+
+
+def run_once(o, command, point):
+    """One process on the point's number of cores; the result with common names, or a message."""
+    full = [str(part) for part in [*command, *flags(point)]]
+    limited = "activation-budget" in point
+    most = o.compile_seconds + 60 if limited else MOST_SECONDS  # a minute for loading and for the steps
+    try:
+        code, out, errors = run_process(full, point["threads"], most, environment(o.out))
+    except TimedOut:
+        return {"gave_up": o.compile_seconds} if limited else f"no result within {most} s: {' '.join(full)}"
+    if code != 0:
+        return f"exit code {code}: {' '.join(full)}\n{errors.strip()[-2000:]}"
+    result = json.loads(out)
     if "vm_hwm_bytes" in result:  # ebb: the whole process, nothing taken off
         result["peak_bytes"] = result["vm_hwm_bytes"]
+    if "memory" in point:
+        result |= predict(o, point)
     return result
 
 
-def jobs(o, engines):
+def plan(o, point, *more):
+    """`ebb plan nmt --json` of a point; after a run of it, whose times it then knows."""
+    sizes = {name: value for name, value in point.items() if name != "steps"}
+    command = [o.ebb, "plan", "nmt", "--json", *NMT, *flags(sizes), *more]
+    code, out, errors = run_process(command, point["threads"], MOST_SECONDS, environment(o.out))
+    if code != 0:
+        raise SystemExit(f"run.py: exit code {code}: {' '.join(map(str, command))}\n{errors.strip()[-2000:]}")
+    return json.loads(out)
+
+
+def predict(o, point):
+    """What the plan of a budget promised."""
+    made = plan(o, point)
+    return {"predicted_seconds_per_step": made["seconds_per_step"], "predicted_peak_bytes": made["peak_bytes"],
+            "predicted_plan_hash": made["plan_hash"]}
+
+
+def spread_plans(made, count):
+    """Peak bytes of `count` plans of a curve, ascending: its ends, the plan that ebb takes by itself, and
+    then again and again the one farthest from all chosen ones, in bytes and in seconds."""
+    places = {entry["peak_bytes"]: entry["seconds_per_step"] for entry in made["curve"]}
+    wide = max(places) - min(places) or 1
+    high = max(places.values()) - min(places.values()) or 1
+    apart = lambda a, b: abs(a - b) / wide + abs(places[a] - places[b]) / high  # noqa: E731
+    chosen = {min(places), max(places), *(size for size in places if size == made["peak_bytes"])}
+    while len(chosen) < min(count, len(places)):
+        chosen.add(max(places.keys() - chosen, key=lambda size: (min(apart(size, other) for other in chosen), size)))
+    return sorted(chosen)
+
+
+def curve_budgets(o, point):
+    """Bytes of up to CURVE_PLANS plans of ebb's curve.
+
+    They are kept in OUT, so that a run that goes on measures the same ones.
+    """
+    path = o.out / "curve.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    name = point_name(point)
+    if name not in kept:
+        warm_up = run_once(o, [o.ebb, "bench", "nmt", "--json", *NMT], point)  # measures its products
+        if isinstance(warm_up, str):
+            raise SystemExit(f"run.py: {warm_up}")
+        kept[name] = spread_plans(plan(o, point, "--curve"), CURVE_PLANS)
+        path.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    return kept[name]
+
+
+def variants(suite, point, engine, budgets):
+    """The points that an engine is measured at; several on a curve."""
+    if suite == "nmt-curve" and engine == "ebb":
+        return [{**point, "memory": size} for size in budgets(point)]
+    if suite == "nmt-curve" and engine == "torch-compile":
+        return [{**point, "activation-budget": share} for share in ACTIVATION_BUDGETS]
+    return [point]
+
+
+def jobs(o, engines, budgets):
     """(suite, point, round, engine) in the order of measuring: engines take turns within a round."""
     for suite, (points, names) in SUITES.items():
         if o.suite and suite not in o.suite:
             continue
-        rounds = o.rounds if suite == "models" else o.sweep_rounds
+        rounds = o.rounds if suite in ("models", "nmt", "nmt-curve") else o.sweep_rounds
         for point in points:
             if o.only and o.only not in point_name(point):
                 continue
             for number in range(1, rounds + 1):
                 for name in names:
-                    if name in engines:
-                        yield suite, point, number, name
+                    slow = suite == "nmt-curve" and name == "torch-compile"
+                    if name in engines and not (slow and number > o.sweep_rounds):
+                        yield from ((suite, each, number, name) for each in variants(suite, point, name, budgets))
 
 
 def measure_all(o):
     """Measures what is missing. Returns how many runs failed."""
     engines = commands(o)
     path, have = open_results(o)
-    todo = [job for job in jobs(o, engines)
+    todo = [job for job in jobs(o, engines, lambda point: curve_budgets(o, point))
             if (job[0], json.dumps(job[1], sort_keys=True), job[3], job[2]) not in have]
     print(f"{len(todo)} runs to do, {len(have)} there already, in {path}", flush=True)
     failed = 0
     with path.open("a", encoding="utf-8") as file:
         for number, (suite, point, turn, name) in enumerate(todo, 1):
-            result = run_once(engines[name], point, o.out / "tune")
-            shown = f"[{number}/{len(todo)}] {suite}: {point_name(point)}, round {turn}, {name}"
+            result = run_once(o, engines[name][kind_of(point)], point)
+            shown = f"[{number}/{len(todo)}] {suite}: {point_name(point)}, round {turn}, {name} {setting(point)}".rstrip()
             if isinstance(result, str):
                 failed += 1
                 print(f"{shown}: FAILED, {result}", flush=True)
@@ -187,7 +282,7 @@ def measure_all(o):
             line = {"suite": suite, "point": point, "engine": name, "round": turn, "result": result}
             file.write(json.dumps(line) + "\n")
             file.flush()
-            print(f"{shown}: {result['words_per_second']:.0f} words/s, {result['peak_bytes'] / 2**20:.0f} MiB", flush=True)
+            print(f"{shown}: {report.in_short(result)}", flush=True)
     return failed
 
 
@@ -196,8 +291,9 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     o = options()
     if o.list:
-        for suite, point, turn, name in jobs(o, o.engine or ENGINES):
-            print(f"{suite}: {point_name(point)}, round {turn}, {name}, {point['steps']} steps")
+        for suite, point, turn, name in jobs(o, o.engine or ENGINES, lambda _: range(CURVE_PLANS)):
+            budget = f" {setting(point)}" if "activation-budget" in point else f" plan {point['memory'] + 1}" if "memory" in point else ""
+            print(f"{suite}: {point_name(point)}, round {turn}, {name}{budget}, {point['steps']} steps")
         return 0
     failed = 0 if o.report else measure_all(o)
     for made in report.write(o.out):

@@ -6,12 +6,13 @@
 
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
-static json_t *bench_json(const job_bench_result *r) {
+static json_t *bench_json(const job_bench_result *r, int64_t batch) {
     json_t *object = json_pack(
-        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
-        "words_per_second", ebb__cli_json_real(r->words_per_second), "seconds_per_step",
-        ebb__cli_json_real(r->seconds_per_step), "cpu_seconds", ebb__cli_json_real(r->cpu_seconds),
-        "joules", r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
+        "{s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
+        "batch", (json_int_t)batch, "words_per_second", ebb__cli_json_real(r->words_per_second),
+        "seconds_per_step", ebb__cli_json_real(r->seconds_per_step), "cpu_seconds",
+        ebb__cli_json_real(r->cpu_seconds), "joules",
+        r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
         ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
         ebb__cli_json_bytes(r->measured_peak_bytes), "vm_hwm_bytes",
         ebb__cli_json_bytes(r->vm_hwm_bytes), "loss", ebb__cli_json_real(r->loss), "weights_hash",
@@ -26,8 +27,9 @@ static json_t *bench_json(const job_bench_result *r) {
     return object;
 }
 
-static void print_bench(const job_bench_result *r) {
-    printf("words per second      %.0f\n"
+static void print_bench(const job_bench_result *r, int64_t batch) {
+    printf("batch                 %" PRId64 "\n"
+           "words per second      %.0f\n"
            "seconds per step      %.6f (median)\n"
            "processor seconds     %.6f a step\n"
            "planned peak bytes    %" PRIu64 " (%s)\n"
@@ -38,7 +40,7 @@ static void print_bench(const job_bench_result *r) {
            "allocations in steps  %" PRIu64 "\n"
            "threads               %d\n"
            "plan hash             %016" PRIx64 "\n",
-           r->words_per_second, r->seconds_per_step, r->cpu_seconds, r->planned_peak_bytes,
+           batch, r->words_per_second, r->seconds_per_step, r->cpu_seconds, r->planned_peak_bytes,
            ebb__cli_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
            ebb__cli_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
            r->allocations_after_first_step, r->threads, r->plan_hash);
@@ -61,12 +63,13 @@ ebb_status ebb__cli_bench(cli_call *call) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all: bench has no text, so say how many: --vocab N");
     }
+    TRY(ebb__cli_fit(call, NULL));
     TRY(ebb__job_bench(call->ctx, &settings->run, steps, &result));
     ebb_status status = EBB_OK;
     if (settings->json) {
-        status = ebb__cli_print_json(call->ctx, bench_json(&result));
+        status = ebb__cli_print_json(call->ctx, bench_json(&result, settings->run.batch));
     } else {
-        print_bench(&result);
+        print_bench(&result, settings->run.batch);
         if (result.profile != NULL) {
             ebb__cli_print_profile(stdout, result.profile, result.threads);
         }

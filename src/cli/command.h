@@ -68,6 +68,14 @@ cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in 
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
 
+/* ---- fit.c ---- */
+
+/* Of --batch auto makes a number, said on standard error. With `dir` the run in that folder, if
+ * there is one, decides. */
+ebb_status ebb__cli_fit(cli_call *call, const char *dir) EBB_MUST_CHECK;
+/* EBB_USAGE with --batch auto. */
+ebb_status ebb__cli_refuse_auto(ebb_ctx *ctx, const train_settings *run) EBB_MUST_CHECK;
+
 /* ---- explain.c ---- */
 
 void ebb__cli_print_products(FILE *file, const ebb_plan *plan);

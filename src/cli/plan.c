@@ -4,13 +4,14 @@
 
 #include "train/kind.h"
 
-static json_t *to_json(const ebb_plan *plan, bool curve) {
+static json_t *to_json(const cli_settings *settings, const ebb_plan *plan) {
     json_t *object = ebb__cli_plan_json(plan);
-    bool done = object != NULL;
+    bool done = object != NULL &&
+                json_object_set_new(object, "batch", json_integer(settings->run.batch)) == 0;
     if (done && plan->products != NULL) {
         done = json_object_set_new(object, "products", ebb__cli_products_json(plan)) == 0;
     }
-    if (done && curve) {
+    if (done && settings->curve) {
         done = json_object_set_new(object, "curve", ebb__cli_curve_json(plan)) == 0;
     }
     if (!done) {
@@ -52,6 +53,7 @@ ebb_status ebb__cli_plan(cli_call *call) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all needs --train FILE to count its tokens");
     }
+    TRY(ebb__cli_fit(call, NULL));
     ebb_status status = ebb__job_plan(call->ctx, &settings->run, &plan);
     if (plan != NULL && settings->svg != NULL) {
         ebb_status drawn = draw(settings, plan);
@@ -59,7 +61,7 @@ ebb_status ebb__cli_plan(cli_call *call) {
     }
     bool shown = plan != NULL && (status == EBB_OK || status == EBB_BUDGET);
     if (shown && settings->json) {
-        ebb_status printed = ebb__cli_print_json(call->ctx, to_json(plan, settings->curve));
+        ebb_status printed = ebb__cli_print_json(call->ctx, to_json(settings, plan));
         status = status == EBB_OK ? printed : status;
     } else if (shown) {
         print(settings, plan);

@@ -24,10 +24,10 @@ static json_t *perplexity_json(double value) {
     return value >= 0 ? ebb__cli_json_real(value) : json_null();
 }
 
-static json_t *result_json(const job_train_result *r) {
-    return json_pack("{s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema", 1, "steps",
-                     (json_int_t)r->steps, "epochs", (json_int_t)r->epochs, "loss",
-                     ebb__cli_json_real(r->loss), "valid_perplexity",
+static json_t *result_json(const job_train_result *r, int64_t batch) {
+    return json_pack("{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema", 1,
+                     "batch", (json_int_t)batch, "steps", (json_int_t)r->steps, "epochs",
+                     (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss), "valid_perplexity",
                      perplexity_json(r->valid_perplexity), "best_perplexity",
                      perplexity_json(r->best_perplexity), "planned_peak_bytes",
                      ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
@@ -64,6 +64,7 @@ ebb_status ebb__cli_train(cli_call *call) {
                              ? "ebb train nmt needs --train SRC TGT, the texts to learn from"
                              : "ebb train lm needs --train FILE, the text to learn from");
     }
+    TRY(ebb__cli_fit(call, settings->run.out_dir));
     TRY_OUT(ebb__cli_dump(settings, CLI_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
     ebb__cli_catch_signals();
@@ -71,7 +72,7 @@ ebb_status ebb__cli_train(cli_call *call) {
         ebb__job_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
     ebb__cli_progress_clear(&call->progress);
     if (status == EBB_OK && settings->json) {
-        status = ebb__cli_print_json(call->ctx, result_json(&result));
+        status = ebb__cli_print_json(call->ctx, result_json(&result, settings->run.batch));
     } else if (status == EBB_OK && !settings->quiet) {
         print_result(&settings->run, &result);
     }

@@ -188,6 +188,7 @@ ebb_status ebb__cli_tune(cli_call *call) {
     train_settings models[N_USUAL];
     job_tune_observer observer = {call, on_progress, on_report};
     TRY(ebb__cli_resolve(settings));
+    TRY(ebb__cli_refuse_auto(call->ctx, &settings->run));
     if (settings->run.vocab == 0) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all: tune has no text, so say how many: --vocab N");

@@ -20,7 +20,11 @@ static ebb_status load_run(const cli_settings *asked, const char *dir, cli_setti
     TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
     TRY_OUT(ebb__cli_resolve(run));
     if (ebb__cli_given(asked, "batch")) {
+        TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
         run->run.batch = asked->run.batch;
+    }
+    if (ebb__cli_given(asked, "shards")) {
+        run->run.shards = asked->run.shards;
     }
     if (ebb__cli_given(asked, "memory")) {
         run->run.memory = asked->run.memory;

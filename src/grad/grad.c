@@ -34,7 +34,8 @@ ebb_status ebb__grad_build(ir_graph *graph, const ir_val *of, const ir_val *seed
     for (ir_val v = 0; v < n_values; v++) {
         grads[v] = IR_NONE;
         if (graph->values[v].role == IR_PARAM) {
-            graph->label = (ir_label){graph->values[v].layer, -1, IR_BACKWARD};
+            graph->label =
+                (ir_label){.layer = graph->values[v].layer, .time = -1, .phase = IR_BACKWARD};
             TRY_OUT(ebb__adjoint_take(adjoint, v, &grads[v]));
             if (grads[v] != IR_NONE) {
                 graph->values[grads[v]].param_grad = true;

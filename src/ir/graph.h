@@ -14,6 +14,7 @@
 typedef int32_t ir_val;
 typedef int32_t ir_node;
 enum { IR_NONE = -1, IR_MAX_RANK = 4, IR_MAX_INTS = 8, IR_MAX_FLOATS = 4, IR_MAX_OUT = 3 };
+enum { IR_MAX_SHARDS = 1024 };
 
 typedef enum ir_dtype { IR_F32, IR_I32, IR_F64 } ir_dtype;
 
@@ -56,6 +57,7 @@ typedef struct ir_label {
     int32_t layer; /* index into graph->layers */
     int32_t time;  /* -1: not tied to one step */
     ir_phase phase;
+    int32_t shard; /* which part of the batch's rows; 0 also where there is one, or for all */
 } ir_label;
 
 typedef struct ir_type {

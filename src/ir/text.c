@@ -6,7 +6,8 @@
  *   output %8 "loss"
  *
  * One line a variable (in order of ids) or node (in graph order); absent operands print as `-`.
- * Floats print in hexadecimal, so that a round trip keeps every bit. `#` starts a comment.
+ * Floats print in hexadecimal, so that a round trip keeps every bit. A shard but the first stands
+ * behind the time: t=3 s=1. `#` starts a comment.
  */
 #include "ir/graph.h"
 
@@ -94,8 +95,11 @@ static ebb_status put_node(text_buffer *b, const ir_graph *graph, const ir_node_
         TRY(v == IR_NONE ? put(b, " -") : put(b, " %%%d", v));
     }
     TRY(put_attrs(b, schema, &node->attr));
-    return put(b, " @ \"%s\" t=%d %s\n", graph->layers[node->label.layer], node->label.time,
-               phase_names[node->label.phase]);
+    TRY(put(b, " @ \"%s\" t=%d", graph->layers[node->label.layer], node->label.time));
+    if (node->label.shard != 0) {
+        TRY(put(b, " s=%d", node->label.shard));
+    }
+    return put(b, " %s\n", phase_names[node->label.phase]);
 }
 
 ebb_status ebb__ir_print(ir_graph *graph, const char **out) {
@@ -307,6 +311,12 @@ static ebb_status parse_label(text_parser *p, ir_label *label) {
     TRY(ebb__ir_layer(p->graph, layer, &label->layer));
     if (eat(p, "t=")) {
         TRY(parse_int(p, &label->time));
+    }
+    if (eat(p, "s=")) {
+        TRY(parse_int(p, &label->shard));
+        if (label->shard < 0 || label->shard >= IR_MAX_SHARDS) {
+            return bad(p, "shard out of range before this");
+        }
     }
     for (int i = 0; i < IR_PHASES; i++) {
         if (eat(p, phase_names[i])) {

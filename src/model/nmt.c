@@ -28,8 +28,9 @@ typedef struct decoder_layer {
 typedef struct builder {
     model_builder b;
     const nmt_model *m;
-    int32_t E, H, B, S, T;
+    int32_t E, H, B, S, T; /* B: rows of a shard */
     ir_val src, src_len, tgt_in, tgt_out;
+    ir_val labels; /* tgt_out of all shards */
     ir_val src_table, tgt_table;
     attention a;
 } builder;
@@ -61,12 +62,14 @@ static void label(builder *b, int32_t layer, int32_t time) {
 /* ---- what comes in ---- */
 
 static ebb_status add_inputs(builder *b) {
+    ir_val all = IR_NONE;
     TRY(ebb__model_layer(&b->b, "data"));
-    TRY(input(b, NMT_SRC, b->S * b->B, &b->src));
-    TRY(input(b, NMT_SRC_LEN, b->B, &b->src_len));
-    TRY(input(b, NMT_TGT_IN, b->T * b->B, &b->tgt_in));
+    TRY(ebb__model_blocks(&b->b, NMT_SRC, b->S, &b->src, &all));
+    TRY(input(b, NMT_SRC_LEN, b->b.batch, &all));
+    TRY(ebb__model_rows(&b->b, all, &b->src_len));
+    TRY(ebb__model_blocks(&b->b, NMT_TGT_IN, b->T, &b->tgt_in, &all));
     if (!b->m->predict) {
-        TRY(input(b, NMT_TGT_OUT, b->T * b->B, &b->tgt_out));
+        TRY(ebb__model_blocks(&b->b, NMT_TGT_OUT, b->T, &b->tgt_out, &b->labels));
     }
     return b->m->dropout > 0 ? input(b, NMT_STEP, 1, &b->b.step) : EBB_OK;
 }
@@ -178,7 +181,7 @@ static ebb_status build_encoder(builder *b) {
 
 static ebb_status norm(builder *b, ir_val *x) {
     ir_val out[2]; /* y, and what its gradient reads */
-    ir_attr attr = {.f = {NORM_EPS}};
+    ir_attr attr = {.i = {b->B}, .f = {NORM_EPS}};
     if (!b->m->layer_norm) {
         return EBB_OK;
     }
@@ -316,7 +319,7 @@ static ebb_status build_output(builder *b, ir_val *ys) {
     ir_graph *g = b->b.g;
     ir_attr smooth = {.f = {(float)b->m->smoothing}};
     ir_val weight = b->tgt_table, bias = IR_NONE, hs = IR_NONE, logits = IR_NONE;
-    ir_val rows[2], loss = IR_NONE;
+    ir_val rows[2];
     TRY(ebb__model_layer(&b->b, "out"));
     if (!b->m->tie) {
         TRY(param(b, "out.weight", b->m->tgt_vocab, b->H, &weight));
@@ -330,10 +333,7 @@ static ebb_status build_output(builder *b, ir_val *ys) {
         return ebb__ir_name(g, logits, NMT_LOGITS);
     }
     TRY(ebb__op_emit(g, OP_XENT, (ir_val[]){logits, b->tgt_out}, 2, &smooth, rows));
-    TRY(ebb__op_emit(g, OP_MEAN_VALID, (ir_val[]){rows[0], b->tgt_out}, 2, NULL, &loss));
-    g->loss = loss;
-    g->values[loss].output = true;
-    return ebb__ir_name(g, loss, NMT_LOSS);
+    return ebb__model_loss(&b->b, rows[0], b->labels, NMT_LOSS);
 }
 
 /* ---- sizes ---- */
@@ -357,7 +357,9 @@ static ebb_status check_lengths(const ir_graph *g, const nmt_model *m) {
                          " with these layers make %" PRId64 " cells, more than %d",
                          m->src_len, m->tgt_len, sides[0].cells + sides[1].cells, MOST_CELLS);
     }
-    return EBB_OK;
+    return m->predict
+               ? EBB_OK
+               : ebb__model_check_shards(g, m->shards, m->batch, sides[0].cells + sides[1].cells);
 }
 
 static ebb_status check_switches(const ir_graph *g, const nmt_model *m) {
@@ -406,29 +408,37 @@ static ebb_status check(const ir_graph *g, const nmt_model *m) {
     return check_lengths(g, m);
 }
 
+static ebb_status build_shard(builder *b, int32_t shard, ir_val *ys) {
+    b->B = ebb__model_begin_shard(&b->b, shard);
+    TRY(add_inputs(b));
+    TRY(add_tables(b));
+    TRY(build_encoder(b));
+    TRY(build_attention(b));
+    TRY(build_embedding(b, "tgt.embed", b->tgt_table, b->tgt_in, b->T, ys));
+    TRY(build_decoder(b, ys));
+    return build_output(b, ys);
+}
+
 ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
     TRY(check(graph, m));
     builder b = {.b = {.g = graph,
                        .cell = m->cell,
                        .batch = (int32_t)m->batch,
+                       .shards = m->predict || m->shards == 0 ? 1 : (int32_t)m->shards,
                        .dropout = m->dropout,
                        .seed = m->seed,
                        .step = IR_NONE},
                  .m = m,
                  .E = (int32_t)m->embed,
                  .H = (int32_t)m->hidden,
-                 .B = (int32_t)m->batch,
                  .S = (int32_t)m->src_len,
                  .T = (int32_t)m->tgt_len};
     ir_val *ys = NULL;
     TRY(ebb__region_alloc(&graph->region, (size_t)m->tgt_len, sizeof *ys, &ys));
-    TRY(add_inputs(&b));
-    TRY(add_tables(&b));
-    TRY(build_encoder(&b));
-    TRY(build_attention(&b));
-    TRY(build_embedding(&b, "tgt.embed", b.tgt_table, b.tgt_in, b.T, ys));
-    TRY(build_decoder(&b, ys));
-    return build_output(&b, ys);
+    for (int32_t shard = 0; shard < b.b.shards; shard++) {
+        TRY(build_shard(&b, shard, ys));
+    }
+    return EBB_OK;
 }
 
 /* ---- starting weights ---- */

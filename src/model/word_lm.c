@@ -9,20 +9,35 @@
 typedef struct builder {
     model_builder b;
     const word_lm *m;
-    int32_t L, H, E, V, B, T;
+    int32_t L, H, E, V, B, T; /* B: rows of a shard */
+    ir_val *last;             /* by state and shard: where it ends */
 } builder;
 
-static ebb_status add_state(builder *b, const char *what, int32_t layer, ir_val *out) {
+/* *variable: [B, H] of the whole batch; *out: the shard's rows of it. */
+static ebb_status add_state(builder *b, const char *what, int32_t layer, ir_val *variable,
+                            ir_val *out) {
     char name[96];
     (void)snprintf(name, sizeof name, "%.32s.%s.%d", b->m->state, what, layer);
-    return ebb__model_variable(&b->b, IR_STATE, name, IR_F32, b->B, b->H, out);
+    TRY(ebb__model_variable(&b->b, IR_STATE, name, IR_F32, b->b.batch, b->H, variable));
+    return ebb__model_rows(&b->b, *variable, out);
 }
 
-/* The last step's state becomes the next window's first; backward still reads the old one. */
-static ebb_status carry(builder *b, ir_val variable, ir_val last) {
+/* The last step's state becomes the next window's first; backward still reads the old one. `index`
+ * numbers the states. */
+static ebb_status carry(builder *b, int32_t index, ir_val variable, ir_val last) {
+    ir_graph *g = b->b.g;
+    ir_val *ends = &b->last[index * b->b.shards];
     ir_val copy = IR_NONE; /* not into the graph's own array: emitting may move it */
-    TRY(ebb__op_emit(b->b.g, OP_COPY, &last, 1, NULL, &copy));
-    b->b.g->values[variable].next = copy;
+    TRY(ebb__op_emit(g, OP_COPY, &last, 1, NULL, &copy));
+    ends[b->b.shard] = copy;
+    if (b->b.shard + 1 < b->b.shards) {
+        return EBB_OK;
+    }
+    if (b->b.shards > 1) {
+        TRY(ebb__op_join(g, 0, ends, b->b.shards, &last));
+        TRY(ebb__op_emit(g, OP_COPY, &last, 1, NULL, &copy));
+    }
+    g->values[variable].next = copy;
     return EBB_OK;
 }
 
@@ -31,16 +46,15 @@ static ebb_status build_layer(builder *b, int32_t layer, ir_val *xs) {
     char name[32], site[32];
     ir_graph *g = b->b.g;
     cell_params p;
-    cell_state first = {IR_NONE, IR_NONE}, s;
+    cell_state carried = {IR_NONE, IR_NONE}, s = carried;
     (void)snprintf(name, sizeof name, "rnn.l%d", layer);
     (void)snprintf(site, sizeof site, layer + 1 == b->L ? "out.drop" : "rnn.l%d.drop", layer);
     TRY(ebb__model_layer(&b->b, name));
     TRY(ebb__cell_params(&b->b, "rnn", layer, "", layer == 0 ? b->E : b->H, b->H, &p));
-    TRY(add_state(b, "h", layer, &first.h));
+    TRY(add_state(b, "h", layer, &carried.h, &s.h));
     if (b->m->cell == LM_LSTM) {
-        TRY(add_state(b, "c", layer, &first.c));
+        TRY(add_state(b, "c", layer, &carried.c, &s.c));
     }
-    s = first;
     for (int32_t t = 0; t < b->T; t++) {
         ir_val z = IR_NONE; /* [B, G*H] */
         g->label.time = t;
@@ -50,15 +64,15 @@ static ebb_status build_layer(builder *b, int32_t layer, ir_val *xs) {
         TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
     }
     g->label.time = -1;
-    TRY(carry(b, first.h, s.h));
-    return first.c == IR_NONE ? EBB_OK : carry(b, first.c, s.c);
+    TRY(carry(b, 2 * layer, carried.h, s.h));
+    return carried.c == IR_NONE ? EBB_OK : carry(b, 2 * layer + 1, carried.c, s.c);
 }
 
 static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
     ir_graph *g = b->b.g;
-    ir_val ids = IR_NONE;
+    ir_val ids = IR_NONE, all = IR_NONE;
     TRY(ebb__model_layer(&b->b, "data"));
-    TRY(ebb__model_variable(&b->b, IR_INPUT, LM_INPUTS, IR_I32, 0, b->T * b->B, &ids));
+    TRY(ebb__model_blocks(&b->b, LM_INPUTS, b->T, &ids, &all));
     if (b->m->dropout > 0) {
         TRY(ebb__model_variable(&b->b, IR_INPUT, LM_STEP, IR_I32, 0, 1, &b->b.step));
     }
@@ -77,7 +91,7 @@ static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
 static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
     ir_graph *g = b->b.g;
     ir_val weight = table, bias = IR_NONE, hs = IR_NONE, logits = IR_NONE, y = IR_NONE;
-    ir_val rows[2], loss = IR_NONE;
+    ir_val rows[2], labels = IR_NONE;
     TRY(ebb__model_layer(&b->b, "out"));
     if (!b->m->tie) {
         TRY(ebb__model_variable(&b->b, IR_PARAM, "out.weight", IR_F32, b->V, b->H, &weight));
@@ -90,12 +104,9 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
         g->values[logits].output = true;
         return ebb__ir_name(g, logits, LM_LOGITS);
     }
-    TRY(ebb__model_variable(&b->b, IR_INPUT, LM_TARGETS, IR_I32, 0, b->T * b->B, &y));
+    TRY(ebb__model_blocks(&b->b, LM_TARGETS, b->T, &y, &labels));
     TRY(ebb__op_emit(g, OP_XENT, (ir_val[]){logits, y}, 2, NULL, rows));
-    TRY(ebb__op_emit(g, OP_MEAN_VALID, (ir_val[]){rows[0], y}, 2, NULL, &loss));
-    g->loss = loss;
-    g->values[loss].output = true;
-    return ebb__ir_name(g, loss, LM_LOSS);
+    return ebb__model_loss(&b->b, rows[0], labels, LM_LOSS);
 }
 
 static ebb_status check(const ir_graph *g, const word_lm *m) {
@@ -129,7 +140,18 @@ static ebb_status check(const ir_graph *g, const word_lm *m) {
     if (!(m->dropout >= 0 && m->dropout < 1)) {
         return ebb__fail(g->ctx, EBB_USAGE, "--dropout %g is not in [0, 1)", m->dropout);
     }
-    return EBB_OK;
+    return m->predict ? EBB_OK
+                      : ebb__model_check_shards(g, m->shards, m->batch, m->layers * m->steps);
+}
+
+static ebb_status build_shard(builder *b, int32_t shard, ir_val *xs) {
+    ir_val table = IR_NONE;
+    b->B = ebb__model_begin_shard(&b->b, shard);
+    TRY(build_embedding(b, &table, xs));
+    for (int32_t l = 0; l < b->L; l++) {
+        TRY(build_layer(b, l, xs));
+    }
+    return build_output(b, table, xs);
 }
 
 ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
@@ -137,6 +159,7 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
     builder b = {.b = {.g = graph,
                        .cell = m->cell,
                        .batch = (int32_t)m->batch,
+                       .shards = m->predict || m->shards == 0 ? 1 : (int32_t)m->shards,
                        .dropout = m->dropout,
                        .seed = m->seed,
                        .step = IR_NONE},
@@ -145,15 +168,15 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
                  .H = (int32_t)m->hidden,
                  .E = (int32_t)m->embed,
                  .V = (int32_t)m->vocab,
-                 .B = (int32_t)m->batch,
                  .T = (int32_t)m->steps};
-    ir_val *xs = NULL, table = IR_NONE;
+    ir_val *xs = NULL;
+    size_t states = 2 * (size_t)b.L * (size_t)b.b.shards;
     TRY(ebb__region_alloc(&graph->region, (size_t)m->steps, sizeof *xs, &xs));
-    TRY(build_embedding(&b, &table, xs));
-    for (int32_t l = 0; l < b.L; l++) {
-        TRY(build_layer(&b, l, xs));
+    TRY(ebb__region_alloc(&graph->region, states, sizeof *b.last, &b.last));
+    for (int32_t shard = 0; shard < b.b.shards; shard++) {
+        TRY(build_shard(&b, shard, xs));
     }
-    return build_output(&b, table, xs);
+    return EBB_OK;
 }
 
 void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, bool tie,

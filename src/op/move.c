@@ -1,4 +1,4 @@
-/* move.c - ops that compute nothing: slice, stack, concat, copy, fill. Any dtype.
+/* move.c - ops that compute nothing: slice, stack, concat, copy, regroup, fill. Any dtype.
  *
  * slice, stack (first axis) and concat (last axis) are aliases: the planner places operands and
  * results on the same bytes. Axis 0 is the first axis, axis 1 stands for the last one.
@@ -211,6 +211,57 @@ OP_DEFINE(copy) = {.schema = {.name = "copy"},
                    .ref = copy_ref,
                    .ref64 = copy_ref64,
                    SAMPLES(samples_copy)};
+
+/* ---- regroup ---- */
+
+/* The first axis is `outer` groups of `inner` blocks; the result `inner` groups of `outer` blocks:
+ * block (i, o) is the operand's (o, i). So rows by time and then shard become rows by shard. */
+enum { OUTER, INNER };
+
+static ebb_status infer_regroup(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const int32_t *i = node->attr.i;
+    out[0] = *op_in_type(graph, node, 0);
+    if (i[OUTER] < 1 || i[INNER] < 1 || out[0].dim[0] % ((int64_t)i[OUTER] * i[INNER]) != 0) {
+        return ebb__op_bad(graph, node, "%d rows are not %d times %d blocks", out[0].dim[0],
+                           i[OUTER], i[INNER]);
+    }
+    return EBB_OK;
+}
+
+static ebb_status regroup_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy, dx;
+    ir_attr back = {.i = {n.attr.i[INNER], n.attr.i[OUTER]}};
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    if (dy == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(g, OP_REGROUP, &dy, 1, &back, &dx));
+    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+}
+
+static const op_sample samples_regroup[] = {
+    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1, 1}}},
+    {.n_in = 1, .in = {F1(24)}, .attr = {.i = {3, 2}}},
+    {.n_in = 1, .in = {F2(30, 17)}, .attr = {.i = {5, 3}}},
+    {.n_in = 1, .in = {F3(8, 3, 5)}, .attr = {.i = {2, 4}}},
+    {.n_in = 1, .in = {F2(300, 8)}, .attr = {.i = {1, 10}}},
+    {.n_in = 1, .in = {I1(42)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {7, 3}}},
+};
+
+OP_DEFINE(regroup) = {.schema = {.name = "regroup", .ints = {"outer", "inner"}},
+                      .n_in = 1,
+                      .n_out = 1,
+                      .flags = OPF_PURE,
+                      .layout = LAYOUT_STRIDED,
+                      .infer = infer_regroup,
+                      .grad = regroup_grad,
+                      .keep_in = {KEEP_SHAPE},
+                      .cost = cost_move,
+                      .ref = regroup_ref,
+                      .ref64 = regroup_ref64,
+                      SAMPLES(samples_regroup)};
 
 /* ---- fill ---- */
 

@@ -58,8 +58,9 @@ static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_re
                       const pass_roles *r) {
     const ir_graph *g = all->g;
     bool same = a->op == b->op && a->n_in == b->n_in && a->label.layer == b->label.layer &&
-                a->label.phase == b->label.phase && a->label.time != b->label.time &&
-                span_of(all, a) == span_of(all, b) && same_attributes(&a->attr, &b->attr);
+                a->label.phase == b->label.phase && a->label.shard == b->label.shard &&
+                a->label.time != b->label.time && span_of(all, a) == span_of(all, b) &&
+                same_attributes(&a->attr, &b->attr);
     for (int32_t k = 0; same && k < a->n_in; k++) {
         const ir_type *x = op_in_type(g, a, k), *y = op_in_type(g, b, k);
         if (r->in[k] == ROWS_WHOLE) {
@@ -73,11 +74,12 @@ static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_re
 
 /* Nodes of the same work have the same. */
 static int32_t *newest_like(const batcher *b, const ir_node_rec *node, const pass_roles *r) {
-    int32_t key[5 + IR_MAX_INTS + OP_MAX_KEEP] = {node->op, node->n_in, node->label.layer,
-                                                  (int32_t)node->label.phase, span_of(b, node)};
-    memcpy(&key[5], node->attr.i, sizeof node->attr.i);
+    int32_t key[6 + IR_MAX_INTS + OP_MAX_KEEP] = {node->op,          node->n_in,
+                                                  node->label.layer, (int32_t)node->label.phase,
+                                                  node->label.shard, span_of(b, node)};
+    memcpy(&key[6], node->attr.i, sizeof node->attr.i);
     for (int32_t k = 0; k < node->n_in; k++) {
-        key[5 + IR_MAX_INTS + k] = r->in[k] == ROWS_WHOLE ? ir_in(b->g, node, k) : 0;
+        key[6 + IR_MAX_INTS + k] = r->in[k] == ROWS_WHOLE ? ir_in(b->g, node, k) : 0;
     }
     return &b->newest[XXH3_64bits(key, sizeof key) & (b->n_hashes - 1)];
 }

@@ -256,7 +256,8 @@ static ebb_status merge(batcher *b, batch *group) {
     if (!ebb__pass_roles(g, &node, &r)) {
         return ebb__fail(g->ctx, EBB_INTERNAL, "batch_time: a batch lost its roles");
     }
-    g->label = (ir_label){node.label.layer, -1, node.label.phase};
+    g->label = node.label;
+    g->label.time = -1;
     for (int32_t k = 0; k < node.n_in; k++) {
         in[k] = ir_in(g, &node, k);
         if (r.in[k] == ROWS_SPLIT && in[k] != IR_NONE) {

@@ -238,7 +238,8 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
         add_chunks(c, 0, c->rows, most, -1);
         return EBB_OK;
     }
-    int32_t begin = 0, end = 0, now = -1;
+    int32_t begin = 0, end = 0, now = -1, step = op_in_type(g, steps, 0)->dim[0];
+    most = most >= step ? most / step * step : most; /* whole time steps, if any */
     for (int32_t k = 0; k < steps->n_in; k++) {
         ir_val part = ir_in(g, steps, k);
         ir_node def = g->values[part].def;
@@ -380,22 +381,26 @@ static int32_t chunk_at(const chunker *c, int32_t row) {
     return lo;
 }
 
-/* Who reads a slice of a result that was split, all of it in one chunk's part, reads that part. */
-static void narrow_readers(chunker *c, ir_val v, const ir_val *parts) {
+/* Where chunks wait for their spans, who reads a slice of a result that was split reads the parts
+ * that it needs, not all of them. */
+static ebb_status narrow_readers(chunker *c, ir_val v, const ir_val *parts) {
     ir_graph *g = c->graph;
     for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
-        ir_node_rec *reader = &g->nodes[c->reader_list[i]];
+        ir_node n = c->reader_list[i];
         op_range range;
-        if (!ebb__op_is_slice(reader, &range) || range.axis != 0) {
+        ir_val needed = IR_NONE;
+        if (c->chunks[0].time < 0 || !ebb__op_is_slice(&g->nodes[n], &range) || range.axis != 0) {
             continue;
         }
-        int32_t k = chunk_at(c, range.begin);
-        const row_range *rows = &c->chunks[k];
-        if (range.begin + range.len <= rows->begin + rows->len) {
-            ebb__op_shift_slice(reader, -rows->begin);
-            ir_set_in(g, reader, 0, parts[k]);
+        int32_t k = chunk_at(c, range.begin), last = chunk_at(c, range.begin + range.len - 1);
+        if (k > 0 || last + 1 < c->n_chunks) {
+            g->label = g->nodes[n].label;
+            TRY(ebb__op_join(g, 0, &parts[k], last + 1 - k, &needed));
+            ebb__op_shift_slice(&g->nodes[n], -c->chunks[k].begin);
+            ir_set_in(g, &g->nodes[n], 0, needed);
         }
     }
+    return EBB_OK;
 }
 
 /* Points every reader outside the region to the stacks and ends of chains. */
@@ -411,7 +416,7 @@ static ebb_status rewire(chunker *c, chunk_state *s) {
             g->label = g->nodes[g->values[v].def].label;
             TRY(ebb__op_join(g, 0, &s->parts[(size_t)i * (size_t)c->n_chunks], c->n_chunks,
                              &s->carry[v]));
-            narrow_readers(c, v, &s->parts[(size_t)i * (size_t)c->n_chunks]);
+            TRY(narrow_readers(c, v, &s->parts[(size_t)i * (size_t)c->n_chunks]));
         }
     }
     for (ir_val v = 0; v < c->n_values; v++) {
@@ -464,8 +469,10 @@ static ebb_status split(chunker *c) {
     alloc_region *region = &c->unit->region;
     chunk_state s = {.n_split = 0};
     size_t nv = (size_t)c->n_values, results = (size_t)c->n_region * IR_MAX_OUT;
-    /* Per chunk: its nodes and a slice for each of their operands; then the stacks. */
-    size_t added = (size_t)c->n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results;
+    /* Per chunk: its nodes and a slice for each of their operands; then the stacks, of everything
+     * and of what readers need. */
+    size_t added = (size_t)c->n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results +
+                   (size_t)g->n_nodes;
     int64_t *keys = NULL;
     TRY(ebb__region_alloc(region, nv + 1, sizeof *s.part, &s.part));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *s.carry, &s.carry));

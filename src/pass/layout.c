@@ -69,7 +69,8 @@ static layout_copy *find_copy(layout_copies *all, const ir_graph *g, const ir_no
 static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
     if (copy->packed == IR_NONE) {
         ir_attr attr = {.i = {copy->trans, copy->groups}};
-        g->label = (ir_label){g->nodes[n].label.layer, -1, g->nodes[n].label.phase};
+        g->label = g->nodes[n].label;
+        g->label.time = -1;
         TRY(ebb__op_emit(g, OP_PACK, &copy->weight, 1, &attr, &copy->packed));
     }
     ir_node_rec *node = &g->nodes[n];

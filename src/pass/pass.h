@@ -17,6 +17,7 @@
     X(PASS_INFER, "infer", false)                                                                  \
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_SHARD, "shard", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_RECOMPUTE, "recompute", true)                                                           \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
@@ -94,9 +95,9 @@ typedef struct pass_def {
 
 enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2, PASS_ERA_FORWARD = -1 };
 
-extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_batch_time,
-    ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk, ebb__pass_recompute, ebb__pass_layout,
-    ebb__pass_alias, ebb__pass_select, ebb__pass_fuse;
+extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_shard,
+    ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk,
+    ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse;
 
 /* ---- tools shared by passes (order.c) ---- */
 

@@ -27,6 +27,7 @@
 #include <string.h>
 
 static const double TICK = 1e-13; /* seconds; unit of the cut's costs */
+enum { MOST_ALIKE = 4 };          /* nodes of one op and layer in a time step that are told apart */
 
 typedef struct recomputer {
     pass_unit *unit;
@@ -38,12 +39,13 @@ typedef struct recomputer {
     bool *repeatable;          /* by node */
     bool *needed;              /* by value: a late node reads it, or a clone will */
     bool *pinned;              /* by value: kept if it is needed, whatever the price */
-    bool *pinned_kind;  /* by layer, op and result: so is every such value, of all time steps */
-    bool *keep;         /* by value */
-    int32_t *choice;    /* by value: number among the cut's choices; -1: none */
-    ir_val *again;      /* by value: its clone */
-    ir_val *handed;     /* by value: its copy for the span after it */
-    int32_t *handed_to; /* by value: that span */
+    int32_t *kind;             /* by node: its like in every time step */
+    bool *pinned_kind;         /* by kind and result: so are all such values */
+    bool *keep;                /* by value */
+    int32_t *choice;           /* by value: number among the cut's choices; -1: none */
+    ir_val *again;             /* by value: its clone */
+    ir_val *handed;            /* by value: its copy for the span after it */
+    int32_t *handed_to;        /* by value: that span */
 } recomputer;
 
 static ir_node producer(const recomputer *r, ir_val v) {
@@ -75,7 +77,8 @@ static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
     TRY(ebb__region_alloc(region, nn, sizeof *r->repeatable, &r->repeatable));
     TRY(ebb__region_alloc(region, nv, sizeof *r->needed, &r->needed));
     TRY(ebb__region_alloc(region, nv, sizeof *r->pinned, &r->pinned));
-    TRY(ebb__region_alloc(region, (size_t)g->n_layers * OP_COUNT * IR_MAX_OUT,
+    TRY(ebb__region_alloc(region, nn, sizeof *r->kind, &r->kind));
+    TRY(ebb__region_alloc(region, (size_t)g->n_layers * OP_COUNT * MOST_ALIKE * IR_MAX_OUT,
                           sizeof *r->pinned_kind, &r->pinned_kind));
     TRY(ebb__region_alloc(region, nv, sizeof *r->keep, &r->keep));
     TRY(ebb__region_alloc(region, nv, sizeof *r->choice, &r->choice));
@@ -90,11 +93,32 @@ static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
 
 /* ---- who reads what, and when ---- */
 
-/* The value's like in every time step. */
+/* Numbers the values that are each other's like in every time step: of one layer, made by the same
+ * op, as often before in that step. */
+static ebb_status number_kinds(recomputer *r) {
+    const ir_graph *g = r->g;
+    struct {
+        int32_t time, n;
+    } *seen = NULL; /* by layer and op: how many of the current time step */
+    size_t classes = (size_t)g->n_layers * OP_COUNT;
+    TRY(ebb__region_alloc(&r->unit->region, classes, sizeof *seen, &seen));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        size_t class = (size_t)node->label.layer * OP_COUNT + node->op;
+        if (!r->model[g->order[i]]) {
+            continue;
+        }
+        seen[class].n = seen[class].time == node->label.time + 2 ? seen[class].n + 1 : 0;
+        seen[class].time = node->label.time + 2; /* 0: none yet */
+        int32_t nth = seen[class].n < MOST_ALIKE ? seen[class].n : MOST_ALIKE - 1;
+        r->kind[g->order[i]] = (int32_t)(class * MOST_ALIKE) + nth;
+    }
+    return EBB_OK;
+}
+
 static bool *kind_of(const recomputer *r, ir_val v) {
-    const ir_node_rec *node = &r->g->nodes[producer(r, v)];
-    return &r->pinned_kind[((size_t)node->label.layer * OP_COUNT + node->op) * IR_MAX_OUT +
-                           (size_t)(v - node->out)];
+    ir_node def = producer(r, v);
+    return &r->pinned_kind[(size_t)r->kind[def] * IR_MAX_OUT + (size_t)(v - r->g->nodes[def].out)];
 }
 
 /* Pins what must not be asked for through the steps before it: `v` of one time step, read at
@@ -114,7 +138,7 @@ static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     }
 }
 
-static void classify(recomputer *r) {
+static ebb_status classify(recomputer *r) {
     const ir_graph *g = r->g;
     const pass_unit *unit = r->unit;
     for (int32_t i = 0; i < g->n_order; i++) {
@@ -127,6 +151,7 @@ static void classify(recomputer *r) {
         bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.time >= 0);
         r->repeatable[n] = r->model[n] && light && (flags & (OPF_PURE | OPF_RANDOM)) != 0;
     }
+    TRY(number_kinds(r));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
@@ -149,6 +174,7 @@ static void classify(recomputer *r) {
             r->pinned[v] = r->pinned[v] || (g->nodes[n].label.time >= 0 && *kind_of(r, v));
         }
     }
+    return EBB_OK;
 }
 
 /* ---- the decision ---- */
@@ -351,7 +377,8 @@ static ebb_status fetch(recomputer *r, emission *e, ir_val v, int32_t span, ir_l
     } else if (span >= 0 && r->pinned[v] && made->time >= 0 &&
                (r->how.replay || span_of(r, made->time) != span)) {
         if (r->handed[v] == IR_NONE || r->handed_to[v] != span) {
-            g->label = (ir_label){label.layer, label.time, IR_RECOMPUTE};
+            g->label = label;
+            g->label.phase = IR_RECOMPUTE;
             TRY(ebb__op_emit(g, OP_COPY, &v, 1, NULL, &r->handed[v]));
             r->handed_to[v] = span;
             e->order[e->n++] = g->values[r->handed[v]].def;
@@ -377,7 +404,8 @@ static ebb_status make_clone(recomputer *r, emission *e, ir_node n) {
         (void)inputs(r, &node, own, &from);
         TRY(fetch(r, e, from[k], span, node.label, &in[k]));
     }
-    g->label = (ir_label){node.label.layer, node.label.time, IR_RECOMPUTE};
+    g->label = node.label;
+    g->label.phase = IR_RECOMPUTE;
     TRY(ebb__op_emit(g, (op_code)(rebuild ? def->rebuild.op : node.op), in, n_in,
                      rebuild ? NULL : &node.attr, out));
     e->order[e->n++] = g->values[out[0]].def;
@@ -467,22 +495,22 @@ static ebb_status emit(recomputer *r) {
 
 /* ---- spans ---- */
 
-/* Forward from span to span, backward the other way round; what belongs to no time step as soon as
- * it can be done, updates last. */
+/* Of each shard: forward from span to span, backward the other way round; what belongs to no time
+ * step as soon as it can be done, updates last. */
 static ebb_status sort_by_span(recomputer *r) {
     ir_graph *g = r->g;
     int64_t *keys = NULL;
-    const int64_t era = INT64_C(1) << 58, step = INT64_C(1) << 32;
+    const int64_t shard = INT64_C(1) << 52, era = INT64_C(1) << 50, step = INT64_C(1) << 32;
     TRY(ebb__pass_keys(g, &r->unit->region, (size_t)g->n_nodes, 1, &keys));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
-        int64_t span = span_of_node(r, n);
+        int64_t span = span_of_node(r, n), begin = g->nodes[n].label.shard * shard;
         if (g->nodes[n].label.phase == IR_UPDATE) {
-            keys[n] += 3 * era;
+            keys[n] += IR_MAX_SHARDS * shard;
         } else if (span < 0) {
-            keys[n] = -1;
+            keys[n] = begin - 1;
         } else {
-            keys[n] += r->late[n] ? 2 * era - span * step : span * step;
+            keys[n] += begin + (r->late[n] ? 2 * era - span * step : span * step);
         }
     }
     return ebb__pass_sort(g, keys);
@@ -492,7 +520,7 @@ static ebb_status apply(pass_unit *unit, const pass_recompute *how, bool sorts) 
     recomputer r;
     TRY(new_recomputer(unit, &r));
     r.how = *how;
-    classify(&r);
+    TRY(classify(&r));
     if (sorts) {
         TRY(sort_by_span(&r));
     }

@@ -11,6 +11,7 @@
 #include "base/host.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -177,6 +178,9 @@ static ebb_status try_plain(const walk *w, ebb_plan *plan) {
 /* Seconds that a byte of stash is worth. The first is about what writing and reading it takes. */
 static const double prices[] = {1e-10, 4e-10, 2e-9, 1e-6};
 static const double ANY_PRICE = 1e-6;
+/* The same where products may be repeated, each of which takes some nanoseconds a byte: the
+ * cheapest go first. */
+static const double product_prices[] = {2.5e-9, 4e-9, 8e-9};
 
 static int32_t most_time(const walk *w) {
     int32_t most = 0;
@@ -207,15 +211,18 @@ static ebb_status try_recompute(const walk *w, ebb_plan *plan, plan_choice base,
     return EBB_OK;
 }
 
-/* Time in spans: products repeated with all of a span's steps as one, then step by step with only
- * the states between spans kept, then with fewer of those. */
+/* Time in spans: no product repeated, but weight gradients and the loss as soon as a span is done;
+ * products repeated with all of a span's steps as one; step by step with only the states between
+ * spans kept; then with fewer of those. */
 static ebb_status try_spans(const walk *w, ebb_plan *plan, plan_choice base, int32_t steps) {
     int32_t root = root_of(steps);
     for (int32_t span = 2 * root; span >= 2 && 2 * span >= root; span /= 2) {
-        pass_recompute how = {.price = ANY_PRICE, .span = span, .heavy = true};
+        pass_recompute how = {.price = ANY_PRICE, .span = span};
         if (span >= steps) {
             continue;
         }
+        TRY(try_recompute(w, plan, base, how));
+        how.heavy = true;
         TRY(try_recompute(w, plan, base, how));
         how.replay = true;
         TRY(try_recompute(w, plan, base, how));
@@ -243,8 +250,13 @@ static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
         TRY(try_recompute(w, plan, fast, (pass_recompute){.price = prices[i]}));
     }
     if (steps >= 2) {
-        TRY(try_recompute(w, plan, fast,
-                          (pass_recompute){.price = ANY_PRICE, .scan = root_of(steps)}));
+        pass_recompute how = {.price = ANY_PRICE, .scan = root_of(steps)};
+        TRY(try_recompute(w, plan, fast, how));
+        how.heavy = true;
+        for (size_t i = 0; i < sizeof product_prices / sizeof *product_prices; i++) {
+            how.price = product_prices[i];
+            TRY(try_recompute(w, plan, fast, how));
+        }
         TRY(try_spans(w, plan, fast, steps));
     }
     const pass_recompute best = plan->choices[plan->n_choices - 1].recompute;
@@ -260,29 +272,25 @@ static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
 
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {
     TRY(try_plain(w, plan));
+    plan->seconds_plain = plan->choices[choose(plan, UINT64_MAX)].seconds;
     return (w->options->disabled & (1U << PASS_RECOMPUTE)) != 0 ? EBB_OK
                                                                 : try_all_recompute(w, plan);
 }
 
-/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken.
- * Recomputation may take 2% more than what would be taken without it. In a list without dominated
- * plans the smallest is the last, and what is allowed grows with the pace, so a larger budget never
- * gives a slower plan, nor a smaller one a higher peak. The last of all if nothing fits. */
+/* The fastest that fits sets the pace, or what would be taken without recomputation and without a
+ * limit, if that is slower; of those at most 2% slower than the pace the smallest is taken. In a
+ * list without dominated plans the smallest is the last, and what is allowed grows with the pace,
+ * so a larger budget never gives a slower plan, nor a smaller one a higher peak. The last of all if
+ * nothing fits. */
 static int32_t choose(const ebb_plan *plan, uint64_t budget) {
     int32_t fit = 0, chosen;
     while (fit < plan->n_choices - 1 && plan->choices[fit].peak_bytes > budget) {
         fit++;
     }
-    double plain = PACE * plan->choices[fit].seconds, taken = plan->choices[fit].seconds;
-    for (int32_t i = 0; i < plan->n_choices; i++) {
-        const plan_choice *c = &plan->choices[i];
-        taken = c->recompute.price <= 0 && c->seconds > taken && c->seconds <= plain ? c->seconds
-                                                                                     : taken;
-    }
+    double pace = fmax(plan->choices[fit].seconds, plan->seconds_plain);
     chosen = fit;
-    for (int32_t i = fit + 1; i < plan->n_choices; i++) {
-        const plan_choice *c = &plan->choices[i];
-        chosen = c->seconds <= (c->recompute.price > 0 ? PACE * taken : plain) ? i : chosen;
+    while (chosen < plan->n_choices - 1 && plan->choices[chosen + 1].seconds <= PACE * pace) {
+        chosen++;
     }
     return chosen;
 }

@@ -137,12 +137,15 @@ static ebb_status make_tiles(pass_unit *unit, plan_lifetimes *l) {
     for (ir_val v = 0; v < g->n_values; v++) {
         bool whole = g->values[v].role != IR_TEMP || ebb__plan_is_alias(g, v);
         l->first_tile[v] = n;
-        l->tiles[n++] = (plan_tile){.value = v, .whole_run = -1, .stamp = -1};
+        l->tiles[n++] = (plan_tile){.value = v, .whole_run = -1, .read_run = -1, .stamp = -1};
         for (; at < list.n && list.cuts[at].value == v; at++) {
             if (!whole && list.cuts[at].row > l->tiles[n - 1].row) {
                 l->tiles[n - 1].rows = list.cuts[at].row - l->tiles[n - 1].row;
-                l->tiles[n++] =
-                    (plan_tile){.value = v, .row = list.cuts[at].row, .whole_run = -1, .stamp = -1};
+                l->tiles[n++] = (plan_tile){.value = v,
+                                            .row = list.cuts[at].row,
+                                            .whole_run = -1,
+                                            .read_run = -1,
+                                            .stamp = -1};
             }
         }
         l->tiles[n - 1].rows = g->values[v].type.dim[0] - l->tiles[n - 1].row;
@@ -294,6 +297,42 @@ static void set_whole_run(plan_tile *tile, void *end) {
     tile->whole_run = run > tile->whole_run ? run : tile->whole_run;
 }
 
+typedef struct run_read {
+    int32_t run;
+    ir_val value;
+} run_read;
+
+static void set_read_run(plan_tile *tile, void *user) {
+    const run_read *read = user;
+    if (read->run > tile->read_run) {
+        tile->read_run = read->run;
+        tile->read_as = read->value;
+    } else if (read->run == tile->read_run) {
+        tile->read_as = IR_NONE;
+    }
+}
+
+/* By value first, as in visit_latest. */
+static void find_run_reads(plan_lifetimes *l) {
+    const ir_graph *g = l->g;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        bool alone = l->run_end[i] == i || (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
+        for (int32_t k = 0; !alone && k < node->n_in; k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                note_latest(l, ir_in(g, node, k), l->run_end[i]);
+            }
+        }
+    }
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (l->latest[v] >= 0) {
+            run_read read = {l->latest[v], v};
+            ebb__lifetimes_visit(l, v, set_read_run, &read);
+            l->latest[v] = -1;
+        }
+    }
+}
+
 static void find_whole_reads(plan_lifetimes *l) {
     const ir_graph *g = l->g;
     for (int32_t i = 0; i < g->n_order; i++) {
@@ -362,5 +401,6 @@ ebb_status ebb__lifetimes_find(pass_unit *unit, plan_lifetimes *out) {
     find_runs(out);
     find_deaths(out);
     find_whole_reads(out);
+    find_run_reads(out);
     return EBB_OK;
 }

@@ -14,6 +14,8 @@ typedef struct plan_tile {
     int32_t row, rows; /* along the first axis */
     int32_t death;     /* last position that needs it; birth is its value's */
     int32_t whole_run; /* end of the last run of several nodes that reads all of it, not by units */
+    int32_t read_run;  /* end of the last run of several nodes that reads any of it */
+    ir_val read_as;    /* what that run reads of it; IR_NONE: several values, such as two slices */
     int32_t stamp;     /* scratch for questions */
     bool handed;       /* its bytes went to a result computed in place */
 } plan_tile;

@@ -7,6 +7,7 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_infer,    /* types of every node                              */
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
+    &ebb__pass_shard,    /* parts of the batch one after the other           */
     &ebb__pass_chunk,    /* logits of all rows never exist at once           */
     &ebb__pass_recompute, /* forward values done again instead of kept        */
     &ebb__pass_batch_time, /* products of all time steps as one              */

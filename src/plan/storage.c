@@ -63,7 +63,8 @@ typedef struct in_place_query {
     int32_t at;      /* position of the node that asks */
     int32_t latest;  /* last position that needs the operand */
     int32_t run;     /* end of the run that asks */
-    bool read_whole; /* by another node of that run */
+    int64_t cols;    /* of the operand */
+    bool read_whole; /* by another node of that run; or columns beside the operand's are */
 } in_place_query;
 
 static void ask_tile(plan_tile *tile, void *user) {
@@ -73,7 +74,9 @@ static void ask_tile(plan_tile *tile, void *user) {
     bool free = q->s->g->values[tile->value].role == IR_TEMP && !kept;
     int32_t death = free ? tile->death : INT32_MAX;
     q->latest = death > q->latest ? death : q->latest;
-    q->read_whole = q->read_whole || tile->whole_run == q->run;
+    bool beside = tile->read_run == q->run && tile->read_as == IR_NONE &&
+                  ir_cols(&q->s->g->values[tile->value].type) > q->cols;
+    q->read_whole = q->read_whole || tile->whole_run == q->run || beside;
 }
 
 static void set_stamp(plan_tile *tile, void *stamp) {
@@ -113,6 +116,7 @@ static bool may_overwrite(storage *s, const ir_node_rec *node, int32_t k, ir_val
     if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type)) {
         return false;
     }
+    q.cols = ir_cols(&g->values[x].type);
     ebb__lifetimes_visit(&s->life, x, ask_tile, &q);
     return q.latest <= at && !q.read_whole && !operand_is_shared(s, node, k);
 }
@@ -308,9 +312,9 @@ static uint64_t extent_bytes(const ir_type *type, int32_t ld) {
 typedef struct collector {
     storage *s;
     plan_placement *out;
-    int32_t *by_root;     /* block by root value */
-    bool *holds_gradient; /* by block */
-    int32_t first_backward;
+    int32_t *by_root;        /* block by root value */
+    bool *holds_gradient;    /* by block */
+    int32_t *first_backward; /* by shard: position */
 } collector;
 
 static int32_t block_of(collector *c, ir_val root) {
@@ -350,7 +354,8 @@ static void add_pieces(collector *c, ir_val v, int32_t block) {
             list ? 1 : (uint64_t)(ebb__ir_rows(&type) / type.dim[0]) * (uint64_t)s->ld[v];
         uint64_t lo = s->byte[v] + (uint64_t)tile->row * step * size;
         type.dim[0] = tile->rows;
-        bool stash = forward && tile->death >= c->first_backward;
+        bool stash =
+            forward && tile->death >= c->first_backward[s->g->nodes[value->def].label.shard];
         add_piece(c, (plan_piece){.block = block,
                                   .value = v,
                                   .node = value->def,
@@ -426,7 +431,7 @@ static ebb_status group_pieces(collector *c) {
 static ebb_status collect(storage *s, plan_placement *out) {
     const ir_graph *g = s->g;
     alloc_region *region = &s->unit->region;
-    collector c = {.s = s, .out = out, .first_backward = INT32_MAX};
+    collector c = {.s = s, .out = out};
     size_t nv = (size_t)g->n_values,
            most = (size_t)s->life.first_tile[g->n_values] + (size_t)g->n_nodes;
     *out = (plan_placement){.n_values = g->n_values, .n_positions = g->n_order};
@@ -440,9 +445,12 @@ static ebb_status collect(storage *s, plan_placement *out) {
     memset(out->block, 0xff, (nv + 1) * sizeof *out->block);
     memset(out->scratch, 0xff, ((size_t)g->n_nodes + 1) * sizeof *out->scratch);
     memset(c.by_root, 0xff, (nv + 1) * sizeof *c.by_root);
+    TRY(ebb__region_alloc(region, IR_MAX_SHARDS, sizeof *c.first_backward, &c.first_backward));
+    memset(c.first_backward, 0x7f, IR_MAX_SHARDS * sizeof *c.first_backward);
     for (int32_t i = g->n_order - 1; i >= 0; i--) {
-        if (g->nodes[g->order[i]].label.phase == IR_BACKWARD) {
-            c.first_backward = i;
+        const ir_label *label = &g->nodes[g->order[i]].label;
+        if (label->phase == IR_BACKWARD) {
+            c.first_backward[label->shard] = i;
         }
     }
     for (ir_val v = 0; v < g->n_values; v++) {

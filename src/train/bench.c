@@ -15,20 +15,23 @@ static ebb_status plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request
                                           "none: say how many");
 }
 
+ebb_status ebb__job_measure(ebb_ctx *ctx, const train_settings *settings, bool fits,
+                            job_request *request) {
+    corpus *c = NULL;
+    if (settings->train_path == NULL) {
+        return plain_sizes(ctx, settings, request);
+    }
+    TRY(ebb__corpus_new(ctx, settings, NULL, &c));
+    c->silent = fits;
+    ebb_status status = ebb__corpus_measure(c, fits ? ebb__job_list_bytes(settings) : 0, request);
+    ebb__corpus_free(c);
+    return status;
+}
+
 ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings, ebb_plan **out) {
     job_request request = {.train = true, .valid = settings->valid_path != NULL};
     *out = NULL;
-    if (settings->train_path == NULL) {
-        TRY(plain_sizes(ctx, settings, &request));
-    } else {
-        corpus *c = NULL;
-        TRY(ebb__corpus_new(ctx, settings, NULL, &c));
-        ebb_status status = ebb__corpus_measure(c, 0, &request);
-        ebb__corpus_free(c);
-        if (status != EBB_OK) {
-            return status;
-        }
-    }
+    TRY(ebb__job_measure(ctx, settings, false, &request));
     return ebb__job_compile(ctx, settings, &request, out);
 }
 

@@ -10,12 +10,21 @@
 #include <xxhash.h>
 
 uint64_t ebb__job_budget(const train_settings *settings) {
+    if (settings->budget > 0) {
+        return settings->budget;
+    }
     if (settings->memory.form == MEMORY_BYTES) {
         return settings->memory.bytes;
     }
     double share = settings->memory.form == MEMORY_PERCENT ? settings->memory.percent : 80.0;
     double bytes = (double)ebb__host_memory() * share / 100.0 - (double)JOB_OVERHEAD_BYTES;
     return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+uint64_t ebb__job_list_bytes(const train_settings *settings) {
+    enum { SMALL_LIST_BYTES = 4 << 20 };
+    uint64_t budget = ebb__job_budget(settings);
+    return budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES;
 }
 
 int ebb__job_threads(const train_settings *settings) {
@@ -102,6 +111,14 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
     }
     status =
         ebb__plan_make(ctx, programs.list, programs.n, extras, n_extras, &programs.options, plan);
+    if (status == EBB_BUDGET && programs.options.table != NULL) {
+        /* What is fastest here may need more scratch: that must not decide what fits. */
+        ebb__plan_free(*plan);
+        ebb__ctx_clear(ctx);
+        programs.options.table = NULL;
+        status = ebb__plan_make(ctx, programs.list, programs.n, extras, n_extras, &programs.options,
+                                plan);
+    }
 out:
     ebb__cost_table_fini(&table);
     ebb__job_programs_fini(&programs);

@@ -17,6 +17,9 @@
 /* Budget in bytes and number of threads that the settings stand for on this machine. */
 uint64_t ebb__job_budget(const train_settings *settings);
 int ebb__job_threads(const train_settings *settings);
+/* Bytes that a list of words may take. A small one fits the fixed overhead, and then the plan can
+ * name the least budget. */
+uint64_t ebb__job_list_bytes(const train_settings *settings);
 
 /* What the settings stand for: graphs and how to plan them. Free also after a failure. */
 typedef struct job_programs {
@@ -34,6 +37,10 @@ void ebb__job_programs_fini(job_programs *programs);
 ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
                              const job_programs *programs, cost_table *table) EBB_MUST_CHECK;
 
+/* bench.c: what to plan, beside `train` and `valid`: of the texts, else of the settings alone. For
+ * a batch to be found (`fits`), lists of words are bounded and nothing is said. */
+ebb_status ebb__job_measure(ebb_ctx *ctx, const train_settings *settings, bool fits,
+                            job_request *request) EBB_MUST_CHECK;
 /* *plan is given also with EBB_BUDGET. */
 ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
                             const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;

@@ -10,6 +10,20 @@
 
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
 
+/* Of a run whose settings->batch is 0: finds the largest batch whose plan fits the budget (the next
+ * one tried does not) and puts it there. With `dir` the run in that folder, if there is one to go
+ * on with, decides instead. Up to 16 every batch is tried, above that multiples of 8. EBB_BUDGET
+ * with the least budget if not even a batch of 1 fits. The batch depends on the settings, the
+ * budget and the threads, on no measured time. */
+enum { JOB_MOST_FIT = 4096 };
+typedef struct job_fit {
+    bool recalled; /* the batch is that of the run in the folder */
+    bool most;     /* a larger one was not tried: */
+    bool by_text;  /* the text has no more to fill it with */
+} job_fit;
+ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
+                        job_fit *out) EBB_MUST_CHECK;
+
 /* The plan of the training run that `settings` describe. With settings->train_path set, the text is
  * scanned for its vocabulary first (nothing is written); a validation program is planned if
  * settings->valid_path is set. *out is given also with EBB_BUDGET (see ebb__plan_make). */

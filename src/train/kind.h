@@ -29,6 +29,7 @@ typedef struct job_request {
     bool train, valid, predict; /* step; loss only, with a state of its own; logits */
     uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
     job_shapes shapes, valid_shapes;
+    uint64_t most_batch; /* that the text can fill; 0: not known, or settings->batch is given */
 } job_request;
 
 /* Batches by number. Step s is batch s mod `windows` of epoch s / `windows`. */
@@ -63,6 +64,7 @@ struct corpus {
     ebb_ctx *ctx;
     const train_settings *s;
     const char *dir; /* of the run; NULL: only measured */
+    bool silent;     /* what is left out was, or will be, said elsewhere */
     bool resumed;    /* the fields below say what the run was started with */
     uint64_t vocab_hash, train_count, train_hash;
     uint64_t valid_hash; /* of the text that perplexities belong to; 0: none yet */

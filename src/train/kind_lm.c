@@ -24,6 +24,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .embed = s->embed > 0 ? s->embed : s->hidden,
                      .vocab = request->vocab,
                      .batch = s->batch,
+                     .shards = s->shards,
                      .steps = shape.tgt,
                      .tie = s->tie,
                      .dropout = use == JOB_TRAIN ? s->dropout : 0,
@@ -61,6 +62,22 @@ typedef struct lm_corpus {
     data_batcher train_batches, valid_batches;
 } lm_corpus;
 
+/* More columns than the text has windows would only be padding. */
+static ebb_status count_columns(const corpus *c, uint64_t *out) {
+    text_reader reader;
+    text_token token = {.kind = TEXT_TOKEN};
+    uint64_t bptt = (uint64_t)c->s->bptt;
+    TRY(ebb__text_open(c->ctx, c->s->train_path, (text_mode)c->s->tokens, "count tokens", NULL,
+                       &reader));
+    ebb_status status = EBB_OK;
+    while (status == EBB_OK && token.kind != TEXT_END) {
+        status = ebb__text_next(&reader, &token);
+    }
+    *out = reader.tokens > bptt ? (reader.tokens - 1 + bptt - 1) / bptt : 1;
+    ebb__text_close(&reader);
+    return status;
+}
+
 static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     lm_corpus *lm = (lm_corpus *)c;
     char path[JOB_PATH_BYTES];
@@ -79,7 +96,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
         c->vocab_hash = ebb__vocab_hash(&lm->vocab);
     }
     request->vocab = lm->vocab.count;
-    return EBB_OK;
+    return c->s->batch == 0 ? count_columns(c, &request->most_batch) : EBB_OK;
 }
 
 static ebb_status store_ids(lm_corpus *lm) {

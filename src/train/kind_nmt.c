@@ -37,6 +37,7 @@ static nmt_model model_of(const train_settings *s) {
                        .enc_layers = s->enc_layers,
                        .dec_layers = s->dec_layers,
                        .batch = s->batch,
+                       .shards = s->shards,
                        .feed = s->feed,
                        .layer_norm = s->layer_norm,
                        .tie = s->tie,
@@ -130,6 +131,7 @@ typedef struct nmt_set {
     tokens_reader tokens[SIDES];
     pair_batches batches;
     pair_options options;
+    uint64_t pairs; /* that can be used */
 } nmt_set;
 
 typedef struct nmt_corpus {
@@ -156,6 +158,9 @@ static uint64_t join_hashes(uint64_t a, uint64_t b) {
 
 /* What is left out is said once a run, with where to look. */
 static void report_left_out(const corpus *c, const pairs_texts *texts, const pairs_scan *scan) {
+    if (c->silent) {
+        return;
+    }
     if (scan->over > 0) {
         ebb__log(c->ctx, EBB_LOG_WARN,
                  "%s, %s: %llu of %llu lines have more than %u tokens and are left out "
@@ -181,6 +186,7 @@ static ebb_status scan_set(const corpus *c, const char *source, const char *targ
         report_left_out(c, &texts, &scan);
         set->options = (pair_options){
             .max_len = texts.max_len, .rows = (uint32_t)c->s->batch, .seed = c->s->seed};
+        set->pairs = scan.used;
         set->options.n_shapes = ebb__pairs_shapes(&scan, set->options.shapes);
     }
     ebb__pairs_scan_free(&scan);
@@ -252,6 +258,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     c->vocab_hash = hash;
     request->src_vocab = vocab_at(nmt, SIDE_SRC)->count;
     request->vocab = vocab_at(nmt, SIDE_TGT)->count;
+    request->most_batch = s->batch == 0 ? nmt->train.pairs : 0;
     request->shapes = shapes_of(&nmt->train.options);
     request->valid_shapes = shapes_of(&nmt->valid.options);
     return EBB_OK;

@@ -44,7 +44,9 @@ typedef struct train_settings {
     double smoothing;
     int64_t src_len, tgt_len; /* positions, where there is no text */
     /* batch */
-    int64_t batch, bptt;
+    int64_t batch; /* 0: the largest that fits; a number once ebb__job_fit was called */
+    int64_t bptt;
+    int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */
     train_optimizer optimizer;
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
@@ -60,6 +62,7 @@ typedef struct train_settings {
     uint64_t seed;
     int64_t threads; /* 0: all the machine allows */
     train_memory memory;
+    uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */
     double tune_seconds;     /* to measure what is not known yet; 0: do not */
     bool explain;            /* plan: list the products */

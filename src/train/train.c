@@ -19,7 +19,6 @@
 #include <string.h>
 
 enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100 };
-enum { SMALL_LIST_BYTES = 4 << 20 };
 
 /* What the run carries from step to step beside tensors: stored in every checkpoint. */
 typedef struct progress_state {
@@ -237,11 +236,8 @@ static int64_t total_steps(const train_settings *s, int64_t windows) {
 
 /* The plan comes before any token file is written: a budget that does not fit costs nothing. */
 static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
-    /* A small list fits the fixed overhead, and then the plan can name the least budget. */
-    uint64_t budget = ebb__job_budget(r->s);
-    uint64_t most = budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES;
     job_request request = {.train = true, .valid = r->s->valid_path != NULL};
-    TRY(ebb__corpus_measure(r->text, most, &request));
+    TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
     TRY(ebb__job_compile(r->ctx, r->s, &request, plan));
     return r->text->kind->store(r->text);
 }

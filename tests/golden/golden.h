@@ -95,6 +95,12 @@ static inline void assert_close(const golden *g, const char *prefix, const char 
     }
 }
 
+/* More than one part of the file's batch: two halves, else every row by itself. */
+static inline int64_t shards_of(const golden *g) {
+    int64_t batch = (int64_t)number(g, "", "batch");
+    return batch % 2 == 0 ? 2 : batch;
+}
+
 /* ---- one step: outputs and gradients ---- */
 
 /* Every parameter's gradient becomes the output "grad.<param>". */

@@ -10,7 +10,7 @@ enum { STEPS = 10 };
 
 static const char *const cases[] = {"lm_lstm", "lm_gru", "lm_rnn", "lm_lstm_tied"};
 
-static void build(const golden *g, bool predict, ir_graph *graph) {
+static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph) {
     const char *cell = note(g, "cell");
     word_lm model = {.cell = strcmp(cell, "lstm") == 0  ? LM_LSTM
                              : strcmp(cell, "gru") == 0 ? LM_GRU
@@ -20,6 +20,7 @@ static void build(const golden *g, bool predict, ir_graph *graph) {
                      .embed = (int64_t)number(g, "", "embed"),
                      .vocab = (int64_t)number(g, "", "vocab"),
                      .batch = (int64_t)number(g, "", "batch"),
+                     .shards = shards,
                      .steps = (int64_t)number(g, "", "steps"),
                      .tie = number(g, "", "tie") != 0,
                      .state = "state",
@@ -30,11 +31,11 @@ static void build(const golden *g, bool predict, ir_graph *graph) {
 
 /* ---- one step ---- */
 
-static void check_one_step(const char *name, bool predict) {
+static void check_one_step(const char *name, bool predict, bool sharded) {
     golden g;
     ir_graph graph;
     open_golden(&g, name);
-    build(&g, predict, &graph);
+    build(&g, predict, sharded ? shards_of(&g) : 1, &graph);
     check_graph(&g, &graph);
     close_golden(&g);
 }
@@ -42,14 +43,21 @@ static void check_one_step(const char *name, bool predict) {
 static void loss_gradients_and_state_are_pytorchs(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_one_step(cases[i], false);
+        check_one_step(cases[i], false, false);
+    }
+}
+
+static void they_are_with_shards_too(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_one_step(cases[i], false, true);
     }
 }
 
 static void logits_are_pytorchs(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_one_step(cases[i], true);
+        check_one_step(cases[i], true, false);
     }
 }
 
@@ -70,11 +78,11 @@ static grad_update_settings update_of(const golden *g, const char *run) {
     };
 }
 
-static void check_steps(const char *name, const char *run) {
+static void check_steps(const char *name, const char *run, bool sharded) {
     golden g;
     ir_graph graph;
     open_golden(&g, name);
-    build(&g, false, &graph);
+    build(&g, false, sharded ? shards_of(&g) : 1, &graph);
     plan_options options = {.members = 2, .budget = UINT64_MAX, .update = update_of(&g, run)};
     run_session *session = start(&g, &graph, true, &options);
     check_steps_of(&g, session, run, STEPS, number(&g, run, "lr"));
@@ -85,7 +93,13 @@ static void check_steps(const char *name, const char *run) {
 
 static void ten_steps_are_pytorchs(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_steps(cases[i], *state);
+        check_steps(cases[i], *state, false);
+    }
+}
+
+static void ten_steps_are_with_shards_too(void **state) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_steps(cases[i], *state, true);
     }
 }
 
@@ -93,11 +107,13 @@ int main(void) {
     static char sgd[] = "sgd", momentum[] = "momentum", adam[] = "adam", adamw[] = "adamw";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_gradients_and_state_are_pytorchs),
+        cmocka_unit_test(they_are_with_shards_too),
         cmocka_unit_test(logits_are_pytorchs),
         {"ten_steps_of_sgd", ten_steps_are_pytorchs, NULL, NULL, sgd},
         {"ten_steps_of_sgd_with_momentum", ten_steps_are_pytorchs, NULL, NULL, momentum},
         {"ten_steps_of_adam", ten_steps_are_pytorchs, NULL, NULL, adam},
         {"ten_steps_of_adamw", ten_steps_are_pytorchs, NULL, NULL, adamw},
+        {"ten_steps_of_adam_with_shards", ten_steps_are_with_shards_too, NULL, NULL, adam},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ enum { STEPS = 4 };
 static const char *const cases[] = {"nmt_mlp",  "nmt_mlp_feed", "nmt_dot", "nmt_dot_norm",
                                     "nmt_norm", "nmt_gru",      "nmt_deep"};
 
-static void build(const golden *g, bool predict, ir_graph *graph) {
+static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph) {
     nmt_model model = {.cell = strcmp(note(g, "cell"), "lstm") == 0 ? LM_LSTM : LM_GRU,
                        .attention = strcmp(note(g, "attention"), "mlp") == 0 ? NMT_MLP : NMT_DOT,
                        .src_vocab = (int64_t)number(g, "", "src_vocab"),
@@ -21,6 +21,7 @@ static void build(const golden *g, bool predict, ir_graph *graph) {
                        .enc_layers = (int64_t)number(g, "", "enc_layers"),
                        .dec_layers = (int64_t)number(g, "", "dec_layers"),
                        .batch = (int64_t)number(g, "", "batch"),
+                       .shards = shards,
                        .src_len = (int64_t)number(g, "", "src_len"),
                        .tgt_len = (int64_t)number(g, "", "tgt_len"),
                        .feed = number(g, "", "feed") != 0,
@@ -33,12 +34,12 @@ static void build(const golden *g, bool predict, ir_graph *graph) {
     must(g->ctx, ebb__nmt_build(graph, &model));
 }
 
-static void check_one_step(bool predict) {
+static void check_one_step(bool predict, bool sharded) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         golden g;
         ir_graph graph;
         open_golden(&g, cases[i]);
-        build(&g, predict, &graph);
+        build(&g, predict, sharded ? shards_of(&g) : 1, &graph);
         check_graph(&g, &graph);
         close_golden(&g);
     }
@@ -46,12 +47,17 @@ static void check_one_step(bool predict) {
 
 static void loss_and_gradients_are_pytorchs(void **state) {
     (void)state;
-    check_one_step(false);
+    check_one_step(false, false);
+}
+
+static void they_are_with_shards_too(void **state) {
+    (void)state;
+    check_one_step(false, true);
 }
 
 static void logits_are_pytorchs(void **state) {
     (void)state;
-    check_one_step(true);
+    check_one_step(true, false);
 }
 
 static void steps_of_adam_are_pytorchs(void **state) {
@@ -60,7 +66,7 @@ static void steps_of_adam_are_pytorchs(void **state) {
         golden g;
         ir_graph graph;
         open_golden(&g, cases[i]);
-        build(&g, false, &graph);
+        build(&g, false, 1, &graph);
         grad_update_settings update = {.optimizer = UPDATE_ADAM,
                                        .beta1 = 0.9F,
                                        .beta2 = 0.999F,
@@ -78,6 +84,7 @@ static void steps_of_adam_are_pytorchs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_and_gradients_are_pytorchs),
+        cmocka_unit_test(they_are_with_shards_too),
         cmocka_unit_test(logits_are_pytorchs),
         cmocka_unit_test(steps_of_adam_are_pytorchs),
     };

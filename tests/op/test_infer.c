@@ -68,6 +68,9 @@ static const wrong cases[] = {
     {OP_STACK, 2, {F1(4), I1(4)}, {.i = {0}}},
     {OP_CONCAT, 2, {F2(4, 3), F2(3, 3)}, {.i = {0}}},
     {OP_CONCAT, 2, {F2(4, 3), F3(1, 4, 3)}, {.i = {0}}},
+    {OP_REGROUP, 1, {F2(6, 3)}, {.i = {4, 1}}},
+    {OP_REGROUP, 1, {F1(6)}, {.i = {0, 2}}},
+    {OP_REGROUP, 1, {F1(6)}, {.i = {INT32_MAX, INT32_MAX}}},
     {OP_FILL, 0, {F1(1)}, {.i = {5, 1, 1, 1, 1, IR_F32}}},
     {OP_FILL, 0, {F1(1)}, {.i = {2, 3, 0, 0, 0, IR_F32}}},
     {OP_FILL, 0, {F1(1)}, {.i = {1, 3, 0, 0, 0, 7}}},
@@ -177,7 +180,8 @@ static void wrong_dtypes(void **state) {
             }
             op_case c;
             ir_val in[OP_MAX_SAMPLE_IN], other;
-            if (code == OP_SLICE || code == OP_STACK || code == OP_CONCAT || code == OP_COPY) {
+            if (code == OP_SLICE || code == OP_STACK || code == OP_CONCAT || code == OP_COPY ||
+                code == OP_REGROUP) {
                 continue;
             }
             case_open(&c, code, sample);

@@ -317,6 +317,12 @@ static void moves(void **state) {
     r = run(OP_CONCAT, SAMPLE(.n_in = 2, .in = {F2(3, 2), F2(3, 1)}), VALUES(x, y));
     expect(&r, 0, NUMBERS(1, 2, 7, 3, 4, 8, 5, 6, 9));
     done(&r);
+    r = run(OP_REGROUP, SAMPLE(.n_in = 1, .in = {F1(6)}, .attr = {.i = {3, 2}}), VALUES(x));
+    expect(&r, 0, NUMBERS(1, 3, 5, 2, 4, 6));
+    done(&r);
+    r = run(OP_REGROUP, SAMPLE(.n_in = 1, .in = {F2(6, 1)}, .attr = {.i = {1, 3}}), VALUES(x));
+    expect(&r, 0, NUMBERS(1, 2, 3, 4, 5, 6));
+    done(&r);
     r = run(OP_TRANSPOSE, SAMPLE(.n_in = 1, .in = {F2(2, 3)}), VALUES(x));
     expect(&r, 0, NUMBERS(1, 4, 2, 5, 3, 6));
     done(&r);

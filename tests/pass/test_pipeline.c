@@ -6,14 +6,15 @@
 
 static void names_and_options(void **state) {
     (void)state;
-    static const char *const names[] = {"infer",      "grad",     "simplify", "chunk",  "recompute",
-                                        "batch_time", "sparse",   "contract", "layout", "alias",
-                                        "select",     "schedule", "fuse",     "place",  "verify"};
+    static const char *const names[] = {"infer",    "grad",      "simplify",   "shard",
+                                        "chunk",    "recompute", "batch_time", "sparse",
+                                        "contract", "layout",    "alias",      "select",
+                                        "schedule", "fuse",      "place",      "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);
         bool optional = id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_SPARSE ||
                         id == PASS_CHUNK || id == PASS_RECOMPUTE || id == PASS_LAYOUT ||
-                        id == PASS_FUSE || id == PASS_CONTRACT;
+                        id == PASS_FUSE || id == PASS_CONTRACT || id == PASS_SHARD;
         assert_int_equal(ebb__pass_optional((pass_id)id), optional);
     }
 }
@@ -45,9 +46,9 @@ static void dump_after(void **state) {
                           .dump = remember,
                           .dump_user = &d};
     ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
-    assert_string_equal(d.names,
-                        "infer grad simplify chunk recompute batch_time sparse contract layout alias "
-                        "select schedule fuse place verify ");
+    assert_string_equal(
+        d.names, "infer grad simplify shard chunk recompute batch_time sparse contract layout "
+                 "alias select schedule fuse place verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);
     assert_string_equal(given, own);

@@ -9,10 +9,12 @@ typedef struct limit {
     bool label;   /* -1 is allowed */
 } limit;
 
-static ir_val behind_slices(const ir_graph *g, ir_val v) {
-    op_range range;
-    while (v != IR_NONE && g->values[v].def != IR_NONE &&
-           ebb__op_is_slice(&g->nodes[g->values[v].def], &range)) {
+static bool only_moves(const ir_node_rec *node) {
+    return node->op == OP_SLICE || node->op == OP_REGROUP;
+}
+
+static ir_val behind_moves(const ir_graph *g, ir_val v) {
+    while (v != IR_NONE && g->values[v].def != IR_NONE && only_moves(&g->nodes[g->values[v].def])) {
         v = ir_in(g, &g->nodes[g->values[v].def], 0);
     }
     return v;
@@ -22,7 +24,7 @@ static limit limit_of(const ir_graph *g, ir_val variable) {
     limit found = {.most = 0, .label = true};
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        if (behind_slices(g, ir_in(g, node, 1)) != variable) {
+        if (behind_moves(g, ir_in(g, node, 1)) != variable) {
             continue;
         }
         int32_t most = 0;

@@ -1,6 +1,7 @@
 /* test_steps.c - three training steps, with dropout, of every kind of model: the same bits as the
  * reference interpreter for any number of threads, with any optional pass left out and at every
- * budget down to the least; exactly the planned bytes; no allocation after the first step. */
+ * budget down to the least, with and without shards; exactly the planned bytes; no allocation after
+ * the first step. */
 #include "golden/lm_graph.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@ enum { MANY_WORDS = 700 }; /* from here on the least plan splits the loss in chu
 typedef struct setup {
     const char *name;
     lm_cell cell;
-    int64_t layers, hidden, embed, vocab, batch, steps;
+    int64_t layers, hidden, embed, vocab, batch, steps, shards;
     bool tie;
     grad_update_settings update;
 } setup;
@@ -23,24 +24,28 @@ typedef struct setup {
 
 /* clang-format off */
 static const setup setups[] = {
-    /*                            L   H   E    V   B   T  tie */
-    {"lstm sgd clip",     LM_LSTM, 2, 19, 13,  61,  5,  7, false, {SGD, .clip = 0.25F}},
-    {"lstm momentum",     LM_LSTM, 1, 17,  9,  37,  3,  9, false, {SGD, .momentum = 0.9F}},
-    {"lstm adam clip",    LM_LSTM, 3, 11, 16,  53,  4,  5, false, {ADAM, .clip = 0.5F}},
-    {"lstm adamw tied",   LM_LSTM, 2, 24, 24,  71,  7,  6, true,  {ADAMW, .weight_decay = 0.1F}},
-    {"lstm wide",         LM_LSTM, 2, 67, 35, 259,  9,  8, false, {SGD, .clip = 1.0F}},
-    {"lstm many words",   LM_LSTM, 2, 19, 13, 991,  9, 13, false, {SGD, .clip = 0.25F}},
-    {"gru many words",    LM_GRU,  1, 23, 11, 767, 11,  9, false, {ADAM}},
-    {"rnn tied words",    LM_RNN,  2, 18, 18, 883,  7, 15, true,  {SGD, .momentum = 0.9F}},
-    {"lstm one by one",   LM_LSTM, 1,  1,  1,   2,  1,  1, false, {SGD}},
-    {"gru sgd",           LM_GRU,  2, 19, 13,  61,  5,  7, false, {SGD}},
-    {"gru momentum clip", LM_GRU,  3,  9, 15,  37,  3,  9, false, {SGD, .momentum = 0.9F, .weight_decay = 0.01F, .clip = 0.25F}},
-    {"gru adam tied",     LM_GRU,  1, 21, 21,  53,  6,  5, true,  {ADAM}},
-    {"gru adamw clip",    LM_GRU,  2, 33, 35, 131,  5,  6, false, {ADAMW, .weight_decay = 0.1F, .clip = 0.5F}},
-    {"rnn sgd clip tied", LM_RNN,  2, 23, 23,  61,  5,  7, true,  {SGD, .clip = 0.25F}},
-    {"rnn momentum",      LM_RNN,  1, 17,  9,  37,  3,  9, false, {SGD, .momentum = 0.9F}},
-    {"rnn adam",          LM_RNN,  3, 11, 16,  53,  4,  5, false, {ADAM, .weight_decay = 0.01F}},
-    {"rnn adamw clip",    LM_RNN,  2, 40, 32, 100,  8,  4, false, {ADAMW, .clip = 0.5F}},
+    /*                            L   H   E    V   B   T  S  tie */
+    {"lstm sgd clip",     LM_LSTM, 2, 19, 13,  61,  5,  7, 1, false, {SGD, .clip = 0.25F}},
+    {"lstm momentum",     LM_LSTM, 1, 17,  9,  37,  3,  9, 1, false, {SGD, .momentum = 0.9F}},
+    {"lstm adam clip",    LM_LSTM, 3, 11, 16,  53,  4,  5, 1, false, {ADAM, .clip = 0.5F}},
+    {"lstm adamw tied",   LM_LSTM, 2, 24, 24,  71,  7,  6, 1, true,  {ADAMW, .weight_decay = 0.1F}},
+    {"lstm wide",         LM_LSTM, 2, 67, 35, 259,  9,  8, 1, false, {SGD, .clip = 1.0F}},
+    {"lstm many words",   LM_LSTM, 2, 19, 13, 991,  9, 13, 1, false, {SGD, .clip = 0.25F}},
+    {"gru many words",    LM_GRU,  1, 23, 11, 767, 11,  9, 1, false, {ADAM}},
+    {"rnn tied words",    LM_RNN,  2, 18, 18, 883,  7, 15, 1, true,  {SGD, .momentum = 0.9F}},
+    {"lstm one by one",   LM_LSTM, 1,  1,  1,   2,  1,  1, 1, false, {SGD}},
+    {"gru sgd",           LM_GRU,  2, 19, 13,  61,  5,  7, 1, false, {SGD}},
+    {"gru momentum clip", LM_GRU,  3,  9, 15,  37,  3,  9, 1, false, {SGD, .momentum = 0.9F, .weight_decay = 0.01F, .clip = 0.25F}},
+    {"gru adam tied",     LM_GRU,  1, 21, 21,  53,  6,  5, 1, true,  {ADAM}},
+    {"gru adamw clip",    LM_GRU,  2, 33, 35, 131,  5,  6, 1, false, {ADAMW, .weight_decay = 0.1F, .clip = 0.5F}},
+    {"rnn sgd clip tied", LM_RNN,  2, 23, 23,  61,  5,  7, 1, true,  {SGD, .clip = 0.25F}},
+    {"rnn momentum",      LM_RNN,  1, 17,  9,  37,  3,  9, 1, false, {SGD, .momentum = 0.9F}},
+    {"rnn adam",          LM_RNN,  3, 11, 16,  53,  4,  5, 1, false, {ADAM, .weight_decay = 0.01F}},
+    {"rnn adamw clip",    LM_RNN,  2, 40, 32, 100,  8,  4, 1, false, {ADAMW, .clip = 0.5F}},
+    {"lstm two shards",   LM_LSTM, 2, 19, 13,  61,  6,  7, 2, false, {SGD, .clip = 0.25F}},
+    {"lstm four shards",  LM_LSTM, 2, 19, 19, 991, 12, 13, 4, true,  {SGD}},
+    {"gru three shards",  LM_GRU,  2, 21, 13,  61,  6,  5, 3, false, {ADAM, .clip = 0.5F}},
+    {"rnn row by row",    LM_RNN,  1, 17,  9,  97,  5,  9, 5, false, {SGD, .momentum = 0.9F}},
 };
 /* clang-format on */
 
@@ -111,6 +116,7 @@ static void open_fixture(fixture *f, const setup *s) {
                      .vocab = s->vocab,
                      .batch = s->batch,
                      .steps = s->steps,
+                     .shards = s->shards,
                      .tie = s->tie,
                      .dropout = 0.3,
                      .seed = 7,

@@ -309,6 +309,62 @@ static void planned_programs_give_the_same_bits(void **state) {
     test_ctx_free(ctx);
 }
 
+static const pass_config ways[] = {
+    {.members = 2, .training = true},
+    {.members = 3, .training = true, .chunk_rows = 3, .pack = true, .recompute = {.price = 1e-9}},
+    {.members = 1, .training = true, .recompute = {.price = 1e-6, .span = 2, .heavy = true}},
+    {.members = 2,
+     .training = true,
+     .chunk_rows = 4,
+     .recompute = {.price = 1e-6, .span = 1, .outer = 2, .heavy = true, .replay = true}},
+};
+
+static void shards_give_the_same_bits(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    for (int i = 0; i < VARIANTS; i++) {
+        nmt_model m = variant(i);
+        ir_graph graph;
+        m.dropout = 0.2;
+        m.shards = i % 2 == 0 ? 2 : B;
+        build(ctx, &m, &graph);
+        for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+            pass_config config = ways[k];
+            config.update = adam;
+            plan_request request = {"train", &graph, true};
+            test_run_equal(test_compile(ctx, &request, &config), &graph, true, &adam, 5, 2);
+        }
+        ebb__ir_fini(&graph);
+    }
+    test_ctx_free(ctx);
+}
+
+/* Rows go through the model alone, so that shards change only the order of sums; with dropout, they
+ * draw what they would have drawn. */
+static void shards_change_only_the_order_of_sums(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    for (int i = 0; i < VARIANTS; i++) {
+        nmt_model m = variant(i), parts = m;
+        test_twin a, b;
+        m.dropout = parts.dropout = 0.2;
+        parts.shards = B;
+        start(ctx, &m, &a);
+        start(ctx, &parts, &b);
+        load(&a, &m, corpus, 0);
+        load(&b, &m, corpus, 1);
+        test_twin_step(&a);
+        test_twin_step(&b);
+        assert_float_equal(loss_of(&a), loss_of(&b), 1e-6F);
+        double p = *(const double *)a.interp.data[ebb__ir_find(&a.graph, UPDATE_NORM)];
+        double q = *(const double *)b.interp.data[ebb__ir_find(&b.graph, UPDATE_NORM)];
+        assert_true(p > 0 && fabs(p - q) < 1e-5 * p);
+        test_twin_fini(&a);
+        test_twin_fini(&b);
+    }
+    test_ctx_free(ctx);
+}
+
 /* ---- sizes ---- */
 
 static void check_refused(ebb_ctx *ctx, const nmt_model *m, const char *words) {
@@ -343,6 +399,8 @@ static void sizes_without_sense_are_refused(void **state) {
     REFUSED(tie_src = true, "--tie-src needs as many source as target words (13 and 11)");
     REFUSED(dropout = 1, "--dropout 1 is not in [0, 1)");
     REFUSED(dropout = (double)NAN, "--dropout nan is not in [0, 1)");
+    REFUSED(shards = 3, "--shards 3 does not divide --batch 4");
+    REFUSED(shards = -1, "--shards -1 is not in 1..1024");
     REFUSED(smoothing = -0.1, "--smoothing -0.1 is not in [0, 1)");
     test_ctx_free(ctx);
 }
@@ -414,6 +472,8 @@ int main(void) {
         cmocka_unit_test(a_batch_of_padding_teaches_nothing),
         cmocka_unit_test(a_sentences_logits_do_not_depend_on_its_place),
         cmocka_unit_test(planned_programs_give_the_same_bits),
+        cmocka_unit_test(shards_give_the_same_bits),
+        cmocka_unit_test(shards_change_only_the_order_of_sums),
         cmocka_unit_test(sizes_without_sense_are_refused),
         cmocka_unit_test(a_single_position_is_enough),
         cmocka_unit_test(starting_weights_are_drawn_as_pytorchs),

@@ -1,0 +1,342 @@
+/* test_shard.c - parts of the batch one after the other: the order of nodes after every pass, the
+ * tree that gradients are added up by, state and masks as without shards, and what it saves. That
+ * plans give the same bits is test_steps's and test_nmt's matter. */
+#include "support/twin.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static word_lm lm(lm_cell cell, int64_t batch, int64_t shards) {
+    word_lm m = test_lm_small(cell, 4);
+    m.batch = batch;
+    m.shards = shards;
+    return m;
+}
+
+static void start(test_unit *t, ebb_ctx *ctx, const word_lm *m) {
+    ir_graph graph;
+    test_lm(ctx, m, &graph);
+    test_unit_init(t, &graph);
+    ebb__ir_fini(&graph);
+    test_pass(t, &ebb__pass_infer);
+    test_pass(t, &ebb__pass_grad);
+}
+
+/* ---- order ---- */
+
+static bool computes(const ir_node_rec *node) {
+    return (ebb__op(node->op)->flags & OPF_ALIAS) == 0;
+}
+
+/* Work of time steps, or with all of them: every shard's is done before the next one's begins, all
+ * of them are met. Returns how many nodes were looked at. */
+static int check_order(const ir_graph *g, int32_t shards) {
+    int32_t now = 0, n = 0;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        bool work = node->op == OP_LSTM_GATES || node->op == OP_LSTM_GATES_GRAD ||
+                    node->op == OP_MATMUL || node->op == OP_XENT || node->op == OP_XENT_GRAD;
+        if (!work) {
+            continue;
+        }
+        assert_true(node->label.shard == now || node->label.shard == now + 1);
+        now = node->label.shard;
+        n++;
+    }
+    assert_int_equal(now, shards - 1);
+    return n;
+}
+
+/* What a node computes from is its own shard's, or nobody's. */
+static void check_apart(const ir_graph *g) {
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        if (node->label.shard == 0 || !computes(node)) {
+            continue;
+        }
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+            int32_t shard = def == IR_NONE ? 0 : g->nodes[def].label.shard;
+            bool carried = node->op == OP_COPY; /* the stack of all last states */
+            assert_true(carried || shard == 0 || shard == node->label.shard);
+        }
+    }
+}
+
+static void one_after_the_other(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    for (int simplified = 0; simplified < 2; simplified++) {
+        test_unit t;
+        word_lm m = lm(LM_LSTM, 6, 3);
+        start(&t, ctx, &m);
+        if (simplified != 0) {
+            test_pass(&t, &ebb__pass_simplify);
+        }
+        test_pass(&t, &ebb__pass_shard);
+        assert_true(check_order(&t.unit.graph, 3) > 3 * 4 * 2 * 4);
+        check_apart(&t.unit.graph);
+        test_unit_fini(&t);
+    }
+    test_ctx_free(ctx);
+}
+
+static void no_shards_no_change(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm none = lm(LM_GRU, 6, 0), one = lm(LM_GRU, 6, 1);
+    test_unit t, u;
+    start(&t, ctx, &none);
+    start(&u, ctx, &one);
+    char *before = test_text(&t.unit.graph), *same = test_text(&u.unit.graph);
+    assert_string_equal(before, same);
+    test_pass(&t, &ebb__pass_shard);
+    char *after = test_text(&t.unit.graph);
+    assert_string_equal(before, after);
+    assert_null(strstr(before, " s="));
+    free(before);
+    free(same);
+    free(after);
+    test_unit_fini(&t);
+    test_unit_fini(&u);
+    test_ctx_free(ctx);
+}
+
+/* The order holds to the end, whatever other passes do. */
+static void order_survives_every_pass(void **state) {
+    (void)state;
+    static const pass_config ways[] = {
+        {.members = 1, .training = true},
+        {.members = 1, .training = true, .disabled = 1U << PASS_BATCH_TIME | 1U << PASS_SIMPLIFY},
+        {.members = 1, .training = true, .chunk_rows = 3, .pack = true},
+        {.members = 1, .training = true, .recompute = {.price = 1e-6, .scan = 2}},
+        {.members = 1,
+         .training = true,
+         .chunk_rows = 4,
+         .recompute = {.price = 1e-6, .span = 2, .heavy = true}},
+        {.members = 1,
+         .training = true,
+         .recompute = {.price = 1e-6, .span = 1, .outer = 2, .heavy = true, .replay = true}},
+    };
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = lm(LM_LSTM, 8, 4);
+    ir_graph graph;
+    test_lm(ctx, &m, &graph);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &ways[i]);
+        (void)check_order(&plan->programs[0].unit.graph, 4);
+        check_apart(&plan->programs[0].unit.graph);
+        ebb__plan_free(plan);
+    }
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+/* ---- gradients ---- */
+
+/* The gradient as a tree: "(a+b)" for a sum of two, else the shard's number. */
+static void put_tree(const ir_graph *g, ir_val v, char *out, size_t size) {
+    const ir_node_rec *node = test_def(g, v);
+    char left[64], right[64];
+    if (node->op != OP_ADD) {
+        (void)snprintf(out, size, "%d", node->label.shard);
+        return;
+    }
+    put_tree(g, ir_in(g, node, 0), left, sizeof left);
+    put_tree(g, ir_in(g, node, 1), right, sizeof right);
+    (void)snprintf(out, size, "(%.30s+%.30s)", left, right);
+}
+
+static void gradients_are_added_up_by_a_tree(void **state) {
+    (void)state;
+    static const char *const trees[] = {
+        "0", "(1+0)", "(2+(1+0))", "((3+2)+(1+0))", "(4+((3+2)+(1+0)))", "((5+4)+((3+2)+(1+0)))"};
+    ebb_ctx *ctx = test_ctx_new();
+    for (int shards = 1; shards <= 6; shards++) {
+        test_unit t;
+        word_lm m = lm(LM_RNN, 60, shards);
+        start(&t, ctx, &m);
+        for (int simplified = 0; simplified < 2; simplified++) {
+            const ir_graph *g = &t.unit.graph;
+            int n = 0;
+            for (int32_t i = 0; i < g->n_order; i++) {
+                const ir_node_rec *node = &g->nodes[g->order[i]];
+                char tree[64];
+                if (node->op == OP_SUM_SQUARES) {
+                    put_tree(g, ir_in(g, node, 0), tree, sizeof tree);
+                    assert_string_equal(tree, trees[shards - 1]);
+                    n++;
+                }
+            }
+            assert_int_equal(n, 1 + 2 * 4 + 2);
+            test_pass(&t, &ebb__pass_simplify);
+        }
+        test_unit_fini(&t);
+    }
+    test_ctx_free(ctx);
+}
+
+/* At no time more of a parameter's gradients than the tree is deep, and one. */
+static void few_gradients_at_a_time(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    word_lm m = lm(LM_LSTM, 8, 8);
+    start(&t, ctx, &m);
+    test_pass(&t, &ebb__pass_simplify);
+    test_pass(&t, &ebb__pass_shard);
+    const ir_graph *g = &t.unit.graph;
+    const ir_type bias = g->values[ebb__ir_find(g, "out.bias")].type;
+    int alive = 0, most = 0, sums = 0;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        if (node->label.phase != IR_BACKWARD ||
+            !ebb__ir_type_equal(&g->values[node->out].type, &bias)) {
+            continue;
+        }
+        assert_true(g->values[node->out].param_grad);
+        alive += node->op == OP_ADD ? -1 : 1;
+        sums += node->op == OP_ADD;
+        most = alive > most ? alive : most;
+    }
+    assert_int_equal(alive, 1);
+    assert_int_equal(sums, 7);
+    assert_int_equal(most, 4);
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
+/* ---- the same rows ---- */
+
+static const void *data_of(const test_twin *t, const char *name, size_t *bytes) {
+    ir_val v = ebb__ir_find(&t->graph, name);
+    assert_int_not_equal(v, IR_NONE);
+    *bytes = (size_t)ebb__ir_type_bytes(&t->graph.values[v].type);
+    return t->interp.data[v];
+}
+
+/* Carried state to the bit, dropout included; the loss but for the order of its sum. */
+static void rows_go_through_alone(void **state) {
+    (void)state;
+    static const grad_update_settings sgd = {.optimizer = UPDATE_SGD};
+    static const char *const names[] = {"state.h.0", "state.c.0", "state.h.1", "state.c.1"};
+    ebb_ctx *ctx = test_ctx_new();
+    for (int shards = 2; shards <= 6; shards++) {
+        word_lm whole = lm(LM_LSTM, 60, 1), parts = lm(LM_LSTM, 60, shards);
+        ir_graph graph;
+        test_twin a, b;
+        size_t bytes = 0;
+        test_lm(ctx, &whole, &graph);
+        test_twin_init(&a, &graph, true, &sgd, 9);
+        ebb__ir_fini(&graph);
+        test_lm(ctx, &parts, &graph);
+        test_twin_init(&b, &graph, true, &sgd, 9);
+        ebb__ir_fini(&graph);
+        test_twin_step(&a);
+        test_twin_step(&b);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            const void *x = data_of(&a, names[i], &bytes), *y = data_of(&b, names[i], &bytes);
+            assert_memory_equal(x, y, bytes);
+        }
+        float x = *(const float *)data_of(&a, LM_LOSS, &bytes);
+        float y = *(const float *)data_of(&b, LM_LOSS, &bytes);
+        assert_true(isfinite(x) && fabsf(x - y) < 1e-5F);
+        test_twin_fini(&a);
+        test_twin_fini(&b);
+    }
+    test_ctx_free(ctx);
+}
+
+/* ---- what it saves ---- */
+
+static uint64_t peak(ebb_ctx *ctx, int64_t shards) {
+    word_lm m = lm(LM_LSTM, 64, shards);
+    ir_graph graph;
+    m.hidden = m.embed = 24;
+    m.steps = 20;
+    test_lm(ctx, &m, &graph);
+    pass_config config = {.members = 1, .training = true};
+    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+    uint64_t bytes = plan->peak_bytes - plan->bytes_by_kind[IR_PROGRAM];
+    ebb__plan_free(plan);
+    ebb__ir_fini(&graph);
+    return bytes;
+}
+
+static void activations_are_those_of_a_shard(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    uint64_t whole = peak(ctx, 1), two = peak(ctx, 2), four = peak(ctx, 4);
+    assert_true(two < whole * 6 / 10);
+    assert_true(four < two * 7 / 10);
+    test_ctx_free(ctx);
+}
+
+/* ---- text and sizes ---- */
+
+static void labels_survive_text(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph g;
+    static const char given[] = "input %0 f32[2] \"x\" layer=\"\"\n"
+                                "%1:f32[2] = tanh %0 @ \"a\" t=3 s=2 fwd\n"
+                                "%2:f32[2] = tanh %1 @ \"a\" t=3 bwd\n"
+                                "output %2 \"y\"\n";
+    test_parse(ctx, given, &g);
+    assert_int_equal(test_node(&g, OP_TANH, 0)->label.shard, 2);
+    assert_int_equal(test_node(&g, OP_TANH, 1)->label.shard, 0);
+    char *text = test_text(&g);
+    assert_string_equal(text, given);
+    free(text);
+    ebb__ir_fini(&g);
+    static const char *const wrong[] = {"-1", "1024"};
+    for (size_t i = 0; i < 2; i++) {
+        char line[128];
+        (void)snprintf(line, sizeof line,
+                       "input %%0 f32[2] \"x\"\n%%1:f32[2] = tanh %%0 @ \"\" s=%s fwd\n", wrong[i]);
+        ebb__op_graph_init(&g, ctx);
+        assert_refused(ctx, ebb__ir_parse(&g, line), EBB_DATA, "shard out of range");
+        ebb__ir_fini(&g);
+    }
+    test_ctx_free(ctx);
+}
+
+static void check_refused(ebb_ctx *ctx, const word_lm *m, const char *words) {
+    ir_graph graph;
+    ebb__op_graph_init(&graph, ctx);
+    assert_refused(ctx, ebb__word_lm_build(&graph, m), EBB_USAGE, words);
+    ebb__ir_fini(&graph);
+}
+
+static void shards_must_divide_the_batch(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm uneven = lm(LM_LSTM, 6, 4), many = lm(LM_LSTM, 2048, 2048), below = lm(LM_LSTM, 6, -1);
+    word_lm cells = lm(LM_LSTM, 1024, 1024);
+    cells.steps = 1000;
+    check_refused(ctx, &uneven, "--shards 4 does not divide --batch 6");
+    check_refused(ctx, &many, "--shards 2048 is not in 1..1024");
+    check_refused(ctx, &below, "--shards -1 is not in 1..1024");
+    check_refused(ctx, &cells, "--shards 1024 times 2000 cells are more than 2000000");
+    uneven.predict = true; /* logits of all rows: nothing to part */
+    ir_graph graph;
+    test_lm(ctx, &uneven, &graph);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(no_shards_no_change),
+        cmocka_unit_test(order_survives_every_pass),
+        cmocka_unit_test(gradients_are_added_up_by_a_tree),
+        cmocka_unit_test(few_gradients_at_a_time),
+        cmocka_unit_test(rows_go_through_alone),
+        cmocka_unit_test(activations_are_those_of_a_shard),
+        cmocka_unit_test(labels_survive_text),
+        cmocka_unit_test(shards_must_divide_the_batch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
