@@ -287,6 +287,55 @@ static ebb_status keep_compatible(batcher *b) {
     return ebb__batch_choose(&choice);
 }
 
+/* ---- sums that are not worth a stack ---- */
+
+static bool is_heavy(const batcher *b, const batch *group) {
+    return (ebb__op(b->g->nodes[group->first].op)->flags & OPF_HEAVY) != 0;
+}
+
+/* Is the value in a stack anyway: one that a product reads, or rows of one merged result? */
+static bool is_stacked(const batcher *b, const bool *for_product, ir_val v) {
+    ir_node def = b->g->values[v].def;
+    if (for_product[v] || def == IR_NONE ||
+        (ebb__op(b->g->nodes[def].op)->flags & OPF_ALIAS) != 0) {
+        return true;
+    }
+    int32_t i = b->batch_of[def];
+    return i >= 0 && !b->batches[i].dissolved && b->batches[i].carry < 0;
+}
+
+/* A light sum over rows costs little at each step; a stack for it alone would hold all steps'
+ * rows until the last. */
+static ebb_status dissolve_lonely_sums(batcher *b) {
+    const ir_graph *g = b->g;
+    bool *for_product = NULL; /* by value */
+    TRY(ebb__region_alloc(&b->unit->region, (size_t)g->n_values + 1, sizeof *for_product,
+                          &for_product));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = 0; i < b->n_batches; i++) {
+            batch *group = &b->batches[i];
+            bool heavy = is_heavy(b, group);
+            ir_node n = group->first;
+            pass_roles r;
+            if (group->dissolved || heavy != (pass == 0) || (pass == 1 && group->carry < 0)) {
+                continue;
+            }
+            for (int32_t m = 0; m < (heavy ? group->n : 1); m++, n = b->next_member[n]) {
+                bool wise = ebb__pass_roles(g, &g->nodes[n], &r);
+                for (int32_t k = 0; wise && k < g->nodes[n].n_in; k++) {
+                    ir_val v = ir_in(g, &g->nodes[n], k);
+                    if (r.in[k] != ROWS_SPLIT || v == IR_NONE) {
+                        continue;
+                    }
+                    for_product[v] = for_product[v] || heavy;
+                    group->dissolved = group->dissolved || !is_stacked(b, for_product, v);
+                }
+            }
+        }
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__batch_find(batcher *b) {
     size_t nn = (size_t)b->g->n_nodes + 1;
     alloc_region *region = &b->unit->region;
@@ -303,5 +352,6 @@ ebb_status ebb__batch_find(batcher *b) {
         collect(b, b->g->order[i]);
     }
     TRY(dissolve_dependent(b));
+    TRY(dissolve_lonely_sums(b));
     return keep_compatible(b);
 }

@@ -180,7 +180,7 @@ static const double prices[] = {1e-10, 4e-10, 2e-9, 1e-6};
 static const double ANY_PRICE = 1e-6;
 /* The same where products may be repeated, each of which takes some nanoseconds a byte: the
  * cheapest go first. */
-static const double product_prices[] = {2.5e-9, 4e-9, 8e-9};
+static const double product_prices[] = {2.5e-9, 3.5e-9, 4.5e-9, 6e-9};
 
 static int32_t most_time(const walk *w) {
     int32_t most = 0;

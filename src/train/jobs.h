@@ -11,8 +11,8 @@
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
 
 /* Of a run whose settings->batch is 0: finds the largest batch whose plan fits the budget (the next
- * one tried does not) and puts it there. With `dir` the run in that folder, if there is one to go
- * on with, decides instead. Up to 16 every batch is tried, above that multiples of 8. EBB_BUDGET
+ * one tried does not) and puts it there. With `dir`, the run in that folder decides instead, if
+ * there is one to go on with. Every batch up to 16 is tried, above that multiples of 8. EBB_BUDGET
  * with the least budget if not even a batch of 1 fits. The batch depends on the settings, the
  * budget and the threads, on no measured time. */
 enum { JOB_MOST_FIT = 4096 };
