@@ -50,7 +50,7 @@ def point_name(p):
 def setting(p):
     """What a point of a curve differs in from the others."""
     if "memory" in p:
-        return f"at most {p['memory'] / 2**20:.1f} MiB"
+        return f"at most {p['memory'] / 2**20:.2f} MiB"
     return f"budget {p['activation-budget']:g}" if "activation-budget" in p else ""
 
 

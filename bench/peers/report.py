@@ -165,25 +165,27 @@ def sweep_charts(suite, found):
 
 
 class Curve:
-    """What a curve's lines hold: ebb by bytes allowed, torch.compile by share, the others once each."""
+    """The lines of a curve: ebb by bytes allowed, torch.compile by share, the others once each.
+
+    Keys are (engine, budget, its words), in the order of the table.
+    """
 
     def __init__(self, results):
         lines = [line for line in results if line["suite"] == "nmt-curve"]
         self.name = point_name(lines[0]["point"]) if lines else None
         rounds = {}
         for line in lines:
-            rounds.setdefault((line["engine"], setting(line["point"])), []).append(line["result"])
-        order = {name: number for number, name in enumerate(NAMES)}
-        budget = {setting(line["point"]): line["point"].get("memory", line["point"].get("activation-budget", 0)) for line in lines}
-        keys = sorted(rounds, key=lambda key: (order[key[0]], budget[key[1]]))
-        self.gave_up = {key: rounds[key][0]["gave_up"] for key in keys if all("gave_up" in r for r in rounds[key])}
-        self.measured = {key: Measured([r for r in rounds[key] if "gave_up" not in r]) for key in keys if key not in self.gave_up}
-        self.keys = keys
-        self.budgets = budget
+            budget = line["point"].get("memory", line["point"].get("activation-budget", 0))
+            rounds.setdefault((line["engine"], budget, setting(line["point"])), []).append(line["result"])
+        order = list(NAMES)
+        self.keys = sorted(rounds, key=lambda key: (order.index(key[0]), key[1]))
+        done = {key: [r for r in rounds[key] if "gave_up" not in r] for key in self.keys}
+        self.gave_up = {key: rounds[key][0]["gave_up"] for key in self.keys if not done[key]}
+        self.measured = {key: Measured(done[key]) for key in self.keys if done[key]}
 
     def of(self, engine):
-        """[(setting, Measured)], budgets ascending."""
-        return [(key[1], m) for key, m in self.measured.items() if key[0] == engine]
+        """[(budget, setting, Measured)], budgets ascending."""
+        return [(key[1], key[2], m) for key, m in self.measured.items() if key[0] == engine]
 
 
 def prediction_rows(curve):
@@ -191,11 +193,11 @@ def prediction_rows(curve):
     rows = ["| budget, MiB | planned, MiB | measured, MiB | whole process, MiB | predicted, s | measured, s | predicted / measured | rounds |",
             "|---|---|---|---|---|---|---|---|"]
     inside = 0
-    for name, m in curve.of("ebb"):
+    for budget, _, m in curve.of("ebb"):
         r = m.last
         ratio = r["predicted_seconds_per_step"] / m.seconds
         inside += 0.8 <= ratio <= 1.2
-        rows.append(f"| {curve.budgets[name] / MIB:.1f} | {r['predicted_peak_bytes'] / MIB:.1f} | {r['measured_peak_bytes'] / MIB:.1f} "
+        rows.append(f"| {budget / MIB:.2f} | {r['predicted_peak_bytes'] / MIB:.2f} | {r['measured_peak_bytes'] / MIB:.2f} "
                     f"| {m.bytes / MIB:.1f} | {r['predicted_seconds_per_step']:.4f} | {m.seconds:.4f} | {ratio:.2f} | {m.rounds} |")
     total = len(rows) - 2
     return [*rows, "", f"Predicted within 20% of measured: {inside} of {total}."] if total else []
@@ -206,7 +208,7 @@ def curve_tables(curve):
         return []
     rows = ["| engine | setting | s/step | words/s | MiB | without late libraries, MiB | first step, s | rounds |", "|---|---|---|---|---|---|---|---|"]
     for key in curve.keys:
-        start = f"| {NAMES[key[0]]} | {key[1]} | "
+        start = f"| {NAMES[key[0]]} | {key[2]} | "
         if key in curve.gave_up:
             rows.append(start + f"gave up after {curve.gave_up[key]} s | | | | | |")
             continue
@@ -222,12 +224,12 @@ def curve_chart(curve):
     """Seconds over bytes: a line for an engine with a budget, a marker for one without."""
     series = []
     for engine in sorted(STYLE, key=STYLE.get):
-        points = [(m.lean, m.seconds, f"{NAMES[engine]} {name}".rstrip()) for name, m in curve.of(engine)]
+        points = [(m.lean, m.seconds, f"{NAMES[engine]} {name}".rstrip()) for _, name, m in curve.of(engine)]
         if points:
             series.append((STYLE[engine], NAMES[engine], points))
         if engine == "ebb" and points:
             series.append((1, "ebb, predicted", [(m.lean, m.last["predicted_seconds_per_step"], f"ebb, predicted {name}")
-                                                 for name, m in curve.of(engine)]))
+                                                 for _, name, m in curve.of(engine)]))
     if not series:
         return {}
     return {"nmt-curve.svg": chart.tradeoff("Time against memory", f"{curve.name}, vocabulary 10000, Adam, fp32; "

@@ -227,7 +227,7 @@ void ebb__region_trim(ebb_ctx *ctx) {
 /* A spare chunk of the wanted size or not much larger, else a fresh one; NULL: refused. */
 static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
     alloc_chunk *before = NULL, *chunk = ctx->mem.spare;
-    while (chunk != NULL && (chunk->bytes < bytes || chunk->bytes / 4 > bytes)) {
+    while (chunk != NULL && (chunk->bytes < bytes || chunk->bytes - bytes > bytes / 2)) {
         before = chunk;
         chunk = chunk->next;
     }

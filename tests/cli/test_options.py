@@ -3,7 +3,7 @@ import re
 
 from ebbtest import TINY, ebb, main, refused, text, write
 
-TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch bptt optimizer lr
+TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch shards bptt optimizer lr
     momentum beta1 beta2 eps weight-decay clip schedule warmup patience lr-factor epochs steps out
     init fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
     help""".split()
@@ -12,13 +12,13 @@ TRAIN_NMT = sorted(set(TRAIN) - {"layers", "bptt"}) + """train-target valid-targ
 OF = {
     "train lm": TRAIN,
     "plan lm": TRAIN,
-    "bench lm": """cell layers hidden embed vocab batch bptt dropout tie optimizer clip threads seed
+    "bench lm": """cell layers hidden embed vocab batch shards bptt dropout tie optimizer clip threads seed
         memory steps lr json disable dump-after config""".split(),
     "train nmt": TRAIN_NMT,
     "plan nmt": TRAIN_NMT + ["src-len", "tgt-len", "explain"],
-    "bench nmt": """cell enc-layers dec-layers hidden embed vocab src-vocab tgt-vocab batch src-len tgt-len attention feed layer-norm
+    "bench nmt": """cell enc-layers dec-layers hidden embed vocab src-vocab tgt-vocab batch shards src-len tgt-len attention feed layer-norm
         dropout smoothing tie tie-src optimizer clip threads seed memory steps lr json disable dump-after config profile""".split(),
-    "eval lm": ["batch", "memory", "threads", "json"],
+    "eval lm": ["batch", "shards", "memory", "threads", "json"],
     "generate": ["length", "temperature", "prompt", "seed"],
     "inspect": ["json"],
     "data grammar": ["lines", "seed"],
@@ -107,6 +107,9 @@ def test_absurd_sizes_are_refused():
     refused(4, "bench", "lm", "--layers", "1", "--bptt", "2", "--hidden", "100000", "--embed", "8", "--memory", "1G", says="least")
     refused(2, "bench", "lm", "--steps", "1000000000000")
     refused(2, "plan", "lm", "--tie", "--embed", "100", says=["--tie", "100", "200"])
+    for command in ["plan", "train", "bench"]:
+        refused(2, command, "lm", "--shards", "3", says=["--shards 3", "--batch 20"])
+        refused(2, command, "nmt", "--shards", "5", says=["--shards 5", "--batch 64"])
 
 
 def test_passes():
