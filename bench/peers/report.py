@@ -232,8 +232,8 @@ def curve_chart(curve):
                                                  for _, name, m in curve.of(engine)]))
     if not series:
         return {}
-    return {"nmt-curve.svg": chart.tradeoff("Time against memory", f"{curve.name}, vocabulary 10000, Adam, fp32; "
-                                            "peers without their libraries, ebb with everything",
+    return {"nmt-curve.svg": chart.tradeoff("Time against memory", f"{curve.name}, fp32; peers without their libraries, "
+                                            "ebb with everything",
                                             "peak memory", "seconds per step", series)}
 
 

@@ -221,6 +221,12 @@ def spread_plans(made, count):
     return sorted(chosen)
 
 
+def run_first(o, point):
+    """A run for what ebb measures in it, not for its figures."""
+    if isinstance(trouble := run_once(o, [o.ebb, "bench", "nmt", "--json", *NMT], point), str):
+        raise SystemExit(f"run.py: {trouble}")
+
+
 def curve_budgets(o, point):
     """Bytes of up to CURVE_PLANS plans of ebb's curve.
 
@@ -230,9 +236,12 @@ def curve_budgets(o, point):
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     name = point_name(point)
     if name not in kept:
-        warm_up = run_once(o, [o.ebb, "bench", "nmt", "--json", *NMT], point)  # measures its products
-        if isinstance(warm_up, str):
-            raise SystemExit(f"run.py: {warm_up}")
+        # Runs measure times of products, and those move the curve: it is taken again after a short run
+        # of every plan of the first one.
+        short = {**point, "steps": 2}
+        run_first(o, short)
+        for size in spread_plans(plan(o, point, "--curve"), CURVE_PLANS):
+            run_first(o, {**short, "memory": size})
         kept[name] = spread_plans(plan(o, point, "--curve"), CURVE_PLANS)
         path.write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return kept[name]
@@ -287,7 +296,7 @@ def measure_all(o):
 
 
 def main():
-    # Ends as Ctrl-C does: subprocess.run then stops the engine that is being measured.
+    # Ends as Ctrl-C does: run_process then stops the engine that is being measured.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     o = options()
     if o.list:
