@@ -48,9 +48,13 @@ static bool same_attributes(const ir_attr *a, const ir_attr *b) {
     return same;
 }
 
-/* Which chunk of time steps it belongs to: batches do not cross them. */
-static int32_t span_of(const batcher *b, const ir_node_rec *node) {
-    int32_t span = b->unit->config->recompute.span;
+/* Which chunk of time steps it belongs to: batches do not cross them. One product of all steps asks
+ * for the rows of all steps at once, and where each is a gradient that would come and go, shorter
+ * chunks of backward may be wanted. A sum waits for all of its rows anyway. */
+static int32_t span_of(const batcher *b, const ir_node_rec *node, const pass_roles *r) {
+    const pass_recompute *how = &b->unit->config->recompute;
+    bool part = node->label.phase == IR_BACKWARD && r->out[0] == ROWS_SPLIT && how->merge > 0;
+    int32_t span = part && how->span == 0 ? how->merge : how->span;
     return span > 0 ? node->label.time / span : 0;
 }
 
@@ -59,7 +63,7 @@ static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_re
     const ir_graph *g = all->g;
     bool same = a->op == b->op && a->n_in == b->n_in && a->label.layer == b->label.layer &&
                 a->label.phase == b->label.phase && a->label.shard == b->label.shard &&
-                a->label.time != b->label.time && span_of(all, a) == span_of(all, b) &&
+                a->label.time != b->label.time && span_of(all, a, r) == span_of(all, b, r) &&
                 same_attributes(&a->attr, &b->attr);
     for (int32_t k = 0; same && k < a->n_in; k++) {
         const ir_type *x = op_in_type(g, a, k), *y = op_in_type(g, b, k);
@@ -76,7 +80,7 @@ static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_re
 static int32_t *newest_like(const batcher *b, const ir_node_rec *node, const pass_roles *r) {
     int32_t key[6 + IR_MAX_INTS + OP_MAX_KEEP] = {node->op,          node->n_in,
                                                   node->label.layer, (int32_t)node->label.phase,
-                                                  node->label.shard, span_of(b, node)};
+                                                  node->label.shard, span_of(b, node, r)};
     memcpy(&key[6], node->attr.i, sizeof node->attr.i);
     for (int32_t k = 0; k < node->n_in; k++) {
         key[6 + IR_MAX_INTS + k] = r->in[k] == ROWS_WHOLE ? ir_in(b->g, node, k) : 0;
@@ -304,8 +308,8 @@ static bool is_stacked(const batcher *b, const bool *for_product, ir_val v) {
     return i >= 0 && !b->batches[i].dissolved && b->batches[i].carry < 0;
 }
 
-/* A light sum over rows costs little at each step; a stack for it alone would hold all steps'
- * rows until the last. */
+/* A sum of rows to one costs little at each step; a stack for it alone would hold all steps' rows
+ * until the last. */
 static ebb_status dissolve_lonely_sums(batcher *b) {
     const ir_graph *g = b->g;
     bool *for_product = NULL; /* by value */
@@ -317,7 +321,8 @@ static ebb_status dissolve_lonely_sums(batcher *b) {
             bool heavy = is_heavy(b, group);
             ir_node n = group->first;
             pass_roles r;
-            if (group->dissolved || heavy != (pass == 0) || (pass == 1 && group->carry < 0)) {
+            bool light_sum = group->carry >= 0 && g->values[g->nodes[n].out].type.rank == 1;
+            if (group->dissolved || (pass == 0 ? !heavy : heavy || !light_sum)) {
                 continue;
             }
             for (int32_t m = 0; m < (heavy ? group->n : 1); m++, n = b->next_member[n]) {

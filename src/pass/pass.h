@@ -44,6 +44,7 @@ typedef struct pass_recompute {
     double price; /* seconds that a byte of stash is worth; 0: everything is kept */
     int32_t scan; /* states that pointwise ops carry on are kept every so many time steps; 0: all */
     int32_t span; /* time steps of a chunk, done as one after the other; 0: the sequence is one */
+    int32_t merge; /* time steps whose backward products become one at most, sums aside; 0: all */
     int32_t outer; /* of spans, chunks of so many of which only the first state is kept; 0: none */
     bool heavy;    /* products may be repeated too, within a span */
     bool replay;   /* also those that wait for each other: only states between spans are kept */

@@ -252,6 +252,8 @@ static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
     if (steps >= 2) {
         pass_recompute how = {.price = ANY_PRICE, .scan = root_of(steps)};
         TRY(try_recompute(w, plan, fast, how));
+        how.merge = 2 * how.scan;
+        TRY(try_recompute(w, plan, fast, how));
         how.heavy = true;
         for (size_t i = 0; i < sizeof product_prices / sizeof *product_prices; i++) {
             how.price = product_prices[i];
