@@ -23,8 +23,12 @@ static curve_name name_choice(const plan_choice *choice) {
     if (r->replay) {
         (void)snprintf(again, sizeof again, ", replay %" PRId32 " steps%s", r->span,
                        r->outer > 0 ? " twice" : "");
-    } else if (r->heavy) {
+    } else if (r->heavy && r->span > 0) {
         (void)snprintf(again, sizeof again, ", products by %" PRId32 " steps", r->span);
+    } else if (r->span > 0) {
+        (void)snprintf(again, sizeof again, ", spans of %" PRId32 " steps", r->span);
+    } else if (r->heavy) {
+        (void)snprintf(again, sizeof again, ", cheap products again");
     } else if (r->scan > 0) {
         (void)snprintf(again, sizeof again, ", state every %" PRId32 " steps", r->scan);
     } else if (choice->recomputed_nodes > 0) {

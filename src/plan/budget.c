@@ -244,7 +244,7 @@ static int32_t choose(const ebb_plan *plan, uint64_t budget);
  * then joined to finer chunks, and to what the smallest plain plan does. */
 static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
     int32_t steps = most_time(w);
-    plan_choice fast = plan->choices[choose(plan, UINT64_MAX)];
+    plan_choice fast = plan->plain;
     plan_choice small = plan->choices[plan->n_choices - 1], finer = fast;
     for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
         TRY(try_recompute(w, plan, fast, (pass_recompute){.price = prices[i]}));
@@ -274,14 +274,14 @@ static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
 
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {
     TRY(try_plain(w, plan));
-    plan->seconds_plain = plan->choices[choose(plan, UINT64_MAX)].seconds;
+    plan->plain = plan->choices[choose(plan, UINT64_MAX)];
     return (w->options->disabled & (1U << PASS_RECOMPUTE)) != 0 ? EBB_OK
                                                                 : try_all_recompute(w, plan);
 }
 
-/* The fastest that fits sets the pace, or what would be taken without recomputation and without a
- * limit, if that is slower; of those at most 2% slower than the pace the smallest is taken. In a
- * list without dominated plans the smallest is the last, and what is allowed grows with the pace,
+/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken.
+ * Recomputation that leaves the rest as it would be without may instead take 2% more than that. In
+ * a list without dominated plans the smallest is the last, and what is allowed grows with the pace,
  * so a larger budget never gives a slower plan, nor a smaller one a higher peak. The last of all if
  * nothing fits. */
 static int32_t choose(const ebb_plan *plan, uint64_t budget) {
@@ -289,10 +289,13 @@ static int32_t choose(const ebb_plan *plan, uint64_t budget) {
     while (fit < plan->n_choices - 1 && plan->choices[fit].peak_bytes > budget) {
         fit++;
     }
-    double pace = fmax(plan->choices[fit].seconds, plan->seconds_plain);
+    double pace = plan->choices[fit].seconds;
     chosen = fit;
-    while (chosen < plan->n_choices - 1 && plan->choices[chosen + 1].seconds <= PACE * pace) {
-        chosen++;
+    for (int32_t i = fit + 1; i < plan->n_choices; i++) {
+        const plan_choice *c = &plan->choices[i];
+        bool only = c->recompute.price > 0 && c->chunk_rows == plan->plain.chunk_rows &&
+                    c->pack == plan->plain.pack;
+        chosen = c->seconds <= PACE * (only ? fmax(pace, plan->plain.seconds) : pace) ? i : chosen;
     }
     return chosen;
 }

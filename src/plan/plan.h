@@ -117,7 +117,7 @@ typedef struct ebb_plan {
     uint64_t bytes_by_kind[IR_KINDS];
     uint64_t activation_bytes;
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
-    double seconds_plain; /* a step of the plan taken without recomputation and without a limit */
+    plan_choice plain; /* what is taken without recomputation and without a limit */
     int32_t recomputed_nodes;
     plan_decision *decisions; /* the most bytes first */
     int32_t n_decisions;
