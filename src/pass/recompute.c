@@ -9,7 +9,7 @@
  * only its operands reads repeated operands and is not itself repeated.
  *
  * Never repeated: what costs more arithmetic than traffic (OPF_HEAVY), unless the settings say so;
- * then only inside a span of time steps. A value that another time step reads is kept, else one
+ * then only what belongs to a time step. A value that another time step reads is kept, else one
  * repeated step would ask for all steps before it; what only pointwise ops carry on (an LSTM's c,
  * rebuilt from its gates) is kept every `scan` steps, or where a span begins.
  *
