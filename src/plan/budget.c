@@ -316,6 +316,9 @@ static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
         status = price(&plain, &choice, &plan->keep_all_activation_bytes);
         plan->keep_all_bytes = choice.peak_bytes;
         plan->seconds_per_step_keep_all = choice.seconds;
+        if (status == EBB_OK) {
+            add_choice(plan, choice); /* so the list is never empty */
+        }
     }
     ebb__plan_free(list);
     return status;
