@@ -140,23 +140,13 @@ static ebb_status infer_mask_rows(const ir_graph *graph, const ir_node_rec *node
 
 /* ---- gradients ---- */
 
-static ebb_status contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
-                             int32_t n_in, const ir_attr *attr) {
-    if (!ebb__adjoint_wanted(adjoint, operand)) {
-        return EBB_OK;
-    }
-    ir_val d;
-    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), op, in, n_in, attr, &d));
-    return ebb__adjoint_add(adjoint, operand, d);
-}
-
 /* Adds s[j,b] * d[b] to the gradient of a stack. */
 static ebb_status contribute_outer(op_adjoint *adjoint, ir_val stack, ir_val s, ir_val d) {
     if (!ebb__adjoint_wanted(adjoint, stack)) {
         return EBB_OK;
     }
     ir_val in[] = {ebb__adjoint_withdraw(adjoint, stack), s, d};
-    return contribute(adjoint, stack, OP_OUTER_EACH, in, 3, NULL);
+    return ebb__op_contribute(adjoint, stack, OP_OUTER_EACH, in, 3, NULL);
 }
 
 static ebb_status add_each_grad(op_adjoint *adjoint, ir_node node) {
@@ -169,7 +159,7 @@ static ebb_status add_each_grad(op_adjoint *adjoint, ir_node node) {
     }
     ir_attr batch = {.i = {g->values[q].type.dim[0]}};
     TRY(ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dy));
-    return contribute(adjoint, q, OP_SUM_EACH, &dy, 1, &batch);
+    return ebb__op_contribute(adjoint, q, OP_SUM_EACH, &dy, 1, &batch);
 }
 
 /* Every block of the stack takes dy: an outer product with ones. */
@@ -195,13 +185,13 @@ static ebb_status dot_rows_grad(op_adjoint *adjoint, ir_node node) {
     if (dy == IR_NONE) {
         return EBB_OK;
     }
-    TRY(contribute(adjoint, x, OP_OUTER_ROWS, (ir_val[]){dy, v}, 2, NULL));
+    TRY(ebb__op_contribute(adjoint, x, OP_OUTER_ROWS, (ir_val[]){dy, v}, 2, NULL));
     if (!ebb__adjoint_wanted(adjoint, v)) {
         return EBB_OK;
     }
     TRY(ebb__op_emit(g, OP_WEIGHTED_SUM, (ir_val[]){dy, x}, 2, NULL, &part));
     ir_val in[] = {ebb__adjoint_withdraw(adjoint, v), part};
-    return contribute(adjoint, v, OP_SUM_ROWS, in, 2, NULL);
+    return ebb__op_contribute(adjoint, v, OP_SUM_ROWS, in, 2, NULL);
 }
 
 static ebb_status mask_softmax_grad(op_adjoint *adjoint, ir_node node) {
@@ -212,8 +202,8 @@ static ebb_status mask_softmax_grad(op_adjoint *adjoint, ir_node node) {
     if (da == IR_NONE) {
         return EBB_OK;
     }
-    return contribute(adjoint, ir_in(g, &n, 0), OP_MASK_SOFTMAX_GRAD, (ir_val[]){n.out, da}, 2,
-                      NULL);
+    return ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_MASK_SOFTMAX_GRAD, (ir_val[]){n.out, da},
+                              2, NULL);
 }
 
 static ebb_status weighted_sum_grad(op_adjoint *adjoint, ir_node node) {
@@ -224,7 +214,7 @@ static ebb_status weighted_sum_grad(op_adjoint *adjoint, ir_node node) {
     if (dc == IR_NONE) {
         return EBB_OK;
     }
-    TRY(contribute(adjoint, a, OP_DOT_EACH, (ir_val[]){e, dc}, 2, NULL));
+    TRY(ebb__op_contribute(adjoint, a, OP_DOT_EACH, (ir_val[]){e, dc}, 2, NULL));
     return contribute_outer(adjoint, e, a, dc);
 }
 
@@ -237,7 +227,7 @@ static ebb_status dot_each_grad(op_adjoint *adjoint, ir_node node) {
         return EBB_OK;
     }
     TRY(contribute_outer(adjoint, k, ds, q));
-    return contribute(adjoint, q, OP_WEIGHTED_SUM, (ir_val[]){ds, k}, 2, NULL);
+    return ebb__op_contribute(adjoint, q, OP_WEIGHTED_SUM, (ir_val[]){ds, k}, 2, NULL);
 }
 
 static ebb_status mask_rows_grad(op_adjoint *adjoint, ir_node node) {
@@ -248,8 +238,8 @@ static ebb_status mask_rows_grad(op_adjoint *adjoint, ir_node node) {
     if (dy == IR_NONE) {
         return EBB_OK;
     }
-    return contribute(adjoint, ir_in(g, &n, 0), OP_MASK_ROWS, (ir_val[]){dy, ir_in(g, &n, 1)}, 2,
-                      &n.attr);
+    return ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_MASK_ROWS,
+                              (ir_val[]){dy, ir_in(g, &n, 1)}, 2, &n.attr);
 }
 
 /* ---- cost, units ---- */

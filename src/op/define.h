@@ -43,6 +43,9 @@ op_cost ebb__op_cost_work(const ir_graph *graph, const ir_node_rec *node, double
 /* The gradient of result i; IR_NONE also if no operand wants anything. */
 ebb_status ebb__op_grad_in(op_adjoint *adjoint, const ir_node_rec *node, int32_t i,
                            ir_val *out) EBB_MUST_CHECK;
+/* Adds what `op` makes of `in` to the operand's gradient, if anybody wants that. */
+ebb_status ebb__op_contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
+                              int32_t n_in, const ir_attr *attr) EBB_MUST_CHECK;
 /* Fails if anything reached result i, which is kept for the gradient only. */
 ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node,
                              int32_t i) EBB_MUST_CHECK;

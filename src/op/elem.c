@@ -10,16 +10,6 @@
 
 /* ---- gradients ---- */
 
-static ebb_status contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
-                             int32_t n_in, const ir_attr *attr) {
-    if (!ebb__adjoint_wanted(adjoint, operand)) {
-        return EBB_OK;
-    }
-    ir_val d;
-    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), op, in, n_in, attr, &d));
-    return ebb__adjoint_add(adjoint, operand, d);
-}
-
 static ebb_status add_grad(op_adjoint *adjoint, ir_node node) {
     ir_graph *g = ebb__adjoint_graph(adjoint);
     const ir_node_rec n = g->nodes[node];
@@ -41,7 +31,7 @@ static ebb_status sub_grad(op_adjoint *adjoint, ir_node node) {
         return EBB_OK;
     }
     TRY(ebb__adjoint_add(adjoint, a, dy));
-    return contribute(adjoint, b, OP_SCALE, &dy, 1, &(ir_attr){.f = {-1.0f}});
+    return ebb__op_contribute(adjoint, b, OP_SCALE, &dy, 1, &(ir_attr){.f = {-1.0f}});
 }
 
 static ebb_status mul_grad(op_adjoint *adjoint, ir_node node) {
@@ -52,8 +42,8 @@ static ebb_status mul_grad(op_adjoint *adjoint, ir_node node) {
     if (dy == IR_NONE) {
         return EBB_OK;
     }
-    TRY(contribute(adjoint, a, OP_MUL, (ir_val[]){dy, b}, 2, NULL));
-    return contribute(adjoint, b, OP_MUL, (ir_val[]){dy, a}, 2, NULL);
+    TRY(ebb__op_contribute(adjoint, a, OP_MUL, (ir_val[]){dy, b}, 2, NULL));
+    return ebb__op_contribute(adjoint, b, OP_MUL, (ir_val[]){dy, a}, 2, NULL);
 }
 
 static ebb_status scale_grad(op_adjoint *adjoint, ir_node node) {
@@ -61,7 +51,8 @@ static ebb_status scale_grad(op_adjoint *adjoint, ir_node node) {
     const ir_node_rec n = g->nodes[node];
     ir_val dy;
     TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    return dy == IR_NONE ? EBB_OK : contribute(adjoint, ir_in(g, &n, 0), OP_SCALE, &dy, 1, &n.attr);
+    return dy == IR_NONE ? EBB_OK
+                         : ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_SCALE, &dy, 1, &n.attr);
 }
 
 static ebb_status add_row_grad(op_adjoint *adjoint, ir_node node) {
@@ -77,7 +68,7 @@ static ebb_status add_row_grad(op_adjoint *adjoint, ir_node node) {
         return EBB_OK;
     }
     ir_val in[] = {ebb__adjoint_withdraw(adjoint, row), dy};
-    return contribute(adjoint, row, OP_SUM_ROWS, in, 2, NULL);
+    return ebb__op_contribute(adjoint, row, OP_SUM_ROWS, in, 2, NULL);
 }
 
 /* op_grad(dy, y) for an activation y. */
@@ -89,7 +80,7 @@ static ebb_status activation_grad(op_adjoint *adjoint, ir_node node, op_code op_
     if (dy == IR_NONE) {
         return EBB_OK;
     }
-    return contribute(adjoint, ir_in(g, &n, 0), op_grad, (ir_val[]){dy, n.out}, 2, NULL);
+    return ebb__op_contribute(adjoint, ir_in(g, &n, 0), op_grad, (ir_val[]){dy, n.out}, 2, NULL);
 }
 static ebb_status tanh_grad(op_adjoint *adjoint, ir_node node) {
     return activation_grad(adjoint, node, OP_TANH_GRAD);

@@ -213,6 +213,16 @@ ebb_status ebb__op_grad_in(op_adjoint *adjoint, const ir_node_rec *node, int32_t
     return EBB_OK;
 }
 
+ebb_status ebb__op_contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
+                              int32_t n_in, const ir_attr *attr) {
+    if (!ebb__adjoint_wanted(adjoint, operand)) {
+        return EBB_OK;
+    }
+    ir_val d;
+    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), op, in, n_in, attr, &d));
+    return ebb__adjoint_add(adjoint, operand, d);
+}
+
 ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node, int32_t i) {
     ir_val got;
     TRY(ebb__adjoint_take(adjoint, node->out + i, &got));
