@@ -339,39 +339,44 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
                      budget, plan->least_bytes, plan->least_bytes, largest);
 }
 
-/* Takes every graph through the passes that do the same for all candidates. */
-static ebb_status prepare(const walk *w, pass_unit *units, plan_request *requests) {
-    for (int32_t i = 0; i < w->n_requests; i++) {
-        pass_config config = config_of(w, &(plan_choice){0});
-        config.training = w->requests[i].training;
-        units[i] = (pass_unit){.ctx = w->ctx, .config = &config, .dev = ebb__device_default()};
-        ebb__region_init(&units[i].region, w->ctx);
-        TRY(ebb__ir_copy(w->requests[i].graph, &units[i].graph));
-        TRY(ebb__plan_run_passes(&units[i], FIRST_VARIED));
-        requests[i] = w->requests[i];
-        requests[i].graph = &units[i].graph;
+/* Takes a graph through the passes that do the same for all candidates. *out is to be closed in any
+ * case. */
+static ebb_status prepare(const walk *w, const plan_request *request, ir_graph *out) {
+    pass_config config = config_of(w, &(plan_choice){0});
+    pass_unit unit = {.ctx = w->ctx, .config = &config, .dev = ebb__device_default()};
+    config.training = request->training;
+    ebb__region_init(&unit.region, w->ctx);
+    ebb_status status = ebb__ir_copy(request->graph, &unit.graph);
+    if (status == EBB_OK) {
+        status = ebb__plan_run_passes(&unit, FIRST_VARIED);
     }
-    return EBB_OK;
+    ebb__region_fini(&unit.region);
+    *out = unit.graph;
+    return status;
 }
 
 static ebb_status walk_all(const walk *w, ebb_plan *plan) {
-    pass_unit units[PLAN_MAX_PROGRAMS] = {0};
+    ir_graph graphs[PLAN_MAX_PROGRAMS];
     plan_request requests[PLAN_MAX_PROGRAMS];
     walk prepared = *w;
-    ebb_status status = prepare(w, units, requests);
+    ebb_status status = EBB_OK;
+    int32_t n = 0;
+    while (status == EBB_OK && n < w->n_requests) {
+        requests[n] = w->requests[n];
+        requests[n].graph = &graphs[n];
+        status = prepare(w, &w->requests[n], &graphs[n]);
+        n++;
+    }
+    prepared.requests = requests;
+    prepared.prepared = true;
     if (status == EBB_OK) {
-        prepared.requests = requests;
-        prepared.prepared = true;
         status = price_keep_all(&prepared, plan);
     }
     if (status == EBB_OK) {
         status = list_choices(&prepared, plan);
     }
-    for (int32_t i = 0; i < w->n_requests; i++) {
-        if (units[i].ctx != NULL) {
-            ebb__ir_fini(&units[i].graph);
-            ebb__region_fini(&units[i].region);
-        }
+    while (n > 0) {
+        ebb__ir_fini(&graphs[--n]);
     }
     return status;
 }
