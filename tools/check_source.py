@@ -21,9 +21,10 @@ LOWER = {
     "run": ["plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
     "data": ["run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
     "model": ["run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
-    "train": ["data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
-    "api": ["train", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
-    "cli": ["train", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
+    "score": ["data", "base"],
+    "train": ["score", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
+    "api": ["train", "score", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
+    "cli": ["train", "score", "data", "model", "run", "plan", "pass", "grad", "cost", "device", "op", "ir", "base"],
 }
 PATTERN_PASSES = {"simplify", "fuse", "batch_time", "sparse", "contract", "layout"}
 MOST_LINES = 1000

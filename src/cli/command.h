@@ -18,7 +18,7 @@ typedef struct cli_progress {
 typedef struct cli_call {
     ebb_ctx *ctx;
     cli_settings settings;
-    const char *words[2]; /* arguments that are no options */
+    const char *words[3]; /* arguments that are no options */
     int n_words;
     cli_progress progress;
 } cli_call;
@@ -27,11 +27,18 @@ typedef struct cli_call {
 ebb_status ebb__cli_train(cli_call *call);
 ebb_status ebb__cli_plan(cli_call *call);
 ebb_status ebb__cli_bench(cli_call *call);
-ebb_status ebb__cli_eval(cli_call *call);
+ebb_status ebb__cli_eval(cli_call *call);     /* use.c */
+ebb_status ebb__cli_eval_nmt(cli_call *call); /* use.c */
+ebb_status ebb__cli_bleu(cli_call *call);     /* score.c */
+ebb_status ebb__cli_chrf(cli_call *call);     /* score.c */
 ebb_status ebb__cli_generate(cli_call *call);
 ebb_status ebb__cli_inspect(cli_call *call);
-ebb_status ebb__cli_data(cli_call *call);
+ebb_status ebb__cli_data_grammar(cli_call *call);
+ebb_status ebb__cli_data_dates(cli_call *call);
+ebb_status ebb__cli_data_plan(cli_call *call);
 ebb_status ebb__cli_tune(cli_call *call);
+ebb_status ebb__cli_decode(cli_call *call);
+ebb_status ebb__cli_report(cli_call *call);
 
 /* ---- output.c ---- */
 
@@ -41,6 +48,8 @@ void ebb__cli_guard_streams(void);
 /* EBB_IO if something did not reach standard output; *quiet if that is because the reader has gone,
  * which is not worth a message. */
 ebb_status ebb__cli_flush(ebb_ctx *ctx, bool *quiet) EBB_MUST_CHECK;
+/* The text as a file, replacing what is there. */
+ebb_status ebb__cli_save(const cli_text *text, const char *path) EBB_MUST_CHECK;
 /* A dump of --dump-after to the FILE `file`. */
 void ebb__cli_print_graph(void *file, const char *pass, const char *text);
 /* Prints the object and drops the reference; NULL is EBB_NOMEM. */
@@ -48,6 +57,15 @@ ebb_status ebb__cli_print_json(ebb_ctx *ctx, json_t *object) EBB_MUST_CHECK;
 json_t *ebb__cli_json_real(double value);    /* null if not finite */
 json_t *ebb__cli_json_bytes(uint64_t value); /* what does not fit 63 bits: the most that does */
 json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
+
+/* ---- run.c ---- */
+
+/* Which kind of model the run in the folder is. */
+ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) EBB_MUST_CHECK;
+/* Settings of the run in `dir`, with what was asked for on this command line on top. `run` is
+ * initialised for the kind that is wanted; a run of another kind is EBB_MODEL. */
+ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
+                             cli_settings *run) EBB_MUST_CHECK;
 
 /* ---- units.c: numbers for people ---- */
 
@@ -109,6 +127,7 @@ void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings
 /* Removes the live line, so that something else can be printed. */
 void ebb__cli_progress_clear(cli_progress *progress);
 void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, bool tick);
+void ebb__cli_progress_sample(cli_progress *progress, const job_sample *sample);
 void ebb__cli_log(void *user, ebb_log_level level, const char *line); /* user: cli_progress */
 
 /* ---- stop.c ---- */

@@ -443,7 +443,7 @@ ebb_status ebb__cli_draw_curve(const ebb_plan *plan, const cli_picture *picture)
     draw_steps(&c);
     draw_budget(&c);
     draw_points(&c);
-    ebb_status status = ebb__svg_save(&c.page, picture->path);
+    ebb_status status = ebb__svg_end(&c.page, picture->path, picture->into);
     ebb__svg_free(&c.page);
     return status;
 }

@@ -41,16 +41,11 @@ static void list_passes(const cli_option *option, char *text, size_t bytes) {
 }
 
 static void print_option(const cli_option *option) {
-    char left[96], right[768], passes[256] = "";
-    const char *const *names = option->names;
-    if (option->kind == CLI_CHOICE) {
-        (void)snprintf(left, sizeof left, "  --%s %s|%s%s%s", option->name, names[0], names[1],
-                       names[2] != NULL ? "|" : "", names[2] != NULL ? names[2] : "");
-    } else {
-        (void)snprintf(left, sizeof left, "  --%s%s%s", option->name,
-                       option->value != NULL ? " " : "",
-                       option->value != NULL ? option->value : "");
-    }
+    char left[160], right[768], passes[256] = "";
+    cli_choices choices = ebb__cli_choices(option, "|");
+    const char *value = option->kind == CLI_CHOICE ? choices.text : option->value;
+    (void)snprintf(left, sizeof left, "  --%s%s%s", option->name, value != NULL ? " " : "",
+                   value != NULL ? value : "");
     list_passes(option, passes, sizeof passes);
     bool plain =
         option->kind == CLI_SWITCH || (option->zero != NULL && strcmp(option->zero, "none") == 0 &&

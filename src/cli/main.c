@@ -58,14 +58,44 @@ static const main_command commands[] = {
     {"eval", "lm", CLI_EVAL, 2, ebb__cli_eval, "eval lm DIR FILE [options]",
      "perplexity of a trained model on a text",
      "Measures the best weights of the run in the folder DIR on the text FILE.\n"},
+    {"eval", "nmt", CLI_EVAL, 3, ebb__cli_eval_nmt, "eval nmt DIR SRC TGT [options]",
+     "the same of a translation model",
+     "Measures how well the best weights of the run in the folder DIR predict the lines\n"
+     "of TGT, the translations of those of SRC.\n"},
+    {"eval", "bleu", CLI_SCORE, 2, ebb__cli_bleu, "eval bleu HYP REF [options]",
+     "BLEU of translations",
+     "Compares the translations in the file HYP with the references in REF, line by line.\n"
+     "The number is that of sacreBLEU. Text that is tokenised already needs --tok none.\n"},
+    {"eval", "chrf", CLI_CHRF, 2, ebb__cli_chrf, "eval chrf HYP REF [options]",
+     "the same by characters: chrF",
+     "Compares the translations in the file HYP with the references in REF, line by line,\n"
+     "by their characters. The number is that of sacreBLEU.\n"},
+    {"decode", NULL, CLI_DECODE, 1, ebb__cli_decode, "decode DIR [options] <SRC >HYP",
+     "translate with a trained model",
+     "Translates standard input to standard output, line by line, with the best weights\n"
+     "of the run in the folder DIR. Lines are answered as they come.\n"},
     {"generate", NULL, CLI_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
      "let a trained model write text",
      "Writes text with the best weights of the run in the folder DIR.\n"},
+    {"report", NULL, CLI_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
+     "a page about a run",
+     "Writes a page about the run in the folder DIR that needs nothing else: the bytes of\n"
+     "a step, time against memory, how training went, translations, all settings.\n"},
     {"inspect", NULL, CLI_INSPECT, 1, ebb__cli_inspect, "inspect FILE [options]",
      "what a safetensors file holds", "Checks a safetensors file whole and lists what it holds.\n"},
-    {"data", "grammar", CLI_DATA, 1, ebb__cli_data, "data grammar FILE [options]",
+    {"data", "grammar", CLI_DATA, 1, ebb__cli_data_grammar, "data grammar FILE [options]",
      "write a text to try things on",
      "Writes sentences of a toy English grammar to FILE, one a line.\n"},
+    {"data", "dates", CLI_DATA, 2, ebb__cli_data_dates, "data dates SRC TGT [options]",
+     "write a translation task to try things on",
+     "Writes dates in English to SRC and, line by line, the same dates as ISO 8601 has\n"
+     "them to TGT.\n"},
+    {"data", "plan", CLI_DATA_PLAN, 0, ebb__cli_data_plan, "data plan --lm FILE | --nmt SRC TGT",
+     "which shapes batches are best padded to",
+     "Counts how long the sentences of a text are, or of two texts line by line, and\n"
+     "compares ways to group them: what share of a batch is padding, and how long an\n"
+     "epoch of the model would take. Takes the model options of train lm or, with\n"
+     "--nmt, of train nmt; ebb data plan --nmt --help lists those.\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -86,8 +116,20 @@ static const main_command *find_command(const char *name, const char *model) {
     return NULL;
 }
 
-static train_model model_of(const main_command *command) {
-    return command->model != NULL && strcmp(command->model, "nmt") == 0 ? MODEL_NMT : MODEL_LM;
+/* Of `data plan` the kind of model is an option. */
+static bool has_nmt(int argc, char **argv) {
+    bool found = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        found = found || strcmp(argv[i], "--nmt") == 0 || strncmp(argv[i], "--nmt=", 6) == 0;
+    }
+    return found;
+}
+
+static train_model model_of(const main_command *command, int argc, char **argv) {
+    bool nmt = command->id == CLI_DECODE ||
+               (command->model != NULL && strcmp(command->model, "nmt") == 0) ||
+               (command->id == CLI_DATA_PLAN && has_nmt(argc, argv));
+    return nmt ? MODEL_NMT : MODEL_LM;
 }
 
 static void print_overview(FILE *file) {
@@ -105,9 +147,9 @@ static void print_overview(FILE *file) {
                         "  ebb generate run\n");
 }
 
-static void print_help(const main_command *command) {
+static void print_help(const main_command *command, train_model model) {
     printf("usage: ebb %s\n\n%s", command->usage, command->details);
-    ebb__cli_help_options(command->id, model_of(command));
+    ebb__cli_help_options(command->id, model);
     printf("\nA switch is turned off again by --no-NAME. Exit codes: 0 done, 1 internal error,\n"
            "2 wrong usage, 3 bad data, 4 does not fit the budget, 5 bad model or checkpoint,\n"
            "6 diverged, 7 input or output failed, 75 stopped by a signal with state saved.\n");
@@ -162,7 +204,7 @@ static ebb_status help_for(ebb_ctx *ctx, int argc, char **argv) {
     if (argc > 1) {
         TRY(check_model(ctx, &command, argc - 1, argv + 1));
     }
-    print_help(command);
+    print_help(command, model_of(command, argc - 1, argv + 1));
     return EBB_OK;
 }
 
@@ -170,18 +212,19 @@ static ebb_status run_command(cli_call *call, const main_command *command, int a
     bool help = false;
     char called[32];
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        print_help(command);
+        print_help(command, model_of(command, argc, argv));
         return EBB_OK;
     }
     TRY(check_model(call->ctx, &command, argc, argv));
+    train_model model = model_of(command, argc, argv);
     int skip = command->model != NULL;
     (void)snprintf(called, sizeof called, "%s%s%s", command->name, skip ? " " : "",
                    skip ? command->model : "");
-    TRY(ebb__cli_settings_init(call->ctx, model_of(command), &call->settings));
+    TRY(ebb__cli_settings_init(call->ctx, model, &call->settings));
     TRY(ebb__cli_parse(&call->settings, command->id, called, argc - skip, argv + skip, call->words,
                        command->n_words, &call->n_words, &help));
     if (help) {
-        print_help(command);
+        print_help(command, model);
         return EBB_OK;
     }
     if (call->n_words < command->n_words) {

@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#define MODEL (STEP | CLI_TUNE)
+#define MODEL (STEP | CLI_TUNE | CLI_DATA_PLAN)
 #define STEP (CLI_TRAIN | CLI_PLAN | CLI_BENCH)
 #define RUN (CLI_TRAIN | CLI_PLAN)
-#define USE (CLI_EVAL | CLI_GENERATE)
-#define ALL (MODEL | USE | CLI_INSPECT | CLI_DATA)
+#define USE (CLI_EVAL | CLI_GENERATE | CLI_DECODE)
+#define ALL (MODEL | USE | CLI_INSPECT | CLI_DATA | CLI_SCORE | CLI_CHRF | CLI_REPORT)
 #define MATH (CLI_MATH | CLI_SHOWN)
 #define AT(field) offsetof(cli_settings, field)
 #define ANY                                                                                        \
@@ -39,12 +39,24 @@ static const cli_option options[] = {
      "two texts to measure perplexity on after every epoch; decides which weights are the best"},
     {"valid-target", "Data", CLI_TEXT, AT(run.valid_target), "FILE", "none", "none", {0}, ANY, RUN, CLI_SHOWN | CLI_NMT,
      "the second file of --valid by itself"},
-    {"max-len", "Data", CLI_INT, AT(run.max_len), "N", "100", NULL, {0}, RANGE(1, 10000), RUN, MATH | CLI_NMT,
+    {"lm", "Data", CLI_TEXT, AT(run.train_path), "FILE", "none", "none", {0}, ANY, CLI_DATA_PLAN, CLI_LM,
+     "text of a language model, a sentence a line"},
+    {"nmt", "Data", CLI_TEXT, AT(run.train_path), "SRC TGT", "none", "none", {0}, ANY, CLI_DATA_PLAN, CLI_NMT | CLI_PAIR,
+     "two texts of a translation model; line n of TGT is the translation of line n of SRC"},
+    {"nmt-target", "Data", CLI_TEXT, AT(run.train_target), "FILE", "none", "none", {0}, ANY, CLI_DATA_PLAN, CLI_NMT,
+     "the second file of --nmt by itself"},
+    {"max-len", "Data", CLI_INT, AT(run.max_len), "N", "100", NULL, {0}, RANGE(1, 10000), CLI_DATA_PLAN, CLI_LM,
+     "tokens of the longest sentence; longer ones are left out"},
+    {"max-len", "Data", CLI_INT, AT(run.max_len), "N", "100", NULL, {0}, RANGE(1, 10000), RUN | CLI_DATA_PLAN, MATH | CLI_NMT,
      "tokens of the longest sentence, source or target; pairs with a longer one are left out"},
-    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char", "byte"}, ANY, RUN, MATH | CLI_LM,
+    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char", "byte"}, ANY, RUN | CLI_DATA_PLAN, MATH | CLI_LM | CLI_OR_NUMBER,
      "what one token is"},
-    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char"}, ANY, RUN, MATH | CLI_NMT,
+    {"batch-tokens", "Data", CLI_INT, AT(run.batch_tokens), "N", "none", "none", {0}, RANGE(1, 1e9), CLI_DATA_PLAN, CLI_LM,
+     "padded tokens of a batch, in place of --batch: as many sentences of a shape as have no more; --tokens N is short for it"},
+    {"tokens", "Data", CLI_CHOICE, AT(run.tokens), NULL, "word", NULL, {"word", "char"}, ANY, RUN | CLI_DATA_PLAN, MATH | CLI_NMT | CLI_OR_NUMBER,
      "what one token is"},
+    {"batch-tokens", "Data", CLI_INT, AT(run.batch_tokens), "N", "none", "none", {0}, RANGE(1, 1e9), CLI_DATA_PLAN, CLI_NMT,
+     "padded tokens of a batch, on the longer side, in place of --batch: as many pairs of a shape as have no more; --tokens N is short for it"},
     {"vocab", "Data", CLI_INT, AT(run.vocab), "N", "10000", "all", {0}, RANGE(1, 1e8), MODEL, MATH,
      "most frequent tokens kept, the others become <unk>; all: every token of the text"},
     {"src-vocab", "Data", CLI_INT, AT(run.src_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL, MATH | CLI_NMT,
@@ -85,10 +97,22 @@ static const cli_option options[] = {
      "share of a label that is spread over the whole vocabulary"},
     {"batch", "Batch", CLI_INT, AT(run.batch), "N", "20", "auto", {0}, RANGE(1, 1e6), MODEL | CLI_EVAL, MATH | CLI_LM,
      "columns of text read side by side; auto: as many as fit in --memory (plan, bench, train), at most 4096; the time a step takes grows with them"},
-    {"batch", "Batch", CLI_INT, AT(run.batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL, MATH | CLI_NMT,
+    {"batch", "Batch", CLI_INT, AT(run.batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | CLI_EVAL | CLI_DECODE, MATH | CLI_NMT,
      "pairs of sentences in a step; auto: as many as fit in --memory (plan, bench, train), at most 4096; the time a step takes grows with them"},
     {"shards", "Batch", CLI_INT, AT(run.shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | CLI_EVAL, MATH,
      "parts of a batch, done one after the other: less memory for activations, more for gradients; must divide --batch"},
+    {"bucket", "Batch", CLI_CHOICE, AT(run.bucket), NULL, "auto", NULL, {"none", "static", "greedy", "percentile", "width", "optimal", "pool", "auto"}, ANY, CLI_DATA_PLAN, CLI_LM,
+     "how sentences are grouped: all padded to the longest; by --static; a shape as soon as a batch is full; as many sentences a shape; equal distances; the fewest padded tokens; sorted pools of 100 batches; auto: the shortest epoch of these"},
+    {"bucket", "Batch", CLI_CHOICE, AT(run.bucket), NULL, "auto", NULL, {"none", "static", "greedy", "percentile", "width", "optimal", "pool", "auto"}, ANY, CLI_DATA_PLAN | RUN, MATH | CLI_NMT,
+     "how sentences are grouped: all padded to the longest; by --static; a shape as soon as a batch is full; as many sentences a shape; equal distances; the fewest padded tokens; sorted pools of 100 batches; auto: the shortest epoch of these"},
+    {"shapes", "Batch", CLI_INT, AT(run.shapes), "N", "8", NULL, {0}, RANGE(1, 32), CLI_DATA_PLAN, CLI_LM,
+     "most shapes that batches are padded to; each is a program"},
+    {"shapes", "Batch", CLI_INT, AT(run.shapes), "N", "8", NULL, {0}, RANGE(1, 32), CLI_DATA_PLAN | RUN, MATH | CLI_NMT,
+     "most shapes that batches are padded to; each is a program"},
+    {"static", "Batch", CLI_TEXT, AT(run.shape_list), "LIST", "8,16,24,32,60", NULL, {0}, ANY, CLI_DATA_PLAN, CLI_LM,
+     "shapes of --bucket static: lengths with the end mark, as 8,16,24; of pairs also 8x10,16x20 (source x target); one more is made for what is longer"},
+    {"static", "Batch", CLI_TEXT, AT(run.shape_list), "LIST", "8,16,24,32,60", NULL, {0}, ANY, CLI_DATA_PLAN | RUN, MATH | CLI_NMT,
+     "shapes of --bucket static: lengths with the end mark, as 8,16,24; of pairs also 8x10,16x20 (source x target); one more is made for what is longer"},
     {"src-len", "Batch", CLI_INT, AT(run.src_len), "N", "30", NULL, {0}, RANGE(1, 1e6), CLI_PLAN | CLI_BENCH | CLI_TUNE, CLI_NMT,
      "positions of a source, where there is no text"},
     {"tgt-len", "Batch", CLI_INT, AT(run.tgt_len), "N", "30", NULL, {0}, RANGE(1, 1e6), CLI_PLAN | CLI_BENCH | CLI_TUNE, CLI_NMT,
@@ -115,11 +139,11 @@ static const cli_option options[] = {
      "longest gradient over all weights together; a longer one is scaled down"},
     {"clip", "Optimiser", CLI_REAL, AT(run.clip), "X", "1", "none", {0}, ABOVE(0, 1e9), MODEL, MATH | CLI_NMT,
      "longest gradient over all weights together; a longer one is scaled down"},
-    {"schedule", "Optimiser", CLI_CHOICE, AT(run.schedule), NULL, "constant", NULL, {"constant", "plateau", "warmup"}, ANY, MODEL, MATH,
-     "how the learning rate changes: not at all; by --lr-factor when validation stops improving; growing linearly over --warmup steps"},
-    {"warmup", "Optimiser", CLI_INT, AT(run.warmup), "STEPS", "1000", NULL, {0}, RANGE(1, 1e12), MODEL, MATH,
-     "of --schedule warmup: steps until the full rate"},
-    {"patience", "Optimiser", CLI_INT, AT(run.patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), MODEL, MATH,
+    {"schedule", "Optimiser", CLI_CHOICE, AT(run.schedule), NULL, "constant", NULL, {"constant", "plateau", "warmup", "cosine", "inverse"}, ANY, MODEL, MATH,
+     "how the learning rate changes: not at all; by --lr-factor when validation stops improving; growing linearly over --warmup steps; falling to 0 along a cosine until the last step; with the inverse square root of the step after --warmup"},
+    {"warmup", "Optimiser", CLI_INT, AT(run.warmup), "STEPS", "none", "none", {0}, RANGE(1, 1e12), MODEL, MATH,
+     "steps over which the rate grows linearly, with any schedule; 1000 with --schedule warmup and inverse"},
+    {"lr-patience", "Optimiser", CLI_INT, AT(run.lr_patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), MODEL, MATH,
      "of --schedule plateau: epochs without improvement before the rate falls"},
     {"lr-factor", "Optimiser", CLI_REAL, AT(run.lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), MODEL, MATH,
      "of --schedule plateau: what the rate is multiplied by"},
@@ -127,6 +151,10 @@ static const cli_option options[] = {
      "times through the text; not a limit where only --steps is given"},
     {"steps", "Length", CLI_INT, AT(run.steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, CLI_SHOWN,
      "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"},
+    {"patience", "Length", CLI_INT, AT(run.patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, CLI_SHOWN,
+     "end after so many validations in a row without improvement"},
+    {"valid-metric", "Length", CLI_CHOICE, AT(run.valid_metric), NULL, "perplexity", NULL, {"perplexity", "bleu"}, ANY, RUN, MATH | CLI_NMT,
+     "what decides which weights are the best: perplexity, or BLEU of greedy translations of --valid"},
     {"out", "Run", CLI_TEXT, AT(run.out_dir), "DIR", "ebb-lm", NULL, {0}, ANY, RUN, CLI_SHOWN,
      "folder for weights, metrics, vocabulary and state; a run that is in it already goes on"},
     {"fresh", "Run", CLI_SWITCH, AT(run.fresh), NULL, "false", NULL, {0}, ANY, RUN | CLI_TUNE, 0,
@@ -135,6 +163,10 @@ static const cli_option options[] = {
      "save the state every so many steps too; epoch: at the end of epochs only"},
     {"log-every", "Run", CLI_INT, AT(run.log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, CLI_SHOWN,
      "report and write metrics every so many steps"},
+    {"samples", "Run", CLI_INT, AT(run.samples), "N", "none", "none", {0}, RANGE(1, 100), RUN, CLI_SHOWN | CLI_NMT,
+     "translations of --valid to show after every validation"},
+    {"tensorboard", "Run", CLI_TEXT, AT(run.tensorboard), "DIR", "none", "none", {0}, ANY, RUN, CLI_SHOWN,
+     "write metrics for TensorBoard to a folder too"},
     {"seed", "Run", CLI_SEED, AT(run.seed), "N", "1", NULL, {0}, ANY, MODEL | CLI_GENERATE | CLI_DATA, MATH,
      "start of all random numbers: the same seed gives the same bits"},
     {"length", "Text", CLI_INT, AT(length), "N", "200", NULL, {0}, RANGE(1, 1e9), CLI_GENERATE, 0,
@@ -145,6 +177,20 @@ static const cli_option options[] = {
      "text to go on from"},
     {"lines", "Text", CLI_INT, AT(lines), "N", "10000", NULL, {0}, RANGE(1, 1e12), CLI_DATA, 0,
      "sentences to write"},
+    {"beam", "Translation", CLI_INT, AT(beam), "N", "5", NULL, {0}, RANGE(1, 64), CLI_DECODE, 0,
+     "translations of a sentence followed side by side; 1: always the likeliest next word"},
+    {"nbest", "Translation", CLI_INT, AT(nbest), "N", "1", NULL, {0}, RANGE(1, 64), CLI_DECODE, 0,
+     "translations written for every sentence, at most --beam; above 1 as lines `number ||| text ||| log probability ||| score`"},
+    {"length-penalty", "Translation", CLI_REAL, AT(alpha), "X", "1", NULL, {0}, RANGE(0, 10), CLI_DECODE, 0,
+     "score of a translation of n words: its log probability divided by n to this power"},
+    {"max-ratio", "Translation", CLI_REAL, AT(max_ratio), "X", "2", NULL, {0}, ABOVE(0, 100), CLI_DECODE, 0,
+     "a translation ends at this many words for every source word, and 10 more"},
+    {"attention", "Translation", CLI_TEXT, AT(attention), "FILE", "none", "none", {0}, ANY, CLI_DECODE, 0,
+     "write what every word attended to, as JSON, a sentence a line"},
+    {"attention-svg", "Translation", CLI_TEXT, AT(attention_svg), "FILE", "none", "none", {0}, ANY, CLI_DECODE, 0,
+     "draw the same of the first sentences"},
+    {"tok", "Scores", CLI_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, CLI_SCORE, 0,
+     "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     {"memory", "Machine", CLI_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, CLI_SHOWN,
      "most bytes used: 512M, 2G (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
     {"threads", "Machine", CLI_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), MODEL | USE, CLI_SHOWN,
@@ -163,11 +209,13 @@ static const cli_option options[] = {
      "list every plan worth taking, from the fastest to the smallest: time against memory"},
     {"svg", "Machine", CLI_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, CLI_PLAN, 0,
      "draw the bytes over one step, by layer and kind; with --curve: time against memory"},
+    {"svg", "Machine", CLI_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, CLI_DATA_PLAN, 0,
+     "draw how often each length occurs, and the shapes of the chosen strategy"},
     {"profile", "Machine", CLI_SWITCH, AT(run.profile), NULL, "false", NULL, {0}, ANY, CLI_BENCH, 0,
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", CLI_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", CLI_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | CLI_EVAL | CLI_INSPECT, 0,
+    {"json", "General", CLI_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | CLI_EVAL | CLI_INSPECT | CLI_SCORE | CLI_CHRF, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", CLI_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},
@@ -198,6 +246,16 @@ const cli_option *ebb__cli_find(train_model model, const char *name) {
         }
     }
     return NULL;
+}
+
+const cli_option *ebb__cli_find_for(cli_command command, train_model model, const char *name) {
+    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
+        if ((options[i].commands & (unsigned)command) != 0 &&
+            ebb__cli_applies(&options[i], model) && strcmp(options[i].name, name) == 0) {
+            return &options[i];
+        }
+    }
+    return ebb__cli_find(model, name);
 }
 
 bool ebb__cli_given(const cli_settings *settings, const char *name) {

@@ -17,7 +17,12 @@ typedef enum cli_command {
     CLI_GENERATE = 1 << 4,
     CLI_INSPECT = 1 << 5,
     CLI_DATA = 1 << 6,
-    CLI_TUNE = 1 << 7
+    CLI_TUNE = 1 << 7,
+    CLI_DECODE = 1 << 8,
+    CLI_SCORE = 1 << 9, /* eval bleu: files, no model */
+    CLI_REPORT = 1 << 10,
+    CLI_CHRF = 1 << 11, /* eval chrf: likewise */
+    CLI_DATA_PLAN = 1 << 12
 } cli_command;
 
 typedef enum cli_kind {
@@ -32,11 +37,12 @@ typedef enum cli_kind {
 } cli_kind;
 
 typedef enum cli_flag {
-    CLI_MATH = 1 << 0,  /* changes the mathematics: must match on resume */
-    CLI_SHOWN = 1 << 1, /* part of the dump: a setting of the run, not of this invocation */
-    CLI_LM = 1 << 2,    /* only of language models; without this or the next: of all kinds */
-    CLI_NMT = 1 << 3,   /* only of translation; a name may have one entry for each kind */
-    CLI_PAIR = 1 << 4   /* on the command line a second value may follow: the next entry's */
+    CLI_MATH = 1 << 0,     /* changes the mathematics: must match on resume */
+    CLI_SHOWN = 1 << 1,    /* part of the dump: a setting of the run, not of this invocation */
+    CLI_LM = 1 << 2,       /* only of language models; without this or the next: of all kinds */
+    CLI_NMT = 1 << 3,      /* only of translation; a name may have one entry for each kind */
+    CLI_PAIR = 1 << 4,     /* on the command line a second value may follow: the next entry's */
+    CLI_OR_NUMBER = 1 << 5 /* a choice; a number in its place is the next entry's */
 } cli_flag;
 
 typedef struct cli_range {
@@ -44,7 +50,7 @@ typedef struct cli_range {
     bool above, below; /* the bound itself is excluded */
 } cli_range;
 
-enum { CLI_MAX_CHOICES = 4, CLI_MAX_OPTIONS = 96 };
+enum { CLI_MAX_CHOICES = 8, CLI_MAX_OPTIONS = 128 };
 
 typedef struct cli_option {
     const char *name;
@@ -60,12 +66,15 @@ typedef struct cli_option {
     const char *help;
 } cli_option;
 
+typedef enum cli_tok { TOK_13A, TOK_NONE } cli_tok;
+
 typedef struct cli_settings {
     train_settings run;
-    const char *config, *prompt, *tune, *svg;
+    const char *config, *prompt, *tune, *svg, *attention, *attention_svg;
     char tune_folder[512]; /* what run.tune_folder points to */
-    int64_t length, lines;
-    double temperature;
+    int64_t length, lines, beam, nbest;
+    double temperature, alpha, max_ratio;
+    cli_tok tok;
     bool json, verbose, quiet, curve;
     bool given[CLI_MAX_OPTIONS]; /* by option: not merely the default */
     alloc_region region;         /* strings that came from files */
@@ -77,6 +86,8 @@ const cli_option *ebb__cli_option(size_t index);
 /* Whether models of this kind have the option. */
 bool ebb__cli_applies(const cli_option *option, train_model model);
 const cli_option *ebb__cli_find(train_model model, const char *name); /* NULL if there is none */
+/* The same for one command, whose own entry goes before another command's of the same name. */
+const cli_option *ebb__cli_find_for(cli_command command, train_model model, const char *name);
 bool ebb__cli_given(const cli_settings *settings, const char *name);
 
 /* Every option of the kind at its default. Free with ebb__cli_settings_fini, also after a failure.
@@ -91,6 +102,15 @@ void ebb__cli_settings_fini(cli_settings *settings);
  * means the zero word. Text values are borrowed. */
 ebb_status ebb__cli_assign(cli_settings *settings, const cli_option *option, const char *text,
                            bool literal, const char *where) EBB_MUST_CHECK;
+
+/* The entry that the text is a value of: the option itself, or the next (CLI_OR_NUMBER). */
+const cli_option *ebb__cli_meant(const cli_option *option, const char *text);
+
+/* The names of a choice in one text. */
+typedef struct cli_choices {
+    char text[96];
+} cli_choices;
+cli_choices ebb__cli_choices(const cli_option *option, const char *between);
 
 /* ---- config.c ---- */
 

@@ -1,6 +1,8 @@
 /* output.c - standard output that is checked: data that did not arrive is a failed command. */
 #include "cli/command.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,6 +34,17 @@ ebb_status ebb__cli_flush(ebb_ctx *ctx, bool *quiet) {
     }
     return ebb__fail(ctx, EBB_IO, "standard output: cannot write: %s",
                      errno != 0 ? strerror(errno) : "not all of it arrived");
+}
+
+ebb_status ebb__cli_save(const cli_text *text, const char *path) {
+    file_writer writer;
+    TRY(ebb__file_create(text->ctx, path, &writer));
+    ebb_status status = ebb__file_write(&writer, text->bytes, text->used);
+    if (status == EBB_OK) {
+        status = ebb__file_commit(&writer);
+    }
+    ebb__file_abandon(&writer);
+    return status;
 }
 
 void ebb__cli_print_graph(void *file, const char *pass, const char *text) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CELLS = 1 << 14, DEFAULT_EPOCHS = 10 };
+enum { MOST_CELLS = 1 << 14, DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 1000 };
 static const int64_t most_positions = INT64_C(1) << 30;
 
 typedef struct parse_item {
@@ -38,7 +38,7 @@ static bool is_known(const char *name) {
 
 static ebb_status find_option(const parse_state *state, const char *name, const cli_option **out) {
     ebb_ctx *ctx = state->settings->ctx;
-    *out = ebb__cli_find(state->settings->run.model, name);
+    *out = ebb__cli_find_for(state->command, state->settings->run.model, name);
     if (!is_known(name)) {
         return ebb__fail(
             ctx, EBB_USAGE, "unknown option --%.60s; did you mean --%s? (ebb %s --help lists all)",
@@ -77,6 +77,9 @@ static ebb_status read_option(parse_state *state, char **argv, int left, int *us
         }
         item.value = argv[1];
         *used = 2;
+    }
+    if (ebb__cli_meant(item.option, item.value) != item.option) {
+        TRY(find_option(state, item.option[1].name, &item.option));
     }
     state->items[state->n_items++] = item;
     if ((item.option->flags & CLI_PAIR) != 0 && left > *used &&
@@ -203,6 +206,10 @@ ebb_status ebb__cli_resolve(cli_settings *settings) {
     run->tgt_vocab = run->tgt_vocab == 0 ? run->vocab : run->tgt_vocab;
     if (!ebb__cli_given(settings, "lr") && run->optimizer != OPTIMIZER_SGD) {
         run->lr = 0.001;
+    }
+    if (run->warmup == 0 &&
+        (run->schedule == SCHEDULE_WARMUP || run->schedule == SCHEDULE_INVERSE)) {
+        run->warmup = DEFAULT_WARMUP;
     }
     if (run->steps != 0 && !ebb__cli_given(settings, "epochs")) {
         run->epochs = 0;

@@ -15,6 +15,7 @@ enum {
     PLOT_HEIGHT = HEIGHT - TOP - BOTTOM,
     FOOT = HEIGHT - BOTTOM
 };
+_Static_assert((int)PICTURE_HUES == (int)SVG_HUES, "a name for every hue");
 enum { KINDS = 3, OTHERS = SVG_HUES, FIXED = 4, MOST_COLUMNS = PLOT_WIDTH };
 
 /* From the bottom up; transient kinds by shade. */
@@ -76,16 +77,31 @@ static int32_t find_layer(step_picture *s, const char *name) {
     return s->n_layers++;
 }
 
-static void give_hues(step_picture *s) {
-    int32_t hue = 0;
+/* The hues of another picture; layers without one there share the last. */
+static void take_hues(step_picture *s, const cli_hues *hues) {
     for (int32_t i = 0; i < s->n_layers; i++) {
+        s->layers[i].hue = OTHERS;
+        for (int32_t k = 0; k < hues->n; k++) {
+            if (strcmp(hues->layers[k], s->layers[i].name) == 0) {
+                s->layers[i].hue = k;
+            }
+        }
+    }
+}
+
+static void give_hues(step_picture *s) {
+    cli_hues own = {.n = 0}, *hues = s->how->hues != NULL ? s->how->hues : &own;
+    for (int32_t i = 0; i < s->n_layers && hues->n < SVG_HUES; i++) {
         int32_t above = 0;
         for (int32_t k = 0; k < s->n_layers; k++) {
             above += s->layers[k].most > s->layers[i].most ||
                      (k < i && s->layers[k].most == s->layers[i].most);
         }
-        s->layers[i].hue = above < SVG_HUES ? hue++ : OTHERS;
+        if (above < SVG_HUES) {
+            (void)snprintf(hues->layers[hues->n++], sizeof *hues->layers, "%s", s->layers[i].name);
+        }
     }
+    take_hues(s, hues);
 }
 
 static ebb_status gather_bands(step_picture *s) {
@@ -98,7 +114,11 @@ static ebb_status gather_bands(step_picture *s) {
         layer->most += t->bands[b].most;
         layer->at_peak += t->n_columns > 0 ? t->bands[b].bytes[t->fullest] : 0;
     }
-    give_hues(s);
+    if (s->how->hues != NULL && s->how->hues->n > 0) {
+        take_hues(s, s->how->hues);
+    } else {
+        give_hues(s);
+    }
     for (int32_t b = 0; b < t->n_bands; b++) {
         int kind = 0;
         while (kind < KINDS - 1 && kinds[kind] != t->bands[b].kind) {
@@ -232,7 +252,7 @@ static bool has_budget(const step_picture *s) {
 /* What lies far above the peak would leave no room for what happens below it: it is named, with an
  * arrow, instead of drawn to scale. */
 static bool to_scale(const step_picture *s, uint64_t bytes) {
-    return (double)bytes <= 3.2 * (double)s->plan->peak_bytes;
+    return bytes <= s->how->high || (double)bytes <= 3.2 * (double)s->plan->peak_bytes;
 }
 
 static void set_scale(step_picture *s) {
@@ -243,7 +263,7 @@ static void set_scale(step_picture *s) {
     if (has_budget(s) && to_scale(s, s->plan->budget_bytes)) {
         most = larger(most, s->plan->budget_bytes);
     }
-    s->top_bytes = 1.1 * (double)larger(most, 1);
+    s->top_bytes = 1.1 * (double)larger(larger(most, s->how->high), 1);
     for (int i = 0; i < FIXED; i++) {
         s->fixed_bytes += s->time.fixed[fixed_kinds[i]];
     }
@@ -408,11 +428,13 @@ static void legend_head(step_picture *s, double y, const char *text) {
 
 static double legend_layers(step_picture *s, double y) {
     uint64_t others = 0;
+    bool has_others = false;
     legend_head(s, y, "colour: layer");
     for (int32_t i = s->n_layers - 1; i >= 0; i--) {
         const layer_row *layer = &s->layers[i];
         if (layer->hue == OTHERS) {
             others += layer->at_peak;
+            has_others = true;
             continue;
         }
         char class[4] = {'s', (char)('0' + layer->hue), '\0'};
@@ -420,7 +442,7 @@ static double legend_layers(step_picture *s, double y) {
         ebb__svg_rect(&s->page, LEGEND, y - 10, 12, 12, class, 2);
         legend_row(s, y, layer_name(layer->name), layer->at_peak, false);
     }
-    if (s->n_layers > SVG_HUES) {
+    if (has_others) {
         y += ROW;
         ebb__svg_rect(&s->page, LEGEND, y - 10, 12, 12, "s8", 2);
         legend_row(s, y, "other layers", others, false);
@@ -502,7 +524,7 @@ ebb_status ebb__cli_draw_step(const ebb_plan *plan, const cli_picture *picture) 
     draw_levels(&s);
     draw_phases(&s);
     legend_fixed(&s, legend_kinds(&s, legend_layers(&s, TOP + 8)));
-    TRY_OUT(ebb__svg_save(&s.page, picture->path));
+    TRY_OUT(ebb__svg_end(&s.page, picture->path, picture->into));
 out:
     ebb__svg_free(&s.page);
     ebb__timeline_free(&s.time);

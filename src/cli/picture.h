@@ -5,10 +5,20 @@
 
 #include "cli/command.h"
 
+/* Which layer has which colour, so that two pictures agree. */
+enum { PICTURE_HUES = 8 };
+typedef struct cli_hues {
+    char layers[PICTURE_HUES][64];
+    int32_t n; /* 0: to be chosen */
+} cli_hues;
+
 typedef struct cli_picture {
-    const char *path;
+    const char *path;  /* a file; or: */
+    cli_text *into;    /* appended to */
     const char *model; /* what was planned, in a few words */
     bool budget;       /* the user gave one: draw it */
+    uint64_t high;     /* bytes that the scale of a step's picture must reach; 0: what it needs */
+    cli_hues *hues;    /* of a step's picture; NULL: its own */
 } cli_picture;
 
 /* ---- picture.c ---- */

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 16, LINE_MOST = 240 };
+enum { BAR_WIDTH = 16, LINE_MOST = 240, SAMPLE_MOST = 160 };
 static const double redraw_seconds = 0.1;
 
 void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings) {
@@ -45,8 +45,10 @@ static void format_bar(char bar[BAR_WIDTH + 4], const job_progress *now) {
     memcpy(bar + 1 + BAR_WIDTH, "] ", 3);
 }
 
-static void format_line(char line[LINE_MOST], const job_progress *now) {
-    char epochs[32] = "", steps[32] = "", valid[48] = "", left[40] = "";
+/* The gradient's norm only where there is room for it: not in the line that is redrawn. */
+static void format_line(char line[LINE_MOST], const job_progress *now, bool tick) {
+    char epochs[32] = "", steps[32] = "", valid[48] = "", bleu[32] = "", norm[32] = "",
+         left[40] = "";
     if (now->epochs > 0) {
         (void)snprintf(epochs, sizeof epochs, "/%" PRId64, now->epochs);
     }
@@ -57,15 +59,22 @@ static void format_line(char line[LINE_MOST], const job_progress *now) {
         (void)snprintf(valid, sizeof valid, "  valid ppl %s",
                        ebb__cli_perplexity(log(now->valid_perplexity)).text);
     }
+    if (now->valid_bleu >= 0) {
+        (void)snprintf(bleu, sizeof bleu, "  BLEU %.2f", now->valid_bleu);
+    }
+    if (now->gradient_norm >= 0 && !tick) {
+        (void)snprintf(norm, sizeof norm, "  gradient %.3g", now->gradient_norm);
+    }
     if (now->seconds_left >= 0) {
         (void)snprintf(left, sizeof left, "  %s left", ebb__cli_seconds(now->seconds_left).text);
     }
     (void)snprintf(
         line, LINE_MOST,
-        "epoch %" PRId64 "%s  step %" PRId64 "%s  loss %.4f (ppl %s)%s  %s words/s  %s of %s%s",
+        "epoch %" PRId64 "%s  step %" PRId64 "%s  loss %.4f (ppl %s)%s%s%s  %s words/s  "
+        "%s of %s%s",
         now->epoch, epochs, now->step, steps, now->loss, ebb__cli_perplexity(now->loss).text, valid,
-        ebb__cli_rate(now->words_per_second).text, ebb__cli_bytes(now->memory_bytes).text,
-        ebb__cli_bytes(now->budget_bytes).text, left);
+        bleu, norm, ebb__cli_rate(now->words_per_second).text,
+        ebb__cli_bytes(now->memory_bytes).text, ebb__cli_bytes(now->budget_bytes).text, left);
 }
 
 static void draw(cli_progress *progress, const char *bar, const char *line) {
@@ -95,7 +104,7 @@ void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, boo
         (void)snprintf(line, sizeof line, "%s: %" PRId64 " of %" PRId64, now->phase, now->step,
                        now->steps);
     } else {
-        format_line(line, now);
+        format_line(line, now, tick);
     }
     if (tick) {
         format_bar(bar, now);
@@ -104,6 +113,32 @@ void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, boo
     }
     ebb__cli_progress_clear(progress);
     (void)fprintf(stderr, "%s\n", line);
+}
+
+/* One short line: cut between characters, and without what a terminal would obey. */
+static void print_text(const char *label, const char *text) {
+    char shown[SAMPLE_MOST + 1];
+    size_t n = strnlen(text, SAMPLE_MOST + 1);
+    bool cut = n > SAMPLE_MOST;
+    for (n = cut ? SAMPLE_MOST : n; cut && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80;) {
+        n--;
+    }
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        shown[i] = c < 32 || c == 127 ? '?' : text[i];
+    }
+    shown[n] = '\0';
+    (void)fprintf(stderr, "  %-12s %s%s\n", label, shown, cut ? "..." : "");
+}
+
+void ebb__cli_progress_sample(cli_progress *progress, const job_sample *sample) {
+    if (progress->quiet) {
+        return;
+    }
+    ebb__cli_progress_clear(progress);
+    print_text("source", sample->source);
+    print_text("reference", sample->target);
+    print_text("translation", sample->translation);
 }
 
 void ebb__cli_log(void *user, ebb_log_level level, const char *line) {

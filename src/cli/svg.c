@@ -1,7 +1,7 @@
 /* svg.c - SVG text: style sheet, words, lines, axes, and the file. */
 #include "cli/svg.h"
 
-#include "base/file.h"
+#include "cli/command.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,15 +46,20 @@ void ebb__svg_put(svg_page *page, const char *format, ...) {
     keep_failure(page, ebb__cli_put(&page->text, "%s", part));
 }
 
-void ebb__svg_escape(svg_page *page, const char *text) {
+ebb_status ebb__svg_escape_text(cli_text *to, const char *text) {
     while (*text != '\0') {
         int plain = (int)strcspn(text, "<>&\"");
-        keep_failure(page, ebb__cli_put(&page->text, "%.*s", plain, text));
+        TRY(ebb__cli_put(to, "%.*s", plain, text));
         text += plain;
         if (*text != '\0') {
-            ebb__svg_put(page, "&#%d;", *text++);
+            TRY(ebb__cli_put(to, "&#%d;", *text++));
         }
     }
+    return EBB_OK;
+}
+
+void ebb__svg_escape(svg_page *page, const char *text) {
+    keep_failure(page, ebb__svg_escape_text(&page->text, text));
 }
 
 /* ---- the page ---- */
@@ -92,17 +97,11 @@ void ebb__svg_begin(svg_page *page, ebb_ctx *ctx, double width, double height, c
                  height);
 }
 
-ebb_status ebb__svg_save(svg_page *page, const char *path) {
-    file_writer writer;
+ebb_status ebb__svg_end(svg_page *page, const char *path, cli_text *into) {
     ebb__svg_put(page, "</svg>\n");
     TRY(page->status);
-    TRY(ebb__file_create(page->text.ctx, path, &writer));
-    ebb_status status = ebb__file_write(&writer, page->text.bytes, page->text.used);
-    if (status == EBB_OK) {
-        status = ebb__file_commit(&writer);
-    }
-    ebb__file_abandon(&writer);
-    return status;
+    return into != NULL ? ebb__cli_put(into, "%s", page->text.bytes)
+                        : ebb__cli_save(&page->text, path);
 }
 
 void ebb__svg_free(svg_page *page) {
@@ -118,10 +117,14 @@ void ebb__svg_words(svg_page *page, const svg_words *at, const char *format, ...
     va_start(args, format);
     (void)vsnprintf(words, sizeof words, format, args);
     va_end(args);
-    ebb__svg_put(
-        page, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" class=\"%s%s\"%s>",
-        at->x, at->y, at->size, anchors[at->anchor], at->class != NULL ? at->class : "ink",
-        at->halo ? " halo" : "", at->bold ? " font-weight=\"600\"" : "");
+    ebb__svg_put(page,
+                 "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" class=\"%s%s\"%s",
+                 at->x, at->y, at->size, anchors[at->anchor], at->class != NULL ? at->class : "ink",
+                 at->halo ? " halo" : "", at->bold ? " font-weight=\"600\"" : "");
+    if (at->turn != 0) {
+        ebb__svg_put(page, " transform=\"rotate(%g %.1f %.1f)\"", at->turn, at->x, at->y);
+    }
+    ebb__svg_put(page, ">");
     ebb__svg_escape(page, words);
     ebb__svg_put(page, "</text>\n");
 }
@@ -152,7 +155,11 @@ void ebb__svg_dot(svg_page *page, double x, double y, double radius, const char 
 }
 
 double ebb__svg_text_width(const char *text, double size) {
-    return 0.55 * size * (double)strlen(text);
+    int points = 0;
+    for (; *text != '\0'; text++) {
+        points += ((unsigned char)*text & 0xC0) != 0x80; /* not in the middle of one */
+    }
+    return 0.55 * size * points;
 }
 
 /* ---- axes ---- */

@@ -1,7 +1,7 @@
 /* svg.h - a picture as SVG text: self-contained, told apart with any colour vision, following the
  * reader's light or dark scheme. The look is that of bench/chart.py.
  *
- * Drawing never fails at the spot: the first failure is kept, and ebb__svg_save reports it.
+ * Drawing never fails at the spot: the first failure is kept, and ebb__svg_end reports it.
  * Classes: ground, ink, muted (fills); grid, axis, edge (strokes); what a picture adds itself. */
 #ifndef CLI_SVG_H
 #define CLI_SVG_H
@@ -36,14 +36,16 @@ void ebb__svg_begin(svg_page *page, ebb_ctx *ctx, double width, double height, c
                     const svg_rule *rules, int32_t n_rules);
 /* As it stands; numbers and markup only. */
 void ebb__svg_put(svg_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Text that is escaped. */
+/* Text that is escaped; the same for any text of markup. */
 void ebb__svg_escape(svg_page *page, const char *text);
+ebb_status ebb__svg_escape_text(cli_text *to, const char *text) EBB_MUST_CHECK;
 
 typedef struct svg_words {
     double x, y, size;
     svg_anchor anchor;
     const char *class; /* NULL: ink */
     bool bold, halo;   /* halo: readable across lines */
+    double turn;       /* degrees, clockwise, around x, y */
 } svg_words;
 void ebb__svg_words(svg_page *page, const svg_words *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -54,11 +56,12 @@ void ebb__svg_rect(svg_page *page, double x, double y, double width, double heig
 /* A disc with a rim of the ground's colour, so that it stands out on lines and areas. */
 void ebb__svg_dot(svg_page *page, double x, double y, double radius, const char *class);
 
-/* About how wide text is, in pixels: enough to keep labels apart. */
+/* About how wide UTF-8 text is, in pixels: enough to keep labels apart. */
 double ebb__svg_text_width(const char *text, double size);
 
-/* Ends the picture and writes it, replacing what is there. */
-ebb_status ebb__svg_save(svg_page *page, const char *path) EBB_MUST_CHECK;
+/* Ends the picture and appends it to `into` or, where that is NULL, writes it to the file `path`,
+ * replacing what is there. */
+ebb_status ebb__svg_end(svg_page *page, const char *path, cli_text *into) EBB_MUST_CHECK;
 void ebb__svg_free(svg_page *page);
 
 /* ---- axes ---- */

@@ -20,32 +20,58 @@ static bool on_stop(void *user) {
     return ebb__cli_stop_asked();
 }
 
-static json_t *perplexity_json(double value) {
+static void on_sample(void *user, const job_sample *sample) {
+    ebb__cli_progress_sample(&((cli_call *)user)->progress, sample);
+}
+
+/* Scores below 0 are none, as are the bytes of a run that was not planned again. */
+static json_t *score_json(double value) {
     return value >= 0 ? ebb__cli_json_real(value) : json_null();
 }
 
+static json_t *bytes_json(const job_train_result *r, uint64_t bytes) {
+    return r->already_done ? json_null() : ebb__cli_json_bytes(bytes);
+}
+
 static json_t *result_json(const job_train_result *r, int64_t batch) {
-    return json_pack("{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "schema", 1,
-                     "batch", (json_int_t)batch, "steps", (json_int_t)r->steps, "epochs",
-                     (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss), "valid_perplexity",
-                     perplexity_json(r->valid_perplexity), "best_perplexity",
-                     perplexity_json(r->best_perplexity), "planned_peak_bytes",
-                     ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
-                     ebb__cli_json_bytes(r->measured_peak_bytes), "resumed", r->resumed,
-                     "already_done", r->already_done);
+    return json_pack("{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b}",
+                     "schema", 1, "batch", (json_int_t)batch, "steps", (json_int_t)r->steps,
+                     "epochs", (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss),
+                     "valid_perplexity", score_json(r->valid_perplexity), "best_perplexity",
+                     score_json(r->best_perplexity), "valid_bleu", score_json(r->valid_bleu),
+                     "best_bleu", score_json(r->best_bleu), "planned_peak_bytes",
+                     bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
+                     bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed, "already_done",
+                     r->already_done, "stopped_early", r->stopped_early);
+}
+
+static void print_finished(const train_settings *run, const job_train_result *r) {
+    char early[80] = "";
+    if (r->stopped_early) {
+        (void)snprintf(early, sizeof early, "; no improvement in %" PRId64 " validations",
+                       run->patience);
+    }
+    (void)fprintf(stderr,
+                  "%s: this run is finished (step %" PRId64
+                  "%s): nothing to do; more %s go on, --fresh starts over\n",
+                  run->out_dir, r->steps, early,
+                  r->stopped_early ? "validations of --patience" : "--epochs or --steps");
 }
 
 static void print_result(const train_settings *run, const job_train_result *r) {
     if (r->already_done) {
-        (void)fprintf(stderr,
-                      "%s: this run is finished (step %" PRId64
-                      "): nothing to do; more --epochs or --steps go on, --fresh starts over\n",
-                      run->out_dir, r->steps);
+        print_finished(run, r);
         return;
+    }
+    if (r->stopped_early) {
+        (void)fprintf(stderr, "no improvement in %" PRId64 " validations\n", run->patience);
     }
     (void)fprintf(stderr, "done: %" PRId64 " steps", r->steps);
     if (r->best_perplexity >= 0) {
         (void)fprintf(stderr, ", best validation perplexity %.2f", r->best_perplexity);
+    }
+    if (r->best_bleu >= 0) {
+        (void)fprintf(stderr, ", best BLEU %.2f", r->best_bleu);
     }
     (void)fprintf(stderr, "; most memory %" PRIu64 " bytes, planned %" PRIu64 "; weights in %s\n",
                   r->measured_peak_bytes, r->planned_peak_bytes, run->out_dir);
@@ -54,7 +80,11 @@ static void print_result(const train_settings *run, const job_train_result *r) {
 ebb_status ebb__cli_train(cli_call *call) {
     cli_settings *settings = &call->settings;
     cli_text config = {.ctx = call->ctx}, math = {.ctx = call->ctx};
-    job_observer observer = {call, on_planned, on_progress, on_stop};
+    job_observer observer = {.user = call,
+                             .planned = on_planned,
+                             .progress = on_progress,
+                             .stop = on_stop,
+                             .sample = on_sample};
     job_train_result result = {0};
     ebb_status status = EBB_OK;
     TRY(ebb__cli_resolve(settings));

@@ -1,44 +1,9 @@
-/* use.c - `ebb eval lm DIR FILE` and `ebb generate DIR`: a trained run put to use. The model's
- * settings are those stored in DIR/config; only what the machine gives can be asked for anew. */
+/* use.c - `ebb eval lm DIR FILE`, `ebb eval nmt DIR SRC TGT` and `ebb generate DIR`: a trained run
+ * put to use. The model's settings are those stored in DIR/config; only what the machine gives can
+ * be asked for anew. */
 #include "cli/command.h"
 
-#include "base/file.h"
-
 #include <inttypes.h>
-#include <string.h>
-
-/* Settings of the run in `dir`, with what was asked for on this command line on top. */
-static ebb_status load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
-    cli_text path = {.ctx = asked->ctx};
-    ebb_status status;
-    TRY_OUT(ebb__cli_put(&path, "%s/config", dir));
-    if (!ebb__file_exists(path.bytes)) {
-        status = ebb__fail(asked->ctx, EBB_MODEL,
-                           "%s: is not the folder of a run: it has no file 'config'", dir);
-        goto out;
-    }
-    TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
-    TRY_OUT(ebb__cli_resolve(run));
-    if (ebb__cli_given(asked, "batch")) {
-        TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
-        run->run.batch = asked->run.batch;
-    }
-    if (ebb__cli_given(asked, "shards")) {
-        run->run.shards = asked->run.shards;
-    }
-    if (ebb__cli_given(asked, "memory")) {
-        run->run.memory = asked->run.memory;
-    }
-    if (ebb__cli_given(asked, "threads")) {
-        run->run.threads = asked->run.threads;
-    }
-    run->run.tune_folder = asked->run.tune_folder;
-    run->run.tune_seconds = asked->run.tune_seconds;
-    TRY_OUT(ebb__cli_resolve(run));
-out:
-    ebb__cli_text_fini(&path);
-    return status;
-}
 
 static json_t *eval_json(const lm_eval_result *r) {
     return json_pack(
@@ -76,13 +41,47 @@ ebb_status ebb__cli_eval(cli_call *call) {
     job_observer observer = {.user = call, .progress = on_progress};
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, MODEL_LM, &run));
-    TRY_OUT(load_run(&call->settings, call->words[0], &run));
+    TRY_OUT(ebb__cli_load_run(&call->settings, call->words[0], &run));
     status = ebb__lm_eval(call->ctx, &run.run, call->words[0], call->words[1], &observer, &result);
     ebb__cli_progress_clear(&call->progress);
     if (status == EBB_OK && call->settings.json) {
         status = ebb__cli_print_json(call->ctx, eval_json(&result));
     } else if (status == EBB_OK) {
         print_eval(&result);
+    }
+out:
+    ebb__cli_settings_fini(&run);
+    return status;
+}
+
+static json_t *eval_nmt_json(const nmt_eval_result *r) {
+    json_t *object = eval_json(&r->target);
+    int failed = json_object_set_new(object, "pairs", ebb__cli_json_bytes(r->pairs));
+    failed |= json_object_set_new(object, "left_out", ebb__cli_json_bytes(r->left_out));
+    failed |= json_object_set_new(object, "source_unknown", ebb__cli_json_bytes(r->source_unknown));
+    if (failed != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+ebb_status ebb__cli_eval_nmt(cli_call *call) {
+    const char *const *words = call->words;
+    cli_settings run;
+    nmt_eval_result result = {0};
+    job_observer observer = {.user = call, .progress = on_progress};
+    ebb_status status;
+    TRY_OUT(ebb__cli_settings_init(call->ctx, MODEL_NMT, &run));
+    TRY_OUT(ebb__cli_load_run(&call->settings, words[0], &run));
+    status = ebb__nmt_eval(call->ctx, &run.run, words[0], words[1], words[2], &observer, &result);
+    ebb__cli_progress_clear(&call->progress);
+    if (status == EBB_OK && call->settings.json) {
+        status = ebb__cli_print_json(call->ctx, eval_nmt_json(&result));
+    } else if (status == EBB_OK) {
+        printf("pairs             %" PRIu64 " (%" PRIu64 " more left out)\n", result.pairs,
+               result.left_out);
+        print_eval(&result.target);
     }
 out:
     ebb__cli_settings_fini(&run);
@@ -102,7 +101,7 @@ ebb_status ebb__cli_generate(cli_call *call) {
     cli_settings run;
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, MODEL_LM, &run));
-    TRY_OUT(load_run(asked, call->words[0], &run));
+    TRY_OUT(ebb__cli_load_run(asked, call->words[0], &run));
     TRY_OUT(ebb__lm_generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
 out:
     ebb__cli_settings_fini(&run);

@@ -94,6 +94,17 @@ static const char *choice_at(const void *user, size_t index) {
     return ((const cli_option *)user)->names[index];
 }
 
+cli_choices ebb__cli_choices(const cli_option *option, const char *between) {
+    cli_choices list = {""};
+    size_t used = 0;
+    for (size_t i = 0; i < CLI_MAX_CHOICES && option->names[i] != NULL; i++) {
+        int n = snprintf(list.text + used, sizeof list.text - used, "%s%s", i > 0 ? between : "",
+                         option->names[i]);
+        used += n > 0 && (size_t)n < sizeof list.text - used ? (size_t)n : 0;
+    }
+    return list;
+}
+
 static ebb_status parse_choice(const value_target *t) {
     const char *const *names = t->option->names;
     size_t n = 0;
@@ -103,9 +114,9 @@ static ebb_status parse_choice(const value_target *t) {
             return EBB_OK;
         }
     }
-    return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown value '%s'; did you mean %s? (%s, %s, %s)",
-                     t->where, t->text, ebb__cli_nearest(t->text, choice_at, t->option, n),
-                     names[0], names[1], names[2]);
+    return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown value '%s'; did you mean %s? (%s)", t->where,
+                     t->text, ebb__cli_nearest(t->text, choice_at, t->option, n),
+                     ebb__cli_choices(t->option, ", ").text);
 }
 
 static ebb_status parse_switch(const value_target *t) {
@@ -242,6 +253,11 @@ static ebb_status parse_text(const value_target *t) {
     return EBB_OK;
 }
 
+const cli_option *ebb__cli_meant(const cli_option *option, const char *text) {
+    return (option->flags & CLI_OR_NUMBER) != 0 && looks_like_number(text, false) ? option + 1
+                                                                                  : option;
+}
+
 ebb_status ebb__cli_assign(cli_settings *settings, const cli_option *option, const char *text,
                            bool literal, const char *where) {
     typedef ebb_status (*parse_fn)(const value_target *t);
@@ -250,6 +266,7 @@ ebb_status ebb__cli_assign(cli_settings *settings, const cli_option *option, con
         [CLI_REAL] = parse_real,     [CLI_CHOICE] = parse_choice, [CLI_TEXT] = parse_text,
         [CLI_SIZE] = parse_size,     [CLI_PASSES] = parse_passes,
     };
+    option = ebb__cli_meant(option, text);
     value_target target = {settings->ctx, option, text, where, (char *)settings + option->offset};
     if (!literal && option->zero != NULL && strcmp(text, option->zero) == 0) {
         assign_zero(option, target.at);

@@ -10,7 +10,7 @@
  * that no rule needs exceptions ("a", never "an"). */
 #include "data/grammar.h"
 
-#include "base/rng.h"
+#include "data/dice.h"
 #include "data/sink.h"
 
 #include <string.h>
@@ -49,16 +49,12 @@ static const char *const joints[] = {"when", "because", "if", "while", "although
 
 typedef struct grammar_dice {
     data_sink *sink;
-    rng_key key;
-    uint64_t sentence;
-    uint32_t thrown;
+    data_dice throws;
     bool started; /* a word was put: the next one needs a space */
 } grammar_dice;
 
 static uint32_t throw_die(grammar_dice *dice, uint32_t sides) {
-    uint32_t low = (uint32_t)dice->sentence, high = (uint32_t)(dice->sentence >> 32);
-    rng_block block = ebb__rng_block(dice->key, low, high, dice->thrown / 4, 0);
-    return (uint32_t)((uint64_t)block.word[dice->thrown++ % 4] * sides >> 32);
+    return ebb__dice_throw(&dice->throws, sides);
 }
 
 static bool chance(grammar_dice *dice, uint32_t percent) {
@@ -138,7 +134,7 @@ ebb_status ebb__grammar_write(ebb_ctx *ctx, const char *path, uint64_t sentences
     rng_key key = ebb__rng_key(seed, "data.grammar");
     TRY(ebb__sink_open(ctx, path, &sink));
     for (uint64_t i = 0; i < sentences; i++) {
-        grammar_dice dice = {.sink = &sink, .key = key, .sentence = i};
+        grammar_dice dice = {.sink = &sink, .throws = {.key = key, .line = i}};
         TRY_OUT(put_sentence(&dice));
     }
     TRY_OUT(ebb__sink_commit(&sink));

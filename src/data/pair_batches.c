@@ -49,11 +49,16 @@ static ebb_status next_line(line_cursor *c, uint64_t *length) {
     return EBB_OK;
 }
 
-/* The smallest shape that holds the pair. */
+/* The smallest shape that holds the pair; n_shapes: none does. */
 static int32_t class_of(const pair_options *o, uint64_t source, uint64_t target) {
-    int32_t class = 0;
-    for (int32_t i = 1; i < o->n_shapes; i++) {
-        class = source <= o->shapes[i].source && target <= o->shapes[i].target ? i : class;
+    int32_t class = o->n_shapes;
+    uint64_t least = UINT64_MAX;
+    for (int32_t i = 0; i < o->n_shapes; i++) {
+        uint64_t size = (uint64_t)o->shapes[i].source + o->shapes[i].target;
+        if (source <= o->shapes[i].source && target <= o->shapes[i].target && size < least) {
+            class = i;
+            least = size;
+        }
     }
     return class;
 }
@@ -74,7 +79,7 @@ static ebb_status write_class(pair_batches *b, const pair_options *o, int32_t cl
         if (source == 0) {
             break;
         }
-        if (!ebb__pairs_usable(source, target, o->max_len) ||
+        if (!ebb__lengths_usable(source, target, o->max_len) ||
             class_of(o, source, target) != class) {
             continue;
         }
@@ -174,6 +179,10 @@ pair_place ebb__pair_place(const pair_batches *b, uint64_t step) {
 
 /* ---- filling ---- */
 
+static ebb_status changed(const pair_batches *b) {
+    return ebb__fail(b->ctx, EBB_DATA, "index %s: was changed by somebody while in use", b->path);
+}
+
 static ebb_status read_entry(const pair_batches *b, const pair_place *place, uint64_t at,
                              pair_entry *out) {
     const pair_class *c = &b->classes[place->class];
@@ -183,10 +192,21 @@ static ebb_status read_entry(const pair_batches *b, const pair_place *place, uin
     TRY(ebb__file_pread(b->ctx, b->index, b->path, out, sizeof *out,
                         (c->first + at) * sizeof *out));
     if (out->source_len > c->shape.source || out->target_len > c->shape.target) {
-        return ebb__fail(b->ctx, EBB_DATA, "index %s: was changed by somebody while in use",
-                         b->path);
+        return changed(b);
     }
     return EBB_OK;
+}
+
+ebb_status ebb__pair_read(const pair_batches *b, uint64_t number, bool target, uint32_t *ids,
+                          uint32_t room, uint32_t *n) {
+    pair_entry entry;
+    TRY(ebb__file_pread(b->ctx, b->index, b->path, &entry, sizeof entry, number * sizeof entry));
+    *n = target ? entry.target_len : entry.source_len;
+    if (*n > room) {
+        return changed(b);
+    }
+    return target ? ebb__tokens_read(b->target, entry.target, *n, ids)
+                  : ebb__tokens_read(b->source, entry.source, *n, ids);
 }
 
 /* Ids down column `row` of [steps*B], time descending; what is not there is `padding`. */

@@ -10,11 +10,11 @@
 #ifndef DATA_PAIR_BATCHES_H
 #define DATA_PAIR_BATCHES_H
 
-#include "data/pairs.h"
+#include "data/buckets.h"
 #include "data/tokens.h"
 
 typedef struct pair_class {
-    pairs_shape shape;
+    bucket_bound shape;
     uint64_t first, count, batches; /* first entry of the index, pairs, batches */
 } pair_class;
 
@@ -23,7 +23,7 @@ typedef struct pair_batches {
     const tokens_reader *source, *target;
     int index; /* descriptor */
     char path[1024];
-    pair_class classes[PAIRS_MOST_SHAPES];
+    pair_class classes[BUCKETS_MOST_SHAPES];
     int32_t n_classes;
     uint32_t rows;     /* B */
     uint64_t windows;  /* batches of an epoch */
@@ -35,8 +35,8 @@ typedef struct pair_batches {
 
 typedef struct pair_options {
     uint32_t max_len; /* as scanned */
-    pairs_shape shapes[PAIRS_MOST_SHAPES];
-    int32_t n_shapes; /* the largest, which holds every pair, first */
+    bucket_bound shapes[BUCKETS_MOST_SHAPES];
+    int32_t n_shapes; /* every pair has one that holds it */
     uint32_t rows;
     uint64_t seed;
     bool shuffle;
@@ -66,6 +66,11 @@ typedef struct pair_target {
 /* Allocates nothing. *words: labels that are not padding. */
 ebb_status ebb__pair_fill(const pair_batches *batches, const pair_place *place,
                           const pair_target *to, uint64_t *words) EBB_MUST_CHECK;
+
+/* Pairs by number, shape by shape, whatever the shuffling: the ids of one side with its line end,
+ * *n of them, at most `room`. */
+ebb_status ebb__pair_read(const pair_batches *batches, uint64_t number, bool target, uint32_t *ids,
+                          uint32_t room, uint32_t *n) EBB_MUST_CHECK;
 
 /* Place of i in a shuffled list of n; a pure function. For tests. */
 uint64_t ebb__pair_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_t i, uint64_t n);

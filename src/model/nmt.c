@@ -1,6 +1,6 @@
 /* nmt.c - see nmt.h. The encoder goes layer by layer, then time; the decoder time by time, then
  * layer, because with feeding a step needs all of the one before. */
-#include "model/nmt.h"
+#include "model/nmt_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,84 +10,60 @@
 #define NORM_EPS 1e-5F /* nn.LayerNorm's */
 enum { MOST_CELLS = 2000000, MOST_SIZE = INT32_MAX / 4 };
 
-typedef struct attention {
-    int32_t layer, mix_layer;         /* labels */
-    ir_val memory, keys;              /* [S*B, H] */
-    ir_val w_query, b_query, w_score; /* [H, H], [H], [H]; MLP only */
-    ir_val gain, bias;                /* [H]; layer norm only */
-    ir_val mix_h, mix_c, mix_bias;    /* columns of mix.weight, [H, H] each; [H] */
-} attention;
-
-typedef struct decoder_layer {
-    int32_t layer; /* label */
-    cell_params p; /* of layer 0 with feeding, w_ih is the embedding's columns */
-    ir_val w_feed; /* [G*H, H]: the other columns */
-    cell_state s;
-} decoder_layer;
-
-typedef struct builder {
-    model_builder b;
-    const nmt_model *m;
-    int32_t E, H, B, S, T; /* B: rows of a shard */
-    ir_val src, src_len, tgt_in, tgt_out;
-    ir_val labels; /* tgt_out of all shards */
-    ir_val src_table, tgt_table;
-    attention a;
-} builder;
-
-static ebb_status param(builder *b, const char *name, int64_t rows, int32_t cols, ir_val *out) {
+ebb_status ebb__nmt_param(nmt_builder *b, const char *name, int64_t rows, int32_t cols,
+                          ir_val *out) {
     return ebb__model_variable(&b->b, IR_PARAM, name, IR_F32, (int32_t)rows, cols, out);
 }
 
-static ebb_status input(builder *b, const char *name, int32_t count, ir_val *out) {
+ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count, ir_val *out) {
     return ebb__model_variable(&b->b, IR_INPUT, name, IR_I32, 0, count, out);
 }
 
-static ebb_status zeros(builder *b, int32_t cols, ir_val *out) {
+static ebb_status zeros(nmt_builder *b, int32_t cols, ir_val *out) {
     ir_attr attr = {.i = {2, b->B, cols, 0, 0, IR_F32}};
     return ebb__op_emit(b->b.g, OP_FILL, NULL, 0, &attr, out);
 }
 
-static ebb_status start_state(builder *b, int32_t hidden, cell_state *s) {
+static ebb_status start_state(nmt_builder *b, int32_t hidden, cell_state *s) {
     *s = (cell_state){IR_NONE, IR_NONE};
     TRY(zeros(b, hidden, &s->h));
     return b->m->cell == LM_LSTM ? zeros(b, hidden, &s->c) : EBB_OK;
 }
 
-static void label(builder *b, int32_t layer, int32_t time) {
+static void label(nmt_builder *b, int32_t layer, int32_t time) {
     b->b.g->label.layer = layer;
     b->b.g->label.time = time;
 }
 
 /* ---- what comes in ---- */
 
-static ebb_status add_inputs(builder *b) {
+static ebb_status add_inputs(nmt_builder *b) {
     ir_val all = IR_NONE;
     TRY(ebb__model_layer(&b->b, "data"));
     TRY(ebb__model_blocks(&b->b, NMT_SRC, b->S, &b->src, &all));
-    TRY(input(b, NMT_SRC_LEN, b->b.batch, &all));
+    TRY(ebb__nmt_input(b, NMT_SRC_LEN, b->b.batch, &all));
     TRY(ebb__model_rows(&b->b, all, &b->src_len));
     TRY(ebb__model_blocks(&b->b, NMT_TGT_IN, b->T, &b->tgt_in, &all));
     if (!b->m->predict) {
         TRY(ebb__model_blocks(&b->b, NMT_TGT_OUT, b->T, &b->tgt_out, &b->labels));
     }
-    return b->m->dropout > 0 ? input(b, NMT_STEP, 1, &b->b.step) : EBB_OK;
+    return b->m->dropout > 0 ? ebb__nmt_input(b, NMT_STEP, 1, &b->b.step) : EBB_OK;
 }
 
-static ebb_status add_tables(builder *b) {
+ebb_status ebb__nmt_tables(nmt_builder *b) {
     TRY(ebb__model_layer(&b->b, "tgt.embed"));
-    TRY(param(b, "tgt_embed.weight", b->m->tgt_vocab, b->E, &b->tgt_table));
+    TRY(ebb__nmt_param(b, "tgt_embed.weight", b->m->tgt_vocab, b->E, &b->tgt_table));
     b->src_table = b->tgt_table;
     if (b->m->tie_src) {
         return EBB_OK;
     }
     TRY(ebb__model_layer(&b->b, "src.embed"));
-    return param(b, "src_embed.weight", b->m->src_vocab, b->E, &b->src_table);
+    return ebb__nmt_param(b, "src_embed.weight", b->m->src_vocab, b->E, &b->src_table);
 }
 
 /* xs: [n] values [B, E], one for each block of B ids, which stand with time descending. */
-static ebb_status build_embedding(builder *b, const char *layer, ir_val table, ir_val ids,
-                                  int32_t n, ir_val *xs) {
+ebb_status ebb__nmt_embed(nmt_builder *b, const char *layer, ir_val table, ir_val ids, int32_t n,
+                          ir_val *xs) {
     char site[32];
     (void)snprintf(site, sizeof site, "%s.drop", layer);
     TRY(ebb__model_layer(&b->b, layer));
@@ -105,7 +81,7 @@ static ebb_status build_embedding(builder *b, const char *layer, ir_val table, i
 
 /* After padding a state is zero: the reverse direction starts at a sentence's last token, and no
  * reader sees what padding holds. */
-static ebb_status mask(builder *b, int32_t position, ir_val *x) {
+static ebb_status mask(nmt_builder *b, int32_t position, ir_val *x) {
     ir_attr attr = {.i = {position}};
     if (*x == IR_NONE) {
         return EBB_OK;
@@ -116,8 +92,8 @@ static ebb_status mask(builder *b, int32_t position, ir_val *x) {
 /* One direction of one layer: xs [S] values [B, in] to ys [S] values [B, hidden]. All projections
  * come first, in the order of positions whatever the direction: sums over time then run the same
  * way, and both directions share one stack of inputs. */
-static ebb_status build_direction(builder *b, const char *label_name, int32_t layer, bool reverse,
-                                  int32_t hidden, const ir_val *xs, ir_val *ys) {
+static ebb_status build_direction(nmt_builder *b, const char *label_name, int32_t layer,
+                                  bool reverse, int32_t hidden, const ir_val *xs, ir_val *ys) {
     ir_graph *g = b->b.g;
     cell_params p;
     cell_state s;
@@ -141,7 +117,7 @@ static ebb_status build_direction(builder *b, const char *label_name, int32_t la
 }
 
 /* xs: [S] values, replaced by the layer's outputs [B, H]; ys: room for 2 S. */
-static ebb_status build_encoder_layer(builder *b, int32_t layer, ir_val *xs, ir_val *ys) {
+static ebb_status build_encoder_layer(nmt_builder *b, int32_t layer, ir_val *xs, ir_val *ys) {
     char name[32], site[32];
     ir_graph *g = b->b.g;
     (void)snprintf(name, sizeof name, "enc.l%d", layer);
@@ -165,10 +141,10 @@ static ebb_status build_encoder_layer(builder *b, int32_t layer, ir_val *xs, ir_
     return EBB_OK;
 }
 
-static ebb_status build_encoder(builder *b) {
+ebb_status ebb__nmt_encode(nmt_builder *b) {
     ir_val *xs = NULL;
     TRY(ebb__region_alloc(&b->b.g->region, 3 * (size_t)b->S, sizeof *xs, &xs));
-    TRY(build_embedding(b, "src.embed", b->src_table, b->src, b->S, xs));
+    TRY(ebb__nmt_embed(b, "src.embed", b->src_table, b->src, b->S, xs));
     for (int32_t l = 0; l < (int32_t)b->m->enc_layers; l++) {
         TRY(build_encoder_layer(b, l, xs, xs + b->S));
     }
@@ -179,7 +155,7 @@ static ebb_status build_encoder(builder *b) {
 
 /* ---- attention ---- */
 
-static ebb_status norm(builder *b, ir_val *x) {
+static ebb_status norm(nmt_builder *b, ir_val *x) {
     ir_val out[2]; /* y, and what its gradient reads */
     ir_attr attr = {.i = {b->B}, .f = {NORM_EPS}};
     if (!b->m->layer_norm) {
@@ -190,66 +166,101 @@ static ebb_status norm(builder *b, ir_val *x) {
     return EBB_OK;
 }
 
-static ebb_status build_attention(builder *b) {
-    attention *a = &b->a;
+ebb_status ebb__nmt_attention(nmt_builder *b) {
+    nmt_attender *a = &b->a;
     ir_val weight = IR_NONE;
     TRY(ebb__model_layer(&b->b, "attn"));
     a->layer = b->b.g->label.layer;
     if (b->m->attention == NMT_MLP) {
-        TRY(param(b, "attn.query.weight", b->H, b->H, &a->w_query));
-        TRY(param(b, "attn.query.bias", 0, b->H, &a->b_query));
-        TRY(param(b, "attn.score.weight", 0, b->H, &a->w_score));
+        TRY(ebb__nmt_param(b, "attn.query.weight", b->H, b->H, &a->w_query));
+        TRY(ebb__nmt_param(b, "attn.query.bias", 0, b->H, &a->b_query));
+        TRY(ebb__nmt_param(b, "attn.score.weight", 0, b->H, &a->w_score));
     }
     if (b->m->layer_norm) {
-        TRY(param(b, "attn.norm.weight", 0, b->H, &a->gain));
-        TRY(param(b, "attn.norm.bias", 0, b->H, &a->bias));
+        TRY(ebb__nmt_param(b, "attn.norm.weight", 0, b->H, &a->gain));
+        TRY(ebb__nmt_param(b, "attn.norm.bias", 0, b->H, &a->bias));
     }
-    TRY(ebb__model_layer(&b->b, "keys"));
-    TRY(param(b, "attn.key.weight", b->H, b->H, &weight));
-    TRY(ebb__model_linear(&b->b, IR_NONE, a->memory, weight, &a->keys));
     TRY(ebb__model_layer(&b->b, "mix"));
     a->mix_layer = b->b.g->label.layer;
-    TRY(param(b, "mix.weight", b->H, 2 * b->H, &weight));
-    TRY(param(b, "mix.bias", 0, b->H, &a->mix_bias));
+    TRY(ebb__nmt_param(b, "mix.weight", b->H, 2 * b->H, &weight));
+    TRY(ebb__nmt_param(b, "mix.bias", 0, b->H, &a->mix_bias));
     TRY(ebb__op_slice(b->b.g, weight, 1, 0, b->H, &a->mix_h));
     return ebb__op_slice(b->b.g, weight, 1, b->H, b->H, &a->mix_c);
 }
 
-/* h [B, H] to the scores of all source positions, [S, B]. */
-static ebb_status score(builder *b, ir_val h, ir_val *out) {
-    ir_graph *g = b->b.g;
-    const attention *a = &b->a;
-    ir_attr attr = {.i = {b->B}};
-    ir_val q = IR_NONE, x = IR_NONE; /* [B, H], [S*B, H] */
+ebb_status ebb__nmt_keys(nmt_builder *b) {
+    ir_val weight = IR_NONE;
+    TRY(ebb__model_layer(&b->b, "keys"));
+    TRY(ebb__nmt_param(b, "attn.key.weight", b->H, b->H, &weight));
+    return ebb__model_linear(&b->b, IR_NONE, b->a.memory, weight, &b->a.keys);
+}
+
+/* What scores are made of: of h [N, H] the query [N, H]. */
+static ebb_status query(nmt_builder *b, ir_val h, ir_val *out) {
     if (b->m->attention == NMT_DOT) {
-        TRY(norm(b, &h));
-        return ebb__op_emit(g, OP_DOT_EACH, (ir_val[]){a->keys, h}, 2, NULL, out);
+        *out = h;
+        return norm(b, out);
     }
-    TRY(ebb__model_linear(&b->b, a->b_query, h, a->w_query, &q));
+    return ebb__model_linear(&b->b, b->a.b_query, h, b->a.w_query, out);
+}
+
+/* A query [B, H] to the scores of all source positions, [S, B]. */
+static ebb_status score(nmt_builder *b, ir_val q, ir_val *out) {
+    ir_graph *g = b->b.g;
+    const nmt_attender *a = &b->a;
+    ir_attr attr = {.i = {b->B}};
+    ir_val x = IR_NONE; /* [S*B, H] */
+    if (b->m->attention == NMT_DOT) {
+        return ebb__op_emit(g, OP_DOT_EACH, (ir_val[]){a->keys, q}, 2, NULL, out);
+    }
     TRY(ebb__op_emit(g, OP_ADD_EACH, (ir_val[]){a->keys, q}, 2, NULL, &x));
     TRY(norm(b, &x));
     TRY(ebb__op_emit(g, OP_TANH, &x, 1, NULL, &x));
     return ebb__op_emit(g, OP_DOT_ROWS, (ir_val[]){x, a->w_score}, 2, &attr, out);
 }
 
-/* h [B, H] and what it attends to, mixed: y [B, H]. */
-static ebb_status attend(builder *b, int32_t t, ir_val h, ir_val *y) {
+/* A query [B, H] to the weights of all positions, [S, B], and what they sum the memory to. */
+static ebb_status look(nmt_builder *b, ir_val q, ir_val *weights, ir_val *context) {
     ir_graph *g = b->b.g;
-    const attention *a = &b->a;
-    ir_val s = IR_NONE, weights = IR_NONE, context = IR_NONE; /* [S, B], [S, B], [B, H] */
+    ir_val s = IR_NONE; /* [S, B] */
+    TRY(score(b, q, &s));
+    TRY(ebb__op_emit(g, OP_MASK_SOFTMAX, (ir_val[]){s, b->src_len}, 2, NULL, weights));
+    return ebb__op_emit(g, OP_WEIGHTED_SUM, (ir_val[]){*weights, b->a.memory}, 2, NULL, context);
+}
+
+/* The same for groups of B rows, which attend to the same B sentences. */
+static ebb_status look_all(nmt_builder *b, int32_t groups, ir_val q, ir_val *weights,
+                           ir_val *context) {
+    ir_graph *g = b->b.g;
+    ir_val *contexts = NULL, part = IR_NONE, w = IR_NONE;
+    if (groups == 1) {
+        return look(b, q, weights != NULL ? weights : &w, context);
+    }
+    TRY(ebb__region_alloc(&g->region, (size_t)groups, sizeof *contexts, &contexts));
+    for (int32_t k = 0; k < groups; k++) {
+        TRY(ebb__op_slice(g, q, 0, k * b->B, b->B, &part));
+        TRY(look(b, part, weights != NULL ? &weights[k] : &w, &contexts[k]));
+    }
+    return ebb__op_join(g, 0, contexts, groups, context);
+}
+
+/* h [N, H] and what it attends to, mixed: y [N, H]. */
+static ebb_status attend(nmt_builder *b, int32_t t, int32_t groups, ir_val h, ir_val *y,
+                         ir_val *weights) {
+    const nmt_attender *a = &b->a;
+    ir_val q = IR_NONE, context = IR_NONE; /* [N, H] */
     label(b, a->layer, t);
-    TRY(score(b, h, &s));
-    TRY(ebb__op_emit(g, OP_MASK_SOFTMAX, (ir_val[]){s, b->src_len}, 2, NULL, &weights));
-    TRY(ebb__op_emit(g, OP_WEIGHTED_SUM, (ir_val[]){weights, a->memory}, 2, NULL, &context));
+    TRY(query(b, h, &q));
+    TRY(look_all(b, groups, q, weights, &context));
     label(b, a->mix_layer, t);
     TRY(ebb__model_linear(&b->b, a->mix_bias, h, a->mix_h, y));
     TRY(ebb__model_linear(&b->b, *y, context, a->mix_c, y));
-    return ebb__op_emit(g, OP_TANH, y, 1, NULL, y);
+    return ebb__op_emit(b->b.g, OP_TANH, y, 1, NULL, y);
 }
 
 /* ---- decoder ---- */
 
-static ebb_status add_decoder_layer(builder *b, int32_t l, decoder_layer *d) {
+ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *d) {
     char name[32];
     bool fed = l == 0 && b->m->feed;
     ir_val weight = IR_NONE;
@@ -261,7 +272,9 @@ static ebb_status add_decoder_layer(builder *b, int32_t l, decoder_layer *d) {
                          : fed ? b->E + b->H
                                : b->E,
                          b->H, &d->p));
-    TRY(start_state(b, b->H, &d->s));
+    if (fresh) {
+        TRY(start_state(b, b->H, &d->s));
+    }
     if (fed) {
         weight = d->p.w_ih;
         TRY(ebb__op_slice(b->b.g, weight, 1, 0, b->E, &d->p.w_ih));
@@ -270,12 +283,11 @@ static ebb_status add_decoder_layer(builder *b, int32_t l, decoder_layer *d) {
     return EBB_OK;
 }
 
-/* One step of all layers; z [B, G*H] is the embedding's part of the first one's gates, *fed [B, H]
- * the vector fed back, then the new one. */
-static ebb_status build_step(builder *b, decoder_layer *layers, int32_t t, ir_val z, ir_val *fed) {
+ebb_status ebb__nmt_step(nmt_builder *b, nmt_layer *layers, int32_t t, int32_t groups, ir_val z,
+                         ir_val *fed, ir_val *weights) {
     ir_val x = IR_NONE;
     for (int32_t l = 0; l < (int32_t)b->m->dec_layers; l++) {
-        decoder_layer *d = &layers[l];
+        nmt_layer *d = &layers[l];
         char site[32];
         label(b, d->layer, t);
         if (l > 0) {
@@ -288,16 +300,16 @@ static ebb_status build_step(builder *b, decoder_layer *layers, int32_t t, ir_va
         TRY(ebb__cell_step(&b->b, &d->p, z, &d->s));
         x = d->s.h;
     }
-    return attend(b, t, x, fed);
+    return attend(b, t, groups, x, fed, weights);
 }
 
 /* ys: [T] values, first the embeddings [B, E], then what the projection reads [B, H]. */
-static ebb_status build_decoder(builder *b, ir_val *ys) {
-    decoder_layer *layers = NULL;
+static ebb_status build_decoder(nmt_builder *b, ir_val *ys) {
+    nmt_layer *layers = NULL;
     ir_val fed = IR_NONE;
     TRY(ebb__region_alloc(&b->b.g->region, (size_t)b->m->dec_layers, sizeof *layers, &layers));
     for (int32_t l = 0; l < (int32_t)b->m->dec_layers; l++) {
-        TRY(add_decoder_layer(b, l, &layers[l]));
+        TRY(ebb__nmt_layer(b, l, true, &layers[l]));
     }
     label(b, layers[0].layer, -1);
     if (b->m->feed) {
@@ -308,31 +320,36 @@ static ebb_status build_decoder(builder *b, ir_val *ys) {
         TRY(ebb__cell_input(&b->b, &layers[0].p, ys[t], &ys[t]));
     }
     for (int32_t t = 0; t < b->T; t++) {
-        TRY(build_step(b, layers, t, ys[t], &fed));
+        TRY(ebb__nmt_step(b, layers, t, 1, ys[t], &fed, NULL));
         ys[t] = fed;
         TRY(ebb__model_dropout(&b->b, "out.drop", t, &ys[t]));
     }
     return EBB_OK;
 }
 
-static ebb_status build_output(builder *b, ir_val *ys) {
-    ir_graph *g = b->b.g;
-    ir_attr smooth = {.f = {(float)b->m->smoothing}};
-    ir_val weight = b->tgt_table, bias = IR_NONE, hs = IR_NONE, logits = IR_NONE;
-    ir_val rows[2];
+ebb_status ebb__nmt_project(nmt_builder *b, ir_val hs, ir_val *logits) {
+    ir_val weight = b->tgt_table, bias = IR_NONE;
     TRY(ebb__model_layer(&b->b, "out"));
     if (!b->m->tie) {
-        TRY(param(b, "out.weight", b->m->tgt_vocab, b->H, &weight));
+        TRY(ebb__nmt_param(b, "out.weight", b->m->tgt_vocab, b->H, &weight));
     }
-    TRY(param(b, "out.bias", 0, (int32_t)b->m->tgt_vocab, &bias));
+    TRY(ebb__nmt_param(b, "out.bias", 0, (int32_t)b->m->tgt_vocab, &bias));
+    return ebb__model_linear(&b->b, bias, hs, weight, logits);
+}
+
+static ebb_status build_output(nmt_builder *b, ir_val *ys) {
+    ir_attr smooth = {.f = {(float)b->m->smoothing}};
+    ir_val hs = IR_NONE, logits = IR_NONE; /* [T*B, H], [T*B, Vt] */
+    ir_val rows[2];
+    TRY(ebb__model_layer(&b->b, "out"));
     ebb__model_reverse(ys, b->T);
-    TRY(ebb__op_join(g, 0, ys, b->T, &hs));                   /* [T*B, H] */
-    TRY(ebb__model_linear(&b->b, bias, hs, weight, &logits)); /* [T*B, Vt] */
+    TRY(ebb__op_join(b->b.g, 0, ys, b->T, &hs));
+    TRY(ebb__nmt_project(b, hs, &logits));
     if (b->m->predict) {
-        g->values[logits].output = true;
-        return ebb__ir_name(g, logits, NMT_LOGITS);
+        b->b.g->values[logits].output = true;
+        return ebb__ir_name(b->b.g, logits, NMT_LOGITS);
     }
-    TRY(ebb__op_emit(g, OP_XENT, (ir_val[]){logits, b->tgt_out}, 2, &smooth, rows));
+    TRY(ebb__op_emit(b->b.g, OP_XENT, (ir_val[]){logits, b->tgt_out}, 2, &smooth, rows));
     return ebb__model_loss(&b->b, rows[0], b->labels, NMT_LOSS);
 }
 
@@ -408,32 +425,40 @@ static ebb_status check(const ir_graph *g, const nmt_model *m) {
     return check_lengths(g, m);
 }
 
-static ebb_status build_shard(builder *b, int32_t shard, ir_val *ys) {
+static ebb_status build_shard(nmt_builder *b, int32_t shard, ir_val *ys) {
     b->B = ebb__model_begin_shard(&b->b, shard);
     TRY(add_inputs(b));
-    TRY(add_tables(b));
-    TRY(build_encoder(b));
-    TRY(build_attention(b));
-    TRY(build_embedding(b, "tgt.embed", b->tgt_table, b->tgt_in, b->T, ys));
+    TRY(ebb__nmt_tables(b));
+    TRY(ebb__nmt_encode(b));
+    TRY(ebb__nmt_attention(b));
+    TRY(ebb__nmt_keys(b));
+    TRY(ebb__nmt_embed(b, "tgt.embed", b->tgt_table, b->tgt_in, b->T, ys));
     TRY(build_decoder(b, ys));
     return build_output(b, ys);
 }
 
-ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
+ebb_status ebb__nmt_begin(ir_graph *graph, const nmt_model *m, nmt_builder *out) {
     TRY(check(graph, m));
-    builder b = {.b = {.g = graph,
-                       .cell = m->cell,
-                       .batch = (int32_t)m->batch,
-                       .shards = m->predict || m->shards == 0 ? 1 : (int32_t)m->shards,
-                       .dropout = m->dropout,
-                       .seed = m->seed,
-                       .step = IR_NONE},
-                 .m = m,
-                 .E = (int32_t)m->embed,
-                 .H = (int32_t)m->hidden,
-                 .S = (int32_t)m->src_len,
-                 .T = (int32_t)m->tgt_len};
+    *out = (nmt_builder){.b = {.g = graph,
+                               .cell = m->cell,
+                               .batch = (int32_t)m->batch,
+                               .shards = m->predict || m->shards == 0 ? 1 : (int32_t)m->shards,
+                               .dropout = m->dropout,
+                               .seed = m->seed,
+                               .step = IR_NONE},
+                         .m = m,
+                         .E = (int32_t)m->embed,
+                         .H = (int32_t)m->hidden,
+                         .B = (int32_t)m->batch,
+                         .S = (int32_t)m->src_len,
+                         .T = (int32_t)m->tgt_len};
+    return EBB_OK;
+}
+
+ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
+    nmt_builder b;
     ir_val *ys = NULL;
+    TRY(ebb__nmt_begin(graph, m, &b));
     TRY(ebb__region_alloc(&graph->region, (size_t)m->tgt_len, sizeof *ys, &ys));
     for (int32_t shard = 0; shard < b.b.shards; shard++) {
         TRY(build_shard(&b, shard, ys));

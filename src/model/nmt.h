@@ -54,8 +54,8 @@ typedef struct nmt_model {
 #define NMT_TGT_IN "data.tgt_in"   /* i32 [T*B] */
 #define NMT_TGT_OUT "data.tgt_out" /* i32 [T*B], -1: ignored; absent with predict */
 #define NMT_STEP "train.step"      /* i32 [1]: number of the step, for dropout; only with dropout */
-#define NMT_LOSS "loss"            /* f32 [1]: mean over labels that are not ignored */
 #define NMT_LOGITS "logits"        /* f32 [T*B, Vt] */
+#define NMT_LOSS "loss"            /* f32 [1]: mean over labels that are not ignored */
 
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
 ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *model) EBB_MUST_CHECK;

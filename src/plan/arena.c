@@ -4,12 +4,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-static ebb_status compile_unit(ebb_plan *plan, const plan_request *request, pass_unit *unit,
-                               pass_config *config) {
-    *config = plan->config;
+static ebb_status compile_unit(ebb_ctx *ctx, const plan_request *request, const pass_config *given,
+                               pass_config *config, pass_unit *unit) {
+    *config = *given;
     config->training = request->training;
-    *unit = (pass_unit){.ctx = plan->ctx, .config = config, .dev = plan->dev};
-    ebb__region_init(&unit->region, plan->ctx);
+    *unit = (pass_unit){.ctx = ctx, .config = config, .dev = ebb__device_default()};
+    ebb__region_init(&unit->region, ctx);
     TRY(ebb__ir_copy(request->graph, &unit->graph));
     return ebb__plan_run_passes(unit, PASS_COUNT);
 }
@@ -152,11 +152,14 @@ static void lay_out(ebb_plan *plan, const name_index *variables) {
         end = at + plan->programs[i].bytes;
         at = plan_align(end);
     }
+    uint64_t first = at;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         plan->variables[i].offset = at;
         end = at + plan->variables[i].bytes;
         at = plan_align(end);
     }
+    plan->variable_bytes = at - first;
+    plan->variable_end = end > first ? end - first : 0;
     for (int32_t i = 0; i < plan->n_programs; i++) {
         const ir_graph *graph = &plan->programs[i].unit.graph;
         plan_placement *p = plan->programs[i].unit.placement;
@@ -205,14 +208,15 @@ static double seconds_of(const pass_unit *unit) {
 
 ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
                              const plan_extra *extras, int32_t n_extras,
-                             const pass_config *config) {
-    plan->config = *config;
+                             const pass_config *configs) {
+    plan->config = configs[0];
     for (int32_t i = 0; i < n_requests; i++) {
         plan_program *program = &plan->programs[plan->n_programs++];
         program->has_unit = true;
         TRY(ebb__strdup(plan->ctx, requests[i].name, &program->name));
-        TRY(compile_unit(plan, &requests[i], &program->unit, &program->config));
+        TRY(compile_unit(plan->ctx, &requests[i], &configs[i], &program->config, &program->unit));
         size_program(program);
+        program->seconds = seconds_of(&program->unit);
         plan->nodes += program->n_nodes;
     }
     gatherer g;
@@ -227,8 +231,24 @@ ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32
     for (int32_t i = 0; i < plan->n_programs; i++) {
         TRY(gather_outputs(plan, &plan->programs[i]));
     }
-    plan->seconds_per_step = n_requests > 0 ? seconds_of(&plan->programs[0].unit) : 0;
+    plan->seconds_per_step = n_requests > 0 ? plan->programs[0].seconds : 0;
     return EBB_OK;
+}
+
+ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
+                             plan_size *out) {
+    plan_program program = {0};
+    ebb_status status = compile_unit(ctx, request, config, &program.config, &program.unit);
+    if (status == EBB_OK) {
+        size_program(&program);
+        *out = (plan_size){.transient_bytes = program.unit.placement->transient_bytes,
+                           .program_bytes = program.bytes,
+                           .seconds = seconds_of(&program.unit),
+                           .recomputed_nodes = ebb__plan_recomputed(&program.unit)};
+    }
+    ebb__ir_fini(&program.unit.graph);
+    ebb__region_fini(&program.unit.region);
+    return status;
 }
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name) {

@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 
 #include "base/host.h"
+#include "plan/storage.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -58,23 +59,29 @@ static ebb_status new_plan(const walk *w, ebb_plan **out) {
     return EBB_OK;
 }
 
-/* Compiles one choice for its bytes and seconds only. */
-static ebb_status price(const walk *w, plan_choice *choice, uint64_t *activations) {
-    ebb_plan *trial = NULL;
+/* Size of program i under a choice. What is taken in the end is verified, this is not. */
+static ebb_status measure(const walk *w, int32_t i, const plan_choice *choice, plan_size *out) {
     pass_config quiet = config_of(w, choice);
-    quiet.disabled |= 1U << PASS_VERIFY; /* the plan that is taken is verified */
-    TRY(new_plan(w, &trial));
-    ebb_status status =
-        ebb__plan_compile(trial, w->requests, w->n_requests, w->extras, w->n_extras, &quiet);
-    if (status == EBB_OK && activations != NULL) {
-        status = ebb__plan_report(trial);
-        *activations = trial->activation_bytes;
-    }
-    choice->peak_bytes = trial->peak_bytes;
-    choice->seconds = trial->seconds_per_step;
-    choice->recomputed_nodes = status == EBB_OK ? ebb__plan_recomputed(trial) : 0;
-    ebb__plan_free(trial);
-    return status;
+    quiet.disabled |= 1U << PASS_VERIFY;
+    return ebb__plan_measure(w->ctx, &w->requests[i], &quiet, out);
+}
+
+/* As arena.c lays programs, variables and transients out. */
+static uint64_t arena_bytes(const ebb_plan *plan, uint64_t programs, uint64_t transients) {
+    return transients > 0 ? programs + plan->variable_bytes + transients
+                          : programs + plan->variable_end;
+}
+
+/* Bytes and seconds of a choice, as if there were only the first program. */
+static ebb_status price(const walk *w, const ebb_plan *plan, plan_choice *choice) {
+    plan_size size;
+    TRY(measure(w, 0, choice, &size));
+    choice->transient_bytes = size.transient_bytes;
+    choice->program_bytes = plan_align(size.program_bytes);
+    choice->peak_bytes = arena_bytes(plan, choice->program_bytes, size.transient_bytes);
+    choice->seconds = size.seconds;
+    choice->recomputed_nodes = size.recomputed_nodes;
+    return EBB_OK;
 }
 
 /* Keeps the list sorted by seconds and free of plans that another beats; what takes more than
@@ -164,7 +171,11 @@ static ebb_status try_plain(const walk *w, ebb_plan *plan) {
         if (!first && last_peak == 0) {
             continue; /* the peak lies elsewhere by now */
         }
-        TRY(price(w, &list[i], NULL));
+        if (list[i].chunk_rows == 0) {
+            list[i] = plan->whole[list[i].pack];
+        } else {
+            TRY(price(w, plan, &list[i]));
+        }
         add_choice(plan, list[i]);
         bool saves = first || list[i].peak_bytes + list[i].peak_bytes / LEAST_SAVING < last_peak;
         last_peak = saves ? list[i].peak_bytes : 0;
@@ -206,7 +217,7 @@ static int32_t root_of(int32_t n) {
 static ebb_status try_recompute(const walk *w, ebb_plan *plan, plan_choice base,
                                 pass_recompute how) {
     base.recompute = how;
-    TRY(price(w, &base, NULL));
+    TRY(price(w, plan, &base));
     add_choice(plan, base);
     return EBB_OK;
 }
@@ -300,28 +311,114 @@ static int32_t choose(const ebb_plan *plan, uint64_t budget) {
     return chosen;
 }
 
-/* What the same options take when nothing is saved: the plan taken with exactly the passes chunk
- * and recompute disabled and no limit. */
-static ebb_status price_keep_all(const walk *w, ebb_plan *plan) {
-    plan_options options = *w->options;
-    walk plain = *w;
-    ebb_plan *list = NULL;
-    options.disabled |= 1U << PASS_CHUNK | 1U << PASS_RECOMPUTE;
-    plain.options = &options;
-    TRY(new_plan(w, &list));
-    list->keep_all_bytes = UINT64_MAX;
-    ebb_status status = list_choices(&plain, list);
+/* All programs with nothing saved: how many bytes, and how large the variables are. */
+static ebb_status compile_whole(const walk *w, const plan_choice *choice, ebb_plan *plan,
+                                uint64_t *peak) {
+    ebb_plan *all = NULL;
+    pass_config configs[PLAN_MAX_PROGRAMS];
+    for (int32_t i = 0; i < w->n_requests; i++) {
+        configs[i] = config_of(w, choice);
+        configs[i].disabled |= 1U << PASS_VERIFY;
+    }
+    TRY(new_plan(w, &all));
+    ebb_status status =
+        ebb__plan_compile(all, w->requests, w->n_requests, w->extras, w->n_extras, configs);
     if (status == EBB_OK) {
-        plan_choice choice = list->choices[choose(list, UINT64_MAX)];
-        status = price(&plain, &choice, &plan->keep_all_activation_bytes);
-        plan->keep_all_bytes = choice.peak_bytes;
-        plan->seconds_per_step_keep_all = choice.seconds;
-        if (status == EBB_OK) {
-            add_choice(plan, choice); /* so the list is never empty */
+        status = ebb__plan_report(all);
+    }
+    plan->variable_bytes = all->variable_bytes;
+    plan->variable_end = all->variable_end;
+    plan->keep_all_activation_bytes = all->activation_bytes;
+    *peak = all->peak_bytes;
+    ebb__plan_free(all);
+    return status;
+}
+
+/* The walk of the first program. What the same options take when nothing is saved is the plan taken
+ * with exactly the passes chunk and recompute disabled and no limit. */
+static ebb_status walk_first(const walk *w, ebb_plan *plan) {
+    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
+    uint64_t peak = 0;
+    plan->keep_all_bytes = UINT64_MAX;
+    for (int pack = layouts; pack >= 0; pack--) {
+        plan->whole[pack] = (plan_choice){.pack = pack > 0};
+        TRY(price(w, plan, &plan->whole[pack]));
+        add_choice(plan, plan->whole[pack]);
+    }
+    plan_choice *all = &plan->whole[plan->choices[choose(plan, UINT64_MAX)].pack];
+    TRY(compile_whole(w, all, plan, &peak));
+    for (int pack = layouts; pack >= 0; pack--) {
+        plan_choice *c = &plan->whole[pack];
+        c->peak_bytes = arena_bytes(plan, c->program_bytes, c->transient_bytes);
+    }
+    plan->n_choices = 0;
+    plan->keep_all_bytes = all->peak_bytes;
+    plan->seconds_per_step_keep_all = all->seconds;
+    add_choice(plan, *all); /* so the list is never empty */
+    TRY(list_choices(w, plan));
+    plan->keep_all_bytes = peak;
+    return EBB_OK;
+}
+
+/* ---- several programs ---- */
+
+/* Every program but the first has the room that the first one takes: it is left as fast as can be
+ * if that fits, does what the first one does otherwise, and where nothing is learned, with the loss
+ * in the smallest chunks. `plain` is its size as fast as can be, once it is known. */
+static ebb_status settle_one(const walk *w, const ebb_plan *plan, const plan_choice *first,
+                             int32_t i, plan_size *plain, plan_choice *taken, plan_size *size) {
+    plan_choice tries[3] = {plan->plain, *first};
+    int32_t n = 2;
+    if (!w->requests[i].training) {
+        tries[1].recompute = (pass_recompute){0};
+        tries[2] = tries[1];
+        tries[2].chunk_rows = chunk_sizes[sizeof chunk_sizes / sizeof *chunk_sizes - 1];
+        n = 3;
+    }
+    if (plain->program_bytes == 0) {
+        TRY(measure(w, i, &tries[0], plain));
+    }
+    *taken = tries[0];
+    *size = *plain;
+    for (int32_t k = 1; k < n && size->transient_bytes > first->transient_bytes; k++) {
+        plan_size now;
+        TRY(measure(w, i, &tries[k], &now));
+        if (now.transient_bytes < size->transient_bytes) {
+            *taken = tries[k];
+            *size = now;
         }
     }
-    ebb__plan_free(list);
-    return status;
+    return EBB_OK;
+}
+
+/* What every program does if the first one does this, and what that takes together. */
+static ebb_status settle(const walk *w, const ebb_plan *plan, plan_size *plain, plan_choice *first,
+                         plan_choice each[PLAN_MAX_PROGRAMS]) {
+    uint64_t programs = first->program_bytes, transients = first->transient_bytes;
+    each[0] = *first;
+    for (int32_t i = 1; i < w->n_requests; i++) {
+        plan_size size;
+        TRY(settle_one(w, plan, first, i, &plain[i], &each[i], &size));
+        programs += plan_align(size.program_bytes);
+        transients = size.transient_bytes > transients ? size.transient_bytes : transients;
+    }
+    first->peak_bytes = arena_bytes(plan, programs, transients);
+    return EBB_OK;
+}
+
+/* The list was made of the first program, the largest: now with the bytes of all. */
+static ebb_status settle_all(const walk *w, ebb_plan *plan, plan_choice each[PLAN_MAX_PROGRAMS]) {
+    plan_choice list[PLAN_MAX_CHOICES];
+    plan_size plain[PLAN_MAX_PROGRAMS] = {0};
+    int32_t n = plan->n_choices;
+    memcpy(list, plan->choices, (size_t)n * sizeof *list);
+    plan->n_choices = 0;
+    for (int32_t i = 0; i < n; i++) {
+        TRY(settle(w, plan, plain, &list[i], each));
+        add_choice(plan, list[i]);
+    }
+    plan->chosen = choose(plan, w->options->budget);
+    return settle(w, plan, plain, &plan->choices[plan->chosen], each);
 }
 
 static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
@@ -355,7 +452,7 @@ static ebb_status prepare(const walk *w, const plan_request *request, ir_graph *
     return status;
 }
 
-static ebb_status walk_all(const walk *w, ebb_plan *plan) {
+static ebb_status walk_all(const walk *w, ebb_plan *plan, plan_choice each[PLAN_MAX_PROGRAMS]) {
     ir_graph graphs[PLAN_MAX_PROGRAMS];
     plan_request requests[PLAN_MAX_PROGRAMS];
     walk prepared = *w;
@@ -370,10 +467,10 @@ static ebb_status walk_all(const walk *w, ebb_plan *plan) {
     prepared.requests = requests;
     prepared.prepared = true;
     if (status == EBB_OK) {
-        status = price_keep_all(&prepared, plan);
+        status = walk_first(&prepared, plan);
     }
     if (status == EBB_OK) {
-        status = list_choices(&prepared, plan);
+        status = settle_all(&prepared, plan, each);
     }
     while (n > 0) {
         ebb__ir_fini(&graphs[--n]);
@@ -381,31 +478,45 @@ static ebb_status walk_all(const walk *w, ebb_plan *plan) {
     return status;
 }
 
-static ebb_status make(const walk *w, ebb_plan *plan) {
+static ebb_status compile_chosen(const walk *w, ebb_plan *plan, const plan_choice *each) {
     const plan_options *o = w->options;
-    double start = ebb__clock_seconds();
-    TRY(walk_all(w, plan));
-    plan->budget_bytes = o->budget;
-    plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
-    plan->chosen = choose(plan, o->budget);
-    const plan_choice *choice = &plan->choices[plan->chosen];
-    pass_config config = config_of(w, choice);
-    config.dump_after = o->dump_after;
-    config.dump = o->dump;
-    config.dump_user = o->dump_user;
-    TRY(ebb__plan_compile(plan, w->requests, w->n_requests, w->extras, w->n_extras, &config));
+    uint64_t listed = plan->choices[plan->chosen].peak_bytes;
+    pass_config configs[PLAN_MAX_PROGRAMS];
+    for (int32_t i = 0; i < w->n_requests; i++) {
+        configs[i] = config_of(w, &each[i]);
+        configs[i].dump_after = o->dump_after;
+        configs[i].dump = o->dump;
+        configs[i].dump_user = o->dump_user;
+    }
+    TRY(ebb__plan_compile(plan, w->requests, w->n_requests, w->extras, w->n_extras, configs));
+    if (plan->peak_bytes != listed) {
+        return ebb__fail(w->ctx, EBB_INTERNAL,
+                         "the plan takes %" PRIu64 " bytes and was listed with %" PRIu64,
+                         plan->peak_bytes, listed);
+    }
     const plan_program *last = &plan->programs[plan->n_programs - 1];
     for (int32_t i = 0; i < plan->n_programs; i++) {
         TRY(ebb__plan_check(&plan->programs[i].unit, last->offset + last->bytes, plan->peak_bytes));
     }
+    return EBB_OK;
+}
+
+static ebb_status make(const walk *w, ebb_plan *plan) {
+    plan_choice each[PLAN_MAX_PROGRAMS];
+    double start = ebb__clock_seconds();
+    TRY(walk_all(w, plan, each));
+    plan->budget_bytes = w->options->budget;
+    plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
+    TRY(compile_chosen(w, plan, each));
     TRY(ebb__plan_report(plan));
     TRY(ebb__plan_decide(plan));
+    const plan_choice *choice = &plan->choices[plan->chosen];
     plan->recomputed_nodes = choice->recomputed_nodes;
-    if (o->explain) {
+    if (w->options->explain) {
         TRY(ebb__plan_products(plan));
     }
     plan->plan_seconds = ebb__clock_seconds() - start;
-    return choice->peak_bytes <= o->budget ? EBB_OK : refuse(plan, o->budget);
+    return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, plan->budget_bytes);
 }
 
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,

@@ -1,12 +1,11 @@
-/* decisions.c - what recomputation was decided, by layer, read off the compiled graph: how many nodes
- * are done again, what they would have kept, and what they take. */
+/* decisions.c - what recomputation was decided, by layer, read off the compiled graph: how many
+ * nodes are done again, what they would have kept, and what they take. */
 #include "plan/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-int32_t ebb__plan_recomputed(const ebb_plan *plan) {
-    const pass_unit *unit = &plan->programs[0].unit;
+int32_t ebb__plan_recomputed(const pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_order; i++) {

@@ -41,8 +41,9 @@ typedef struct plan_choice {
     bool pack;
     pass_recompute recompute;
     int32_t recomputed_nodes;
-    uint64_t peak_bytes;
-    double seconds; /* of one training step */
+    uint64_t transient_bytes, program_bytes; /* of the first program */
+    uint64_t peak_bytes;                     /* of all */
+    double seconds;                          /* of a step of the first program */
 } plan_choice;
 
 /* What a layer's forward values cost that are computed again instead of kept. */
@@ -62,7 +63,7 @@ typedef struct plan_variable {
     int32_t layer; /* index into plan->layers */
 } plan_variable;
 
-enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 96, PLAN_MAX_PROGRAMS = 8 };
+enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 96, PLAN_MAX_PROGRAMS = 80 };
 
 typedef struct plan_large {
     char what[96]; /* "rnn.l0 lstm_gates t=34" or a variable's name */
@@ -106,6 +107,7 @@ typedef struct plan_program {
     bool has_unit;
     int32_t n_instrs, n_views, n_nodes;
     uint64_t offset, bytes; /* of the program itself in the arena */
+    double seconds;         /* of one step */
 } plan_program;
 
 typedef struct ebb_plan {
@@ -117,7 +119,9 @@ typedef struct ebb_plan {
     uint64_t bytes_by_kind[IR_KINDS];
     uint64_t activation_bytes;
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
-    plan_choice plain; /* what is taken without recomputation and without a limit */
+    uint64_t variable_bytes, variable_end; /* of all variables; without the last one's rounding */
+    plan_choice whole[2]; /* nothing saved; with weights packed or not: by `pack` */
+    plan_choice plain;    /* what is taken without recomputation and without a limit */
     int32_t recomputed_nodes;
     plan_decision *decisions; /* the most bytes first */
     int32_t n_decisions;
@@ -156,10 +160,18 @@ const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name);
 const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const char *name);
 
 /* ---- parts of the above, each in its file ---- */
-/* arena.c: compiles one set of units and lays out the arena. */
+/* arena.c: compiles one set of units, each as its config says, and lays out the arena. */
 ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
                              const plan_extra *extras, int32_t n_extras,
-                             const pass_config *config) EBB_MUST_CHECK;
+                             const pass_config *configs) EBB_MUST_CHECK;
+/* Compiles one program only to see what it takes. */
+typedef struct plan_size {
+    uint64_t transient_bytes, program_bytes;
+    double seconds;
+    int32_t recomputed_nodes;
+} plan_size;
+ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
+                             plan_size *out) EBB_MUST_CHECK;
 /* budget.c: the configurations without recomputation that the walk tries; gives their number. */
 int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
                              const plan_options *options, pass_config list[PLAN_MAX_CHOICES]);
@@ -167,8 +179,8 @@ int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
 ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                             const plan_options *options, cost_survey *survey) EBB_MUST_CHECK;
 ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
-/* decisions.c: nodes of the first program that are done again; what they buy, by layer. */
-int32_t ebb__plan_recomputed(const ebb_plan *plan);
+/* decisions.c: nodes of a program that are done again; what those of the first buy, by layer. */
+int32_t ebb__plan_recomputed(const pass_unit *unit);
 ebb_status ebb__plan_decide(ebb_plan *plan) EBB_MUST_CHECK;
 /* report.c: bytes by kind and layer, largest values, hash. */
 ebb_status ebb__plan_report(ebb_plan *plan) EBB_MUST_CHECK;

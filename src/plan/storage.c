@@ -208,6 +208,9 @@ static bool operands_fit(storage *s, ir_val stack, ir_val root, int64_t row) {
  * of just those rows: gate gradients over the gates, which lie over the input projections. */
 static bool place_stack(storage *s, ir_val stack, ir_val root, int64_t row) {
     const ir_graph *g = s->g;
+    if (g->values[stack].def == IR_NONE) {
+        return false; /* a variable, which a value becomes the next of */
+    }
     const ir_node_rec *node = &g->nodes[g->values[stack].def];
     const ir_type *type = &g->values[stack].type, *room = &g->values[root].type;
     int32_t axis;

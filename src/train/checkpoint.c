@@ -565,7 +565,7 @@ static ebb_status look(ebb_ctx *ctx, const char *dir, bool mend, checkpoint_info
         }
         goto out;
     }
-    if (fault.text[0] != '\0') {
+    if (fault.text[0] != '\0' && !mend) {
         ebb__log(ctx, EBB_LOG_WARN, "%s; going back to step %" PRIu64, fault.text, m.step);
     }
     if (mend) {

@@ -41,8 +41,9 @@ ebb_status ebb__checkpoint_save(ebb_ctx *ctx, const char *dir, uint64_t step,
 ebb_status ebb__checkpoint_peek(ebb_ctx *ctx, const char *dir,
                                 checkpoint_info *info) EBB_MUST_CHECK;
 
-/* peek(), and makes the folder what it was after that generation was saved: newer, damaged
- * generations and all left-overs are removed, and last and best name the right weights. */
+/* peek() without the warning, and makes the folder what it was after that generation was saved:
+ * newer, damaged generations and all left-overs are removed, and last and best name the right
+ * weights. */
 ebb_status ebb__checkpoint_find(ebb_ctx *ctx, const char *dir,
                                 checkpoint_info *info) EBB_MUST_CHECK;
 

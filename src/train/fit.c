@@ -104,7 +104,10 @@ static ebb_status recall(ebb_ctx *ctx, const char *dir, int64_t *batch) {
         return EBB_OK;
     }
     TRY(ebb__file_lock_dir(ctx, dir, &lock));
+    ebb_log_fn log = ctx->log;
+    ctx->log = NULL; /* what is damaged is said when the run is opened */
     ebb_status status = ebb__checkpoint_peek(ctx, dir, &found);
+    ctx->log = log;
     const char *line = status == EBB_OK && found.found
                            ? json_string_value(json_object_get(found.train, "settings"))
                            : NULL;

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -59,27 +60,46 @@ void ebb__job_programs_fini(job_programs *programs) {
     }
 }
 
+/* "train", "train.1", "train.2" and so on. */
+static ir_graph *add_program(job_programs *out, const char *what, int32_t i, bool training) {
+    ir_graph *graph = &out->graphs[out->n];
+    char *name = out->names[out->n];
+    (void)snprintf(name, sizeof *out->names, i > 0 ? "%s.%d" : "%s", what, (int)i);
+    out->list[out->n++] = (plan_request){name, graph, training};
+    return graph;
+}
+
 /* One program a shape. */
 static ebb_status add_programs(const train_settings *s, const job_request *request,
                                const job_shapes *shapes, job_use use, job_programs *out) {
-    static const char *const names[][JOB_MAX_SHAPES] = {
-        [JOB_TRAIN] = {"train", "train.1", "train.2", "train.3"},
-        [JOB_VALID] = {"valid", "valid.1", "valid.2", "valid.3"},
-        [JOB_PREDICT] = {"predict", "predict.1", "predict.2", "predict.3"}};
+    static const char *const names[] = {
+        [JOB_TRAIN] = "train", [JOB_VALID] = "valid", [JOB_PREDICT] = "predict"};
     const model_kind *kind = ebb__kind(s);
     job_shapes one = {1, {kind->shape(s)}};
     shapes = shapes->n > 0 ? shapes : &one;
     for (int32_t i = 0; i < shapes->n; i++) {
-        ir_graph *graph = &out->graphs[out->n];
+        ir_graph *graph = add_program(out, names[use], i, use == JOB_TRAIN);
         TRY(kind->build(graph, s, request, shapes->at[i], use));
-        out->list[out->n++] = (plan_request){names[use][i], graph, use == JOB_TRAIN};
+    }
+    return EBB_OK;
+}
+
+static ebb_status add_decoding(const train_settings *s, const job_request *request,
+                               job_programs *out) {
+    const model_kind *kind = ebb__kind(s);
+    int32_t lengths[TRANSLATE_MOST_LENGTHS];
+    int32_t n = ebb__translate_lengths(request->decode.max_src, lengths);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(kind->build_decode(add_program(out, "read", i, false), s, request, lengths[i], false));
+        TRY(kind->build_decode(add_program(out, "step", i, false), s, request, lengths[i], true));
     }
     return EBB_OK;
 }
 
 ebb_status ebb__job_programs_make(ebb_ctx *ctx, const train_settings *settings,
                                   const job_request *request, job_programs *out) {
-    *out = (job_programs){.options = options_of(settings)};
+    memset(out, 0, sizeof *out);
+    out->options = options_of(settings);
     for (int32_t i = 0; i < PLAN_MAX_PROGRAMS; i++) {
         ebb__op_graph_init(&out->graphs[i], ctx);
     }
@@ -87,14 +107,16 @@ ebb_status ebb__job_programs_make(ebb_ctx *ctx, const train_settings *settings,
         TRY(add_programs(settings, request, &request->shapes,
                          request->train ? JOB_TRAIN : JOB_PREDICT, out));
     }
-    return request->valid ? add_programs(settings, request, &request->valid_shapes, JOB_VALID, out)
-                          : EBB_OK;
+    if (request->valid) {
+        TRY(add_programs(settings, request, &request->valid_shapes, JOB_VALID, out));
+    }
+    return request->decode.slots > 0 ? add_decoding(settings, request, out) : EBB_OK;
 }
 
 ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
                             const job_request *request, ebb_plan **plan) {
     job_programs programs;
-    plan_extra extras[2];
+    plan_extra extras[3];
     int32_t n_extras = 0;
     cost_table table;
     ebb_status status;
@@ -104,6 +126,9 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
     extras[n_extras++] = (plan_extra){JOB_STAGING, ebb__kind(settings)->staging(settings, request)};
     if (request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
+    }
+    if (request->decode.slots > 0) {
+        extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
     }
     if (settings->tune_folder != NULL) {
         TRY_OUT(ebb__job_measured(ctx, settings, &programs, &table));
@@ -130,6 +155,11 @@ job_buffers ebb__job_buffers(run_session *session) {
                          .hyper = ebb__run_variable(session, UPDATE_HYPER, NULL),
                          .staging = ebb__run_variable(session, JOB_STAGING, NULL),
                          .vocab = ebb__run_variable(session, JOB_VOCAB, NULL)};
+}
+
+uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target) {
+    uint64_t both[] = {source, target};
+    return XXH3_64bits(both, sizeof both);
 }
 
 int64_t ebb__kind_positions(const ebb_plan *plan, const char *name) {
@@ -189,10 +219,11 @@ void ebb__job_reset_state(run_session *session, const char *prefix) {
 
 /* ---- tensors by name ---- */
 
-/* Validation's state starts as zeros every time: it is not part of a checkpoint. */
+/* What only validation or translation carries starts anew every time: it is not part of a
+ * checkpoint. */
 static bool is_stored(const plan_variable *v, uint32_t roles) {
     return !v->extra && (roles & (1U << v->role)) != 0 &&
-           !(v->role == IR_STATE && strncmp(v->name, "valid.", 6) == 0);
+           !(v->role == IR_STATE && strncmp(v->name, "state", 5) != 0);
 }
 
 static int compare_entries(const void *a, const void *b) {

@@ -25,6 +25,7 @@ uint64_t ebb__job_list_bytes(const train_settings *settings);
 typedef struct job_programs {
     ir_graph graphs[PLAN_MAX_PROGRAMS];
     plan_request list[PLAN_MAX_PROGRAMS];
+    char names[PLAN_MAX_PROGRAMS][16];
     int32_t n;
     plan_options options;
 } job_programs;

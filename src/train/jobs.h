@@ -1,5 +1,5 @@
-/* jobs.h - what can be done with a model: plan, train, bench, and with a language model evaluate
- * and generate. What the command calls.
+/* jobs.h - what can be done with a model: plan, train, bench, evaluate, generate, decode. What the
+ * command calls.
  */
 #ifndef TRAIN_JOBS_H
 #define TRAIN_JOBS_H
@@ -7,6 +7,7 @@
 #include "plan/plan.h"
 #include "run/profile.h"
 #include "train/settings.h"
+#include "train/translate.h"
 
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
 
@@ -79,8 +80,15 @@ typedef struct job_progress {
     uint64_t memory_bytes, budget_bytes;
     double seconds_left;     /* < 0: unknown */
     double valid_perplexity; /* < 0: not validated here */
+    double valid_bleu;       /* < 0: likewise, or not asked for */
+    double gradient_norm;    /* before clipping, of the last step; < 0: none yet */
     const char *phase;       /* "train"; "valid": step and steps count windows of the text */
 } job_progress;
+
+/* A translation of a validation sentence. */
+typedef struct job_sample {
+    const char *source, *target, *translation;
+} job_sample;
 
 typedef struct job_observer {
     void *user;
@@ -91,13 +99,16 @@ typedef struct job_observer {
     void (*progress)(void *user, const job_progress *progress, bool tick);
     /* Polled between steps and during validation: true asks to save and stop. May be NULL. */
     bool (*stop)(void *user);
+    void (*sample)(void *user, const job_sample *sample); /* may be NULL */
 } job_observer;
 
 typedef struct job_train_result {
     int64_t steps, epochs;
-    double loss, valid_perplexity, best_perplexity; /* perplexities < 0: none */
-    uint64_t planned_peak_bytes, measured_peak_bytes;
+    double loss, valid_perplexity, best_perplexity;   /* perplexities < 0: none */
+    double valid_bleu, best_bleu;                     /* < 0: none */
+    uint64_t planned_peak_bytes, measured_peak_bytes; /* 0: already done, nothing was planned */
     bool resumed, already_done;
+    bool stopped_early; /* ended by --patience, before the last step */
 } job_train_result;
 
 /* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all
@@ -122,6 +133,16 @@ ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char
                         const char *file, const job_observer *observer,
                         lm_eval_result *out) EBB_MUST_CHECK;
 
+typedef struct nmt_eval_result {
+    lm_eval_result target;    /* of the targets of the pairs used, line ends included */
+    uint64_t pairs, left_out; /* lines used; empty or too long */
+    uint64_t source_unknown;
+} nmt_eval_result;
+/* The same of a translation model: targets are predicted, sources given, line by line. */
+ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                         const char *source, const char *target, const job_observer *observer,
+                         nmt_eval_result *out) EBB_MUST_CHECK;
+
 typedef struct lm_generate_options {
     int64_t tokens;     /* how many */
     double temperature; /* 0: always the likeliest */
@@ -133,5 +154,41 @@ typedef bool (*lm_emit_fn)(void *user, const char *text, size_t bytes);
 ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                             const lm_generate_options *options, lm_emit_fn emit,
                             void *user) EBB_MUST_CHECK;
+
+typedef struct decode_options {
+    int64_t beam, nbest;
+    double alpha, max_ratio; /* see translate.h */
+    bool attention;
+    bool fixed_batch; /* settings->batch sentences at once, or none fit; else fewer if need be */
+} decode_options;
+typedef struct decode_line {
+    const char *text; /* without its line end; valid until the next is read */
+    size_t bytes;
+} decode_line;
+typedef struct decode_result {
+    uint64_t line;                 /* from 1 */
+    uint64_t tokens;               /* of the source; of a long one only the first were read */
+    const translate_result *found; /* ids, scores, attention */
+    const struct data_vocab *source, *target; /* ids to words */
+    bool characters;                          /* a token is a character, not a word */
+} decode_result;
+typedef struct decode_io {
+    void *user;
+    ebb_status (*read)(void *user, decode_line *line, translate_next *got);
+    ebb_status (*write)(void *user, const decode_result *result);
+    bool (*stop)(void *user); /* NULL: never */
+} decode_io;
+typedef struct decode_summary {
+    uint64_t lines, tokens, unknown; /* of sources */
+    uint64_t cut, first_cut;         /* lines too long, and the first one's number */
+    int64_t batch;                   /* sentences at once */
+    double seconds;                  /* of translating */
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+} decode_summary;
+/* Translates line after line with the best weights of the run, in order (translate.h). EBB_STOPPED
+ * if stop() said so. */
+ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           const decode_options *options, const decode_io *io,
+                           decode_summary *out) EBB_MUST_CHECK;
 
 #endif

@@ -10,7 +10,9 @@
 #include "run/session.h"
 #include "train/jobs.h"
 
-enum { JOB_MAX_SHAPES = PLAN_MAX_PROGRAMS / 2, JOB_PATH_BYTES = 1024 };
+enum { JOB_MAX_SHAPES = 32, JOB_PATH_BYTES = 1024 };
+_Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
+               "programs to train, to validate, to translate");
 
 typedef struct job_shape {
     int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
@@ -23,12 +25,13 @@ typedef struct job_shapes {
 typedef enum job_use { JOB_TRAIN, JOB_VALID, JOB_PREDICT } job_use;
 
 /* What to plan. The programs are those to train or to predict, one a shape, then those to
- * validate. */
+ * validate, then those to translate (translate.h). */
 typedef struct job_request {
     int64_t vocab, src_vocab;   /* of what is predicted; of sources */
     bool train, valid, predict; /* step; loss only, with a state of its own; logits */
     uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
     job_shapes shapes, valid_shapes;
+    translate_options decode; /* slots 0: nothing is translated */
     uint64_t most_batch; /* that the text can fill; 0: not known, or settings->batch is given */
 } job_request;
 
@@ -45,6 +48,10 @@ typedef struct job_reader {
 /* ---- the texts of a run ---- */
 
 typedef struct corpus corpus;
+typedef struct job_bleu {
+    double bleu;
+    bool stopped; /* the observer asked to */
+} job_bleu;
 typedef struct corpus_kind {
     size_t bytes; /* of the kind's own struct, which starts with a corpus */
     /* Vocabularies, counted in lists of at most `most` bytes (0: no bound) or loaded and checked
@@ -56,6 +63,10 @@ typedef struct corpus_kind {
     ebb_status (*adopt)(corpus *c);
     /* Makes the readers. */
     ebb_status (*begin)(corpus *c, run_session *session);
+    /* Greedy translations of the validation sources: their BLEU, tokens as they are; the first
+     * settings->samples of them go to the observer. NULL: not of this kind. */
+    ebb_status (*translate)(corpus *c, run_session *session, const job_observer *observer,
+                            job_bleu *out);
     void (*close)(corpus *c);
 } corpus_kind;
 
@@ -73,14 +84,24 @@ struct corpus {
 
 /* ---- kinds ---- */
 
+typedef enum kind_side { KIND_SOURCE, KIND_TARGET, KIND_SIDES } kind_side;
+
 typedef struct model_kind {
     const char *name;
     const char *labels; /* names of the inputs that hold what is predicted start so */
     corpus_kind corpus;
+    /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
+     * side.
+     */
+    const char *(*vocab_file)(const train_settings *s, kind_side side);
     job_shape (*shape)(const train_settings *s);                  /* without a text */
     void (*sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use);
+    /* The programs of translate.h for sources of at most `length` tokens: the one that reads, or a
+     * step. NULL: not of this kind. */
+    ebb_status (*build_decode)(ir_graph *graph, const train_settings *s, const job_request *request,
+                               int32_t length, bool step);
     void (*init)(const char *name, float *data, uint64_t count, const train_settings *s);
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
     void (*randomise)(run_session *session, const train_settings *s);         /* program 0 */
@@ -90,6 +111,8 @@ typedef struct model_kind {
 extern const model_kind ebb__kind_lm, ebb__kind_nmt;
 const model_kind *ebb__kind(const train_settings *s);
 
+/* One number for two vocabularies, or two texts. */
+uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target);
 /* Positions of the largest input whose name starts so: the words of a step. */
 int64_t ebb__kind_positions(const ebb_plan *plan, const char *name);
 /* The settings with what was planned in place of what depends on the text: lengths of sentences. */

@@ -4,6 +4,7 @@
 #include "data/batcher.h"
 #include "model/word_lm.h"
 
+#define LM_VOCAB "vocab.txt"
 #define LM_NEW_VOCAB "vocab.new" /* becomes vocab.txt when the run takes the folder */
 
 /* ---- the model ---- */
@@ -83,7 +84,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     char path[JOB_PATH_BYTES];
     lm->train.fd = lm->valid.fd = -1;
     if (c->resumed) {
-        TRY(ebb__job_path(c->ctx, c->dir, "vocab.txt", path));
+        TRY(ebb__job_path(c->ctx, c->dir, LM_VOCAB, path));
         TRY(ebb__vocab_load(c->ctx, path, &lm->vocab));
         if (ebb__vocab_hash(&lm->vocab) != c->vocab_hash) {
             return ebb__fail(c->ctx, EBB_MODEL, "%s: not the vocabulary the run was started with",
@@ -128,7 +129,7 @@ static ebb_status store(corpus *c) {
 }
 
 static ebb_status adopt(corpus *c) {
-    return ebb__corpus_adopt(c, LM_NEW_VOCAB, "vocab.txt");
+    return ebb__corpus_adopt(c, LM_NEW_VOCAB, LM_VOCAB);
 }
 
 ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
@@ -163,10 +164,16 @@ static void close_corpus(corpus *c) {
     ebb__tokens_close(&lm->valid);
 }
 
+static const char *vocab_file(const train_settings *s, kind_side side) {
+    (void)s;
+    return side == KIND_TARGET ? LM_VOCAB : NULL;
+}
+
 const model_kind ebb__kind_lm = {
     .name = "lm",
     .labels = LM_TARGETS,
-    .corpus = {sizeof(lm_corpus), measure, store, adopt, begin, close_corpus},
+    .corpus = {sizeof(lm_corpus), measure, store, adopt, begin, NULL, close_corpus},
+    .vocab_file = vocab_file,
     .shape = plain_shape,
     .sizes = sizes,
     .build = build,

@@ -1,18 +1,14 @@
-/* kind_nmt.c - translation with attention: pairs of sentences, on a few shapes
- * (data/pair_batches.h).
- *
- * Where there are several shapes, the inputs of a program are named after its lengths
- * ("data.src.32"), so that programs of other lengths have inputs of their own. */
+/* kind_nmt.c - translation with attention: pairs of sentences, on a few shapes (nmt_set.h). */
 #include "train/job.h"
 
-#include "data/pair_batches.h"
-#include "model/nmt.h"
+#include "model/nmt_decode.h"
+#include "train/nmt_set.h"
+#include "train/nmt_validate.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
-_Static_assert((int)PAIRS_MOST_SHAPES <= (int)JOB_MAX_SHAPES, "a program for every shape");
+_Static_assert((int)BUCKETS_MOST_SHAPES <= (int)JOB_MAX_SHAPES, "a program for every shape");
 
 /* ---- the model ---- */
 
@@ -45,16 +41,6 @@ static nmt_model model_of(const train_settings *s) {
                        .seed = s->seed};
 }
 
-typedef struct input_name {
-    char text[48];
-} input_name;
-
-static input_name name_of(const char *input, int64_t length) {
-    input_name name;
-    (void)snprintf(name.text, sizeof name.text, "%s.%d", input, (int)length);
-    return name;
-}
-
 static ebb_status rename_inputs(ir_graph *graph, job_shape shape) {
     const struct {
         const char *input;
@@ -63,7 +49,7 @@ static ebb_status rename_inputs(ir_graph *graph, job_shape shape) {
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         ir_val v = ebb__ir_find(graph, inputs[i].input);
         if (v != IR_NONE) {
-            TRY(ebb__ir_name(graph, v, name_of(inputs[i].input, inputs[i].length).text));
+            TRY(ebb__ir_name(graph, v, ebb__nmt_set_input(inputs[i].input, inputs[i].length).text));
         }
     }
     return EBB_OK;
@@ -81,6 +67,23 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     model.predict = use == JOB_PREDICT;
     TRY(ebb__nmt_build(graph, &model));
     return request->shapes.n > 0 ? rename_inputs(graph, shape) : EBB_OK;
+}
+
+static ebb_status build_decode(ir_graph *graph, const train_settings *s, const job_request *request,
+                               int32_t length, bool step) {
+    const translate_options *o = &request->decode;
+    nmt_decode d = {.model = model_of(s),
+                    .most = o->max_src,
+                    .beam = o->beam,
+                    .offers = ebb__translate_offers(o, request->vocab),
+                    .attention = o->attention};
+    d.model.src_vocab = request->src_vocab;
+    d.model.tgt_vocab = request->vocab;
+    d.model.src_len = length;
+    d.model.batch = o->slots;
+    d.model.shards = 1;
+    return step ? ebb__nmt_decode_step(graph, &d)
+                : ebb__nmt_decode_read(graph, &d, ebb__translate_rows(o));
 }
 
 static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
@@ -124,91 +127,23 @@ static void planned(train_settings *s, const ebb_plan *plan) {
 
 /* ---- its texts ---- */
 
-enum { SIDE_SRC, SIDE_TGT, SIDES };
-
-/* The pairs of one purpose. */
-typedef struct nmt_set {
-    tokens_reader tokens[SIDES];
-    pair_batches batches;
-    pair_options options;
-    uint64_t pairs; /* that can be used */
-} nmt_set;
-
 typedef struct nmt_corpus {
     corpus base;
-    data_vocab vocab[SIDES]; /* from measure() to store(); a joint one is the first */
+    data_vocab vocab[KIND_SIDES]; /* from measure() to store(); a joint one is the first */
     nmt_set train, valid;
+    translate_options translate; /* slots 0: validation sentences are not translated */
 } nmt_corpus;
 
 static int32_t n_vocabs(const corpus *c) {
-    return c->s->tie_src ? 1 : SIDES;
+    return c->s->tie_src ? 1 : KIND_SIDES;
 }
 
-static const char *vocab_file(const corpus *c, int side, bool fresh) {
-    static const char *const names[] = {"vocab.src.txt", "vocab.tgt.txt", "vocab.txt"};
-    static const char *const fresh_names[] = {"vocab.src.new", "vocab.tgt.new", "vocab.new"};
-    int which = c->s->tie_src ? SIDES : side;
-    return fresh ? fresh_names[which] : names[which];
+static const char *vocab_file(const train_settings *s, kind_side side) {
+    return s->tie_src ? "vocab.txt" : side == KIND_SOURCE ? "vocab.src.txt" : "vocab.tgt.txt";
 }
 
-static uint64_t join_hashes(uint64_t a, uint64_t b) {
-    uint64_t both[] = {a, b};
-    return XXH3_64bits(both, sizeof both);
-}
-
-/* What is left out is said once a run, with where to look. */
-static void report_left_out(const corpus *c, const pairs_texts *texts, const pairs_scan *scan) {
-    if (c->silent) {
-        return;
-    }
-    if (scan->over > 0) {
-        ebb__log(c->ctx, EBB_LOG_WARN,
-                 "%s, %s: %llu of %llu lines have more than %u tokens and are left out "
-                 "(--max-len); the first is line %llu",
-                 texts->source, texts->target, (unsigned long long)scan->over,
-                 (unsigned long long)scan->lines, texts->max_len,
-                 (unsigned long long)scan->first_over);
-    }
-    if (scan->empty > 0) {
-        ebb__log(c->ctx, EBB_LOG_WARN,
-                 "%s, %s: %llu of %llu lines are empty on a side and are left out; the first is "
-                 "line %llu",
-                 texts->source, texts->target, (unsigned long long)scan->empty,
-                 (unsigned long long)scan->lines, (unsigned long long)scan->first_empty);
-    }
-}
-
-static ebb_status scan_set(const corpus *c, const char *source, const char *target, nmt_set *set) {
-    pairs_texts texts = {source, target, (text_mode)c->s->tokens, (uint32_t)c->s->max_len};
-    pairs_scan scan;
-    ebb_status status = ebb__pairs_scan(c->ctx, &texts, &scan);
-    if (status == EBB_OK) {
-        report_left_out(c, &texts, &scan);
-        set->options = (pair_options){
-            .max_len = texts.max_len, .rows = (uint32_t)c->s->batch, .seed = c->s->seed};
-        set->pairs = scan.used;
-        set->options.n_shapes = ebb__pairs_shapes(&scan, set->options.shapes);
-    }
-    ebb__pairs_scan_free(&scan);
-    return status;
-}
-
-/* Validation runs on the shapes of training; only the largest may have to be larger. */
-static void adapt_shapes(const pair_options *train, pair_options *valid) {
-    pairs_shape most = valid->shapes[0];
-    memcpy(valid->shapes, train->shapes, sizeof valid->shapes);
-    valid->n_shapes = train->n_shapes;
-    pairs_shape *first = &valid->shapes[0];
-    first->source = most.source > first->source ? most.source : first->source;
-    first->target = most.target > first->target ? most.target : first->target;
-}
-
-static job_shapes shapes_of(const pair_options *options) {
-    job_shapes shapes = {.n = options->n_shapes};
-    for (int32_t i = 0; i < shapes.n; i++) {
-        shapes.at[i] = (job_shape){options->shapes[i].source, options->shapes[i].target};
-    }
-    return shapes;
+static const char *fresh_vocab_file(const train_settings *s, kind_side side) {
+    return s->tie_src ? "vocab.new" : side == KIND_SOURCE ? "vocab.src.new" : "vocab.tgt.new";
 }
 
 static ebb_status open_vocab(nmt_corpus *nmt, int side, uint64_t most) {
@@ -216,15 +151,15 @@ static ebb_status open_vocab(nmt_corpus *nmt, int side, uint64_t most) {
     const train_settings *s = c->s;
     char path[JOB_PATH_BYTES];
     if (c->resumed) {
-        TRY(ebb__job_path(c->ctx, c->dir, vocab_file(c, side, false), path));
+        TRY(ebb__job_path(c->ctx, c->dir, vocab_file(c->s, (kind_side)side), path));
         return ebb__vocab_load(c->ctx, path, &nmt->vocab[side]);
     }
     vocab_options options = {
         .mode = (text_mode)s->tokens,
         .also = s->tie_src ? s->train_target : NULL,
-        .limit = (size_t)vocab_of(side == SIDE_SRC ? s->src_vocab : s->tgt_vocab, s),
+        .limit = (size_t)vocab_of(side == KIND_SOURCE ? s->src_vocab : s->tgt_vocab, s),
         .max_bytes = most};
-    return ebb__vocab_build(c->ctx, side == SIDE_SRC ? s->train_path : s->train_target, &options,
+    return ebb__vocab_build(c->ctx, side == KIND_SOURCE ? s->train_path : s->train_target, &options,
                             &nmt->vocab[side]);
 }
 
@@ -232,58 +167,88 @@ static const data_vocab *vocab_at(const nmt_corpus *nmt, int side) {
     return &nmt->vocab[nmt->base.s->tie_src ? 0 : side];
 }
 
+/* Validation sentences are translated greedily, for their BLEU or to show some. */
+static translate_options translation_of(const nmt_corpus *nmt) {
+    enum { MOST_SLOTS = 64 };
+    const train_settings *s = nmt->base.s;
+    if (s->valid_path == NULL || (s->valid_metric != METRIC_BLEU && s->samples == 0)) {
+        return (translate_options){0};
+    }
+    int32_t longest = 1;
+    for (int32_t i = 0; i < nmt->valid.options.n_shapes; i++) {
+        int32_t source = (int32_t)nmt->valid.options.shapes[i].source;
+        longest = source > longest ? source : longest;
+    }
+    return (translate_options){.slots = (int32_t)(s->batch < MOST_SLOTS ? s->batch : MOST_SLOTS),
+                               .beam = 1,
+                               .nbest = 1,
+                               .max_src = longest,
+                               .alpha = 1,
+                               .ratio = 2};
+}
+
+/* Words are needed where translations are shown. */
+static bool shows_words(const nmt_corpus *nmt) {
+    return nmt->translate.slots > 0 && nmt->base.s->samples > 0;
+}
+
+static uint64_t vocab_room(const nmt_corpus *nmt, int side) {
+    return (ebb__vocab_bytes(&nmt->vocab[side]) + 7) & ~(uint64_t)7;
+}
+
 static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     nmt_corpus *nmt = (nmt_corpus *)c;
     const train_settings *s = c->s;
-    nmt_set *sets[] = {&nmt->train, &nmt->valid};
-    for (int i = 0; i < 2; i++) {
-        sets[i]->tokens[SIDE_SRC].fd = sets[i]->tokens[SIDE_TGT].fd = -1;
-        sets[i]->batches.index = -1;
-    }
-    TRY(scan_set(c, s->train_path, s->train_target, &nmt->train));
+    const char *train[] = {s->train_path, s->train_target};
+    const char *valid[] = {s->valid_path, s->valid_target};
+    ebb__nmt_set_init(&nmt->train);
+    ebb__nmt_set_init(&nmt->valid);
+    TRY(ebb__nmt_set_scan(c->ctx, s, train, c->silent, &nmt->train));
     nmt->train.options.shuffle = true;
     if (s->valid_path != NULL) {
-        TRY(scan_set(c, s->valid_path, s->valid_target, &nmt->valid));
-        adapt_shapes(&nmt->train.options, &nmt->valid.options);
+        TRY(ebb__nmt_set_scan(c->ctx, s, valid, c->silent, &nmt->valid));
+        TRY(ebb__nmt_set_choose_few(s, &nmt->valid));
     }
     for (int side = 0; side < n_vocabs(c); side++) {
         TRY(open_vocab(nmt, side, most));
     }
-    uint64_t hash = join_hashes(ebb__vocab_hash(vocab_at(nmt, SIDE_SRC)),
-                                ebb__vocab_hash(vocab_at(nmt, SIDE_TGT)));
+    uint64_t hash = ebb__kind_join_hashes(ebb__vocab_hash(vocab_at(nmt, KIND_SOURCE)),
+                                          ebb__vocab_hash(vocab_at(nmt, KIND_TARGET)));
     if (c->resumed && hash != c->vocab_hash) {
         return ebb__fail(c->ctx, EBB_MODEL,
                          "%s: its vocabularies are not those the run was started with", c->dir);
     }
     c->vocab_hash = hash;
-    request->src_vocab = vocab_at(nmt, SIDE_SRC)->count;
-    request->vocab = vocab_at(nmt, SIDE_TGT)->count;
+    request->src_vocab = vocab_at(nmt, KIND_SOURCE)->count;
+    request->vocab = vocab_at(nmt, KIND_TARGET)->count;
     request->most_batch = s->batch == 0 ? nmt->train.pairs : 0;
-    request->shapes = shapes_of(&nmt->train.options);
-    request->valid_shapes = shapes_of(&nmt->valid.options);
+    TRY(ebb__nmt_set_choose(s, request, &nmt->train));
+    request->shapes = ebb__nmt_set_shapes(&nmt->train);
+    request->valid_shapes = ebb__nmt_set_shapes(&nmt->valid);
+    request->decode = nmt->translate = translation_of(nmt);
+    for (int side = 0; shows_words(nmt) && side < n_vocabs(c); side++) {
+        request->vocab_bytes += vocab_room(nmt, side);
+    }
     return EBB_OK;
 }
 
-/* Both sides as ids, and the index of their pairs. */
-static ebb_status store_set(const nmt_corpus *nmt, const char *name, const char *const texts[SIDES],
-                            nmt_set *set) {
-    static const char *const sides[] = {"src", "tgt"};
+static ebb_status store_set(const nmt_corpus *nmt, const char *name,
+                            const char *const texts[KIND_SIDES], nmt_set *set) {
+    static const char *const parts[] = {"src.tokens", "tgt.tokens", "index"};
     const corpus *c = &nmt->base;
-    char file[64], path[JOB_PATH_BYTES];
-    for (int side = 0; side < SIDES; side++) {
-        (void)snprintf(file, sizeof file, "%s.%s.tokens", name, sides[side]);
-        TRY(ebb__job_path(c->ctx, c->dir, file, path));
-        TRY(ebb__tokens_ensure(c->ctx, texts[side], (text_mode)c->s->tokens, vocab_at(nmt, side),
-                               path, &set->tokens[side]));
+    char file[64], path[KIND_SIDES + 1][JOB_PATH_BYTES];
+    const char *const paths[] = {path[0], path[1], path[2]};
+    const data_vocab *vocabs[] = {vocab_at(nmt, KIND_SOURCE), vocab_at(nmt, KIND_TARGET)};
+    for (int i = 0; i <= KIND_SIDES; i++) {
+        (void)snprintf(file, sizeof file, "%s.%s", name, parts[i]);
+        TRY(ebb__job_path(c->ctx, c->dir, file, path[i]));
     }
-    (void)snprintf(file, sizeof file, "%s.index", name);
-    TRY(ebb__job_path(c->ctx, c->dir, file, path));
-    return ebb__pair_batches_open(c->ctx, &set->tokens[SIDE_SRC], &set->tokens[SIDE_TGT],
-                                  &set->options, path, &set->batches);
+    return ebb__nmt_set_store(c->ctx, c->s, texts, vocabs, paths, set);
 }
 
 static uint64_t set_hash(const nmt_set *set) {
-    return join_hashes(set->tokens[SIDE_SRC].ids_hash, set->tokens[SIDE_TGT].ids_hash);
+    return ebb__kind_join_hashes(set->tokens[KIND_SOURCE].ids_hash,
+                                 set->tokens[KIND_TARGET].ids_hash);
 }
 
 static ebb_status store(corpus *c) {
@@ -301,7 +266,7 @@ static ebb_status store(corpus *c) {
     }
     for (int side = 0; side < n_vocabs(c); side++) {
         if (!c->resumed) {
-            TRY(ebb__job_path(c->ctx, c->dir, vocab_file(c, side, true), path));
+            TRY(ebb__job_path(c->ctx, c->dir, fresh_vocab_file(c->s, (kind_side)side), path));
             TRY(ebb__vocab_save(&nmt->vocab[side], path));
         }
         ebb__vocab_free(&nmt->vocab[side]);
@@ -311,55 +276,67 @@ static ebb_status store(corpus *c) {
 
 static ebb_status adopt(corpus *c) {
     for (int side = 0; side < n_vocabs(c); side++) {
-        TRY(ebb__corpus_adopt(c, vocab_file(c, side, true), vocab_file(c, side, false)));
+        TRY(ebb__corpus_adopt(c, fresh_vocab_file(c->s, (kind_side)side),
+                              vocab_file(c->s, (kind_side)side)));
     }
     return EBB_OK;
 }
 
-static ebb_status fill(const job_reader *reader, run_session *session, uint64_t step,
-                       int32_t *program, uint64_t *words) {
-    const pair_batches *batches = reader->batches;
-    pair_place place = ebb__pair_place(batches, step);
-    pairs_shape shape = batches->classes[place.class].shape;
-    pair_target to = {
-        .source = ebb__run_variable(session, name_of(NMT_SRC, shape.source).text, NULL),
-        .lengths = ebb__run_variable(session, NMT_SRC_LEN, NULL),
-        .inputs = ebb__run_variable(session, name_of(NMT_TGT_IN, shape.target).text, NULL),
-        .labels = ebb__run_variable(session, name_of(NMT_TGT_OUT, shape.target).text, NULL)};
-    *program = reader->program + place.class;
-    return ebb__pair_fill(batches, &place, &to, words);
+/* The words again, now where they were planned to be. */
+static ebb_status load_words(nmt_corpus *nmt, run_session *session) {
+    const corpus *c = &nmt->base;
+    char path[JOB_PATH_BYTES], *to = ebb__run_variable(session, JOB_VOCAB, NULL);
+    for (int side = 0; side < n_vocabs(c); side++) {
+        const char *file = c->resumed ? vocab_file(c->s, (kind_side)side)
+                                      : fresh_vocab_file(c->s, (kind_side)side);
+        TRY(ebb__job_path(c->ctx, c->dir, file, path));
+        TRY(ebb__vocab_load(c->ctx, path, &nmt->vocab[side]));
+        ebb__vocab_move(&nmt->vocab[side], to);
+        to += vocab_room(nmt, side);
+    }
+    return EBB_OK;
+}
+
+static ebb_status translate(corpus *c, run_session *session, const job_observer *observer,
+                            job_bleu *out) {
+    const nmt_corpus *nmt = (const nmt_corpus *)c;
+    nmt_validation v = {.session = session,
+                        .program = nmt->train.batches.n_classes + nmt->valid.batches.n_classes,
+                        .options = nmt->translate,
+                        .pairs = &nmt->valid.batches,
+                        .characters = c->s->tokens == TOKENS_CHAR,
+                        .samples = (uint64_t)c->s->samples,
+                        .observer = observer};
+    for (int side = 0; shows_words(nmt) && side < KIND_SIDES; side++) {
+        v.vocabs[side] = vocab_at(nmt, side);
+    }
+    return ebb__nmt_validate(c->ctx, &v, out);
 }
 
 static ebb_status begin(corpus *c, run_session *session) {
     nmt_corpus *nmt = (nmt_corpus *)c;
-    pair_batches *train = &nmt->train.batches, *valid = &nmt->valid.batches;
-    train->staging = valid->staging = ebb__run_variable(session, JOB_STAGING, NULL);
-    c->train = (job_reader){train->windows, 0, train, fill};
-    c->valid = (job_reader){valid->windows, train->n_classes, valid, fill};
-    return EBB_OK;
-}
-
-static void close_set(nmt_set *set) {
-    ebb__pair_batches_close(&set->batches);
-    ebb__tokens_close(&set->tokens[SIDE_SRC]);
-    ebb__tokens_close(&set->tokens[SIDE_TGT]);
+    c->train = ebb__nmt_set_reader(&nmt->train, session, 0);
+    c->valid = ebb__nmt_set_reader(&nmt->valid, session, nmt->train.batches.n_classes);
+    return shows_words(nmt) ? load_words(nmt, session) : EBB_OK;
 }
 
 static void close_corpus(corpus *c) {
     nmt_corpus *nmt = (nmt_corpus *)c;
-    ebb__vocab_free(&nmt->vocab[SIDE_SRC]);
-    ebb__vocab_free(&nmt->vocab[SIDE_TGT]);
-    close_set(&nmt->train);
-    close_set(&nmt->valid);
+    ebb__vocab_free(&nmt->vocab[KIND_SOURCE]);
+    ebb__vocab_free(&nmt->vocab[KIND_TARGET]);
+    ebb__nmt_set_close(&nmt->train);
+    ebb__nmt_set_close(&nmt->valid);
 }
 
 const model_kind ebb__kind_nmt = {
     .name = "nmt",
     .labels = NMT_TGT_OUT,
-    .corpus = {sizeof(nmt_corpus), measure, store, adopt, begin, close_corpus},
+    .corpus = {sizeof(nmt_corpus), measure, store, adopt, begin, translate, close_corpus},
+    .vocab_file = vocab_file,
     .shape = plain_shape,
     .sizes = sizes,
     .build = build,
+    .build_decode = build_decode,
     .init = init,
     .staging = staging,
     .randomise = randomise,

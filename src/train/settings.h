@@ -11,7 +11,25 @@ typedef enum train_model { MODEL_LM, MODEL_NMT } train_model;
 typedef enum train_attention { ATTENTION_MLP, ATTENTION_DOT } train_attention;
 typedef enum train_cell { CELL_LSTM, CELL_GRU, CELL_RNN } train_cell;
 typedef enum train_optimizer { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } train_optimizer;
-typedef enum train_schedule { SCHEDULE_CONSTANT, SCHEDULE_PLATEAU, SCHEDULE_WARMUP } train_schedule;
+typedef enum train_schedule {
+    SCHEDULE_CONSTANT,
+    SCHEDULE_PLATEAU,
+    SCHEDULE_WARMUP,
+    SCHEDULE_COSINE,
+    SCHEDULE_INVERSE
+} train_schedule;
+typedef enum train_metric { METRIC_PERPLEXITY, METRIC_BLEU } train_metric;
+/* As bucket_strategy; auto: the one with the shortest epoch. */
+typedef enum train_bucket {
+    TRAIN_BUCKET_NONE,
+    TRAIN_BUCKET_STATIC,
+    TRAIN_BUCKET_GREEDY,
+    TRAIN_BUCKET_PERCENTILE,
+    TRAIN_BUCKET_WIDTH,
+    TRAIN_BUCKET_OPTIMAL,
+    TRAIN_BUCKET_POOL,
+    TRAIN_BUCKET_AUTO
+} train_bucket;
 typedef enum train_tokens { TOKENS_WORD, TOKENS_CHAR, TOKENS_BYTE } train_tokens;
 
 /* A size as the user gave it: bytes, a share of what the machine allows, or auto. */
@@ -44,20 +62,28 @@ typedef struct train_settings {
     double smoothing;
     int64_t src_len, tgt_len; /* positions, where there is no text */
     /* batch */
-    int64_t batch; /* 0: the largest that fits; a number once ebb__job_fit was called */
+    int64_t batch;          /* 0: the largest that fits; a number once ebb__job_fit was called */
+    int64_t batch_tokens;   /* padded tokens of a batch, in place of sentences; 0: by `batch` */
+    train_bucket bucket;    /* which sentences share batches */
+    int64_t shapes;         /* at most, that batches are padded to */
+    const char *shape_list; /* of TRAIN_BUCKET_STATIC: "8,16,24" */
     int64_t bptt;
     int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */
     train_optimizer optimizer;
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
-    int64_t warmup;   /* steps */
-    int64_t patience; /* plateau: epochs without improvement before the rate is divided */
-    double lr_factor; /* plateau: multiplied into the rate */
+    int64_t warmup;      /* steps; with every schedule; 0: none */
+    int64_t lr_patience; /* plateau: epochs without improvement before the rate is divided */
+    double lr_factor;    /* plateau: multiplied into the rate */
     /* length */
     int64_t epochs, steps; /* 0: not limited by this; both 0: the default number of epochs */
+    int64_t patience;      /* validations without improvement before the run ends; 0: no limit */
+    train_metric valid_metric; /* what decides which weights are the best */
     /* running */
     int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
+    int64_t samples;               /* nmt: translations shown after a validation */
+    const char *tensorboard;       /* folder for event files; NULL: none */
     bool fresh;
     uint64_t seed;
     int64_t threads; /* 0: all the machine allows */

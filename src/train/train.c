@@ -9,8 +9,9 @@
 
 #include "base/file.h"
 #include "base/host.h"
-#include "train/checkpoint.h"
 #include "train/metrics.h"
+#include "train/progress.h"
+#include "train/schedule.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -18,20 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_EPOCHS = 10, DEFAULT_LOG_EVERY = 100 };
-
-/* What the run carries from step to step beside tensors: stored in every checkpoint. */
-typedef struct progress_state {
-    int64_t step;       /* steps done */
-    int64_t validated;  /* step of the last validation; -1: none */
-    double lr;          /* before warm-up */
-    double best, last;  /* validation perplexity; < 0: none */
-    int64_t since_best; /* validations without improvement (plateau) */
-    double loss;        /* of the last metrics line; < 0: none */
-    double loss_sum;    /* since then */
-    int64_t loss_count;
-    uint64_t metrics_bytes;
-} progress_state;
+enum { DEFAULT_LOG_EVERY = 100 };
 
 typedef struct train_run {
     ebb_ctx *ctx;
@@ -41,10 +29,10 @@ typedef struct train_run {
     char dir[JOB_PATH_BYTES / 2];
     int lock;
     corpus *text;
-    int64_t windows; /* of an epoch; 0: not known yet */
     run_session *session;
     job_buffers data;
     metrics_log metrics;
+    tensorboard_log events; /* fd -1: not asked for */
     checkpoint_info found;
     progress_state at;
     int64_t total;       /* steps of the whole run */
@@ -54,72 +42,7 @@ typedef struct train_run {
     double step_seconds; /* running mean, for the time left */
 } train_run;
 
-/* ---- what a checkpoint says ---- */
-
-static json_t *state_to_json(const train_run *r) {
-    const progress_state *at = &r->at;
-    return json_pack("{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I}", "step",
-                     (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr,
-                     "best", at->best, "last", at->last, "since_best", (json_int_t)at->since_best,
-                     "loss", at->loss, "loss_sum", at->loss_sum, "loss_count",
-                     (json_int_t)at->loss_count, "metrics_bytes", (json_int_t)at->metrics_bytes,
-                     "settings", r->math_text, "vocab_hash", (json_int_t)r->text->vocab_hash,
-                     "train_tokens", (json_int_t)r->text->train_count, "train_hash",
-                     (json_int_t)r->text->train_hash, "valid_hash", (json_int_t)r->text->valid_hash,
-                     "windows", (json_int_t)r->windows);
-}
-
-/* Settings that change the mathematics are compared line by line; both values are shown. */
-static ebb_status compare_settings(train_run *r, const char *stored) {
-    const char *a = stored, *b = r->math_text;
-    while (*a != '\0' || *b != '\0') {
-        size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
-        if (na != nb || memcmp(a, b, na) != 0) {
-            return ebb__fail(r->ctx, EBB_USAGE,
-                             "%s: the run was started with '%.*s', now it is '%.*s'; use the same "
-                             "value, another --out, or --fresh",
-                             r->dir, (int)na, a, (int)nb, b);
-        }
-        a += na + (a[na] == '\n');
-        b += nb + (b[nb] == '\n');
-    }
-    return EBB_OK;
-}
-
-static ebb_status state_from_json(train_run *r) {
-    progress_state *at = &r->at;
-    json_int_t step, validated, since, count, bytes, vocab_hash, tokens, hash, valid, windows = 0;
-    const char *stored = NULL;
-    json_error_t error;
-    if (json_unpack_ex(r->found.train, &error, 0,
-                       "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s?I}", "step",
-                       &step, "validated", &validated, "lr", &at->lr, "best", &at->best, "last",
-                       &at->last, "since_best", &since, "loss", &at->loss, "loss_sum",
-                       &at->loss_sum, "loss_count", &count, "metrics_bytes", &bytes, "settings",
-                       &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens, "train_hash",
-                       &hash, "valid_hash", &valid, "windows", &windows) != 0) {
-        return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", r->dir,
-                         r->found.step, error.text);
-    }
-    if (step < 0 || (uint64_t)step != r->found.step || bytes < 0 || count < 0 || tokens < 1 ||
-        windows < 0) {
-        return ebb__fail(r->ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 " contradicts itself",
-                         r->dir, r->found.step);
-    }
-    at->step = step;
-    at->validated = validated;
-    at->since_best = since;
-    at->loss_count = count;
-    at->metrics_bytes = (uint64_t)bytes;
-    r->text->resumed = true;
-    r->text->vocab_hash = (uint64_t)vocab_hash;
-    r->text->train_count = (uint64_t)tokens; /* compared with the text's once that is open */
-    r->text->train_hash = (uint64_t)hash;
-    r->text->valid_hash = (uint64_t)valid;
-    r->windows = windows;
-    r->saved = step;
-    return compare_settings(r, stored);
-}
+static const progress_scores no_scores = {-1, -1};
 
 /* ---- divergence ---- */
 
@@ -146,6 +69,7 @@ static ebb_status check_step(train_run *r, int32_t program, float loss) {
             return diverged(r, r->at.step + 1, "the gradient of ", plan->variables[i].name);
         }
     }
+    r->at.gradient_norm = norm;
     return isfinite(norm) ? EBB_OK : diverged(r, r->at.step + 1, "the gradient's norm", NULL);
 }
 
@@ -178,9 +102,13 @@ static ebb_status save(train_run *r, bool is_best) {
     TRY_OUT(check_weights(r, weights, n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
+    if (r->events.fd >= 0) {
+        TRY_OUT(ebb__tensorboard_sync(&r->events));
+        r->at.events = r->events.mark;
+    }
     TRY_OUT(ebb__job_entries(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state,
                              &n_state));
-    train = state_to_json(r);
+    train = ebb__progress_pack(&r->at, r->text, r->math_text);
     if (train == NULL) {
         status = ebb__fail(r->ctx, EBB_NOMEM, "no memory to describe the checkpoint");
         goto out;
@@ -207,7 +135,11 @@ static ebb_status open_folder(train_run *r) {
         return EBB_OK; /* what is there goes once it is known that the new run can start */
     }
     TRY(ebb__checkpoint_peek(r->ctx, r->dir, &r->found));
-    return r->found.found ? state_from_json(r) : EBB_OK;
+    if (!r->found.found) {
+        return EBB_OK;
+    }
+    r->saved = (int64_t)r->found.step;
+    return ebb__progress_unpack(r->ctx, r->dir, &r->found, r->math_text, r->text, &r->at);
 }
 
 static ebb_status write_text(train_run *r, const char *name, const char *text) {
@@ -221,17 +153,6 @@ static ebb_status write_text(train_run *r, const char *name, const char *text) {
     }
     ebb__file_abandon(&writer);
     return status;
-}
-
-static int64_t total_steps(const train_settings *s, int64_t windows) {
-    int64_t epochs = s->epochs > 0 ? s->epochs : s->steps > 0 ? 0 : DEFAULT_EPOCHS, total;
-    if (epochs == 0) {
-        return s->steps;
-    }
-    if (__builtin_mul_overflow(epochs, windows, &total)) {
-        total = INT64_MAX;
-    }
-    return s->steps > 0 && s->steps < total ? s->steps : total;
 }
 
 /* The plan comes before any token file is written: a budget that does not fit costs nothing. */
@@ -267,7 +188,8 @@ static ebb_status load_tensors(train_run *r) {
     return EBB_OK;
 }
 
-/* What a kill between two system calls may have left: half generations, names one step behind. */
+/* What a kill between two system calls may have left: half generations, names one step behind. What
+ * is damaged was said when the folder was opened. */
 static ebb_status repair_folder(train_run *r) {
     checkpoint_info repaired = {0};
     TRY(ebb__checkpoint_find(r->ctx, r->dir, &repaired));
@@ -287,14 +209,20 @@ static ebb_status take_folder(train_run *r) {
     }
     TRY(write_text(r, "config", r->config_text));
     TRY(ebb__job_path(r->ctx, r->dir, "metrics.jsonl", path));
-    return ebb__metrics_open(r->ctx, path, r->at.metrics_bytes, r->at.step, &r->metrics);
+    TRY(ebb__metrics_open(r->ctx, path, r->at.metrics_bytes, r->at.step, &r->metrics));
+    if (r->s->tensorboard == NULL) {
+        return EBB_OK;
+    }
+    TRY(ebb__job_path(r->ctx, r->dir, "events", path));
+    return ebb__tensorboard_open(r->ctx, r->s->tensorboard, path, &r->at.events, r->at.step,
+                                 &r->events);
 }
 
 static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
     r->data = ebb__job_buffers(r->session);
     TRY(r->text->kind->begin(r->text, r->session));
-    r->windows = (int64_t)r->text->train.windows;
+    r->at.windows = (int64_t)r->text->train.windows;
     TRY(load_tensors(r));
     return take_folder(r);
 }
@@ -302,55 +230,79 @@ static ebb_status start(train_run *r, ebb_plan *plan) {
 /* ---- reporting ---- */
 
 static double rate_at(const train_run *r, int64_t step) {
-    double lr = r->at.lr;
-    if (r->s->schedule == SCHEDULE_WARMUP && step < r->s->warmup) {
-        lr *= (double)(step + 1) / (double)r->s->warmup;
+    return ebb__schedule_rate(r->s, r->at.lr, step, r->total);
+}
+
+/* What an observer is told; from 1 on epochs, of which the last one done is meant. */
+static job_progress describe(const train_run *r) {
+    int64_t windows = r->at.windows, done = r->at.step;
+    return (job_progress){.epoch = done > 0 ? (done - 1) / windows + 1 : 1,
+                          .epochs = (r->total - 1) / windows + 1,
+                          .step = done,
+                          .steps = r->total,
+                          .lr = rate_at(r, done > 0 ? done - 1 : 0),
+                          .memory_bytes = r->session->measured_bytes,
+                          .budget_bytes = r->session->plan->budget_bytes,
+                          .seconds_left = r->step_seconds * (double)(r->total - done),
+                          .valid_perplexity = -1,
+                          .valid_bleu = -1,
+                          .gradient_norm = r->at.gradient_norm,
+                          .phase = "train"};
+}
+
+static void notify(const train_run *r, const job_progress *now, bool tick) {
+    if (r->observer != NULL && r->observer->progress != NULL) {
+        r->observer->progress(r->observer->user, now, tick);
     }
-    return lr;
 }
 
-static void notify(train_run *r, const char *phase, double loss, double words_per_second,
-                   double perplexity, bool tick) {
-    if (r->observer == NULL || r->observer->progress == NULL) {
-        return;
+static ebb_status write_line(train_run *r, const job_progress *now) {
+    metrics_field fields[9] = {METRICS_INT("step", now->step), METRICS_INT("epoch", now->epoch),
+                               METRICS_REAL("loss", now->loss), METRICS_REAL("lr", now->lr)};
+    size_t n = 4;
+    if (now->gradient_norm >= 0) {
+        fields[n++] = METRICS_REAL("gradient_norm", now->gradient_norm);
     }
-    int64_t windows = r->windows, done = r->at.step;
-    job_progress p = {.epoch = done > 0 ? (done - 1) / windows + 1 : 1,
-                      .epochs = (r->total + windows - 1) / windows,
-                      .step = done,
-                      .steps = r->total,
-                      .loss = loss,
-                      .lr = rate_at(r, done > 0 ? done - 1 : 0),
-                      .words_per_second = words_per_second,
-                      .memory_bytes = r->session->measured_bytes,
-                      .budget_bytes = r->session->plan->budget_bytes,
-                      .seconds_left = r->step_seconds * (double)(r->total - done),
-                      .valid_perplexity = perplexity,
-                      .phase = phase};
-    r->observer->progress(r->observer->user, &p, tick);
+    fields[n++] = METRICS_REAL("words_per_second", now->words_per_second);
+    fields[n++] = METRICS_INT("memory_bytes", now->memory_bytes);
+    if (now->valid_perplexity >= 0) {
+        fields[n++] = METRICS_REAL("valid_perplexity", now->valid_perplexity);
+    }
+    if (now->valid_bleu >= 0) {
+        fields[n++] = METRICS_REAL("valid_bleu", now->valid_bleu);
+    }
+    return ebb__metrics_write(&r->metrics, fields, n);
 }
 
-/* Since the last metrics line, else that line's; NaN before the first step. */
-static double mean_loss(const train_run *r) {
-    return r->at.loss_count > 0 ? r->at.loss_sum / (double)r->at.loss_count
-           : r->at.loss >= 0    ? r->at.loss
-                                : (double)NAN;
+static ebb_status write_event(train_run *r, const job_progress *now) {
+    tensorboard_scalar all[] = {{"train/loss", now->loss},
+                                {"train/learning_rate", now->lr},
+                                {"train/words_per_second", now->words_per_second},
+                                {"memory/bytes", (double)now->memory_bytes},
+                                {"train/gradient_norm", now->gradient_norm},
+                                {"valid/perplexity", now->valid_perplexity},
+                                {"valid/bleu", now->valid_bleu}};
+    size_t n = 4; /* from here on those that there may not be */
+    for (size_t i = n; i < sizeof all / sizeof *all; i++) {
+        if (all[i].value >= 0) {
+            all[n++] = all[i];
+        }
+    }
+    return r->events.fd < 0 ? EBB_OK : ebb__tensorboard_write(&r->events, now->step, all, n);
 }
 
-/* One metrics line and one report; the sums start again. perplexity < 0: not validated here. */
-static ebb_status report(train_run *r, double perplexity) {
-    int64_t windows = r->windows;
-    double loss = mean_loss(r);
-    double speed = r->busy_seconds > 0 ? (double)r->busy_words / r->busy_seconds : 0;
-    metrics_field fields[6] = {METRICS_INT("step", r->at.step),
-                               METRICS_INT("epoch", (r->at.step - 1) / windows + 1),
-                               METRICS_REAL("loss", loss),
-                               METRICS_REAL("lr", rate_at(r, r->at.step - 1)),
-                               METRICS_REAL("words_per_second", speed),
-                               METRICS_REAL("valid_perplexity", perplexity)};
-    TRY(ebb__metrics_write(&r->metrics, fields, perplexity < 0 ? 5 : 6));
-    notify(r, perplexity < 0 ? "train" : "valid", loss, speed, perplexity, false);
-    r->at.loss = loss;
+/* One metrics line, one event and one report; the sums start again. */
+static ebb_status report(train_run *r, progress_scores valid) {
+    job_progress now = describe(r);
+    now.loss = ebb__progress_loss(&r->at);
+    now.words_per_second = r->busy_seconds > 0 ? (double)r->busy_words / r->busy_seconds : 0;
+    now.valid_perplexity = valid.perplexity;
+    now.valid_bleu = valid.bleu;
+    now.phase = valid.perplexity < 0 ? "train" : "valid";
+    TRY(write_line(r, &now));
+    TRY(write_event(r, &now));
+    notify(r, &now, false);
+    r->at.loss = now.loss;
     r->at.loss_sum = 0;
     r->at.loss_count = 0;
     r->busy_seconds = 0;
@@ -365,7 +317,7 @@ static ebb_status train_step(train_run *r) {
     int32_t program = 0;
     uint64_t words = 0;
     double begin = ebb__clock_seconds();
-    if (r->at.step % r->windows == 0) {
+    if (r->at.step % r->at.windows == 0) {
         ebb__job_reset_state(r->session, "state");
     }
     TRY(reader->fill(reader, r->session, (uint64_t)r->at.step, &program, &words));
@@ -383,24 +335,16 @@ static ebb_status train_step(train_run *r) {
     r->at.loss_sum += (double)loss;
     r->at.loss_count++;
     r->at.step++;
-    notify(r, "train", (double)loss, (double)words / seconds, -1, true);
+    job_progress now = describe(r);
+    now.loss = (double)loss;
+    now.words_per_second = (double)words / seconds;
+    notify(r, &now, true);
     return EBB_OK;
-}
-
-static void note_perplexity(train_run *r, double perplexity, bool *is_best) {
-    *is_best = r->at.best < 0 || perplexity < r->at.best;
-    r->at.last = perplexity;
-    if (*is_best) {
-        r->at.best = perplexity;
-        r->at.since_best = 0;
-    } else if (r->s->schedule == SCHEDULE_PLATEAU && ++r->at.since_best > r->s->patience) {
-        r->at.lr *= r->s->lr_factor;
-        r->at.since_best = 0;
-    }
 }
 
 static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
     job_score score;
+    job_bleu translated = {.bleu = -1};
     TRY(ebb__job_score(r->session, &r->text->valid, r->observer, &score));
     *stopped = score.stopped;
     if (score.stopped) {
@@ -410,10 +354,17 @@ static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
     if (!isfinite(loss)) {
         return diverged(r, r->at.step, "the validation loss", NULL);
     }
-    double perplexity = fmin(exp(loss), DBL_MAX); /* JSON has no infinity */
-    TRY(report(r, perplexity));
-    r->at.validated = r->at.step;
-    note_perplexity(r, perplexity, is_best);
+    if (r->s->valid_metric == METRIC_BLEU || r->s->samples > 0) {
+        TRY(r->text->kind->translate(r->text, r->session, r->observer, &translated));
+        *stopped = translated.stopped;
+        if (translated.stopped) {
+            return EBB_OK;
+        }
+    }
+    /* JSON has no infinity. */
+    progress_scores scores = {.perplexity = fmin(exp(loss), DBL_MAX), .bleu = translated.bleu};
+    TRY(report(r, scores));
+    *is_best = ebb__progress_validated(&r->at, r->s, scores);
     return EBB_OK;
 }
 
@@ -428,7 +379,7 @@ static ebb_status stop_here(train_run *r, bool is_best) {
 }
 
 static ebb_status loop(train_run *r) {
-    int64_t windows = r->windows;
+    int64_t windows = r->at.windows;
     int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
     for (;;) {
         bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
@@ -443,12 +394,12 @@ static ebb_status loop(train_run *r) {
             }
             news = true; /* what was saved at this step did not know the validation */
         } else if (r->at.loss_count > 0 && (boundary || r->at.step % log_every == 0)) {
-            TRY(report(r, -1));
+            TRY(report(r, no_scores));
         }
         if (due && (news || r->saved != r->at.step)) {
             TRY(save(r, is_best));
         }
-        if (r->at.step >= r->total) {
+        if (r->at.step >= r->total || ebb__progress_exhausted(&r->at, r->s)) {
             return EBB_OK;
         }
         if (job_should_stop(r->observer)) {
@@ -463,6 +414,7 @@ static ebb_status loop(train_run *r) {
 static void close_run(train_run *r) {
     ebb__run_free(r->session);
     ebb__metrics_close(&r->metrics);
+    ebb__tensorboard_close(&r->events);
     ebb__corpus_free(r->text);
     ebb__checkpoint_info_fini(&r->found);
     ebb__file_close(r->lock);
@@ -476,18 +428,31 @@ static ebb_status check_settings(ebb_ctx *ctx, const train_settings *s) {
         (s->train_target == NULL || (s->valid_path == NULL) != (s->valid_target == NULL))) {
         return ebb__fail(ctx, EBB_USAGE, "texts of a translation model come in pairs");
     }
-    if (s->schedule == SCHEDULE_PLATEAU && s->valid_path == NULL) {
-        return ebb__fail(ctx, EBB_USAGE, "--schedule plateau needs --valid FILE to look at");
+    const char *translates = s->valid_metric == METRIC_BLEU ? "--valid-metric bleu"
+                             : s->samples > 0               ? "--samples"
+                                                            : NULL;
+    const char *looks = s->schedule == SCHEDULE_PLATEAU ? "--schedule plateau"
+                        : s->patience > 0               ? "--patience"
+                                                        : translates;
+    if (looks != NULL && s->valid_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "%s needs a text to look at: --valid", looks);
     }
-    return EBB_OK;
+    if (translates != NULL && ebb__kind(s)->corpus.translate == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "%s: models of kind %s do not translate", translates,
+                         ebb__kind(s)->name);
+    }
+    return s->tensorboard != NULL ? ebb__tensorboard_check(ctx, s->tensorboard) : EBB_OK;
 }
 
 static void fill_result(const train_run *r, job_train_result *out) {
     out->steps = r->at.step;
-    out->epochs = r->windows > 0 ? r->at.step / r->windows : 0;
-    out->loss = mean_loss(r);
-    out->valid_perplexity = r->at.last;
-    out->best_perplexity = r->at.best;
+    out->epochs = r->at.windows > 0 ? r->at.step / r->at.windows : 0;
+    out->loss = ebb__progress_loss(&r->at);
+    out->valid_perplexity = r->at.last.perplexity;
+    out->best_perplexity = r->at.best.perplexity;
+    out->valid_bleu = r->at.last.bleu;
+    out->best_bleu = r->at.best.bleu;
+    out->stopped_early = r->at.step < r->total && ebb__progress_exhausted(&r->at, r->s);
     out->resumed = r->found.found;
     if (r->session != NULL) {
         out->planned_peak_bytes = r->session->plan->peak_bytes;
@@ -498,10 +463,11 @@ static void fill_result(const train_run *r, job_train_result *out) {
 static ebb_status run(train_run *r, job_train_result *out) {
     ebb_plan *plan = NULL;
     TRY(open_folder(r));
-    if (r->windows > 0) {
-        r->total = total_steps(r->s, r->windows);
+    if (r->at.windows > 0) {
+        r->total = ebb__schedule_steps(r->s, r->at.windows);
         bool validated = r->s->valid_path == NULL || r->at.validated == r->at.step;
-        if (r->at.step >= r->total && validated) {
+        bool ended = r->at.step >= r->total && validated;
+        if (ended || ebb__progress_exhausted(&r->at, r->s)) {
             TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
             fill_result(r, out);
             out->already_done = true;
@@ -519,7 +485,7 @@ static ebb_status run(train_run *r, job_train_result *out) {
         return status;
     }
     TRY(start(r, plan));
-    r->total = total_steps(r->s, r->windows);
+    r->total = ebb__schedule_steps(r->s, r->at.windows);
     status = loop(r);
     fill_result(r, out);
     return status;
@@ -532,16 +498,16 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
     TRY(check_settings(ctx, settings));
     train_run *r = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *r, &r));
-    *r = (train_run){
-        .ctx = ctx,
-        .s = settings,
-        .observer = observer,
-        .config_text = config_text,
-        .math_text = math_text,
-        .lock = -1,
-        .metrics.fd = -1,
-        .saved = -1,
-        .at = {.validated = -1, .lr = settings->lr, .loss = -1, .best = -1, .last = -1}};
+    *r = (train_run){.ctx = ctx,
+                     .s = settings,
+                     .observer = observer,
+                     .config_text = config_text,
+                     .math_text = math_text,
+                     .lock = -1,
+                     .metrics.fd = -1,
+                     .events.fd = -1,
+                     .saved = -1,
+                     .at = ebb__progress_start(settings)};
     ebb_status status = ebb__corpus_new(ctx, settings, r->dir, &r->text);
     if (status == EBB_OK) {
         status = run(r, out);

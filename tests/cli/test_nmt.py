@@ -105,8 +105,8 @@ def test_settings_of_another_run():
     config = dict(line.rstrip("\n").split(" = ", 1) for line in open("run/config", encoding="utf8"))
     assert config["model"] == "nmt" and config["train-target"] == "t.tgt" and "bptt" not in config and "src-len" not in config
     refused(2, "train", "lm", "--config", "run/config", "--quiet", says=["run/config:1", "'nmt', not lm"])
-    refused(5, "eval", "lm", "run", "t.src", says=["run/config:1", "'nmt', not lm"])
-    refused(5, "generate", "run", says="'nmt', not lm")
+    refused(5, "eval", "lm", "run", "t.src", says=["run: is a translation model", "ebb decode"])
+    refused(5, "generate", "run", says=["run: is a translation model", "ebb decode"])
 
 
 def test_joint_vocabulary():

@@ -4,11 +4,11 @@ import re
 from ebbtest import TINY, ebb, main, refused, text, write
 
 TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch shards bptt optimizer lr
-    momentum beta1 beta2 eps weight-decay clip schedule warmup patience lr-factor epochs steps out
-    init fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
+    momentum beta1 beta2 eps weight-decay clip schedule warmup lr-patience lr-factor epochs steps patience out
+    tensorboard init fresh save-every log-every seed memory threads disable dump-after config json quiet verbose
     help""".split()
 TRAIN_NMT = sorted(set(TRAIN) - {"layers", "bptt"}) + """train-target valid-target max-len src-vocab tgt-vocab enc-layers dec-layers
-    attention feed layer-norm tie-src smoothing""".split()
+    attention feed layer-norm tie-src smoothing valid-metric samples bucket shapes static""".split()
 OF = {
     "train lm": TRAIN,
     "plan lm": TRAIN,

@@ -143,6 +143,100 @@ def test_best_belongs_to_its_validation_text():
     refused(2, *other, says=["other", "validated"])
 
 
+def test_patience_ends_the_run():
+    texts()
+    # Too little to learn from: only the first validation improves.
+    stale = [*command(100000, "whole"), "--lr", "1e-30", "--patience", "3"]
+    run = ebb(*stale)
+    assert "no improvement in 3 validations" in run.err.splitlines() and run.err.splitlines()[-1].startswith("done: ")
+    epochs = [line["epoch"] for line in metrics("whole") if "valid_perplexity" in line]
+    assert epochs == [1, 2, 3, 4]
+    again = ebb(*stale)
+    assert "finished" in again.err and "no improvement in 3 validations" in again.err and len(again.err.splitlines()) == 1
+    result = ebb(*stale, "--json", "--quiet").json()
+    assert result["stopped_early"] is True and result["already_done"] is True and result["epochs"] == 4
+    assert result["valid_bleu"] is None and result["best_bleu"] is None
+    stale[stale.index("whole")] = "broken"
+    for step in [10, 400, 800]:
+        process = start(*stale)
+        wait_for_step(process, "broken", step)
+        process.kill()
+        process.wait()
+    result = ebb(*stale, "--json", "--quiet").json()
+    assert result["stopped_early"] is True
+    assert weights("whole") == weights("broken") and metrics("whole") == metrics("broken")
+    result = ebb(*stale, "--patience", "4", "--json", "--quiet").json()
+    assert result["epochs"] == 5 and result["already_done"] is False
+    refused(2, "train", "lm", *TINY, "--train", "t", "--patience", "2", "--out", "no", says=["--patience", "--valid"])
+
+
+def test_bytes_of_a_finished_run_are_not_known():
+    texts()
+    result = ebb(*command(20, "run", "--json", "--quiet")).json()
+    assert result["planned_peak_bytes"] == result["measured_peak_bytes"] > 0 and result["stopped_early"] is False
+    result = ebb(*command(20, "run", "--json", "--quiet")).json()
+    assert result["already_done"] is True and result["planned_peak_bytes"] is None and result["measured_peak_bytes"] is None
+
+
+def test_damage_is_said_once():
+    texts()
+    for batch in ["4", "auto"]:
+        ebb(*command(21, "run" + batch, "--quiet"))
+        os.truncate("run%s/ckpt-21.state.safetensors" % batch, 100)
+        again = ebb(*command(30, "run" + batch, "--batch", batch))
+        assert again.err.count("damaged") == 1 and "going back to step 14" in again.err, again.err
+
+
+def pairs(name, lines, seed):
+    text(name + ".src", lines, seed)
+    with open(name + ".src", encoding="utf8") as file:
+        write(name + ".tgt", "".join(" ".join(reversed(line.split())).replace("w", "t") + "\n" for line in file))
+
+
+def test_translations_are_shown():
+    pairs("t", 100, 1)
+    pairs("v", 12, 2)
+    write("t.src", open("t.src").read() + "\n")
+    write("t.tgt", open("t.tgt").read() + "left out\n")
+    args = ["train", "nmt", "--hidden", "8", "--batch", "16", "--threads", "1", "--train", "t.src", "t.tgt", "--valid", "v.src", "v.tgt",
+            "--out", "run"]
+    run = ebb(*args, "--epochs", "2", "--samples", "2", "--valid-metric", "bleu", "--json")
+    assert run.err.count("are empty on a side and are left out") == 1
+    shown = [line.split() for line in run.err.splitlines() if line.startswith("  ") and line.split()[0] in ("source", "reference", "translation")]
+    assert [line[0] for line in shown] == ["source", "reference", "translation"] * 4
+    for source, reference in zip(shown[0::3], shown[1::3]):
+        assert " ".join(source[1:]) in open("v.src").read()
+        assert [word.replace("t", "w") for word in reference[:0:-1]] == source[1:]
+    reports = [line for line in run.err.splitlines() if "valid ppl" in line]
+    assert len(reports) == 2 and all("BLEU " in line and "gradient " in line for line in reports)
+    said = [line["valid_bleu"] for line in metrics("run") if "valid_bleu" in line]
+    assert len(said) == 2 and run.json()["valid_bleu"] == said[-1] and run.json()["best_bleu"] == max(said)
+    # What is left out is said when a run starts, not whenever it goes on.
+    again = ebb(*args, "--epochs", "3", "--valid-metric", "bleu")
+    assert "left out" not in again.err and "  source" not in again.err and "BLEU" in again.err
+    assert ebb(*args, "--epochs", "4", "--valid-metric", "bleu", "--samples", "1", "--quiet").err == ""
+    refused(2, *args, "--epochs", "4", says=["valid-metric = bleu", "perplexity"])
+    for option in [["--samples", "1"], ["--valid-metric", "bleu"]]:
+        refused(2, *args[:args.index("--valid")], "--out", "no", *option, says=[option[0], "--valid"])
+
+
+def test_schedules_go_on_in_the_middle_of_an_epoch():
+    texts()
+    for schedule in ["constant", "plateau", "warmup", "cosine", "inverse"]:
+        options = ["--schedule", schedule, "--warmup", "30", "--patience", "50"]
+        ebb(*command(450, schedule + "-whole", "--quiet", *options))
+        process = start(*command(450, schedule, *options))
+        wait_for_step(process, schedule, 30)
+        process.terminate()
+        process.communicate()
+        process = start(*command(450, schedule, *options))
+        wait_for_step(process, schedule, 400)
+        process.kill()
+        process.communicate()
+        ebb(*command(450, schedule, "--quiet", *options))
+        assert weights(schedule) == weights(schedule + "-whole") and metrics(schedule) == metrics(schedule + "-whole"), schedule
+
+
 def test_starts_from_given_weights():
     texts()
     ebb(*command(10, "a", "--quiet"))

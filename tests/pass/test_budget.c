@@ -163,7 +163,7 @@ static void programs_must_agree(void **state) {
                    "different types");
     assert_null(plan);
     assert_refused(ctx, ebb__plan_make(ctx, requests, 0, NULL, 0, &options, &plan), EBB_USAGE,
-                   "1 to 8 programs");
+                   "1 to 80 programs");
     ebb__ir_fini(&train);
     ebb__ir_fini(&valid);
     test_ctx_free(ctx);

@@ -148,13 +148,14 @@ static inline void run_restore(const run_shot *shot, const char *dir) {
 
 /* ---- metrics ---- */
 
-/* metrics.jsonl with the one value that depends on time left out. Free with free(). */
+/* metrics.jsonl without the values that depend on time and threads. Free with free(). */
 static inline char *run_metrics(const char *dir) {
     run_bytes all = run_read(run_join(dir, "metrics.jsonl").text);
-    static const char key[] = "\"words_per_second\":";
+    static const char *const keys[] = {"\"words_per_second\":", "\"memory_bytes\":"};
     char *to = all.data;
     for (const char *from = all.data; *from != '\0';) {
-        if (strncmp(from, key, sizeof key - 1) == 0) {
+        if (strncmp(from, keys[0], strlen(keys[0])) == 0 ||
+            strncmp(from, keys[1], strlen(keys[1])) == 0) {
             from += strcspn(from, ",}");
         } else {
             *to++ = *from++;
@@ -228,7 +229,7 @@ static inline run_room *run_room_new(uint64_t sentences, uint64_t valid_sentence
                                .beta2 = 0.999,
                                .eps = 1e-8,
                                .clip = 1,
-                               .patience = 1,
+                               .lr_patience = 1,
                                .lr_factor = 0.5,
                                .epochs = 2,
                                .log_every = 4,
@@ -269,6 +270,8 @@ static inline run_room *run_pairs_room(int lines, int valid_lines, int longest, 
     room->s.train_target = room->train_target.text;
     room->s.valid_target = room->valid_target.text;
     room->s.max_len = 20;
+    room->s.bucket = TRAIN_BUCKET_OPTIMAL;
+    room->s.shapes = 4;
     room->s.enc_layers = room->s.dec_layers = 1;
     room->s.feed = true;
     room->s.optimizer = OPTIMIZER_ADAM;
@@ -282,7 +285,7 @@ static inline run_room *run_busy_room(void) {
     room->s.momentum = 0.9;
     room->s.dropout = 0.3;
     room->s.schedule = SCHEDULE_PLATEAU;
-    room->s.patience = 0;
+    room->s.lr_patience = 0;
     room->s.lr = 2;
     room->s.epochs = 3;
     room->s.save_every = 3;

@@ -8,7 +8,7 @@ static run_room *busy_room(void) {
     room->s.dropout = 0.2;
     room->s.smoothing = 0.1;
     room->s.schedule = SCHEDULE_PLATEAU;
-    room->s.patience = 0;
+    room->s.lr_patience = 0;
     room->s.epochs = 2;
     room->s.save_every = 3;
     return room;

@@ -192,7 +192,7 @@ static void plateau_lowers_the_rate(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     room->s.lr = 1e-30; /* too little to learn: after the first epoch nothing improves */
-    room->s.patience = 1;
+    room->s.lr_patience = 1;
     room->s.epochs = 7;
     room->s.out_dir = room->other.text;
     job_train_result whole = run_ok(room);

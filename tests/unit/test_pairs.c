@@ -1,6 +1,6 @@
-/* test_pairs.c - texts in pairs: what is counted, left out and refused, with line numbers; shapes
- * that hold every pair; batches that use every pair once an epoch, in an order that is a function
- * of seed and epoch, laid out with time descending. */
+/* test_pairs.c - batches of sentence pairs: every pair is used once an epoch, in an order that is a
+ * function of seed and epoch, on the smallest shape that holds it, laid out with time descending.
+ * How lengths are counted and shapes chosen is test_buckets.c's business. */
 #include "data_help.h"
 
 #include "data/batcher.h"
@@ -8,55 +8,13 @@
 
 /* ---- scanning ---- */
 
-static ebb_status scan(help_room *room, const char *source, const char *target, uint32_t max_len,
-                       pairs_scan *out) {
+static void refuse(help_room *room, const char *source, const char *target, const char *part) {
+    data_lengths found;
     help_write_text(room->path[0], source);
     help_write_text(room->path[1], target);
-    pairs_texts texts = {room->path[0], room->path[1], TEXT_WORD, max_len};
-    return ebb__pairs_scan(room->ctx, &texts, out);
-}
-
-static void counts_what_it_finds(void **state) {
-    help_room *room = *state;
-    pairs_scan found;
-    assert_int_equal(scan(room,
-                          "a b c\n"
-                          "\n"
-                          "a\n"
-                          "a b c d e f\n"
-                          " \t \n"
-                          "a b\n"
-                          "a b c d e\n"
-                          "x", /* unfinished */
-                          "A\n"
-                          "B\n"
-                          "A B C\n"
-                          "A\n"
-                          "\n"
-                          "A B C D E F G\n"
-                          "A B C D E\n"
-                          "X\n",
-                          5, &found),
-                     EBB_OK);
-    assert_int_equal(found.lines, 8);
-    assert_int_equal(found.used, 4);
-    assert_int_equal(found.empty, 2);
-    assert_int_equal(found.first_empty, 2);
-    assert_int_equal(found.over, 2);
-    assert_int_equal(found.first_over, 4);
-    assert_int_equal(found.most, 6);
-    assert_int_equal(found.lengths[4].count, 2); /* lines 1 and 3, with their ends */
-    assert_int_equal(found.lengths[4].source, 4);
-    assert_int_equal(found.lengths[4].target, 4);
-    assert_int_equal(found.lengths[6].count, 1);
-    assert_int_equal(found.lengths[2].count, 1);
-    ebb__pairs_scan_free(&found);
-}
-
-static void refuse(help_room *room, const char *source, const char *target, const char *part) {
-    pairs_scan found;
-    ebb_status status = scan(room, source, target, 5, &found);
-    ebb__pairs_scan_free(&found);
+    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, 5};
+    ebb_status status = ebb__lengths_scan(room->ctx, &texts, &found);
+    ebb__lengths_free(&found);
     help_expect(room->ctx, status, EBB_DATA, part);
 }
 
@@ -70,41 +28,6 @@ static void refuses_texts_that_do_not_match(void **state) {
     refuse(room, "a\n\n", "\nb\n", "none of the 2 pairs can be used: 2 have an empty line");
     refuse(room, "a b c d e f\n", "a\n", "1 one of more than 5 tokens");
     refuse(room, "", "a\n", "empty");
-}
-
-static void shapes_hold_every_pair(void **state) {
-    help_room *room = *state;
-    help_dice dice = {.key = ebb__rng_key(1, "shapes")};
-    for (int trial = 0; trial < 300; trial++) {
-        uint32_t most = 1 + help_throw(&dice, 60), n = 1 + help_throw(&dice, 200);
-        pairs_scan made = {.ctx = room->ctx, .most = most + 1};
-        pairs_shape shapes[PAIRS_MOST_SHAPES];
-        pairs_length lengths[64] = {{0}};
-        made.lengths = lengths;
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t s = 2 + help_throw(&dice, most), t = 2 + help_throw(&dice, most);
-            pairs_length *at = &lengths[s > t ? s : t];
-            at->count++;
-            at->source = s > at->source ? s : at->source;
-            at->target = t > at->target ? t : at->target;
-            made.used++;
-        }
-        int32_t count = ebb__pairs_shapes(&made, shapes);
-        assert_in_range(count, 1, PAIRS_MOST_SHAPES);
-        uint32_t s = 0, t = 0;
-        for (uint32_t i = 0; i <= most + 1; i++) {
-            s = lengths[i].source > s ? lengths[i].source : s;
-            t = lengths[i].target > t ? lengths[i].target : t;
-        }
-        assert_int_equal(shapes[0].source, s); /* exactly: nothing is wasted */
-        assert_int_equal(shapes[0].target, t);
-        for (int32_t i = 1; i < count; i++) {
-            assert_true(shapes[i].source <= shapes[i - 1].source &&
-                        shapes[i].target <= shapes[i - 1].target);
-            assert_true(shapes[i].source < shapes[i - 1].source ||
-                        shapes[i].target < shapes[i - 1].target);
-        }
-    }
 }
 
 /* ---- order ---- */
@@ -178,17 +101,22 @@ static void write_texts(help_room *room) {
 
 static ebb_status open_fixture(help_room *room, fixture *f, bool shuffle) {
     vocab_options all = {.mode = TEXT_WORD};
-    pairs_texts texts = {room->path[0], room->path[1], TEXT_WORD, MAX_LEN};
-    pairs_scan found;
+    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, MAX_LEN};
+    bucket_options how = {.strategy = BUCKET_OPTIMAL, .shapes = 5, .batch = {.sentences = ROWS}};
+    data_lengths found;
+    bucket_plan plan = {.ctx = NULL};
     char path[128];
     memset(f, 0, sizeof *f);
     f->tokens[0].fd = f->tokens[1].fd = f->batches.index = -1;
-    ebb_status status = ebb__pairs_scan(room->ctx, &texts, &found);
+    ebb_status status = ebb__lengths_scan(room->ctx, &texts, &found);
     f->options = (pair_options){.max_len = MAX_LEN, .rows = ROWS, .seed = 3, .shuffle = shuffle};
     if (status == EBB_OK) {
-        f->options.n_shapes = ebb__pairs_shapes(&found, f->options.shapes);
+        status = ebb__buckets_make(&found, &how, &plan);
+        f->options.n_shapes = plan.n_programs;
+        memcpy(f->options.shapes, plan.programs, sizeof plan.programs);
+        ebb__buckets_free(&plan);
     }
-    ebb__pairs_scan_free(&found);
+    ebb__lengths_free(&found);
     TRY(status);
     for (int side = 0; side < 2; side++) {
         TRY(ebb__vocab_build(room->ctx, room->path[side], &all, &f->vocab[side]));
@@ -227,7 +155,7 @@ typedef struct batch {
 } batch;
 
 /* Checks every cell of a row and gives its line; -1: an empty row. */
-static int check_row(const fixture *f, const batch *b, pairs_shape shape, uint32_t row) {
+static int check_row(const fixture *f, const batch *b, bucket_bound shape, uint32_t row) {
     int32_t n = b->lengths[row];
     int line = n > 0 ? line_of(f, 0, b->source[(shape.source - 1) * ROWS + row]) : -1;
     assert_int_equal(n, line < 0 ? 0 : (int)source_words(line) + 1);
@@ -266,7 +194,7 @@ static void check_epoch(const fixture *f, uint64_t first, int order[LINES]) {
         memset(&b, 0x55, sizeof b);
         pair_place place = ebb__pair_place(&f->batches, step);
         pair_target to = {b.source, b.lengths, b.inputs, b.labels};
-        pairs_shape shape = f->batches.classes[place.class].shape;
+        bucket_bound shape = f->batches.classes[place.class].shape;
         assert_int_equal(place.epoch, step / f->batches.windows);
         assert_int_equal(ebb__pair_fill(&f->batches, &place, &to, &words), EBB_OK);
         for (uint32_t row = 0; row < ROWS; row++) {
@@ -316,7 +244,7 @@ static void a_damaged_index_is_noticed(void **state) {
     write_texts(room);
     assert_int_equal(open_fixture(room, &f, true), EBB_OK);
     f.batches.classes[0].shape = f.batches.classes[1].shape = f.batches.classes[2].shape =
-        (pairs_shape){1, 1};
+        (bucket_bound){1, 1};
     pair_place place = ebb__pair_place(&f.batches, 0);
     place.class = 0;
     place.batch = 0;
@@ -375,10 +303,9 @@ static void a_joint_vocabulary_counts_both(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, help_setup, help_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(counts_what_it_finds),      TEST(refuses_texts_that_do_not_match),
-        TEST(shapes_hold_every_pair),    cmocka_unit_test(shuffles_are_permutations),
-        TEST(every_pair_once_an_epoch),  TEST(a_damaged_index_is_noticed),
-        TEST(every_failure_is_reported), TEST(a_joint_vocabulary_counts_both),
+        TEST(refuses_texts_that_do_not_match), cmocka_unit_test(shuffles_are_permutations),
+        TEST(every_pair_once_an_epoch),        TEST(a_damaged_index_is_noticed),
+        TEST(every_failure_is_reported),       TEST(a_joint_vocabulary_counts_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

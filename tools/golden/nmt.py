@@ -3,8 +3,8 @@
 
 Usage: tools/golden/nmt.py [FOLDER]    (default: tests/golden; needs torch, numpy)
 
-One file a model, read by tests/golden/test_nmt.c. As in lm.py, PyTorch computes in double from
-weights that are exact in float32, and the results are rounded once.
+One file a model, read by tests/golden/test_nmt.c. The model is bench/peers/torch_nmt_model.py. As in
+lm.py, PyTorch computes in double from weights that are exact in float32, and the results are rounded once.
 
   <param>             starting weights, named as in src/model/nmt.h
   data.src            [STEPS, S*B] i32, positions descending by blocks of B; data.src_len [STEPS, B]
@@ -21,14 +21,15 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lm import descending, norm_of, save
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench" / "peers"))
+from torch_nmt_model import Translator, parameters  # noqa: E402
+
 STEPS = 4
 LR = 0.002
-CELLS = {"lstm": (nn.LSTM, nn.LSTMCell), "gru": (nn.GRU, nn.GRUCell)}
 SIZES = dict(cell="lstm", attention="mlp", feed=0, layer_norm=0, tie=0, tie_src=0, smoothing=0.0,
              enc_layers=1, dec_layers=1, src_vocab=13, tgt_vocab=11, embed=9, hidden=10, batch=3,
              src_len=5, tgt_len=4)
@@ -45,88 +46,13 @@ CASES = {
 }
 
 
-class Translator(nn.Module):
-    def __init__(self, case):
-        super().__init__()
-        self.case = case
-        layers, cell = CELLS[case["cell"]]
-        embed, hidden = case["embed"], case["hidden"]
-        self.tgt_embed = nn.Embedding(case["tgt_vocab"], embed)
-        self.src_embed = self.tgt_embed if case["tie_src"] else nn.Embedding(case["src_vocab"], embed)
-        self.enc = layers(embed, hidden // 2, bidirectional=True)
-        if case["enc_layers"] > 1:
-            self.upper = layers(hidden, hidden, case["enc_layers"] - 1)
-        first = embed + hidden * case["feed"]
-        self.dec = nn.ModuleList(cell(hidden if l else first, hidden) for l in range(case["dec_layers"]))
-        self.attn = nn.ModuleDict({"key": nn.Linear(hidden, hidden, bias=False)})
-        if case["attention"] == "mlp":
-            self.attn["query"] = nn.Linear(hidden, hidden)
-            self.attn["score"] = nn.Linear(hidden, 1, bias=False)
-        if case["layer_norm"]:
-            self.attn["norm"] = nn.LayerNorm(hidden)
-        self.mix = nn.Linear(2 * hidden, hidden)
-        self.out = nn.Linear(hidden, case["tgt_vocab"])
-        if case["tie"]:
-            self.out.weight = self.tgt_embed.weight
-        for name, p in self.named_parameters():  # wide, so that attention has something to choose
-            nn.init.uniform_(p, -1.2, 1.2)
-            if name == "attn.norm.weight":
-                p.data.add_(1)
-
-    def encode(self, src, lengths):
-        packed = pack_padded_sequence(self.src_embed(src), lengths, enforce_sorted=False)
-        packed, _ = self.enc(packed)
-        if self.case["enc_layers"] > 1:
-            packed, _ = self.upper(packed)
-        return pad_packed_sequence(packed, total_length=src.shape[0])[0]  # [S, B, H]
-
-    def norm(self, x):
-        return self.attn["norm"](x) if self.case["layer_norm"] else x
-
-    def scores(self, keys, h):
-        """[S, B, H] and [B, H] to [S, B]"""
-        if self.case["attention"] == "dot":
-            return (keys * self.norm(h)).sum(-1)
-        return self.attn["score"](torch.tanh(self.norm(keys + self.attn["query"](h)))).squeeze(-1)
-
-    def cell(self, layer, x, state):
-        state = self.dec[layer](x, state)
-        return state if self.case["cell"] == "lstm" else (state,)
-
-    def forward(self, src, lengths, tgt_in, tgt_out):
-        memory = self.encode(src, lengths)
-        padding = torch.arange(src.shape[0])[:, None] >= lengths[None, :]
-        keys = self.attn["key"](memory)
-        zero = memory.new_zeros(src.shape[1], self.case["hidden"])
-        states = [(zero, zero) if self.case["cell"] == "lstm" else (zero,) for _ in self.dec]
-        mixed, outputs = zero, []
-        for word in self.tgt_embed(tgt_in):
-            x = torch.cat([word, mixed], -1) if self.case["feed"] else word
-            for layer in range(len(self.dec)):
-                states[layer] = self.cell(layer, x, states[layer] if len(states[layer]) > 1 else states[layer][0])
-                x = states[layer][0]
-            weights = F.softmax(self.scores(keys, x).masked_fill(padding, -torch.inf), 0)
-            context = (weights[..., None] * memory).sum(0)
-            mixed = torch.tanh(self.mix(torch.cat([x, context], -1)))
-            outputs.append(mixed)
-        logits = self.out(torch.stack(outputs))  # [T, B, V]
-        loss = F.cross_entropy(logits.flatten(0, 1), tgt_out.flatten(), ignore_index=-1,
-                               label_smoothing=self.case["smoothing"])
-        return loss, logits
-
-
-def ebb_name(name):
-    """The name of a parameter in src/model/nmt.h."""
-    parts = name.split(".")
-    if parts[0] == "upper":  # its layer i is the encoder's layer i + 1
-        what, layer = parts[1].rsplit("_l", 1)
-        return f"enc.{what}_l{int(layer) + 1}"
-    return f"dec.{parts[2]}_l{parts[1]}" if parts[0] == "dec" else name
-
-
-def parameters(model):
-    """(name, parameter) with ebb's names; a score's weight [1, H] is [H] there."""
-    return [(ebb_name(name), p) for name, p in model.named_parameters()]
+def new_model(case):
+    model = Translator(case)
+    for name, p in model.named_parameters():  # wide, so that attention has something to choose
+        nn.init.uniform_(p, -1.2, 1.2)
+        if name == "attn.norm.weight":
+            p.data.add_(1)
+    return model.double()
 
 
 def stored(name, tensor):
@@ -152,13 +78,13 @@ def make_data(case, generator):
 
 
 def train(case, weights, data, tensors):
-    model = Translator(case).double()
+    model = new_model(case)
     model.load_state_dict(weights)
     optimizer = torch.optim.Adam(model.parameters(), lr=LR)
     losses, norms = [], []
     for batch in zip(*data):
         optimizer.zero_grad()
-        loss, _ = model(*batch)
+        loss = model(*batch)
         loss.backward()
         norms.append(norm_of(model).item())
         nn.utils.clip_grad_norm_(model.parameters(), case["clip"])
@@ -173,14 +99,15 @@ def train(case, weights, data, tensors):
 
 def make_case(case, seed):
     torch.manual_seed(seed)
-    model = Translator(case).double()
+    model = new_model(case)
     for p in model.parameters():
         p.data.copy_(p.data.float())
     weights = {name: w.clone() for name, w in model.state_dict().items()}
     data = make_data(case, torch.Generator().manual_seed(seed))
     src, lengths, tgt_in, tgt_out = data
-    loss, logits = model(*[x[0] for x in data])
+    loss = model(*[x[0] for x in data])
     loss.backward()
+    logits = model.out(model.decode(model.encode(src[0], lengths[0]), tgt_in[0]))
     tensors = {"data.src": descending(src).int(), "data.src_len": lengths.int(),
                "data.tgt_in": descending(tgt_in).int(), "data.tgt_out": descending(tgt_out).int(),
                "loss": loss.detach().view(1), "logits": logits.detach().flip(0).flatten(0, 1)}
@@ -192,8 +119,7 @@ def make_case(case, seed):
 
 
 def main():
-    root = Path(__file__).resolve().parents[2]
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "tests" / "golden"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests" / "golden"
     torch.set_num_threads(1)
     for seed, (name, changes) in enumerate(CASES.items(), 1):
         case = {**SIZES, **changes}

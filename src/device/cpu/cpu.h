@@ -38,7 +38,8 @@
     X(SOFTMAX, softmax)                     \
     X(SOFTMAX_GRAD, softmax_grad)           \
     X(XENT, xent)                           \
-    X(XENT_GRAD, xent_grad)
+    X(XENT_GRAD, xent_grad)                 \
+    X(TOP_LOGS, top_logs)
 /* Ranges are of batch rows; of mask_rows, columns. */
 #define CPU_ATTENTION(X)                    \
     X(ADD_EACH, add_each)                   \

@@ -85,6 +85,21 @@ static INLINE vf v_select(vi mask, vf yes, vf no) {
 #endif
 }
 
+/* Bit l: lane l of mask, of which every lane is all ones or 0. */
+static INLINE unsigned v_bits(vi mask) {
+#if VBYTES == 32
+    return (unsigned)_mm256_movemask_ps((__m256)mask);
+#elif defined(__SSE2__)
+    return (unsigned)_mm_movemask_ps((__m128)mask);
+#else
+    unsigned bits = 0;
+    for (int i = 0; i < VLEN; i++) {
+        bits |= (unsigned)(mask[i] & 1) << i;
+    }
+    return bits;
+#endif
+}
+
 /* a where a > b, else b: b where either is NaN. */
 static INLINE vf v_larger(vf a, vf b) {
 #if VBYTES == 32

@@ -1,0 +1,232 @@
+/* data_plan.c - `ebb data plan`: which shapes to pad batches of sentences to. */
+#include "cli/lengths_picture.h"
+
+#include "data/vocab.h"
+
+#include <inttypes.h>
+
+/* ---- what to plan ---- */
+
+static ebb_status check(cli_call *call) {
+    const train_settings *run = &call->settings.run;
+    if (run->train_path == NULL || (run->model == MODEL_NMT && run->train_target == NULL)) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "nothing to plan for: give a text with --lm FILE, or two with --nmt SRC "
+                         "TGT");
+    }
+    if (run->batch_tokens > 0 && ebb__cli_given(&call->settings, "batch")) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "--batch says sentences and --tokens %" PRId64
+                         " says tokens of a batch: only one can hold",
+                         run->batch_tokens);
+    }
+    return run->batch_tokens > 0 ? EBB_OK : ebb__cli_refuse_auto(call->ctx, run);
+}
+
+static ebb_status count_words(const train_settings *run, ebb_ctx *ctx, const char *path,
+                              int64_t limit, int64_t *out) {
+    vocab_options options = {.mode = (text_mode)run->tokens,
+                             .also = run->tie_src ? run->train_target : NULL,
+                             .limit = (size_t)limit};
+    data_vocab vocab;
+    TRY(ebb__vocab_build(ctx, path, &options, &vocab));
+    *out = vocab.count;
+    ebb__vocab_free(&vocab);
+    return EBB_OK;
+}
+
+/* Vocabularies as training would make them. */
+static ebb_status count_vocabs(ebb_ctx *ctx, const train_settings *run, job_request *sizes) {
+    if (run->model == MODEL_LM) {
+        return count_words(run, ctx, run->train_path, run->vocab, &sizes->vocab);
+    }
+    TRY(count_words(run, ctx, run->train_path, run->src_vocab, &sizes->src_vocab));
+    sizes->vocab = sizes->src_vocab;
+    return run->tie_src ? EBB_OK
+                        : count_words(run, ctx, run->train_target, run->tgt_vocab, &sizes->vocab);
+}
+
+/* ---- numbers ---- */
+
+typedef struct length_sums {
+    double source, target; /* means */
+    uint32_t most_source, most_target;
+} length_sums;
+
+static length_sums sum_lengths(const data_lengths *lengths) {
+    length_sums out = {0, 0, 0, 0};
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        const lengths_cell *cell = &lengths->cells[i];
+        double share = (double)cell->count / (double)lengths->used;
+        out.source += share * (double)cell->source;
+        out.target += share * (double)cell->target;
+        out.most_source = cell->source > out.most_source ? cell->source : out.most_source;
+        out.most_target = cell->target > out.most_target ? cell->target : out.most_target;
+    }
+    return out;
+}
+
+/* [target] or [source, target] */
+static json_t *pair_json(const data_lengths *lengths, double source, double target) {
+    return lengths->pairs ? json_pack("[ff]", source, target) : json_pack("[f]", target);
+}
+
+static json_t *shape_json(const bucket_plan *plan, uint32_t source, uint32_t target) {
+    json_int_t s = source, t = target;
+    return plan->pairs ? json_pack("[II]", s, t) : json_pack("[I]", t);
+}
+
+static json_t *strategy_json(const bucket_report *report, bucket_strategy which,
+                             const data_lengths *lengths) {
+    const bucket_plan *plan = &report->plans[which];
+    json_t *shapes = json_array(), *batch = json_array(), *bytes = json_array();
+    json_t *sentences = json_array();
+    bool done = shapes != NULL && batch != NULL && bytes != NULL && sentences != NULL;
+    for (int32_t i = 0; done && i < plan->n_shapes; i++) {
+        const bucket_shape *shape = &plan->shapes[i];
+        uint64_t room = ebb__epoch_bytes(&report->cost, shape->rows, shape->source, shape->target);
+        done = json_array_append_new(shapes, shape_json(plan, shape->source, shape->target)) == 0 &&
+               json_array_append_new(batch, json_integer(shape->rows)) == 0 &&
+               json_array_append_new(bytes, ebb__cli_json_bytes(room)) == 0 &&
+               json_array_append_new(sentences, ebb__cli_json_bytes(shape->sentences)) == 0;
+    }
+    return json_pack("{s:s, s:o, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:f}", "name",
+                     ebb__bucket_name(which), "shapes", shapes, "shape_count", (int)plan->n_shapes,
+                     "padded_share", ebb__bucket_padded_share(plan), "empty_rows",
+                     ebb__cli_json_bytes(plan->empty_rows), "sentences_used",
+                     ebb__cli_json_bytes(plan->sentences), "sentences_over",
+                     ebb__cli_json_bytes(lengths->over), "batches",
+                     ebb__cli_json_bytes(plan->batches), "sentences", sentences, "batch", batch,
+                     "bytes", bytes, "programs", (int)plan->n_programs, "predicted_epoch_seconds",
+                     report->seconds[which]);
+}
+
+static json_t *to_json(const train_settings *run, const data_lengths *lengths,
+                       const bucket_report *report) {
+    length_sums sums = sum_lengths(lengths);
+    json_t *list = json_array();
+    for (int i = 0; list != NULL && i < BUCKET_STRATEGIES; i++) {
+        if (json_array_append_new(list, strategy_json(report, (bucket_strategy)i, lengths)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return json_pack(
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o}", "schema", 1,
+        "model", run->model == MODEL_NMT ? "nmt" : "lm", "lines",
+        ebb__cli_json_bytes(lengths->lines), "sentences_used", ebb__cli_json_bytes(lengths->used),
+        "sentences_over", ebb__cli_json_bytes(lengths->over), "first_over",
+        ebb__cli_json_bytes(lengths->first_over), "sentences_empty",
+        ebb__cli_json_bytes(lengths->empty), "first_empty",
+        ebb__cli_json_bytes(lengths->first_empty), "mean_length",
+        pair_json(lengths, sums.source, sums.target), "longest",
+        shape_json(&report->plans[0], sums.most_source, sums.most_target), "max_len",
+        (json_int_t)run->max_len, "batch", (json_int_t)(run->batch_tokens > 0 ? 0 : run->batch),
+        "batch_tokens", (json_int_t)run->batch_tokens, "chosen", ebb__bucket_name(report->chosen),
+        "strategies", list);
+}
+
+/* ---- for people ---- */
+
+static void print_lengths(const train_settings *run, const data_lengths *lengths) {
+    length_sums sums = sum_lengths(lengths);
+    printf("%" PRIu64 " %s, ", lengths->used, lengths->pairs ? "pairs" : "sentences");
+    if (lengths->pairs) {
+        printf("%.1f + %.1f tokens on average, at most %" PRIu32 " + %" PRIu32 "\n", sums.source,
+               sums.target, sums.most_source, sums.most_target);
+    } else {
+        printf("%.1f tokens on average, at most %" PRIu32 "\n", sums.target, sums.most_target);
+    }
+    if (lengths->over > 0) {
+        printf("  left out: %" PRIu64 " of more than %" PRId64
+               " tokens (--max-len), the first in line %" PRIu64 "\n",
+               lengths->over, run->max_len, lengths->first_over);
+    }
+    if (lengths->empty > 0) {
+        printf("  left out: %" PRIu64 " without a token%s, the first in line %" PRIu64 "\n",
+               lengths->empty, lengths->pairs ? " on a side" : "", lengths->first_empty);
+    }
+}
+
+static cli_unit epoch_text(double seconds) {
+    cli_unit out = ebb__cli_seconds(seconds);
+    if (seconds < 60) {
+        (void)snprintf(out.text, sizeof out.text, "%.*fs", seconds < 1 ? 3 : 1, seconds);
+    }
+    return out;
+}
+
+static void print_strategies(const bucket_report *report) {
+    printf("\n  %-10s %7s %9s %9s %11s %9s\n", "strategy", "shapes", "padding", "batches",
+           "empty rows", "epoch");
+    for (int i = 0; i < BUCKET_STRATEGIES; i++) {
+        const bucket_plan *plan = &report->plans[i];
+        printf("%c %-10s %7" PRId32 " %8.1f%% %9" PRIu64 " %11" PRIu64 " %9s\n",
+               (bucket_strategy)i == report->chosen ? '*' : ' ',
+               ebb__bucket_name((bucket_strategy)i), plan->n_shapes,
+               100 * ebb__bucket_padded_share(plan), plan->batches, plan->empty_rows,
+               epoch_text(report->seconds[i]).text);
+    }
+}
+
+static cli_unit shape_text(const bucket_plan *plan, const bucket_shape *shape) {
+    cli_unit out;
+    if (plan->pairs) {
+        (void)snprintf(out.text, sizeof out.text, "%" PRIu32 " x %" PRIu32, shape->source,
+                       shape->target);
+    } else {
+        (void)snprintf(out.text, sizeof out.text, "%" PRIu32, shape->target);
+    }
+    return out;
+}
+
+static void print_shapes(const bucket_report *report) {
+    const bucket_plan *plan = &report->plans[report->chosen];
+    printf("\n* %s: %s\n\n  %9s %8s %10s %9s %11s\n", ebb__bucket_name(report->chosen),
+           report->chosen == BUCKET_POOL ? "a batch is padded to its own longest, in the smallest "
+                                           "that holds it"
+                                         : "sentences are padded to the longest of their shape",
+           plan->pairs ? "src x tgt" : "length", "batch", "sentences", "batches", "at most");
+    for (int32_t i = 0; i < plan->n_shapes; i++) {
+        const bucket_shape *shape = &plan->shapes[i];
+        uint64_t room = ebb__epoch_bytes(&report->cost, shape->rows, shape->source, shape->target);
+        printf("  %9s %8" PRId64 " %10" PRIu64 " %9" PRIu64 " %11s\n", shape_text(plan, shape).text,
+               shape->rows, shape->sentences, shape->batches, ebb__cli_bytes(room).text);
+    }
+}
+
+static ebb_status show(cli_call *call, const data_lengths *lengths, const bucket_report *report) {
+    const cli_settings *settings = &call->settings;
+    if (settings->svg != NULL) {
+        TRY(ebb__cli_draw_lengths(lengths, report, settings->svg));
+    }
+    if (settings->json) {
+        return ebb__cli_print_json(call->ctx, to_json(&settings->run, lengths, report));
+    }
+    print_lengths(&settings->run, lengths);
+    print_strategies(report);
+    print_shapes(report);
+    return EBB_OK;
+}
+
+ebb_status ebb__cli_data_plan(cli_call *call) {
+    const train_settings *run = &call->settings.run;
+    bool pairs = run->model == MODEL_NMT;
+    data_lengths lengths = {.ctx = call->ctx};
+    bucket_report report = {.chosen = BUCKET_NONE};
+    job_request sizes = {.train = true};
+    ebb_status status;
+    TRY(check(call));
+    TRY(ebb__cli_resolve(&call->settings));
+    lengths_texts texts = {pairs ? run->train_path : NULL,
+                           pairs ? run->train_target : run->train_path, (text_mode)run->tokens,
+                           (uint32_t)run->max_len};
+    TRY_OUT(ebb__lengths_scan(call->ctx, &texts, &lengths));
+    TRY_OUT(count_vocabs(call->ctx, run, &sizes));
+    TRY_OUT(ebb__bucket_report_make(run, &sizes, &lengths, &report));
+    TRY_OUT(show(call, &lengths, &report));
+out:
+    ebb__bucket_report_free(&report);
+    ebb__lengths_free(&lengths);
+    return status;
+}

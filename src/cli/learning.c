@@ -1,0 +1,265 @@
+/* learning.c - how training went: the metrics of a run, read back and drawn. */
+#include "cli/page.h"
+
+#include "base/file.h"
+#include "cli/svg.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { METRICS_MOST_BYTES = 256 << 20 };
+
+/* ---- reading ---- */
+
+static double real_of(const json_t *object, const char *key, double otherwise) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+static bool read_line(const char *line, size_t bytes, learning_point *out) {
+    json_t *object = json_loadb(line, bytes, 0, NULL);
+    const json_t *step = json_object_get(object, "step");
+    bool good = json_is_integer(step) && json_integer_value(step) > 0;
+    if (good) {
+        *out = (learning_point){.step = json_integer_value(step),
+                                .epoch = (int64_t)real_of(object, "epoch", 0),
+                                .loss = real_of(object, "loss", (double)NAN),
+                                .words_per_second = real_of(object, "words_per_second", 0),
+                                .perplexity = real_of(object, "valid_perplexity", -1),
+                                .bleu = real_of(object, "valid_bleu", -1)};
+    }
+    json_decref(object);
+    return good;
+}
+
+ebb_status ebb__learning_read(alloc_region *region, const char *dir, learning_curve *out) {
+    ebb_ctx *ctx = region->ctx;
+    cli_text path = {.ctx = ctx};
+    char *text = NULL;
+    size_t bytes = 0, lines = 0;
+    ebb_status status;
+    *out = (learning_curve){0};
+    TRY_OUT(ebb__cli_put(&path, "%s/metrics.jsonl", dir));
+    if (!ebb__file_exists(path.bytes)) {
+        goto out;
+    }
+    TRY_OUT(ebb__file_read_all(ctx, path.bytes, METRICS_MOST_BYTES, &text, &bytes));
+    for (size_t i = 0; i < bytes; i++) {
+        lines += text[i] == '\n';
+    }
+    TRY_OUT(ebb__region_alloc(region, lines + 1, sizeof *out->points, &out->points));
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        out->n += read_line(line, (size_t)(end - line), &out->points[out->n]);
+    }
+out:
+    ebb__free(ctx, text);
+    ebb__cli_text_fini(&path);
+    return status;
+}
+
+/* ---- drawing ---- */
+
+enum { WIDTH = 900, LEFT = 70, END = WIDTH - 130, TOP = 62, PLOT = 260, SECOND = 120, GAP = 54 };
+
+typedef struct panel {
+    const learning_curve *curve;
+    svg_page *page;
+    double top, foot;
+    double low, high; /* of the axis, as drawn: logarithms of perplexities, plain BLEU */
+    int64_t steps;
+} panel;
+
+static double x_at(const panel *p, int64_t step) {
+    return LEFT + (END - LEFT) * (double)step / (double)p->steps;
+}
+
+static double y_at(const panel *p, double value) {
+    return p->foot - (p->foot - p->top) * (value - p->low) / (p->high - p->low);
+}
+
+typedef double (*value_fn)(const learning_point *point); /* not finite: there is none */
+
+static double trained(const learning_point *point) {
+    return point->loss;
+}
+
+static double validated(const learning_point *point) {
+    return point->perplexity > 0 ? log(point->perplexity) : (double)NAN;
+}
+
+static double scored(const learning_point *point) {
+    return point->bleu >= 0 ? point->bleu : (double)NAN;
+}
+
+static void widen(panel *p, value_fn value) {
+    for (size_t i = 0; i < p->curve->n; i++) {
+        double v = value(&p->curve->points[i]);
+        if (isfinite(v)) {
+            p->low = fmin(p->low, v);
+            p->high = fmax(p->high, v);
+        }
+    }
+}
+
+/* One line; of points that share a pixel the mean. */
+static void draw_line(panel *p, value_fn value, const char *class, double width) {
+    const learning_curve *c = p->curve;
+    bool started = false;
+    ebb__svg_put(p->page,
+                 "<path class=\"%s-line\" stroke-width=\"%g\" stroke-linejoin=\"round\" d=\"",
+                 class, width);
+    for (size_t i = 0, next; i < c->n; i = next) {
+        double sum = 0, count = 0, pixel = floor(x_at(p, c->points[i].step));
+        for (next = i; next < c->n && floor(x_at(p, c->points[next].step)) <= pixel; next++) {
+            double v = value(&c->points[next]);
+            sum += isfinite(v) ? v : 0;
+            count += isfinite(v);
+        }
+        if (count > 0) {
+            ebb__svg_put(p->page, "%c%.1f %.1f", started ? 'L' : 'M',
+                         x_at(p, c->points[next - 1].step), y_at(p, sum / count));
+            started = true;
+        }
+    }
+    ebb__svg_put(p->page, "\"/>\n");
+}
+
+/* Points where they are few, and the last one's value beside its end. */
+static void draw_points(panel *p, value_fn value, const char *class, const char *name, bool log,
+                        double shift) {
+    const learning_curve *c = p->curve;
+    double last = (double)NAN, at = LEFT, n = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        n += isfinite(value(&c->points[i]));
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        double v = value(&c->points[i]);
+        if (!isfinite(v)) {
+            continue;
+        }
+        last = v;
+        at = x_at(p, c->points[i].step);
+        if (n <= 60) {
+            ebb__svg_dot(p->page, at, y_at(p, v), 2.6, class);
+        }
+    }
+    if (isfinite(last)) {
+        ebb__svg_words(p->page,
+                       &(svg_words){at + 9, y_at(p, last) + 4 + shift, 12, .class = class,
+                                    .bold = true, .halo = true},
+                       log ? "%s %.4g" : "%s %.1f", name, log ? exp(last) : last);
+    }
+}
+
+static void draw_tick(panel *p, double value, double shown) {
+    double y = y_at(p, value);
+    ebb__svg_line(p->page, LEFT, y, END, y, "grid", 1, NULL);
+    ebb__svg_words(p->page, &(svg_words){LEFT - 8, y + 4, 12, .anchor = SVG_END, .class = "muted"},
+                   "%.6g", shown);
+}
+
+/* Round perplexities, the roundest first, as far as there is room. */
+static void draw_log_axis(panel *p) {
+    static const double rounds[] = {1,    10,  100, 1e3, 1e4,  1e5, 1e6, 2,   5,   20,  50,    200,
+                                    500,  2e3, 5e3, 2e4, 5e4,  3,   30,  300, 1.5, 1.2, 1.1,   1.05,
+                                    1.02, 4,   7,   15,  1.01, 1.3, 2.5, 40,  70,  150, 1.005, 3.5};
+    enum { N = sizeof rounds / sizeof *rounds, ROOM = 30 };
+    double taken[N] = {0};
+    int n = 0;
+    for (int i = 0; i < N; i++) {
+        double y = y_at(p, log(rounds[i]));
+        bool room = y >= p->top && y <= p->foot;
+        for (int k = 0; k < n; k++) {
+            room = room && fabs(y - taken[k]) >= ROOM;
+        }
+        if (room) {
+            taken[n++] = y;
+            draw_tick(p, log(rounds[i]), rounds[i]);
+        }
+    }
+}
+
+static void draw_steps(panel *p, bool named) {
+    svg_axis x = ebb__svg_axis(0, (double)p->steps, 8, false);
+    ebb__svg_line(p->page, LEFT, p->foot, END, p->foot, "muted", 1, NULL);
+    for (int i = 0; i * x.step <= (double)p->steps; i++) {
+        double at = x_at(p, (int64_t)(i * x.step));
+        ebb__svg_line(p->page, at, p->foot, at, p->foot + 5, "muted", 1, NULL);
+        if (named) {
+            ebb__svg_words(p->page,
+                           &(svg_words){at, p->foot + 20, 12, SVG_MIDDLE, .class = "muted"}, "%s",
+                           ebb__svg_count((int64_t)(i * x.step)).text);
+        }
+    }
+}
+
+static bool has(const learning_curve *c, value_fn value) {
+    bool found = false;
+    for (size_t i = 0; i < c->n; i++) {
+        found = found || isfinite(value(&c->points[i]));
+    }
+    return found;
+}
+
+static void draw_perplexity(panel *p, bool named) {
+    p->low = HUGE_VAL;
+    p->high = -HUGE_VAL;
+    widen(p, trained);
+    widen(p, validated);
+    if (!(p->high >= p->low)) { /* never a finite loss */
+        p->low = 0;
+        p->high = 1;
+    }
+    double room = fmax(p->high - p->low, 0.05);
+    p->low -= 0.06 * room;
+    p->high += 0.06 * room;
+    draw_log_axis(p);
+    draw_steps(p, named);
+    draw_line(p, trained, "ours", 1.8);
+    draw_line(p, validated, "warn", 1.8);
+    bool both = has(p->curve, validated);
+    draw_points(p, trained, "ours", "training", true, both ? 9 : 0);
+    draw_points(p, validated, "warn", "validation", true, -9);
+}
+
+static void draw_bleu(panel *p) {
+    p->low = 0;
+    p->high = 0;
+    widen(p, scored);
+    svg_axis y = ebb__svg_axis(0, fmax(p->high, 1), 4, false);
+    p->high = y.high;
+    for (int i = 0; i * y.step <= y.high + 1e-9; i++) {
+        draw_tick(p, i * y.step, i * y.step);
+    }
+    draw_steps(p, true);
+    draw_line(p, scored, "warn", 1.8);
+    draw_points(p, scored, "warn", "BLEU", false, 0);
+}
+
+ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve, cli_text *into) {
+    bool bleu = has(curve, scored);
+    double height = TOP + PLOT + (bleu ? GAP + SECOND : 0) + 52;
+    svg_page page;
+    panel p = {.curve = curve, .page = &page, .top = TOP, .foot = TOP + PLOT, .steps = 1};
+    for (size_t i = 0; i < curve->n; i++) {
+        p.steps = curve->points[i].step > p.steps ? curve->points[i].step : p.steps;
+    }
+    ebb__svg_begin(&page, ctx, WIDTH, height, "Perplexity while training", NULL, 0);
+    ebb__svg_words(&page, &(svg_words){24, 30, 17, .bold = true}, "Perplexity while training");
+    ebb__svg_words(&page, &(svg_words){24, 49, 12, .class = "muted"},
+                   "between how many words the model hesitates; equal factors are equal heights");
+    draw_perplexity(&p, !bleu);
+    if (bleu) {
+        p.top = TOP + PLOT + GAP;
+        p.foot = p.top + SECOND;
+        ebb__svg_words(&page, &(svg_words){24, p.top - 18, 14, .bold = true},
+                       "BLEU of validation text");
+        draw_bleu(&p);
+    }
+    ebb__svg_words(&page,
+                   &(svg_words){(LEFT + END) / 2.0, height - 12, 12, SVG_MIDDLE, .class = "muted"},
+                   "steps");
+    ebb_status status = ebb__svg_end(&page, NULL, into);
+    ebb__svg_free(&page);
+    return status;
+}

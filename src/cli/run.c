@@ -1,0 +1,80 @@
+/* run.c - the settings of a trained run: those stored in DIR/config, whose first line names the
+ * kind of the model unless it is a language model; only what the machine gives can be asked for
+ * anew. */
+#include "cli/command.h"
+
+#include "base/file.h"
+#include "train/kind.h"
+
+#include <string.h>
+
+enum { CONFIG_MOST_BYTES = 1 << 20 };
+
+static const struct {
+    const char *what, *used_by;
+} kinds[] = {
+    [MODEL_LM] = {"a language model", "generate"}, [MODEL_NMT] = {"a translation model", "decode"}};
+
+static ebb_status config_path(ebb_ctx *ctx, const char *dir, cli_text *path) {
+    TRY(ebb__cli_put(path, "%s/config", dir));
+    return ebb__file_exists(path->bytes)
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_MODEL,
+                           "%s: is not the folder of a run: it has no file 'config'", dir);
+}
+
+ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) {
+    cli_text path = {.ctx = ctx};
+    char *text = NULL;
+    size_t bytes = 0;
+    ebb_status status;
+    TRY_OUT(config_path(ctx, dir, &path));
+    TRY_OUT(ebb__file_read_all(ctx, path.bytes, CONFIG_MOST_BYTES, &text, &bytes));
+    char name[24] = "";
+    *out = MODEL_LM;
+    if (sscanf(text, " model = %23s", name) == 1 && strcmp(name, ebb__kind_nmt.name) == 0) {
+        *out = MODEL_NMT;
+    }
+out:
+    ebb__free(ctx, text);
+    ebb__cli_text_fini(&path);
+    return status;
+}
+
+static ebb_status check_kind(ebb_ctx *ctx, const char *dir, train_model wanted) {
+    train_model found = wanted;
+    TRY(ebb__cli_run_kind(ctx, dir, &found));
+    return found == wanted ? EBB_OK
+                           : ebb__fail(ctx, EBB_MODEL, "%s: is %s, not %s; ebb %s uses it", dir,
+                                       kinds[found].what, kinds[wanted].what, kinds[found].used_by);
+}
+
+ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
+    cli_text path = {.ctx = asked->ctx};
+    ebb_status status;
+    TRY_OUT(check_kind(asked->ctx, dir, run->run.model));
+    TRY_OUT(config_path(asked->ctx, dir, &path));
+    TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
+    TRY_OUT(ebb__cli_resolve(run));
+    if (ebb__cli_given(asked, "batch")) {
+        TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
+        run->run.batch = asked->run.batch;
+    }
+    if (ebb__cli_given(asked, "shards")) {
+        run->run.shards = asked->run.shards;
+    } else if (run->run.shards > 0 && run->run.batch % run->run.shards != 0) {
+        run->run.shards = 1; /* those of training, and another batch */
+    }
+    if (ebb__cli_given(asked, "memory")) {
+        run->run.memory = asked->run.memory;
+    }
+    if (ebb__cli_given(asked, "threads")) {
+        run->run.threads = asked->run.threads;
+    }
+    run->run.tune_folder = asked->run.tune_folder;
+    run->run.tune_seconds = asked->run.tune_seconds;
+    TRY_OUT(ebb__cli_resolve(run));
+out:
+    ebb__cli_text_fini(&path);
+    return status;
+}

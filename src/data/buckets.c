@@ -1,0 +1,489 @@
+/* buckets.c - see buckets.h. A strategy only says who belongs together: it makes a list of limits.
+ * What shapes then are, and what they cost, is counted in one place for all. */
+#include "data/buckets.h"
+
+#include "base/alloc.h"
+#include "data/shuffle.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ebb__bucket_name(bucket_strategy strategy) {
+    static const char *const names[BUCKET_STRATEGIES] = {
+        [BUCKET_NONE] = "none",   [BUCKET_STATIC] = "static",   [BUCKET_GREEDY] = "greedy",
+        [BUCKET_WIDTH] = "width", [BUCKET_OPTIMAL] = "optimal", [BUCKET_PERCENTILE] = "percentile",
+        [BUCKET_POOL] = "pool"};
+    return names[strategy];
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+int64_t ebb__bucket_rows(const bucket_batch *batch, uint32_t source, uint32_t target) {
+    int64_t longer = larger(source, target), step = batch->multiple > 0 ? batch->multiple : 1;
+    int64_t rows =
+        batch->sentences > 0 ? batch->sentences : batch->tokens / (longer > 0 ? longer : 1);
+    rows -= rows % step;
+    return rows > step ? rows : step;
+}
+
+/* ---- lists ---- */
+
+static ebb_status refuse_list(ebb_ctx *ctx, const char *text, bool pairs) {
+    return ebb__fail(ctx, EBB_USAGE,
+                     "'%.200s' is no list of 1 to %d lengths: write 8,16,24%s, lengths from 1 on",
+                     text, BUCKETS_MOST_LISTED, pairs ? " or 8x10,16x20 (source x target)" : "");
+}
+
+static bool read_length(const char **at, uint32_t *out) {
+    char *end = NULL;
+    if (!isdigit((unsigned char)**at)) {
+        return false;
+    }
+    unsigned long value = strtoul(*at, &end, 10);
+    *at = end;
+    *out = (uint32_t)value;
+    return value >= 1 && value <= INT32_MAX;
+}
+
+static int compare_bounds(const void *a, const void *b) {
+    const bucket_bound *x = a, *y = b;
+    uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
+    return left != right ? (left > right) - (left < right)
+                         : (x->target > y->target) - (x->target < y->target);
+}
+
+ebb_status ebb__buckets_list(ebb_ctx *ctx, const char *text, bool pairs, bucket_options *out) {
+    out->n_listed = 0;
+    for (const char *at = text;; at++) {
+        bucket_bound bound = {0, 0};
+        bool good = out->n_listed < BUCKETS_MOST_LISTED && read_length(&at, &bound.target);
+        if (good && pairs) {
+            bound.source = bound.target;
+            if (*at == 'x') {
+                at++;
+                good = read_length(&at, &bound.target);
+            }
+        }
+        if (!good || (*at != ',' && *at != '\0')) {
+            return refuse_list(ctx, text, pairs);
+        }
+        out->list[out->n_listed++] = bound;
+        if (*at == '\0') {
+            break;
+        }
+    }
+    qsort(out->list, (size_t)out->n_listed, sizeof *out->list, compare_bounds);
+    return EBB_OK;
+}
+
+/* ---- limits ---- */
+
+typedef struct limits {
+    bucket_limit *at;
+    int32_t n;
+} limits;
+
+static void add_limit(limits *to, uint32_t longer, uint32_t band, uint32_t cut) {
+    to->at[to->n++] = (bucket_limit){longer, band, cut};
+}
+
+/* Sentences by their longer side. */
+typedef struct fold {
+    uint64_t *counts; /* [n] */
+    bucket_bound *longest;
+    uint32_t n; /* the longest length, and 1 more */
+} fold;
+
+static ebb_status make_fold(alloc_region *region, const data_lengths *lengths, fold *out) {
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        out->n = larger(out->n, 1 + larger(lengths->cells[i].source, lengths->cells[i].target));
+    }
+    TRY(ebb__region_alloc(region, out->n, sizeof *out->counts, &out->counts));
+    TRY(ebb__region_alloc(region, out->n, sizeof *out->longest, &out->longest));
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        const lengths_cell *cell = &lengths->cells[i];
+        uint32_t at = larger(cell->source, cell->target);
+        out->counts[at] += cell->count;
+        out->longest[at].source = larger(out->longest[at].source, cell->source);
+        out->longest[at].target = larger(out->longest[at].target, cell->target);
+    }
+    return EBB_OK;
+}
+
+static void limit_static(const bucket_options *o, limits *to) {
+    for (int32_t i = 0; i < o->n_listed; i++) {
+        const bucket_bound *bound = &o->list[i];
+        add_limit(to, UINT32_MAX, bound->target, bound->source > 0 ? bound->source : UINT32_MAX);
+    }
+    add_limit(to, UINT32_MAX, UINT32_MAX, UINT32_MAX); /* nothing is dropped */
+}
+
+/* What is left at the end is the last shape. */
+static void limit_greedy(const fold *f, const bucket_options *o, limits *to) {
+    uint64_t held = 0;
+    bucket_bound most = {0, 0};
+    for (uint32_t length = 0; length < f->n; length++) {
+        held += f->counts[length];
+        most.source = larger(most.source, f->longest[length].source);
+        most.target = larger(most.target, f->longest[length].target);
+        int64_t rows = ebb__bucket_rows(&o->batch, most.source, most.target);
+        if (held > 0 && (held >= (uint64_t)rows || length == f->n - 1)) {
+            add_limit(to, length, UINT32_MAX, UINT32_MAX);
+            held = 0;
+            most = (bucket_bound){0, 0};
+        }
+    }
+}
+
+static void limit_percentile(const fold *f, const bucket_options *o, uint64_t all, limits *to) {
+    uint64_t seen = 0, k = (uint64_t)o->shapes, next = 1;
+    for (uint32_t length = 0; length < f->n; length++) {
+        bool passed = false;
+        seen += f->counts[length];
+        /* next / k of all, without a product that may overflow */
+        while (next <= k && seen >= all / k * next + (all % k * next + k - 1) / k) {
+            passed = true;
+            next++;
+        }
+        if (passed) {
+            add_limit(to, length, UINT32_MAX, UINT32_MAX);
+        }
+    }
+}
+
+static void limit_width(const fold *f, const bucket_options *o, limits *to) {
+    uint64_t most = f->n - 1, k = (uint64_t)o->shapes;
+    for (uint64_t i = 1; i <= k; i++) {
+        add_limit(to, (uint32_t)((most * i + k - 1) / k), UINT32_MAX, UINT32_MAX);
+    }
+}
+
+static ebb_status make_limits(alloc_region *region, const data_lengths *lengths,
+                              const bucket_options *o, limits *to) {
+    fold f = {0};
+    TRY(make_fold(region, lengths, &f));
+    TRY(ebb__region_alloc(region, (size_t)f.n + BUCKETS_MOST_SHAPES + BUCKETS_MOST_LISTED,
+                          sizeof *to->at, &to->at));
+    switch (o->strategy) {
+    case BUCKET_STATIC:
+        limit_static(o, to);
+        return EBB_OK;
+    case BUCKET_GREEDY:
+        limit_greedy(&f, o, to);
+        return EBB_OK;
+    case BUCKET_PERCENTILE:
+        limit_percentile(&f, o, lengths->used, to);
+        return EBB_OK;
+    case BUCKET_WIDTH:
+        limit_width(&f, o, to);
+        return EBB_OK;
+    case BUCKET_OPTIMAL:
+    case BUCKET_POOL:
+        return ebb__buckets_optimal(lengths, o->shapes, to->at, &to->n);
+    case BUCKET_NONE:
+    case BUCKET_STRATEGIES:
+        break;
+    }
+    add_limit(to, UINT32_MAX, UINT32_MAX, UINT32_MAX);
+    return EBB_OK;
+}
+
+/* ---- shapes ---- */
+
+static bool within(const bucket_shape *shape, uint32_t source, uint32_t target) {
+    return larger(source, target) <= shape->longer && target <= shape->band && source <= shape->cut;
+}
+
+/* Members of every shape, and the longest of them; shapes without a member vanish. */
+static ebb_status make_shapes(const data_lengths *lengths, const limits *from, bucket_plan *out) {
+    int32_t kept = 0;
+    TRY(ebb__alloc(out->ctx, (size_t)from->n, sizeof *out->shapes, &out->shapes));
+    for (int32_t i = 0; i < from->n; i++) {
+        const bucket_limit *limit = &from->at[i];
+        out->shapes[i] =
+            (bucket_shape){.longer = limit->longer, .band = limit->band, .cut = limit->cut};
+    }
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        const lengths_cell *cell = &lengths->cells[i];
+        bucket_shape *shape = out->shapes;
+        while (!within(shape, cell->source, cell->target)) {
+            shape++; /* the last one holds all */
+        }
+        shape->sentences += cell->count;
+        shape->source = larger(shape->source, cell->source);
+        shape->target = larger(shape->target, cell->target);
+        out->real_tokens += cell->count * ((uint64_t)cell->source + cell->target);
+    }
+    for (int32_t i = 0; i < from->n; i++) {
+        if (out->shapes[i].sentences > 0) {
+            out->shapes[kept++] = out->shapes[i];
+        }
+    }
+    out->n_shapes = kept;
+    return EBB_OK;
+}
+
+/* The shapes as programs; `raised`: batches may be as long as the longest on both sides, so that
+ * the largest is made to hold them. */
+static void make_programs(const bucket_shape *shapes, int32_t n, bool raised,
+                          const bucket_options *o, bucket_plan *out) {
+    bucket_bound most = {0, 0};
+    for (int32_t i = 0; i < n; i++) {
+        out->programs[i] = (bucket_bound){shapes[i].source, shapes[i].target};
+        most.source = larger(most.source, shapes[i].source);
+        most.target = larger(most.target, shapes[i].target);
+    }
+    out->n_programs = n;
+    qsort(out->programs, (size_t)n, sizeof *out->programs, compare_bounds);
+    if (raised) {
+        out->programs[n - 1] = most;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        out->rows[i] =
+            ebb__bucket_rows(&o->batch, out->programs[i].source, out->programs[i].target);
+    }
+}
+
+static ebb_status optimal_programs(const data_lengths *lengths, const bucket_options *o,
+                                   bucket_plan *out) {
+    bucket_options optimal = *o;
+    bucket_plan other = {.ctx = out->ctx};
+    optimal.strategy = BUCKET_OPTIMAL;
+    ebb_status status = ebb__buckets_make(lengths, &optimal, &other);
+    if (status == EBB_OK) {
+        make_programs(other.shapes, other.n_shapes, true, o, out);
+    }
+    ebb__buckets_free(&other);
+    return status;
+}
+
+/* Batches of members that are all padded alike. */
+static void count_batches(bucket_plan *out) {
+    for (int32_t i = 0; i < out->n_shapes; i++) {
+        bucket_shape *shape = &out->shapes[i];
+        shape->rows = out->rows[ebb__bucket_program(out, shape->source, shape->target)];
+        uint64_t rows = (uint64_t)shape->rows, rest = shape->sentences % rows;
+        shape->batches = shape->sentences / rows + (rest > 0);
+        shape->empty_rows = rest > 0 ? rows - rest : 0;
+        double n = (double)shape->batches;
+        shape->sources = n * (double)shape->source;
+        shape->targets = n * (double)shape->target;
+        shape->areas = n * (double)shape->source * (double)shape->target;
+        out->padded_tokens += shape->sentences * ((uint64_t)shape->source + shape->target);
+    }
+}
+
+/* ---- pool ---- */
+
+uint64_t ebb__bucket_pool_size(const data_lengths *lengths, const bucket_batch *batch) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        const lengths_cell *cell = &lengths->cells[i];
+        sum += cell->count * larger(cell->source, cell->target);
+    }
+    uint32_t mean = lengths->used > 0 ? (uint32_t)(sum / lengths->used) : 1;
+    return (uint64_t)ebb__bucket_rows(batch, mean, mean) * BUCKETS_POOL;
+}
+
+/* Numbers below n, ascending: by 11 bits at a time, from the lowest. */
+static void sort_places(uint64_t *places, uint64_t *scratch, size_t count, uint64_t n) {
+    enum { BITS = 11, DIGITS = 1 << BITS };
+    uint64_t *from = places, *to = scratch;
+    for (unsigned shift = 0; shift < 64 && (n - 1) >> shift != 0; shift += BITS) {
+        size_t ends[DIGITS + 1] = {0};
+        for (size_t i = 0; i < count; i++) {
+            ends[1 + (from[i] >> shift) % DIGITS]++;
+        }
+        for (int digit = 1; digit < DIGITS; digit++) {
+            ends[digit] += ends[digit - 1];
+        }
+        for (size_t i = 0; i < count; i++) {
+            to[ends[(from[i] >> shift) % DIGITS]++] = from[i];
+        }
+        uint64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != places) {
+        memcpy(places, from, count * sizeof *places);
+    }
+}
+
+uint64_t ebb__bucket_pool(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t size, uint64_t pool,
+                          uint64_t *out) {
+    uint64_t first = pool * size, count = n - first < size ? n - first : size;
+    data_shuffle list = ebb__shuffle_make(seed, "pools", epoch, n);
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] = ebb__shuffle_at(&list, first + i);
+    }
+    sort_places(out, out + size, (size_t)count, n);
+    return count;
+}
+
+/* The batch that is being filled. */
+typedef struct open_batch {
+    bucket_bound longest;
+    int32_t program;
+    uint64_t sentences;
+} open_batch;
+
+static void close_batch(open_batch *batch, bucket_plan *out) {
+    if (batch->sentences > 0) {
+        bucket_shape *shape = &out->shapes[batch->program];
+        double source = (double)batch->longest.source, target = (double)batch->longest.target;
+        shape->sentences += batch->sentences;
+        shape->batches++;
+        shape->empty_rows += (uint64_t)shape->rows - batch->sentences;
+        shape->sources += source;
+        shape->targets += target;
+        shape->areas += source * target;
+        out->padded_tokens +=
+            batch->sentences * ((uint64_t)batch->longest.source + batch->longest.target);
+    }
+    *batch = (open_batch){.sentences = 0};
+}
+
+/* A batch ends where one more sentence would be too many for the program that holds them all. */
+static void put_sentence(open_batch *batch, const lengths_cell *cell, bucket_plan *out) {
+    bucket_bound longest = {larger(batch->longest.source, cell->source),
+                            larger(batch->longest.target, cell->target)};
+    int32_t program = ebb__bucket_program(out, longest.source, longest.target);
+    if (batch->sentences >= (uint64_t)out->rows[program]) {
+        close_batch(batch, out);
+        longest = (bucket_bound){cell->source, cell->target};
+        program = ebb__bucket_program(out, cell->source, cell->target);
+    }
+    batch->longest = longest;
+    batch->program = program;
+    batch->sentences++;
+}
+
+/* The first epoch. */
+static ebb_status fill_pools(const data_lengths *lengths, const bucket_options *o,
+                             bucket_plan *out) {
+    uint64_t size = ebb__bucket_pool_size(lengths, &o->batch), n = lengths->used;
+    uint64_t *places = NULL;
+    size = size < n ? size : n;
+    TRY(ebb__alloc(out->ctx, (size_t)size, 2 * sizeof *places, &places));
+    for (uint64_t pool = 0; pool * size < n; pool++) {
+        uint64_t count = ebb__bucket_pool(o->seed, 0, n, size, pool, places);
+        const lengths_cell *cell = lengths->cells;
+        uint64_t end = cell->count; /* of the list: where the cell's sentences end */
+        open_batch batch = {.sentences = 0};
+        for (uint64_t i = 0; i < count; i++) {
+            while (places[i] >= end) {
+                end += (++cell)->count;
+            }
+            put_sentence(&batch, cell, out);
+        }
+        close_batch(&batch, out);
+        ebb__progress(out->ctx, "fill pools", pool * size + count, n);
+    }
+    ebb__free(out->ctx, places);
+    return EBB_OK;
+}
+
+/* The shapes of a pool are its programs, smallest first. */
+static void pool_shapes(bucket_plan *out) {
+    for (int32_t i = 0; i < out->n_shapes; i++) {
+        out->shapes[i] = (bucket_shape){.source = out->programs[i].source,
+                                        .target = out->programs[i].target,
+                                        .longer = UINT32_MAX,
+                                        .band = UINT32_MAX,
+                                        .cut = UINT32_MAX,
+                                        .rows = out->rows[i]};
+    }
+}
+
+/* ---- all of it ---- */
+
+static ebb_status check(const data_lengths *lengths, const bucket_options *o) {
+    const bucket_batch *b = &o->batch;
+    if (lengths->used == 0) {
+        return ebb__fail(lengths->ctx, EBB_DATA,
+                         "no sentence to make batches of: of %llu, %llu are empty and %llu have "
+                         "more than %u tokens",
+                         (unsigned long long)lengths->lines, (unsigned long long)lengths->empty,
+                         (unsigned long long)lengths->over, lengths->max_len);
+    }
+    if (b->sentences < 0 || b->tokens < 0 || b->multiple < 0 ||
+        (b->sentences == 0) == (b->tokens == 0)) {
+        return ebb__fail(lengths->ctx, EBB_USAGE,
+                         "a batch needs a number of sentences or of tokens, at least 1");
+    }
+    if (o->shapes < 1 || o->shapes > BUCKETS_MOST_SHAPES) {
+        return ebb__fail(lengths->ctx, EBB_USAGE, "%d shapes: at least 1 and at most %d can be had",
+                         (int)o->shapes, BUCKETS_MOST_SHAPES);
+    }
+    return EBB_OK;
+}
+
+static ebb_status fill_plan(alloc_region *region, const data_lengths *lengths,
+                            const bucket_options *o, bucket_plan *out) {
+    limits found = {0};
+    TRY(make_limits(region, lengths, o, &found));
+    TRY(make_shapes(lengths, &found, out));
+    if (o->strategy == BUCKET_POOL) {
+        make_programs(out->shapes, out->n_shapes, true, o, out);
+        pool_shapes(out);
+        return fill_pools(lengths, o, out);
+    }
+    /* A list is as long as the user wants it. */
+    if (out->n_shapes > (o->strategy == BUCKET_STATIC ? BUCKETS_MOST_SHAPES : o->shapes)) {
+        TRY(optimal_programs(lengths, o, out));
+    } else {
+        make_programs(out->shapes, out->n_shapes, false, o, out);
+    }
+    count_batches(out);
+    return EBB_OK;
+}
+
+ebb_status ebb__buckets_make(const data_lengths *lengths, const bucket_options *options,
+                             bucket_plan *out) {
+    alloc_region region;
+    *out = (bucket_plan){.ctx = lengths->ctx,
+                         .strategy = options->strategy,
+                         .pairs = lengths->pairs,
+                         .sentences = lengths->used};
+    TRY(check(lengths, options));
+    ebb__region_init(&region, lengths->ctx);
+    ebb_status status = fill_plan(&region, lengths, options, out);
+    ebb__region_fini(&region);
+    for (int32_t i = 0; i < out->n_shapes; i++) {
+        out->batches += out->shapes[i].batches;
+        out->empty_rows += out->shapes[i].empty_rows;
+    }
+    return status;
+}
+
+void ebb__buckets_free(bucket_plan *plan) {
+    ebb__free(plan->ctx, plan->shapes);
+    plan->shapes = NULL;
+    plan->n_shapes = 0;
+}
+
+int32_t ebb__bucket_find(const bucket_plan *plan, uint32_t source, uint32_t target) {
+    for (int32_t i = 0; i < plan->n_shapes; i++) {
+        const bucket_shape *shape = &plan->shapes[i];
+        if (within(shape, source, target) && source <= shape->source && target <= shape->target) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int32_t ebb__bucket_program(const bucket_plan *plan, uint32_t source, uint32_t target) {
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        if (source <= plan->programs[i].source && target <= plan->programs[i].target) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+double ebb__bucket_padded_share(const bucket_plan *plan) {
+    return 1.0 - (double)plan->real_tokens / (double)plan->padded_tokens;
+}

@@ -1,0 +1,58 @@
+/* lengths.h - how long the sentences of a text are, or of two texts whose lines belong together: a
+ * list of the lengths that occur and how often each does. One reading, in memory that depends on
+ * the different lengths and not on the text.
+ *
+ * A line is a sentence. Its length counts its end, which becomes <eos>: a source is read with it,
+ * and what is predicted goes up to it. Lines without a token, and pairs with such a side, are left
+ * out, as are those with more tokens than allowed; both are counted. */
+#ifndef DATA_LENGTHS_H
+#define DATA_LENGTHS_H
+
+#include "data/text.h"
+
+typedef struct lengths_texts {
+    const char *source, *target; /* files; source NULL: one text */
+    text_mode mode;
+    uint32_t max_len; /* tokens of a sentence without its end */
+} lengths_texts;
+
+/* Whether a pair of these lengths, ends included, is used at all. */
+static inline bool ebb__lengths_usable(uint64_t source, uint64_t target, uint32_t max_len) {
+    return source > 1 && target > 1 && source - 1 <= max_len && target - 1 <= max_len;
+}
+
+typedef struct lengths_cell {
+    uint32_t source, target; /* with their ends; source 0: one text */
+    uint64_t count;
+} lengths_cell;
+
+/* Once finished, cells are in the order of lists that pools are drawn from (buckets.h): by the
+ * longer side, ascending; where that is even from the shortest source over both of that length to
+ * the shortest target, where it is odd the other way, so that neighbours are alike on both sides.
+ */
+typedef struct data_lengths {
+    ebb_ctx *ctx;
+    bool pairs;
+    uint32_t max_len;
+    uint64_t lines, used;
+    uint64_t empty, first_empty; /* lines left out for having no token; number of the first */
+    uint64_t over, first_over;   /* lines left out for being too long */
+    lengths_cell *cells;
+    size_t n_cells;
+    size_t capacity; /* a power of two while cells are added, then n_cells */
+} data_lengths;
+
+/* From numbers. Free also after a failure; add nothing after ebb__lengths_finish. */
+ebb_status ebb__lengths_init(ebb_ctx *ctx, bool pairs, uint32_t max_len,
+                             data_lengths *out) EBB_MUST_CHECK;
+/* The next line, or pair; lengths with their ends. */
+ebb_status ebb__lengths_add(data_lengths *lengths, uint64_t source, uint64_t target) EBB_MUST_CHECK;
+ebb_status ebb__lengths_finish(data_lengths *lengths) EBB_MUST_CHECK;
+void ebb__lengths_free(data_lengths *lengths);
+
+/* From files, finished. EBB_DATA if two texts have not the same number of lines, if one holds the
+ * word <eos>, or if nothing is left that can be used. Free also after a failure. */
+ebb_status ebb__lengths_scan(ebb_ctx *ctx, const lengths_texts *texts,
+                             data_lengths *out) EBB_MUST_CHECK;
+
+#endif

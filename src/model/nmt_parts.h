@@ -1,0 +1,59 @@
+/* nmt_parts.h - pieces of the translation model that its graphs share: the one that learns (nmt.c)
+ * and those that translate (nmt_decode.c). */
+#ifndef MODEL_NMT_PARTS_H
+#define MODEL_NMT_PARTS_H
+
+#include "model/nmt.h"
+
+typedef struct nmt_attender {
+    int32_t layer, mix_layer;         /* labels */
+    ir_val memory, keys;              /* [S*B, H] */
+    ir_val w_query, b_query, w_score; /* [H, H], [H], [H]; MLP only */
+    ir_val gain, bias;                /* [H]; layer norm only */
+    ir_val mix_h, mix_c, mix_bias;    /* columns of mix.weight, [H, H] each; [H] */
+} nmt_attender;
+
+typedef struct nmt_layer {
+    int32_t layer; /* label */
+    cell_params p; /* of layer 0 with feeding, w_ih is the embedding's columns */
+    ir_val w_feed; /* [G*H, H]: the other columns */
+    cell_state s;
+} nmt_layer;
+
+typedef struct nmt_builder {
+    model_builder b;
+    const nmt_model *m;
+    int32_t E, H, B, S, T; /* B: rows of a shard */
+    ir_val src, src_len, tgt_in, tgt_out;
+    ir_val labels; /* tgt_out of all shards */
+    ir_val src_table, tgt_table;
+    nmt_attender a;
+} nmt_builder;
+
+/* Everything but the sizes checked; B, S, T are the model's. */
+ebb_status ebb__nmt_begin(ir_graph *graph, const nmt_model *model, nmt_builder *out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_param(nmt_builder *b, const char *name, int64_t rows, int32_t cols,
+                          ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count,
+                          ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_tables(nmt_builder *b) EBB_MUST_CHECK;
+/* xs: [n] values [B, E], one for each block of B ids, which stand with time descending. */
+ebb_status ebb__nmt_embed(nmt_builder *b, const char *layer, ir_val table, ir_val ids, int32_t n,
+                          ir_val *xs) EBB_MUST_CHECK;
+/* Reads b->src; makes b->a.memory. */
+ebb_status ebb__nmt_encode(nmt_builder *b) EBB_MUST_CHECK;
+/* Parameters of the attention and of what mixes its result in; ebb__nmt_keys makes b->a.keys of the
+ * memory. */
+ebb_status ebb__nmt_attention(nmt_builder *b) EBB_MUST_CHECK;
+ebb_status ebb__nmt_keys(nmt_builder *b) EBB_MUST_CHECK;
+/* Parameters of decoder layer l; its state starts as zeros where `fresh`. */
+ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *out) EBB_MUST_CHECK;
+/* One step of all layers and of the attention, for `groups` hypotheses of each of the B sentences:
+ * rows are [groups*B]. z [., G*H] is the embedding's part of the first one's gates, *fed [., H] the
+ * vector fed back, then the new one. weights, if not NULL: [groups] values [S, B]. */
+ebb_status ebb__nmt_step(nmt_builder *b, nmt_layer *layers, int32_t t, int32_t groups, ir_val z,
+                         ir_val *fed, ir_val *weights) EBB_MUST_CHECK;
+/* hs [N, H] to logits [N, Vt]. */
+ebb_status ebb__nmt_project(nmt_builder *b, ir_val hs, ir_val *logits) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,100 @@
+/* ngram.c - see ngram.h.
+ *
+ * A run of k + 1 symbols is a run of k, which has a number already, and one more symbol: a key of
+ * 64 bits, whatever k. So runs are compared exactly and in constant time. Numbers are given to the
+ * runs of the reference only; a run of the hypothesis that is not among them has none, and neither
+ * has any longer one that starts with it. */
+#include "score/ngram.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+#define NO_RUN NGRAM_NEVER
+
+typedef struct ngram_slot {
+    uint64_t key;
+    uint32_t run;  /* its number + 1; 0: the slot is free */
+    uint32_t left; /* times it is in the reference and was not matched yet */
+} ngram_slot;
+
+typedef struct ngram_table {
+    ngram_slot *slots;
+    size_t mask;   /* slots - 1 */
+    uint32_t runs; /* numbers given */
+} ngram_table;
+
+/* The slot that holds the key, or the free one where it belongs. */
+static ngram_slot *find(const ngram_table *table, uint64_t key) {
+    uint64_t hash = (key ^ key >> 29) * 0x9e3779b97f4a7c15ULL;
+    size_t at = (size_t)(hash ^ hash >> 32) & table->mask;
+    while (table->slots[at].run != 0 && table->slots[at].key != key) {
+        at = (at + 1) & table->mask;
+    }
+    return &table->slots[at];
+}
+
+static uint32_t add_run(ngram_table *table, uint64_t key) {
+    ngram_slot *slot = find(table, key);
+    if (slot->run == 0) {
+        *slot = (ngram_slot){.key = key, .run = ++table->runs};
+    }
+    slot->left++;
+    return slot->run - 1;
+}
+
+static uint32_t take_run(const ngram_table *table, uint64_t key, uint64_t *match) {
+    ngram_slot *slot = find(table, key);
+    if (slot->run == 0) {
+        return NO_RUN;
+    }
+    *match += slot->left > 0;
+    slot->left -= slot->left > 0;
+    return slot->run - 1;
+}
+
+/* One order. heads[i] is the number of the run of k symbols that starts at i, and becomes that of
+ * k + 1. In the reference (`match` NULL) runs are added, in the hypothesis looked up. */
+static void extend(ngram_table *table, const uint32_t *symbols, size_t n, int k, uint32_t *heads,
+                   uint64_t *match) {
+    for (size_t i = 0; i + (size_t)k < n; i++) {
+        uint32_t last = symbols[i + (size_t)k];
+        if (heads[i] >= NO_RUN || last >= NGRAM_NEVER) {
+            heads[i] = NO_RUN;
+            continue;
+        }
+        uint64_t key = (uint64_t)heads[i] << 32 | last;
+        heads[i] = match == NULL ? add_run(table, key) : take_run(table, key, match);
+    }
+}
+
+ebb_status ebb__ngram_match(ebb_ctx *ctx, const uint32_t *hyp, size_t n, const uint32_t *ref,
+                            size_t m, int orders, uint64_t *match) {
+    ngram_table table = {0};
+    uint32_t *heads = NULL;
+    ebb_status status;
+    if (n == 0 || m == 0) {
+        return EBB_OK;
+    }
+    if (n >= NO_RUN || m >= NO_RUN) {
+        return ebb__fail(ctx, EBB_DATA, "a line of %zu words or characters is too long to score",
+                         n > m ? n : m);
+    }
+    size_t slots = 2;
+    while (slots < 2 * m) {
+        slots *= 2;
+    }
+    table.mask = slots - 1;
+    TRY_OUT(ebb__alloc(ctx, slots, sizeof *table.slots, &table.slots));
+    TRY_OUT(ebb__alloc(ctx, n + m, sizeof *heads, &heads)); /* zeros: the empty run is number 0 */
+    for (int k = 0; k < orders; k++) {
+        extend(&table, ref, m, k, heads + n, NULL);
+        extend(&table, hyp, n, k, heads, &match[k]);
+        memset(table.slots, 0, slots * sizeof *table.slots);
+        table.runs = 0;
+    }
+out:
+    ebb__free(ctx, heads);
+    ebb__free(ctx, table.slots);
+    return status;
+}

@@ -1,0 +1,195 @@
+/* epoch_cost.c - see epoch_cost.h. */
+#include "train/epoch_cost.h"
+
+#include "pass/pass.h"
+#include "train/job.h"
+
+_Static_assert((int)TRAIN_BUCKET_NONE == (int)BUCKET_NONE &&
+                   (int)TRAIN_BUCKET_STATIC == (int)BUCKET_STATIC &&
+                   (int)TRAIN_BUCKET_GREEDY == (int)BUCKET_GREEDY &&
+                   (int)TRAIN_BUCKET_PERCENTILE == (int)BUCKET_PERCENTILE &&
+                   (int)TRAIN_BUCKET_WIDTH == (int)BUCKET_WIDTH &&
+                   (int)TRAIN_BUCKET_OPTIMAL == (int)BUCKET_OPTIMAL &&
+                   (int)TRAIN_BUCKET_POOL == (int)BUCKET_POOL &&
+                   (int)TRAIN_BUCKET_AUTO == (int)BUCKET_STRATEGIES,
+               "settings name the strategies of the library");
+_Static_assert((int)BUCKETS_MOST_SHAPES <= (int)JOB_MAX_SHAPES, "a program for every shape");
+
+/* ---- cost ---- */
+
+/* Lengths of the shapes that are planned: long enough for what happens once a step not to drown
+ * the rest, short enough to be planned in no time. */
+enum { LONG = 24, SHORT_PART = 4 };
+
+typedef struct corner_values {
+    double seconds, bytes;
+} corner_values;
+
+/* One shape as a program without recomputation and without chunks, which would be chosen by size.
+ */
+static ebb_status price(ebb_ctx *ctx, const train_settings *settings, const job_request *sizes,
+                        int64_t rows, job_shape shape, corner_values *out) {
+    train_settings trial = *settings;
+    job_request request = {.train = true,
+                           .vocab = sizes->vocab,
+                           .src_vocab = sizes->src_vocab,
+                           .shapes = {.n = 1, .at = {shape}}};
+    ebb_plan *plan = NULL;
+    trial.batch = rows;
+    trial.budget = UINT64_MAX / 2;
+    trial.disabled |= 1U << PASS_RECOMPUTE | 1U << PASS_CHUNK;
+    trial.tune_folder = NULL;
+    trial.explain = false;
+    trial.dump_after = 0;
+    ebb_status status = ebb__job_compile(ctx, &trial, &request, &plan);
+    if (status == EBB_OK) {
+        *out = (corner_values){plan->seconds_per_step, (double)plan->peak_bytes};
+    }
+    ebb__plan_free(plan);
+    return status;
+}
+
+/* Through values at (s[0], t[0]), (s[1], t[0]), (s[0], t[1]), (s[1], t[1]). */
+static epoch_plane plane_of(const double f[4], const int64_t s[2], const int64_t t[2]) {
+    double ds = (double)(s[1] - s[0]), dt = (double)(t[1] - t[0]);
+    double s0 = (double)s[0], t0 = (double)t[0];
+    double area = ds > 0 ? (f[3] - f[2] - f[1] + f[0]) / (ds * dt) : 0;
+    double source = ds > 0 ? (f[1] - f[0]) / ds - area * t0 : 0;
+    double target = (f[2] - f[0]) / dt - area * s0;
+    return (epoch_plane){{f[0] - source * s0 - target * t0 - area * s0 * t0, source, target, area}};
+}
+
+/* Two lengths of a side; of one that does not exist 0. */
+static void pick_lengths(uint32_t longest, int64_t out[2]) {
+    out[1] = longest < LONG ? longest : LONG;
+    out[0] = out[1] / SHORT_PART > 0 ? out[1] / SHORT_PART : longest > 0;
+}
+
+ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
+                                const job_request *sizes, const epoch_range *range,
+                                epoch_cost *out) {
+    int64_t s[2], t[2];
+    pick_lengths(range->longest.source, s);
+    pick_lengths(range->longest.target, t);
+    *out = (epoch_cost){.rows = {range->rows[0], range->rows[1]}};
+    for (int i = 0; i < 2; i++) {
+        double seconds[4] = {0}, bytes[4] = {0};
+        if (i == 1 && range->rows[1] == range->rows[0]) {
+            out->seconds[1] = out->seconds[0];
+            out->bytes[1] = out->bytes[0];
+            break;
+        }
+        for (int corner = 0; corner < 4; corner++) {
+            corner_values found;
+            if (corner % 2 == 1 && range->longest.source == 0) {
+                continue; /* one text */
+            }
+            job_shape shape = {s[corner % 2], t[corner / 2]};
+            TRY(price(ctx, settings, sizes, range->rows[i], shape, &found));
+            seconds[corner] = found.seconds;
+            bytes[corner] = found.bytes;
+        }
+        out->seconds[i] = plane_of(seconds, s, t);
+        out->bytes[i] = plane_of(bytes, s, t);
+    }
+    return EBB_OK;
+}
+
+/* `n` times the plane, at sums of lengths and areas, between the fewest rows and the most. */
+static double value_at(const epoch_cost *cost, const epoch_plane planes[2], int64_t rows,
+                       const double sums[4]) {
+    double span = (double)(cost->rows[1] - cost->rows[0]);
+    double share = span > 0 ? (double)(rows - cost->rows[0]) / span : 0, value = 0;
+    for (int i = 0; i < 4; i++) {
+        value += sums[i] * ((1 - share) * planes[0].at[i] + share * planes[1].at[i]);
+    }
+    return value > 0 ? value : 0;
+}
+
+double ebb__epoch_seconds(const epoch_cost *cost, const bucket_plan *plan) {
+    double seconds = 0;
+    for (int32_t i = 0; i < plan->n_shapes; i++) {
+        const bucket_shape *shape = &plan->shapes[i];
+        double sums[4] = {(double)shape->batches, shape->sources, shape->targets, shape->areas};
+        seconds += value_at(cost, cost->seconds, shape->rows, sums);
+    }
+    return seconds;
+}
+
+uint64_t ebb__epoch_bytes(const epoch_cost *cost, int64_t rows, uint32_t source, uint32_t target) {
+    double s = (double)source, t = (double)target, sums[4] = {1, s, t, s * t};
+    double bytes = value_at(cost, cost->bytes, rows, sums);
+    return bytes < 0x1p63 ? (uint64_t)bytes : (uint64_t)INT64_MAX;
+}
+
+/* ---- which strategy ---- */
+
+static ebb_status make_plan(const train_settings *s, const data_lengths *lengths,
+                            bucket_strategy strategy, bucket_plan *out) {
+    bucket_options options = {.strategy = strategy,
+                              .shapes = (int32_t)s->shapes,
+                              .batch = {.sentences = s->batch_tokens > 0 ? 0 : s->batch,
+                                        .tokens = s->batch_tokens,
+                                        .multiple = s->shards},
+                              .seed = s->seed};
+    *out = (bucket_plan){.ctx = lengths->ctx};
+    if (strategy == BUCKET_STATIC) {
+        TRY(ebb__buckets_list(lengths->ctx, s->shape_list, lengths->pairs, &options));
+    }
+    return ebb__buckets_make(lengths, &options, out);
+}
+
+static void widen(epoch_range *range, const bucket_plan *plan) {
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const bucket_bound *to = &plan->programs[i];
+        bucket_bound *longest = &range->longest;
+        longest->source = to->source > longest->source ? to->source : longest->source;
+        longest->target = to->target > longest->target ? to->target : longest->target;
+        int64_t rows = plan->rows[i], *most = range->rows;
+        most[0] = most[0] == 0 || rows < most[0] ? rows : most[0];
+        most[1] = rows > most[1] ? rows : most[1];
+    }
+}
+
+ebb_status ebb__bucket_report_make(const train_settings *settings, const job_request *sizes,
+                                   const data_lengths *lengths, bucket_report *out) {
+    epoch_range range = {.longest = {0, 0}};
+    *out = (bucket_report){.chosen = BUCKET_NONE};
+    for (int i = 0; i < BUCKET_STRATEGIES; i++) {
+        TRY(make_plan(settings, lengths, (bucket_strategy)i, &out->plans[i]));
+        widen(&range, &out->plans[i]);
+    }
+    TRY(ebb__epoch_cost_make(lengths->ctx, settings, sizes, &range, &out->cost));
+    for (int i = 0; i < BUCKET_STRATEGIES; i++) {
+        out->seconds[i] = ebb__epoch_seconds(&out->cost, &out->plans[i]);
+        /* Batches of a pool have shapes of their own, which are not compiled: not for training. */
+        bool faster = i != BUCKET_POOL && out->seconds[i] < out->seconds[out->chosen];
+        out->chosen = faster ? (bucket_strategy)i : out->chosen;
+    }
+    if (settings->bucket != TRAIN_BUCKET_AUTO) {
+        out->chosen = (bucket_strategy)settings->bucket;
+    }
+    return EBB_OK;
+}
+
+void ebb__bucket_report_free(bucket_report *report) {
+    for (int i = 0; i < BUCKET_STRATEGIES; i++) {
+        if (report->plans[i].ctx != NULL) {
+            ebb__buckets_free(&report->plans[i]);
+        }
+    }
+}
+
+ebb_status ebb__bucket_choose(const train_settings *settings, const job_request *sizes,
+                              const data_lengths *lengths, bucket_plan *out) {
+    bucket_report report;
+    if (settings->bucket != TRAIN_BUCKET_AUTO) {
+        return make_plan(settings, lengths, (bucket_strategy)settings->bucket, out);
+    }
+    ebb_status status = ebb__bucket_report_make(settings, sizes, lengths, &report);
+    *out = report.plans[report.chosen];
+    out->ctx = lengths->ctx;
+    report.plans[report.chosen] = (bucket_plan){.ctx = NULL};
+    ebb__bucket_report_free(&report);
+    return status;
+}

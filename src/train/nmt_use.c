@@ -1,0 +1,112 @@
+/* nmt_use.c - using a trained translation model: lines of text in, translations out. */
+#include "train/use.h"
+
+#include "base/host.h"
+
+typedef struct line_decoder {
+    model_use u;
+    const decode_io *io;
+    decode_summary *sum;
+    translate_options o;
+    uint64_t *tokens; /* by sentence of the pool, as a ring: how many it had */
+    uint64_t read, written;
+} line_decoder;
+
+/* Ids of as many tokens as there is room for; the others are only counted. */
+static int32_t line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
+                        uint64_t *tokens) {
+    const data_vocab *vocab = ebb__use_vocab(&d->u, KIND_SOURCE);
+    const char *at = line->text, *end = at + line->bytes, *token = NULL;
+    int32_t n = 0;
+    size_t length;
+    *tokens = 0;
+    while ((length = ebb__use_token(d->u.s.tokens, &at, end, &token)) > 0) {
+        if (n < room) {
+            uint32_t id = ebb__vocab_find(vocab, token, length);
+            d->sum->unknown += id == VOCAB_UNK;
+            ids[n++] = (int32_t)id;
+        }
+        ++*tokens;
+    }
+    return n;
+}
+
+static ebb_status read_line(void *user, int32_t *ids, int32_t room, int32_t *n,
+                            translate_next *got) {
+    line_decoder *d = user;
+    decode_line line = {0};
+    TRY(d->io->read(d->io->user, &line, got));
+    if (*got != TRANSLATE_SENTENCE) {
+        return EBB_OK;
+    }
+    uint64_t *tokens = &d->tokens[d->read++ % (uint64_t)ebb__translate_pool(&d->o)];
+    *n = line_ids(d, &line, ids, room, tokens);
+    d->sum->lines++;
+    d->sum->tokens += *tokens;
+    if (*tokens > (uint64_t)room) {
+        d->sum->first_cut = d->sum->cut++ == 0 ? d->sum->lines : d->sum->first_cut;
+    }
+    return EBB_OK;
+}
+
+static ebb_status write_line(void *user, const translate_result *found) {
+    line_decoder *d = user;
+    decode_result result = {.line = found->number + 1,
+                            .tokens =
+                                d->tokens[d->written++ % (uint64_t)ebb__translate_pool(&d->o)],
+                            .found = found,
+                            .source = ebb__use_vocab(&d->u, KIND_SOURCE),
+                            .target = ebb__use_vocab(&d->u, KIND_TARGET),
+                            .characters = d->u.s.tokens == TOKENS_CHAR};
+    return d->io->write(d->io->user, &result);
+}
+
+static bool should_stop(void *user) {
+    const line_decoder *d = user;
+    return d->io->stop != NULL && d->io->stop(d->io->user);
+}
+
+/* Fewer sentences at once take less memory and give the same translations. */
+static ebb_status open_fitting(line_decoder *d, const char *dir, bool fixed) {
+    job_request request = {0};
+    TRY(ebb__use_open_vocabs(&d->u, dir, &request));
+    for (;;) {
+        request.decode = d->o;
+        ebb_status status = ebb__use_open_model(&d->u, dir, &request);
+        if (status != EBB_BUDGET || fixed || d->o.slots == 1) {
+            return status;
+        }
+        ebb__ctx_clear(d->u.ctx);
+        d->o.slots /= 2;
+    }
+}
+
+ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           const decode_options *options, const decode_io *io,
+                           decode_summary *out) {
+    line_decoder d = {.u = {.ctx = ctx, .s = *settings},
+                      .io = io,
+                      .sum = out,
+                      .o = {.slots = (int32_t)settings->batch,
+                            .beam = (int32_t)options->beam,
+                            .nbest = (int32_t)options->nbest,
+                            .max_src = (int32_t)settings->max_len + 1,
+                            .alpha = options->alpha,
+                            .ratio = options->max_ratio,
+                            .attention = options->attention}};
+    translate_io lines = {&d, read_line, write_line, should_stop};
+    ebb_status status;
+    *out = (decode_summary){0};
+    TRY_OUT(open_fitting(&d, dir, options->fixed_batch));
+    TRY_OUT(ebb__alloc(ctx, (size_t)ebb__translate_pool(&d.o), sizeof *d.tokens, &d.tokens));
+    double begin = ebb__clock_seconds();
+    status = ebb__translate(d.u.session, 0, &d.o, &lines);
+    out->seconds = ebb__clock_seconds() - begin;
+    out->batch = d.o.slots;
+    out->planned_peak_bytes = d.u.session->plan->peak_bytes;
+    out->measured_peak_bytes = d.u.session->measured_bytes;
+out:
+    ebb__free(ctx, d.tokens);
+    ebb__use_close(&d.u);
+    return status;
+}

@@ -1,0 +1,468 @@
+/* translate.c - see translate.h. All memory is one block of the plan:
+ *
+ *   [ slots | searches | attention of searches | sentences | order | results | ids | scratch ]
+ *
+ * Ids of sources and of translations, and weights of results, fill `ids` from the front while the
+ * pool is read: every sentence reserves what its translations can take at most. */
+#include "train/translate.h"
+
+#include "data/vocab.h"
+#include "model/nmt_decode.h"
+#include "train/beam.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POOL_SLOTS = 16, POOL_WORDS = 32, SHORTEST = 8, SPARE_TOKENS = 10 };
+
+typedef struct sentence {
+    int64_t ids;    /* where its source stands in `ids`, its translations after it */
+    int32_t length; /* <eos> included; 1: it is empty */
+    int32_t n_found;
+} sentence;
+
+typedef struct found {
+    double log_prob, score;
+    int64_t tokens, attention; /* where in `ids` */
+    int32_t length;
+    bool ended;
+} found;
+
+typedef struct slot {
+    int32_t sentence; /* -1: free */
+    beam_search search;
+} slot;
+
+typedef struct translator {
+    run_session *session;
+    int32_t program;
+    const translate_options *o;
+    const translate_io *io;
+    int32_t rows, offers; /* sentences read at once; tokens a row offers */
+    int32_t lengths[TRANSLATE_MOST_LENGTHS], n_lengths;
+    /* the block */
+    slot *slots;    /* [B] */
+    char *searches; /* [B][search_bytes] */
+    float *looks;   /* [B][nodes][max_src]; only with attention */
+    sentence *pool; /* [pool_size] */
+    int32_t *order; /* [pool_size]: longest first */
+    found *results; /* [pool_size][nbest] */
+    int32_t *ids;   /* [n_ids] */
+    float *logs;    /* [K][offers] */
+    int32_t *tops, *parents, *tokens, *nodes, *before; /* [K][offers], [K], [K], [limit], [K] */
+    size_t search_bytes;
+    int64_t most_nodes, pool_size, n_ids;
+    /* the programs' */
+    float *memory, *keys; /* [max_src*B, H] */
+    int32_t *read_len, *src_len, *token, *parent;
+    size_t row_bytes; /* of the memory: 4 H */
+    /* the pool's state */
+    int64_t n_pooled, used_ids; /* sentences, ids */
+    int64_t n_waiting, next;    /* in `order`: all that are not empty, the first without a slot */
+    int32_t n_active;
+    uint64_t number; /* of the pool's first sentence */
+} translator;
+
+/* ---- sizes ---- */
+
+int64_t ebb__translate_pool(const translate_options *o) {
+    return (o->attention ? 2 : POOL_SLOTS) * (int64_t)o->slots;
+}
+
+int32_t ebb__translate_rows(const translate_options *o) {
+    return (o->slots + 7) / 8;
+}
+
+int32_t ebb__translate_offers(const translate_options *o, int64_t vocab) {
+    return vocab < 2 * (int64_t)o->beam ? (int32_t)vocab : 2 * o->beam;
+}
+
+/* Each about two thirds of the one before. */
+int32_t ebb__translate_lengths(int32_t max_src, int32_t lengths[TRANSLATE_MOST_LENGTHS]) {
+    int32_t n = 0;
+    for (int32_t length = max_src; n < TRANSLATE_MOST_LENGTHS; length = length * 2 / 3) {
+        lengths[n++] = length;
+        if (length <= SHORTEST) {
+            break;
+        }
+    }
+    return n;
+}
+
+/* Tokens of a translation, <eos> included, of a source of so many, likewise. */
+static int32_t limit_of(const translate_options *o, int32_t source) {
+    return (int32_t)(o->ratio * (double)(source - 1)) + SPARE_TOKENS + 1;
+}
+
+static beam_options search_options(const translate_options *o, int32_t source) {
+    return (beam_options){.beam = o->beam,
+                          .nbest = o->nbest,
+                          .alpha = o->alpha,
+                          .limit = limit_of(o, source),
+                          .eos = VOCAB_EOS};
+}
+
+/* Of `ids` that a sentence takes with all that is found for it. */
+static int64_t ids_of(const translate_options *o, int32_t source) {
+    int64_t limit = limit_of(o, source);
+    int64_t one = limit + (o->attention ? limit * source : 0);
+    return source + o->nbest * one;
+}
+
+/* Takes `count` items of `size` bytes from the block; with no block only counts. */
+static void *take(char *block, uint64_t *used, uint64_t count, uint64_t size) {
+    void *at = block != NULL ? block + *used : NULL;
+    *used += (count * size + 15) & ~(uint64_t)15;
+    return at;
+}
+
+static uint64_t lay_out(translator *t, char *block) {
+    const translate_options *o = t->o;
+    beam_options longest = search_options(o, o->max_src);
+    uint64_t used = 0, slots = (uint64_t)o->slots, beam = (uint64_t)o->beam;
+    int32_t usual = o->max_src < POOL_WORDS ? o->max_src : POOL_WORDS;
+    t->search_bytes = (ebb__beam_bytes(&longest) + 15) & ~(size_t)15;
+    t->most_nodes = ebb__beam_nodes(&longest);
+    t->pool_size = ebb__translate_pool(o);
+    t->n_ids = t->pool_size * ids_of(o, usual) + ids_of(o, o->max_src);
+    t->slots = take(block, &used, slots, sizeof *t->slots);
+    t->searches = take(block, &used, slots, t->search_bytes);
+    t->looks = take(block, &used, o->attention ? slots * (uint64_t)t->most_nodes : 0,
+                    (uint64_t)o->max_src * sizeof *t->looks);
+    t->pool = take(block, &used, (uint64_t)t->pool_size, sizeof *t->pool);
+    t->order = take(block, &used, (uint64_t)t->pool_size, sizeof *t->order);
+    t->results =
+        take(block, &used, (uint64_t)t->pool_size * (uint64_t)o->nbest, sizeof *t->results);
+    t->ids = take(block, &used, (uint64_t)t->n_ids, sizeof *t->ids);
+    t->logs = take(block, &used, beam * 2 * beam, sizeof *t->logs);
+    t->tops = take(block, &used, beam * 2 * beam, sizeof *t->tops);
+    t->parents = take(block, &used, beam, sizeof *t->parents);
+    t->tokens = take(block, &used, beam, sizeof *t->tokens);
+    t->nodes = take(block, &used, (uint64_t)longest.limit, sizeof *t->nodes);
+    t->before = take(block, &used, beam, sizeof *t->before);
+    return used;
+}
+
+uint64_t ebb__translate_bytes(const translate_options *options) {
+    translator t = {.o = options};
+    return lay_out(&t, NULL);
+}
+
+/* ---- the pool ---- */
+
+static int by_length(const void *a, const void *b, void *user) {
+    const sentence *pool = user;
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    return pool[i].length != pool[j].length ? (pool[i].length < pool[j].length ? 1 : -1)
+                                            : (i > j) - (i < j);
+}
+
+/* An empty source has an empty translation. */
+static void pool_sentence(translator *t, int32_t length) {
+    int32_t number = (int32_t)t->n_pooled++;
+    t->pool[number] = (sentence){.ids = t->used_ids, .length = length};
+    if (length > 1) {
+        t->order[t->n_waiting++] = number;
+    } else {
+        t->results[(int64_t)number * t->o->nbest] = (found){.ended = true};
+        t->pool[number].n_found = 1;
+    }
+    t->used_ids += ids_of(t->o, length);
+}
+
+/* Reads sentences until the pool is full, or there is none at the moment. */
+static ebb_status fill_pool(translator *t, bool *end) {
+    int64_t worst = ids_of(t->o, t->o->max_src);
+    t->n_pooled = t->n_waiting = t->used_ids = t->next = 0;
+    while (t->n_pooled < t->pool_size && t->used_ids + worst <= t->n_ids) {
+        translate_next got = TRANSLATE_END;
+        int32_t n = 0, *ids = t->ids + t->used_ids;
+        TRY(t->io->read(t->io->user, ids, t->o->max_src - 1, &n, &got));
+        *end = got == TRANSLATE_END;
+        if (got != TRANSLATE_SENTENCE) {
+            break;
+        }
+        ids[n] = VOCAB_EOS;
+        pool_sentence(t, n + 1);
+    }
+    qsort_r(t->order, (size_t)t->n_waiting, sizeof *t->order, by_length, t->pool);
+    return EBB_OK;
+}
+
+/* Stops before the first sentence that is not done, which is there only after a stop. */
+static ebb_status write_pool(translator *t) {
+    translate_result r;
+    for (int64_t i = 0; i < t->n_pooled && t->pool[i].n_found > 0; i++) {
+        const sentence *s = &t->pool[i];
+        r.number = t->number++;
+        r.source = t->ids + s->ids;
+        r.source_length = s->length;
+        r.n = s->n_found;
+        for (int32_t k = 0; k < r.n; k++) {
+            const found *f = &t->results[i * t->o->nbest + k];
+            r.best[k] =
+                (translate_hypothesis){.tokens = t->ids + f->tokens,
+                                       .length = f->length,
+                                       .ended = f->ended,
+                                       .log_prob = f->log_prob,
+                                       .score = f->score,
+                                       .attention = t->o->attention && s->length > 1
+                                                        ? (const float *)(t->ids + f->attention)
+                                                        : NULL};
+        }
+        TRY(t->io->write(t->io->user, &r));
+    }
+    return EBB_OK;
+}
+
+/* ---- reading sources ---- */
+
+/* The shortest length that holds a source. */
+static int32_t length_for(const translator *t, int32_t source) {
+    int32_t i = t->n_lengths - 1;
+    while (t->lengths[i] < source) {
+        i--;
+    }
+    return i;
+}
+
+/* Rows of the slot's state, all hypotheses: zeros. */
+static void clear_state(translator *t, int32_t at) {
+    const ebb_plan *plan = t->session->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const char *name = plan->variables[i].name;
+        if (strncmp(name, NMT_STEP_STATE, sizeof NMT_STEP_STATE - 1) != 0) {
+            continue;
+        }
+        char *state = ebb__run_variable(t->session, name, NULL);
+        for (int32_t k = 0; k < t->o->beam; k++) {
+            memset(state + (size_t)(k * t->o->slots + at) * t->row_bytes, 0, t->row_bytes);
+        }
+    }
+}
+
+/* Hypothesis j of a slot goes on from its hypothesis k after `token`. */
+static void set_row(translator *t, int32_t at, int32_t j, int32_t k, int32_t token) {
+    int32_t slots = t->o->slots;
+    t->parent[j * slots + at] = k * slots + at;
+    t->token[j * slots + at] = token;
+}
+
+static void clear_rows(translator *t, int32_t at, int32_t from) {
+    for (int32_t j = from; j < t->o->beam; j++) {
+        set_row(t, at, j, j, VOCAB_EOS);
+    }
+}
+
+/* Row `row` of what was read for sources of at most S positions becomes the slot's memory. */
+static void copy_memory(const translator *t, const float *from, float *to, int32_t length,
+                        int32_t row, int32_t at, int32_t n) {
+    size_t units = t->row_bytes / sizeof *to;
+    for (int32_t p = 0; p < n; p++) {
+        size_t read = (size_t)(length - 1 - p) * (size_t)t->rows + (size_t)row;
+        size_t kept = (size_t)(t->o->max_src - 1 - p) * (size_t)t->o->slots + (size_t)at;
+        memcpy(to + kept * units, from + read * units, t->row_bytes);
+    }
+}
+
+static int32_t free_slot(const translator *t) {
+    int32_t at = 0;
+    while (t->slots[at].sentence >= 0) {
+        at++;
+    }
+    return at;
+}
+
+static void start_sentence(translator *t, int32_t number, int32_t at) {
+    const sentence *s = &t->pool[number];
+    beam_options o = search_options(t->o, s->length);
+    t->slots[at].sentence = number;
+    ebb__beam_start(&t->slots[at].search, &o, t->searches + (size_t)at * t->search_bytes);
+    clear_state(t, at);
+    clear_rows(t, at, 0);
+    t->src_len[at] = s->length;
+    t->n_active++;
+}
+
+/* Reads the next sentences of the pool, at most `rows`, all into free slots. */
+static void read_sentences(translator *t, int32_t count) {
+    int32_t which = length_for(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
+    int32_t program = t->program + 2 * which;
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.%d", NMT_READ_SRC, (int)length);
+    int32_t *src = ebb__run_variable(t->session, name, NULL);
+    for (int32_t row = 0; row < t->rows; row++) {
+        const sentence *s = row < count ? &t->pool[t->order[t->next + row]] : NULL;
+        t->read_len[row] = s != NULL ? s->length : 0;
+        for (int32_t p = 0; p < length; p++) {
+            src[(length - 1 - p) * t->rows + row] =
+                s != NULL && p < s->length ? t->ids[s->ids + p] : VOCAB_EOS;
+        }
+    }
+    ebb__run_step(t->session, program);
+    const float *memory = ebb__run_output(t->session, program, NMT_READ_MEMORY);
+    const float *keys = ebb__run_output(t->session, program, NMT_READ_KEYS);
+    for (int32_t row = 0; row < count; row++) {
+        int32_t number = t->order[t->next++], at = free_slot(t), n = t->pool[number].length;
+        copy_memory(t, memory, t->memory, length, row, at, n);
+        copy_memory(t, keys, t->keys, length, row, at, n);
+        start_sentence(t, number, at);
+    }
+}
+
+/* Sentences are read when an eighth of the slots is free, so that reading is worth it. */
+static void fill_slots(translator *t) {
+    int32_t free = t->o->slots - t->n_active;
+    while (t->next < t->n_waiting && free > 0 && (free >= t->rows || t->n_active == 0)) {
+        int64_t left = t->n_waiting - t->next;
+        int32_t count = free < t->rows ? free : t->rows;
+        read_sentences(t, left < count ? (int32_t)left : count);
+        free = t->o->slots - t->n_active;
+    }
+}
+
+/* ---- steps ---- */
+
+/* Weights [K*S, B], time descending, of hypothesis k: as `source` numbers of a node. */
+static void keep_look(translator *t, const float *weights, int32_t length, int32_t at, int32_t k,
+                      int32_t node) {
+    int32_t source = t->pool[t->slots[at].sentence].length;
+    float *to = t->looks + ((int64_t)at * t->most_nodes + node) * t->o->max_src;
+    for (int32_t p = 0; p < source; p++) {
+        to[p] = weights[(int64_t)(k * length + length - 1 - p) * t->o->slots + at];
+    }
+}
+
+/* Every new node follows the last node of one hypothesis: that one looked. */
+static void keep_looks(translator *t, const float *weights, int32_t length, int32_t at,
+                       int32_t n_before, int32_t first) {
+    const beam_search *search = &t->slots[at].search;
+    for (int32_t node = first; node < search->n_nodes; node++) {
+        for (int32_t k = 0; k < n_before; k++) {
+            if (search->nodes[node].parent == t->before[k]) {
+                keep_look(t, weights, length, at, k, node);
+            }
+        }
+    }
+}
+
+/* What the search found goes to the pool, and the slot is free. */
+static void finish(translator *t, int32_t at) {
+    slot *s = &t->slots[at];
+    sentence *of = &t->pool[s->sentence];
+    int32_t limit = s->search.o.limit;
+    int64_t to = of->ids + of->length;
+    of->n_found = s->search.n_done < t->o->nbest ? s->search.n_done : t->o->nbest;
+    for (int32_t i = 0; i < of->n_found; i++) {
+        const beam_done *done = &s->search.done[i];
+        found *f = &t->results[(int64_t)s->sentence * t->o->nbest + i];
+        *f = (found){.log_prob = done->log_prob,
+                     .score = done->score,
+                     .ended = done->ended,
+                     .tokens = to,
+                     .attention = to + limit};
+        f->length = ebb__beam_tokens(&s->search, done, t->ids + to, t->nodes);
+        for (int32_t j = 0; t->o->attention && j < f->length + f->ended; j++) {
+            memcpy(t->ids + f->attention + (int64_t)j * of->length,
+                   t->looks + ((int64_t)at * t->most_nodes + t->nodes[j]) * t->o->max_src,
+                   (size_t)of->length * sizeof(float));
+        }
+        to += limit + (t->o->attention ? (int64_t)limit * of->length : 0);
+    }
+    s->sentence = -1;
+    t->src_len[at] = 0;
+    t->n_active--;
+    clear_rows(t, at, 0);
+}
+
+static void move_on(translator *t, int32_t program, int32_t length, int32_t at) {
+    beam_search *search = &t->slots[at].search;
+    const float *logs = ebb__run_output(t->session, program, NMT_STEP_LOGS);
+    const int32_t *ids = ebb__run_output(t->session, program, NMT_STEP_IDS);
+    int32_t n_before = search->n_live, first = search->n_nodes, offers = t->offers;
+    for (int32_t k = 0; k < n_before; k++) {
+        int64_t row = ((int64_t)k * t->o->slots + at) * offers;
+        memcpy(t->logs + k * offers, logs + row, (size_t)offers * sizeof *logs);
+        memcpy(t->tops + k * offers, ids + row, (size_t)offers * sizeof *ids);
+        t->before[k] = search->live[k].node;
+    }
+    ebb__beam_step(search, t->logs, t->tops, offers, t->parents, t->tokens);
+    if (t->o->attention) {
+        const float *weights = ebb__run_output(t->session, program, NMT_STEP_ATTENTION);
+        keep_looks(t, weights, length, at, n_before, first);
+    }
+    if (search->finished) {
+        finish(t, at);
+        return;
+    }
+    for (int32_t j = 0; j < search->n_live; j++) {
+        set_row(t, at, j, t->parents[j], t->tokens[j]);
+    }
+    clear_rows(t, at, search->n_live);
+}
+
+static void step(translator *t) {
+    int32_t longest = 1;
+    for (int32_t at = 0; at < t->o->slots; at++) {
+        longest = t->src_len[at] > longest ? t->src_len[at] : longest;
+    }
+    int32_t which = length_for(t, longest), program = t->program + 2 * which + 1;
+    ebb__run_step(t->session, program);
+    for (int32_t at = 0; at < t->o->slots; at++) {
+        if (t->slots[at].sentence >= 0) {
+            move_on(t, program, t->lengths[which], at);
+        }
+    }
+}
+
+static ebb_status translate_pool(translator *t) {
+    fill_slots(t);
+    while (t->n_active > 0) {
+        if (t->io->stop != NULL && t->io->stop(t->io->user)) {
+            return ebb__fail(t->session->ctx, EBB_STOPPED, "stopped while translating");
+        }
+        step(t);
+        fill_slots(t);
+    }
+    return EBB_OK;
+}
+
+/* ---- the whole ---- */
+
+static void begin(translator *t) {
+    run_session *session = t->session;
+    uint64_t bytes = 0;
+    (void)lay_out(t, ebb__run_variable(session, TRANSLATE_ROOM, NULL));
+    t->rows = ebb__translate_rows(t->o);
+    t->n_lengths = ebb__translate_lengths(t->o->max_src, t->lengths);
+    t->memory = ebb__run_variable(session, NMT_STEP_MEMORY, &bytes);
+    t->row_bytes = (size_t)(bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
+    t->keys = ebb__run_variable(session, NMT_STEP_KEYS, NULL);
+    t->read_len = ebb__run_variable(session, NMT_READ_LEN, NULL);
+    t->src_len = ebb__run_variable(session, NMT_STEP_LEN, NULL);
+    t->token = ebb__run_variable(session, NMT_STEP_TOKEN, NULL);
+    t->parent = ebb__run_variable(session, NMT_STEP_PARENT, NULL);
+    const plan_output *logs = ebb__plan_output(session->plan, t->program + 1, NMT_STEP_LOGS);
+    t->offers = logs->type.dim[1];
+    for (int32_t at = 0; at < t->o->slots; at++) {
+        t->slots[at].sentence = -1;
+        t->src_len[at] = 0;
+        clear_rows(t, at, 0);
+    }
+}
+
+ebb_status ebb__translate(run_session *session, int32_t program, const translate_options *options,
+                          const translate_io *io) {
+    translator t = {.session = session, .program = program, .o = options, .io = io};
+    bool end = false;
+    begin(&t);
+    while (!end) {
+        TRY(fill_pool(&t, &end));
+        ebb_status status = translate_pool(&t);
+        TRY(write_pool(&t));
+        TRY(status);
+    }
+    return EBB_OK;
+}

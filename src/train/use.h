@@ -1,0 +1,40 @@
+/* use.h - a trained run opened to be used: its vocabularies, its best weights and one plan that
+ * holds both, programs and all. */
+#ifndef TRAIN_USE_H
+#define TRAIN_USE_H
+
+#include "data/vocab.h"
+#include "train/job.h"
+
+typedef struct model_use {
+    ebb_ctx *ctx;
+    train_settings s;
+    data_vocab vocabs[KIND_SIDES]; /* what one side shares with the other, and what is absent, is
+                                      empty: see ebb__use_vocab */
+    run_session *session;
+    job_buffers data;
+} model_use;
+
+/* Opens the run in `dir` as u->s says; what else to plan is in `request`. The vocabularies lie in
+ * the plan. To be closed in any case. */
+ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) EBB_MUST_CHECK;
+/* The two halves of that, for who needs to know the vocabularies before what to plan; the request
+ * then has them. A plan that does not fit is EBB_BUDGET, and another can be tried. */
+ebb_status ebb__use_open_vocabs(model_use *u, const char *dir, job_request *request) EBB_MUST_CHECK;
+ebb_status ebb__use_open_model(model_use *u, const char *dir,
+                               const job_request *request) EBB_MUST_CHECK;
+void ebb__use_close(model_use *u);
+
+/* Of sources or of targets; a language model has only the latter. */
+const data_vocab *ebb__use_vocab(const model_use *u, kind_side side);
+
+/* The next token of a line of text, split as texts are: words stand between white space, else code
+ * points (bytes that are no UTF-8 one by one) or bytes. Advances *at; gives its length, 0 at `end`.
+ */
+size_t ebb__use_token(train_tokens mode, const char **at, const char *end, const char **token);
+
+/* A name for a file of this process: in the run's folder or, if that cannot be written, in /tmp. */
+ebb_status ebb__use_scratch(ebb_ctx *ctx, const char *dir, const char *name,
+                            char *out) EBB_MUST_CHECK;
+
+#endif
