@@ -146,13 +146,23 @@ static ebb_status put_value(cli_text *out, const cli_option *option, const void 
     return ebb__fail(out->ctx, EBB_INTERNAL, "option %s has no kind", option->name);
 }
 
+/* Settings that came later, or that have no meaning here, leave the text of a run as it always was.
+ */
+static bool is_left_out(const cli_settings *settings, const cli_option *option) {
+    const void *at = (const char *)settings + option->offset;
+    bool off = option->kind == CLI_SWITCH ? !*(const bool *)at : is_zero(option, at);
+    return ((option->flags & CLI_RARE) != 0 && off) ||
+           ((option->flags & CLI_SENTENCES) != 0 && !settings->run.by_sentence);
+}
+
 ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, cli_text *out) {
     if (settings->run.model != MODEL_LM) {
         TRY(ebb__cli_put(out, "model = %s\n", ebb__kind(&settings->run)->name));
     }
     for (size_t i = 0; i < ebb__cli_option_count(); i++) {
         const cli_option *option = ebb__cli_option(i);
-        if ((option->flags & flags) != flags || !ebb__cli_applies(option, settings->run.model)) {
+        if ((option->flags & flags) != flags || !ebb__cli_applies(option, settings->run.model) ||
+            is_left_out(settings, option)) {
             continue;
         }
         TRY(ebb__cli_put(out, "%s = ", option->name));

@@ -14,12 +14,6 @@ static ebb_status check(cli_call *call) {
                          "nothing to plan for: give a text with --lm FILE, or two with --nmt SRC "
                          "TGT");
     }
-    if (run->batch_tokens > 0 && ebb__cli_given(&call->settings, "batch")) {
-        return ebb__fail(call->ctx, EBB_USAGE,
-                         "--batch says sentences and --tokens %" PRId64
-                         " says tokens of a batch: only one can hold",
-                         run->batch_tokens);
-    }
     return run->batch_tokens > 0 ? EBB_OK : ebb__cli_refuse_auto(call->ctx, run);
 }
 
@@ -111,19 +105,19 @@ static json_t *to_json(const train_settings *run, const data_lengths *lengths,
             list = NULL;
         }
     }
-    return json_pack(
-        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o}", "schema", 1,
-        "model", run->model == MODEL_NMT ? "nmt" : "lm", "lines",
-        ebb__cli_json_bytes(lengths->lines), "sentences_used", ebb__cli_json_bytes(lengths->used),
-        "sentences_over", ebb__cli_json_bytes(lengths->over), "first_over",
-        ebb__cli_json_bytes(lengths->first_over), "sentences_empty",
-        ebb__cli_json_bytes(lengths->empty), "first_empty",
-        ebb__cli_json_bytes(lengths->first_empty), "mean_length",
-        pair_json(lengths, sums.source, sums.target), "longest",
-        shape_json(&report->plans[0], sums.most_source, sums.most_target), "max_len",
-        (json_int_t)run->max_len, "batch", (json_int_t)(run->batch_tokens > 0 ? 0 : run->batch),
-        "batch_tokens", (json_int_t)run->batch_tokens, "chosen", ebb__bucket_name(report->chosen),
-        "strategies", list);
+    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o}",
+                     "schema", 1, "model", run->model == MODEL_NMT ? "nmt" : "lm", "lines",
+                     ebb__cli_json_bytes(lengths->lines), "sentences_used",
+                     ebb__cli_json_bytes(lengths->used), "sentences_over",
+                     ebb__cli_json_bytes(lengths->over), "first_over",
+                     ebb__cli_json_bytes(lengths->first_over), "sentences_empty",
+                     ebb__cli_json_bytes(lengths->empty), "first_empty",
+                     ebb__cli_json_bytes(lengths->first_empty), "mean_length",
+                     pair_json(lengths, sums.source, sums.target), "longest",
+                     shape_json(&report->plans[0], sums.most_source, sums.most_target), "max_len",
+                     (json_int_t)run->max_len, "batch", (json_int_t)run->batch, "batch_tokens",
+                     (json_int_t)run->batch_tokens, "chosen", ebb__bucket_name(report->chosen),
+                     "strategies", list);
 }
 
 /* ---- for people ---- */
@@ -217,6 +211,7 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
     job_request sizes = {.train = true};
     ebb_status status;
     TRY(check(call));
+    call->settings.run.by_sentence = !pairs;
     TRY(ebb__cli_resolve(&call->settings));
     lengths_texts texts = {pairs ? run->train_path : NULL,
                            pairs ? run->train_target : run->train_path, (text_mode)run->tokens,

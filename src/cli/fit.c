@@ -6,7 +6,7 @@
 ebb_status ebb__cli_fit(cli_call *call, const char *dir) {
     train_settings *run = &call->settings.run;
     job_fit fit = {0};
-    if (run->batch != 0) {
+    if (run->batch != 0 || run->batch_tokens > 0) {
         return EBB_OK;
     }
     TRY(ebb__job_fit(call->ctx, run, dir, &fit));

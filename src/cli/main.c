@@ -155,6 +155,42 @@ static void print_help(const main_command *command, train_model model) {
            "6 diverged, 7 input or output failed, 75 stopped by a signal with state saved.\n");
 }
 
+/* A command of several kinds, none of them named yet. */
+static bool has_kinds(const main_command *command) {
+    return command + 1 < commands + N_COMMANDS && strcmp(command[1].name, command->name) == 0;
+}
+
+static void print_kinds(const main_command *command) {
+    const char *name = command->name;
+    printf("usage:\n");
+    for (; command < commands + N_COMMANDS && strcmp(command->name, name) == 0; command++) {
+        printf("  ebb %-36s %s\n", command->usage, command->summary);
+    }
+    printf("\nebb help %s KIND lists the options of one.\n", name);
+}
+
+/* "lm or nmt" */
+typedef struct kind_names {
+    char text[96];
+} kind_names;
+
+static kind_names names_of_kinds(const main_command *command) {
+    kind_names names = {""};
+    size_t used = 0;
+    const char *name = command->name;
+    for (const main_command *c = command; c < commands + N_COMMANDS && strcmp(c->name, name) == 0;
+         c++) {
+        bool last = !has_kinds(c);
+        int n = snprintf(names.text + used, sizeof names.text - used, "%s%s",
+                         c == command ? ""
+                         : last       ? " or "
+                                      : ", ",
+                         c->model);
+        used += n > 0 && (size_t)n < sizeof names.text - used ? (size_t)n : 0;
+    }
+    return names;
+}
+
 static void print_version(void) {
     char line[512] = "";
     ebb__device_default()->describe(line, sizeof line);
@@ -181,15 +217,15 @@ static ebb_status check_model(ebb_ctx *ctx, const main_command **out, int argc, 
         return EBB_OK;
     }
     if (argc == 0 || argv[0][0] == '-') {
-        return ebb__fail(ctx, EBB_USAGE, "ebb %s: %s is missing: ebb %s", command->name,
-                         command->model, command->usage);
+        return ebb__fail(ctx, EBB_USAGE, "ebb %s: say which: %s (ebb help %s)", command->name,
+                         names_of_kinds(command).text, command->name);
     }
     *out = find_command(command->name, argv[0]);
     if (*out == NULL) {
-        return ebb__fail(ctx, EBB_USAGE, "ebb %s: unknown kind '%.60s'; did you mean %s? (ebb %s)",
-                         command->name, argv[0],
-                         ebb__cli_nearest(argv[0], model_at, command->name, N_COMMANDS),
-                         command->usage);
+        return ebb__fail(
+            ctx, EBB_USAGE, "ebb %s: unknown kind '%.60s'; did you mean %s? There are %s",
+            command->name, argv[0], ebb__cli_nearest(argv[0], model_at, command->name, N_COMMANDS),
+            names_of_kinds(command).text);
     }
     return EBB_OK;
 }
@@ -201,6 +237,10 @@ static ebb_status help_for(ebb_ctx *ctx, int argc, char **argv) {
         return EBB_OK;
     }
     TRY(need_command(ctx, argv[0], &command));
+    if (argc == 1 && has_kinds(command)) {
+        print_kinds(command);
+        return EBB_OK;
+    }
     if (argc > 1) {
         TRY(check_model(ctx, &command, argc - 1, argv + 1));
     }
@@ -212,7 +252,11 @@ static ebb_status run_command(cli_call *call, const main_command *command, int a
     bool help = false;
     char called[32];
     if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        print_help(command, model_of(command, argc, argv));
+        if (has_kinds(command)) {
+            print_kinds(command);
+        } else {
+            print_help(command, model_of(command, argc, argv));
+        }
         return EBB_OK;
     }
     TRY(check_model(call->ctx, &command, argc, argv));

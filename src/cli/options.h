@@ -37,12 +37,14 @@ typedef enum cli_kind {
 } cli_kind;
 
 typedef enum cli_flag {
-    CLI_MATH = 1 << 0,     /* changes the mathematics: must match on resume */
-    CLI_SHOWN = 1 << 1,    /* part of the dump: a setting of the run, not of this invocation */
-    CLI_LM = 1 << 2,       /* only of language models; without this or the next: of all kinds */
-    CLI_NMT = 1 << 3,      /* only of translation; a name may have one entry for each kind */
-    CLI_PAIR = 1 << 4,     /* on the command line a second value may follow: the next entry's */
-    CLI_OR_NUMBER = 1 << 5 /* a choice; a number in its place is the next entry's */
+    CLI_MATH = 1 << 0,      /* changes the mathematics: must match on resume */
+    CLI_SHOWN = 1 << 1,     /* part of the dump: a setting of the run, not of this invocation */
+    CLI_LM = 1 << 2,        /* only of language models; without this or the next: of all kinds */
+    CLI_NMT = 1 << 3,       /* only of translation; a name may have one entry for each kind */
+    CLI_PAIR = 1 << 4,      /* on the command line a second value may follow: the next entry's */
+    CLI_OR_NUMBER = 1 << 5, /* a choice; a number in its place is the next entry's */
+    CLI_SENTENCES = 1 << 6, /* of language models: only by sentence, else refused */
+    CLI_RARE = 1 << 7       /* part of the dump only where it is not off */
 } cli_flag;
 
 typedef struct cli_range {

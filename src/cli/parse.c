@@ -148,8 +148,41 @@ ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const cha
     return apply(&state);
 }
 
-/* What the windows of a language model unroll to. */
+/* What only sentences have. */
+static ebb_status check_sentences(const cli_settings *settings) {
+    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
+        const cli_option *option = ebb__cli_option(i);
+        if (settings->given[i] && (option->flags & CLI_SENTENCES) != 0) {
+            return ebb__fail(settings->ctx, EBB_USAGE,
+                             "--%s is about sentences: a language model reads its text as one "
+                             "stream, unless --by-sentence is given",
+                             option->name);
+        }
+    }
+    return EBB_OK;
+}
+
+/* A batch is counted in one way. */
+static ebb_status resolve_batch(cli_settings *settings) {
+    train_settings *run = &settings->run;
+    if (run->batch_tokens == 0) {
+        return EBB_OK;
+    }
+    if (run->batch != 0 && ebb__cli_given(settings, "batch")) {
+        return ebb__fail(settings->ctx, EBB_USAGE,
+                         "--batch says sentences and --tokens %lld says tokens of a batch: only "
+                         "one can hold",
+                         (long long)run->batch_tokens);
+    }
+    run->batch = 0; /* as many as that makes, for each shape */
+    return EBB_OK;
+}
+
+/* What the windows of a language model unroll to; how long sentences are the text says. */
 static ebb_status check_window_sizes(ebb_ctx *ctx, const train_settings *run) {
+    if (run->by_sentence && run->train_path != NULL) {
+        return EBB_OK;
+    }
     if (run->layers * run->bptt > MOST_CELLS) {
         return ebb__fail(
             ctx, EBB_USAGE,
@@ -223,6 +256,10 @@ ebb_status ebb__cli_resolve(cli_settings *settings) {
             "--tie needs an embedding as large as a layer: --embed %lld is not --hidden %lld",
             (long long)run->embed, (long long)run->hidden);
     }
+    if (run->model == MODEL_LM && !run->by_sentence) {
+        TRY(check_sentences(settings));
+    }
+    TRY(resolve_batch(settings));
     if (run->batch % run->shards != 0) {
         return ebb__fail(ctx, EBB_USAGE, "--shards %lld does not divide --batch %lld",
                          (long long)run->shards, (long long)run->batch);

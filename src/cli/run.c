@@ -59,6 +59,7 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     if (ebb__cli_given(asked, "batch")) {
         TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
         run->run.batch = asked->run.batch;
+        run->run.batch_tokens = 0;
     }
     if (ebb__cli_given(asked, "shards")) {
         run->run.shards = asked->run.shards;

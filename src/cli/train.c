@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static void on_planned(void *user, const ebb_plan *plan) {
     cli_call *call = user;
@@ -68,7 +69,8 @@ static void print_result(const train_settings *run, const job_train_result *r) {
     }
     (void)fprintf(stderr, "done: %" PRId64 " steps", r->steps);
     if (r->best_perplexity >= 0) {
-        (void)fprintf(stderr, ", best validation perplexity %.2f", r->best_perplexity);
+        (void)fprintf(stderr, ", best validation perplexity %s",
+                      ebb__cli_perplexity(log(r->best_perplexity)).text);
     }
     if (r->best_bleu >= 0) {
         (void)fprintf(stderr, ", best BLEU %.2f", r->best_bleu);

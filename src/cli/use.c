@@ -17,6 +17,21 @@ static json_t *eval_json(const lm_eval_result *r) {
         ebb__cli_json_bytes(r->measured_peak_bytes));
 }
 
+/* Lines that a run by sentence used, and did not. */
+static json_t *eval_lm_json(const lm_eval_result *r) {
+    json_t *object = eval_json(r);
+    int failed = 0;
+    if (r->sentences > 0) {
+        failed = json_object_set_new(object, "sentences", ebb__cli_json_bytes(r->sentences));
+        failed |= json_object_set_new(object, "left_out", ebb__cli_json_bytes(r->left_out));
+    }
+    if (failed != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
 static void print_eval(const lm_eval_result *r) {
     printf("tokens            %" PRIu64 " (%" PRIu64 " unknown)\n"
            "words             %" PRIu64 "\n"
@@ -45,8 +60,12 @@ ebb_status ebb__cli_eval(cli_call *call) {
     status = ebb__lm_eval(call->ctx, &run.run, call->words[0], call->words[1], &observer, &result);
     ebb__cli_progress_clear(&call->progress);
     if (status == EBB_OK && call->settings.json) {
-        status = ebb__cli_print_json(call->ctx, eval_json(&result));
+        status = ebb__cli_print_json(call->ctx, eval_lm_json(&result));
     } else if (status == EBB_OK) {
+        if (result.sentences > 0) {
+            printf("sentences         %" PRIu64 " (%" PRIu64 " more left out)\n", result.sentences,
+                   result.left_out);
+        }
         print_eval(&result);
     }
 out:

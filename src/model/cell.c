@@ -161,6 +161,11 @@ ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time, 
     return ebb__op_emit(b->g, OP_DROPOUT, (ir_val[]){*x, b->step}, 2, &attr, x);
 }
 
+ebb_status ebb__model_zeros(model_builder *b, int32_t rows, int32_t cols, ir_val *out) {
+    ir_attr attr = {.i = {2, rows, cols, 0, 0, IR_F32}};
+    return ebb__op_emit(b->g, OP_FILL, NULL, 0, &attr, out);
+}
+
 void ebb__model_reverse(ir_val *xs, int32_t n) {
     for (int32_t i = 0; i < n / 2; i++) {
         ir_val x = xs[i];
@@ -170,6 +175,12 @@ void ebb__model_reverse(ir_val *xs, int32_t n) {
 }
 
 /* ---- a recurrent layer ---- */
+
+ebb_status ebb__cell_zeros(model_builder *b, int32_t rows, int32_t hidden, cell_state *out) {
+    *out = (cell_state){IR_NONE, IR_NONE};
+    TRY(ebb__model_zeros(b, rows, hidden, &out->h));
+    return b->cell == LM_LSTM ? ebb__model_zeros(b, rows, hidden, &out->c) : EBB_OK;
+}
 
 ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer, const char *suffix,
                             int32_t inputs, int32_t hidden, cell_params *out) {

@@ -75,6 +75,11 @@ ebb_status ebb__model_loss(model_builder *b, ir_val rows, ir_val labels,
 /* Reverses a list of n values: stacks have time descending. */
 void ebb__model_reverse(ir_val *xs, int32_t n);
 
+/* [rows, cols] of zeros; a state of them. */
+ebb_status ebb__model_zeros(model_builder *b, int32_t rows, int32_t cols,
+                            ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__cell_zeros(model_builder *b, int32_t rows, int32_t hidden,
+                           cell_state *out) EBB_MUST_CHECK;
 /* Adds the variables <prefix>.weight_ih_l<layer><suffix> and so on, as nn.LSTM names them. */
 ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer, const char *suffix,
                             int32_t inputs, int32_t hidden, cell_params *out) EBB_MUST_CHECK;

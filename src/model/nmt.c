@@ -19,17 +19,6 @@ ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count, ir_va
     return ebb__model_variable(&b->b, IR_INPUT, name, IR_I32, 0, count, out);
 }
 
-static ebb_status zeros(nmt_builder *b, int32_t cols, ir_val *out) {
-    ir_attr attr = {.i = {2, b->B, cols, 0, 0, IR_F32}};
-    return ebb__op_emit(b->b.g, OP_FILL, NULL, 0, &attr, out);
-}
-
-static ebb_status start_state(nmt_builder *b, int32_t hidden, cell_state *s) {
-    *s = (cell_state){IR_NONE, IR_NONE};
-    TRY(zeros(b, hidden, &s->h));
-    return b->m->cell == LM_LSTM ? zeros(b, hidden, &s->c) : EBB_OK;
-}
-
 static void label(nmt_builder *b, int32_t layer, int32_t time) {
     b->b.g->label.layer = layer;
     b->b.g->label.time = time;
@@ -100,7 +89,7 @@ static ebb_status build_direction(nmt_builder *b, const char *label_name, int32_
     TRY(ebb__model_layer(&b->b, label_name));
     TRY(ebb__cell_params(&b->b, "enc", layer, reverse ? "_reverse" : "", layer == 0 ? b->E : b->H,
                          hidden, &p));
-    TRY(start_state(b, hidden, &s));
+    TRY(ebb__cell_zeros(&b->b, b->B, hidden, &s));
     for (int32_t t = 0; t < b->S; t++) {
         g->label.time = t;
         TRY(ebb__cell_input(&b->b, &p, xs[t], &ys[t]));
@@ -273,7 +262,7 @@ ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *d) {
                                : b->E,
                          b->H, &d->p));
     if (fresh) {
-        TRY(start_state(b, b->H, &d->s));
+        TRY(ebb__cell_zeros(&b->b, b->B, b->H, &d->s));
     }
     if (fed) {
         weight = d->p.w_ih;
@@ -313,7 +302,7 @@ static ebb_status build_decoder(nmt_builder *b, ir_val *ys) {
     }
     label(b, layers[0].layer, -1);
     if (b->m->feed) {
-        TRY(zeros(b, b->H, &fed));
+        TRY(ebb__model_zeros(&b->b, b->B, b->H, &fed));
     }
     for (int32_t t = 0; t < b->T; t++) {
         b->b.g->label.time = t;

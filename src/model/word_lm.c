@@ -41,20 +41,35 @@ static ebb_status carry(builder *b, int32_t index, ir_val variable, ir_val last)
     return EBB_OK;
 }
 
+/* What the first step starts from; *carried: the variables of it, none where it is zeros. */
+static ebb_status begin_state(builder *b, int32_t layer, cell_state *carried, cell_state *s) {
+    *carried = *s = (cell_state){IR_NONE, IR_NONE};
+    if (b->m->state == NULL) {
+        return ebb__cell_zeros(&b->b, b->B, b->H, s);
+    }
+    TRY(add_state(b, "h", layer, &carried->h, &s->h));
+    return b->m->cell == LM_LSTM ? add_state(b, "c", layer, &carried->c, &s->c) : EBB_OK;
+}
+
+static ebb_status end_state(builder *b, int32_t layer, const cell_state *carried,
+                            const cell_state *s) {
+    if (carried->h != IR_NONE) {
+        TRY(carry(b, 2 * layer, carried->h, s->h));
+    }
+    return carried->c == IR_NONE ? EBB_OK : carry(b, 2 * layer + 1, carried->c, s->c);
+}
+
 /* xs: [T] values [B, in], replaced by the layer's outputs after dropout. */
 static ebb_status build_layer(builder *b, int32_t layer, ir_val *xs) {
     char name[32], site[32];
     ir_graph *g = b->b.g;
     cell_params p;
-    cell_state carried = {IR_NONE, IR_NONE}, s = carried;
+    cell_state carried, s;
     (void)snprintf(name, sizeof name, "rnn.l%d", layer);
     (void)snprintf(site, sizeof site, layer + 1 == b->L ? "out.drop" : "rnn.l%d.drop", layer);
     TRY(ebb__model_layer(&b->b, name));
     TRY(ebb__cell_params(&b->b, "rnn", layer, "", layer == 0 ? b->E : b->H, b->H, &p));
-    TRY(add_state(b, "h", layer, &carried.h, &s.h));
-    if (b->m->cell == LM_LSTM) {
-        TRY(add_state(b, "c", layer, &carried.c, &s.c));
-    }
+    TRY(begin_state(b, layer, &carried, &s));
     for (int32_t t = 0; t < b->T; t++) {
         ir_val z = IR_NONE; /* [B, G*H] */
         g->label.time = t;
@@ -64,8 +79,7 @@ static ebb_status build_layer(builder *b, int32_t layer, ir_val *xs) {
         TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
     }
     g->label.time = -1;
-    TRY(carry(b, 2 * layer, carried.h, s.h));
-    return carried.c == IR_NONE ? EBB_OK : carry(b, 2 * layer + 1, carried.c, s.c);
+    return end_state(b, layer, &carried, &s);
 }
 
 static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
@@ -110,11 +124,12 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
 }
 
 static ebb_status check(const ir_graph *g, const word_lm *m) {
+    const char *length = m->state != NULL ? "bptt" : "max-len";
     const struct {
         const char *name;
         int64_t value;
     } sizes[] = {{"layers", m->layers}, {"hidden", m->hidden}, {"embed", m->embed},
-                 {"vocab", m->vocab},   {"batch", m->batch},   {"bptt", m->steps}};
+                 {"vocab", m->vocab},   {"batch", m->batch},   {length, m->steps}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 1 || sizes[i].value > INT32_MAX / 4) {
             return ebb__fail(g->ctx, EBB_USAGE, "--%s %" PRId64 " is not in 1..%d", sizes[i].name,
@@ -123,14 +138,14 @@ static ebb_status check(const ir_graph *g, const word_lm *m) {
     }
     if (m->batch * m->steps > INT32_MAX / 4) {
         return ebb__fail(g->ctx, EBB_USAGE,
-                         "--batch %" PRId64 " times --bptt %" PRId64 " is more than %d positions",
-                         m->batch, m->steps, INT32_MAX / 4);
+                         "--batch %" PRId64 " times --%s %" PRId64 " is more than %d positions",
+                         m->batch, length, m->steps, INT32_MAX / 4);
     }
     if (m->layers * m->steps > 2000000) {
         return ebb__fail(g->ctx, EBB_USAGE,
-                         "--layers %" PRId64 " times --bptt %" PRId64
-                         " is more than 2000000 cells; use a shorter --bptt",
-                         m->layers, m->steps);
+                         "--layers %" PRId64 " times --%s %" PRId64
+                         " is more than 2000000 cells; use a shorter --%s",
+                         m->layers, length, m->steps, length);
     }
     if (m->tie && m->embed != m->hidden) {
         return ebb__fail(g->ctx, EBB_USAGE,

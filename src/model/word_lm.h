@@ -3,7 +3,8 @@
  * Parameters carry PyTorch's names, shapes and gate order (i f g o; r z n).
  *
  * Rows of `data.inputs` and `data.targets` ([T*B]) come with time descending by blocks of B (see
- * data/batcher.h): weight gradients are summed in this order. */
+ * data/batcher.h): weight gradients are summed in this order. What stands in inputs after the last
+ * target of a row that is not ignored changes no bit of the loss or of a gradient. */
 #ifndef MODEL_WORD_LM_H
 #define MODEL_WORD_LM_H
 
@@ -17,7 +18,8 @@ typedef struct word_lm {
     bool tie;
     double dropout;    /* on the embedding, between layers, before the projection; training only */
     uint64_t seed;     /* of the dropout masks */
-    const char *state; /* prefix of the carried state's names, e.g. "state" */
+    const char *state; /* prefix of the carried state's names, e.g. "state"; NULL: every row is a
+                          sentence, which starts from zeros, and nothing is carried */
     bool predict;      /* output "logits" [T*B, V] instead of a loss; shards do not matter */
 } word_lm;
 

@@ -84,7 +84,7 @@ ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
             if (corner % 2 == 1 && range->longest.source == 0) {
                 continue; /* one text */
             }
-            job_shape shape = {s[corner % 2], t[corner / 2]};
+            job_shape shape = {.src = s[corner % 2], .tgt = t[corner / 2]};
             TRY(price(ctx, settings, sizes, range->rows[i], shape, &found));
             seconds[corner] = found.seconds;
             bytes[corner] = found.bytes;

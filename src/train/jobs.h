@@ -125,6 +125,7 @@ typedef struct lm_eval_result {
     uint64_t tokens, words, bytes, unknown; /* predicted tokens; words and bytes of the text */
     double loss;                            /* mean negative log likelihood a token, nats */
     double token_perplexity, word_perplexity, bits_per_byte;
+    uint64_t sentences, left_out; /* by sentence: lines used; empty or too long */
     uint64_t planned_peak_bytes, measured_peak_bytes;
 } lm_eval_result;
 /* `settings` are those of the run (read from DIR/config by the caller) with memory, threads and

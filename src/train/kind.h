@@ -2,8 +2,8 @@
  * weights, and the texts that a run reads. Everything else that jobs do knows none of them.
  *
  * A program is compiled for one shape. A language model has one, of --bptt steps. Sentences come
- * in all lengths, so that a translation model trains on a few shapes: one program each, all over
- * one arena and one set of weights. */
+ * in all lengths, so that a translation model, or a language model --by-sentence, trains on a few
+ * shapes: one program each, all over one arena and one set of weights. */
 #ifndef TRAIN_KIND_H
 #define TRAIN_KIND_H
 
@@ -16,6 +16,7 @@ _Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_
 
 typedef struct job_shape {
     int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
+    int64_t rows;     /* of a batch; 0: settings->batch */
 } job_shape;
 typedef struct job_shapes {
     int32_t n; /* 0: only the one of the settings */

@@ -1,8 +1,12 @@
-/* kind_lm.c - language models: one text, read in contiguous columns (data/batcher.h). */
+/* kind_lm.c - language models: one text, read in contiguous columns (data/batcher.h) or, with
+ * --by-sentence, line by line, on a few shapes (sentence_set.h). */
 #include "train/job.h"
 
 #include "data/batcher.h"
 #include "model/word_lm.h"
+#include "train/sentence_set.h"
+
+#include <stdio.h>
 
 #define LM_VOCAB "vocab.txt"
 #define LM_NEW_VOCAB "vocab.new" /* becomes vocab.txt when the run takes the folder */
@@ -10,7 +14,7 @@
 /* ---- the model ---- */
 
 static job_shape plain_shape(const train_settings *s) {
-    return (job_shape){.tgt = s->bptt};
+    return s->by_sentence ? ebb__sentence_shape(s, 0, s->bptt) : (job_shape){.tgt = s->bptt};
 }
 
 static void sizes(const train_settings *s, job_request *request) {
@@ -24,7 +28,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .hidden = s->hidden,
                      .embed = s->embed > 0 ? s->embed : s->hidden,
                      .vocab = request->vocab,
-                     .batch = s->batch,
+                     .batch = ebb__sentence_rows(s, shape),
                      .shards = s->shards,
                      .steps = shape.tgt,
                      .tie = s->tie,
@@ -32,7 +36,12 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .seed = s->seed,
                      .state = use == JOB_VALID ? "valid" : "state",
                      .predict = use == JOB_PREDICT};
-    return ebb__word_lm_build(graph, &model);
+    if (s->by_sentence && use != JOB_PREDICT) {
+        model.state = NULL;
+    }
+    TRY(ebb__word_lm_build(graph, &model));
+    return s->by_sentence && request->shapes.n > 0 ? ebb__sentence_name_inputs(graph, shape)
+                                                   : EBB_OK;
 }
 
 static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
@@ -40,8 +49,8 @@ static void init(const char *name, float *data, uint64_t count, const train_sett
 }
 
 static uint64_t staging(const train_settings *s, const job_request *request) {
-    (void)request;
-    return (uint64_t)ebb__batcher_bytes((uint32_t)s->bptt);
+    return s->by_sentence ? ebb__sentence_staging(request)
+                          : (uint64_t)ebb__batcher_bytes((uint32_t)s->bptt);
 }
 
 static void randomise(run_session *session, const train_settings *s) {
@@ -50,17 +59,17 @@ static void randomise(run_session *session, const train_settings *s) {
 }
 
 static void planned(train_settings *s, const ebb_plan *plan) {
-    (void)s;
-    (void)plan;
+    int64_t longest = ebb__sentence_longest(plan, LM_TARGETS);
+    s->bptt = longest > 0 ? longest : s->bptt;
 }
 
 /* ---- its text ---- */
 
 typedef struct lm_corpus {
     corpus base;
-    data_vocab vocab; /* from measure() to store() */
-    tokens_reader train, valid;
-    data_batcher train_batches, valid_batches;
+    data_vocab vocab;                          /* from measure() to store() */
+    sentence_set train, valid;                 /* not by sentence: only their tokens */
+    data_batcher train_batches, valid_batches; /* not by sentence */
 } lm_corpus;
 
 /* More columns than the text has windows would only be padding. */
@@ -79,10 +88,28 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     return status;
 }
 
+static ebb_status measure_sentences(lm_corpus *lm, job_request *request) {
+    const corpus *c = &lm->base;
+    const char *train[KIND_SIDES] = {[KIND_TARGET] = c->s->train_path};
+    const char *valid[KIND_SIDES] = {[KIND_TARGET] = c->s->valid_path};
+    TRY(ebb__sentence_set_scan(c->ctx, c->s, train, c->silent, &lm->train));
+    lm->train.options.shuffle = true;
+    if (c->s->valid_path != NULL) {
+        TRY(ebb__sentence_set_scan(c->ctx, c->s, valid, c->silent, &lm->valid));
+        TRY(ebb__sentence_set_choose_few(c->s, &lm->valid));
+    }
+    request->most_batch = c->s->batch == 0 ? lm->train.sentences : 0;
+    TRY(ebb__sentence_set_choose(c->s, request, &lm->train));
+    request->shapes = ebb__sentence_set_shapes(&lm->train);
+    request->valid_shapes = ebb__sentence_set_shapes(&lm->valid);
+    return EBB_OK;
+}
+
 static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     lm_corpus *lm = (lm_corpus *)c;
     char path[JOB_PATH_BYTES];
-    lm->train.fd = lm->valid.fd = -1;
+    ebb__sentence_set_init(&lm->train);
+    ebb__sentence_set_init(&lm->valid);
     if (c->resumed) {
         TRY(ebb__job_path(c->ctx, c->dir, LM_VOCAB, path));
         TRY(ebb__vocab_load(c->ctx, path, &lm->vocab));
@@ -97,21 +124,36 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
         c->vocab_hash = ebb__vocab_hash(&lm->vocab);
     }
     request->vocab = lm->vocab.count;
+    if (c->s->by_sentence) {
+        return measure_sentences(lm, request);
+    }
     return c->s->batch == 0 ? count_columns(c, &request->most_batch) : EBB_OK;
+}
+
+/* A text as ids: "train.tokens", and by sentence an index of them. */
+static ebb_status store_text(lm_corpus *lm, const char *text, const char *name, sentence_set *set) {
+    const corpus *c = &lm->base;
+    const char *texts[KIND_SIDES] = {[KIND_TARGET] = text};
+    const data_vocab *vocabs[KIND_SIDES] = {[KIND_TARGET] = &lm->vocab};
+    char file[32], ids[JOB_PATH_BYTES], index[JOB_PATH_BYTES];
+    const char *const paths[KIND_SIDES + 1] = {[KIND_TARGET] = ids, [KIND_SIDES] = index};
+    (void)snprintf(file, sizeof file, "%s.tokens", name);
+    TRY(ebb__job_path(c->ctx, c->dir, file, ids));
+    (void)snprintf(file, sizeof file, "%s.index", name);
+    TRY(ebb__job_path(c->ctx, c->dir, file, index));
+    return c->s->by_sentence ? ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, set)
+                             : ebb__tokens_ensure(c->ctx, text, (text_mode)c->s->tokens, &lm->vocab,
+                                                  ids, &set->tokens[KIND_TARGET]);
 }
 
 static ebb_status store_ids(lm_corpus *lm) {
     corpus *c = &lm->base;
-    const train_settings *s = c->s;
-    text_mode mode = (text_mode)s->tokens;
-    char path[JOB_PATH_BYTES];
-    TRY(ebb__job_path(c->ctx, c->dir, "train.tokens", path));
-    TRY(ebb__tokens_ensure(c->ctx, s->train_path, mode, &lm->vocab, path, &lm->train));
-    TRY(ebb__corpus_same(c, s->train_path, lm->train.count, lm->train.ids_hash, "tokens"));
-    if (s->valid_path != NULL) {
-        TRY(ebb__job_path(c->ctx, c->dir, "valid.tokens", path));
-        TRY(ebb__tokens_ensure(c->ctx, s->valid_path, mode, &lm->vocab, path, &lm->valid));
-        TRY(ebb__corpus_same_valid(c, s->valid_path, lm->valid.ids_hash));
+    const tokens_reader *train = &lm->train.tokens[KIND_TARGET];
+    TRY(store_text(lm, c->s->train_path, "train", &lm->train));
+    TRY(ebb__corpus_same(c, c->s->train_path, train->count, train->ids_hash, "tokens"));
+    if (c->s->valid_path != NULL) {
+        TRY(store_text(lm, c->s->valid_path, "valid", &lm->valid));
+        TRY(ebb__corpus_same_valid(c, c->s->valid_path, lm->valid.tokens[KIND_TARGET].ids_hash));
     }
     return EBB_OK;
 }
@@ -151,17 +193,22 @@ static ebb_status open_reader(corpus *c, const tokens_reader *tokens, run_sessio
 
 static ebb_status begin(corpus *c, run_session *session) {
     lm_corpus *lm = (lm_corpus *)c;
-    TRY(open_reader(c, &lm->train, session, 0, &lm->train_batches, &c->train));
-    return c->s->valid_path == NULL
-               ? EBB_OK
-               : open_reader(c, &lm->valid, session, 1, &lm->valid_batches, &c->valid);
+    if (c->s->by_sentence) {
+        c->train = ebb__sentence_set_reader(&lm->train, session, 0);
+        c->valid = ebb__sentence_set_reader(&lm->valid, session, lm->train.batches.n_classes);
+        return EBB_OK;
+    }
+    TRY(open_reader(c, &lm->train.tokens[KIND_TARGET], session, 0, &lm->train_batches, &c->train));
+    return c->s->valid_path == NULL ? EBB_OK
+                                    : open_reader(c, &lm->valid.tokens[KIND_TARGET], session, 1,
+                                                  &lm->valid_batches, &c->valid);
 }
 
 static void close_corpus(corpus *c) {
     lm_corpus *lm = (lm_corpus *)c;
     ebb__vocab_free(&lm->vocab);
-    ebb__tokens_close(&lm->train);
-    ebb__tokens_close(&lm->valid);
+    ebb__sentence_set_close(&lm->train);
+    ebb__sentence_set_close(&lm->valid);
 }
 
 static const char *vocab_file(const train_settings *s, kind_side side) {

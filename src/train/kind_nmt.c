@@ -1,8 +1,8 @@
-/* kind_nmt.c - translation with attention: pairs of sentences, on a few shapes (nmt_set.h). */
+/* kind_nmt.c - translation with attention: pairs of sentences, on a few shapes (sentence_set.h). */
 #include "train/job.h"
 
 #include "model/nmt_decode.h"
-#include "train/nmt_set.h"
+#include "train/sentence_set.h"
 #include "train/nmt_validate.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static int64_t vocab_of(int64_t side, const train_settings *s) {
 }
 
 static job_shape plain_shape(const train_settings *s) {
-    return (job_shape){s->src_len, s->tgt_len};
+    return ebb__sentence_shape(s, s->src_len, s->tgt_len);
 }
 
 static void sizes(const train_settings *s, job_request *request) {
@@ -41,32 +41,19 @@ static nmt_model model_of(const train_settings *s) {
                        .seed = s->seed};
 }
 
-static ebb_status rename_inputs(ir_graph *graph, job_shape shape) {
-    const struct {
-        const char *input;
-        int64_t length;
-    } inputs[] = {{NMT_SRC, shape.src}, {NMT_TGT_IN, shape.tgt}, {NMT_TGT_OUT, shape.tgt}};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        ir_val v = ebb__ir_find(graph, inputs[i].input);
-        if (v != IR_NONE) {
-            TRY(ebb__ir_name(graph, v, ebb__nmt_set_input(inputs[i].input, inputs[i].length).text));
-        }
-    }
-    return EBB_OK;
-}
-
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use) {
     nmt_model model = model_of(s);
     model.src_vocab = request->src_vocab;
     model.tgt_vocab = request->vocab;
+    model.batch = ebb__sentence_rows(s, shape);
     model.src_len = shape.src;
     model.tgt_len = shape.tgt;
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
     TRY(ebb__nmt_build(graph, &model));
-    return request->shapes.n > 0 ? rename_inputs(graph, shape) : EBB_OK;
+    return request->shapes.n > 0 ? ebb__sentence_name_inputs(graph, shape) : EBB_OK;
 }
 
 static ebb_status build_decode(ir_graph *graph, const train_settings *s, const job_request *request,
@@ -91,21 +78,9 @@ static void init(const char *name, float *data, uint64_t count, const train_sett
     ebb__nmt_init(name, data, count, &model, s->seed);
 }
 
-static int64_t longest(const job_shapes *shapes, int64_t most) {
-    for (int32_t i = 0; i < shapes->n; i++) {
-        most = shapes->at[i].src > most ? shapes->at[i].src : most;
-        most = shapes->at[i].tgt > most ? shapes->at[i].tgt : most;
-    }
-    return most;
-}
-
-/* One sentence and an <eos> before it. */
 static uint64_t staging(const train_settings *s, const job_request *request) {
-    job_shapes one = {1, {plain_shape(s)}};
-    int64_t most = request->shapes.n > 0
-                       ? longest(&request->shapes, longest(&request->valid_shapes, 0))
-                       : longest(&one, 0);
-    return ((uint64_t)most + 1) * sizeof(uint32_t);
+    job_request plain = {.shapes = {1, {plain_shape(s)}}};
+    return ebb__sentence_staging(request->shapes.n > 0 ? request : &plain);
 }
 
 static void randomise(run_session *session, const train_settings *s) {
@@ -121,8 +96,10 @@ static void randomise(run_session *session, const train_settings *s) {
 }
 
 static void planned(train_settings *s, const ebb_plan *plan) {
-    s->src_len = ebb__kind_positions(plan, NMT_SRC) / s->batch;
-    s->tgt_len = ebb__kind_positions(plan, NMT_TGT_OUT) / s->batch;
+    int64_t source = ebb__sentence_longest(plan, NMT_SRC);
+    int64_t target = ebb__sentence_longest(plan, NMT_TGT_OUT);
+    s->src_len = source > 0 ? source : s->src_len;
+    s->tgt_len = target > 0 ? target : s->tgt_len;
 }
 
 /* ---- its texts ---- */
@@ -130,7 +107,7 @@ static void planned(train_settings *s, const ebb_plan *plan) {
 typedef struct nmt_corpus {
     corpus base;
     data_vocab vocab[KIND_SIDES]; /* from measure() to store(); a joint one is the first */
-    nmt_set train, valid;
+    sentence_set train, valid;
     translate_options translate; /* slots 0: validation sentences are not translated */
 } nmt_corpus;
 
@@ -179,7 +156,8 @@ static translate_options translation_of(const nmt_corpus *nmt) {
         int32_t source = (int32_t)nmt->valid.options.shapes[i].source;
         longest = source > longest ? source : longest;
     }
-    return (translate_options){.slots = (int32_t)(s->batch < MOST_SLOTS ? s->batch : MOST_SLOTS),
+    bool few = s->batch > 0 && s->batch < MOST_SLOTS;
+    return (translate_options){.slots = few ? (int32_t)s->batch : MOST_SLOTS,
                                .beam = 1,
                                .nbest = 1,
                                .max_src = longest,
@@ -201,13 +179,13 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     const train_settings *s = c->s;
     const char *train[] = {s->train_path, s->train_target};
     const char *valid[] = {s->valid_path, s->valid_target};
-    ebb__nmt_set_init(&nmt->train);
-    ebb__nmt_set_init(&nmt->valid);
-    TRY(ebb__nmt_set_scan(c->ctx, s, train, c->silent, &nmt->train));
+    ebb__sentence_set_init(&nmt->train);
+    ebb__sentence_set_init(&nmt->valid);
+    TRY(ebb__sentence_set_scan(c->ctx, s, train, c->silent, &nmt->train));
     nmt->train.options.shuffle = true;
     if (s->valid_path != NULL) {
-        TRY(ebb__nmt_set_scan(c->ctx, s, valid, c->silent, &nmt->valid));
-        TRY(ebb__nmt_set_choose_few(s, &nmt->valid));
+        TRY(ebb__sentence_set_scan(c->ctx, s, valid, c->silent, &nmt->valid));
+        TRY(ebb__sentence_set_choose_few(s, &nmt->valid));
     }
     for (int side = 0; side < n_vocabs(c); side++) {
         TRY(open_vocab(nmt, side, most));
@@ -221,10 +199,10 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     c->vocab_hash = hash;
     request->src_vocab = vocab_at(nmt, KIND_SOURCE)->count;
     request->vocab = vocab_at(nmt, KIND_TARGET)->count;
-    request->most_batch = s->batch == 0 ? nmt->train.pairs : 0;
-    TRY(ebb__nmt_set_choose(s, request, &nmt->train));
-    request->shapes = ebb__nmt_set_shapes(&nmt->train);
-    request->valid_shapes = ebb__nmt_set_shapes(&nmt->valid);
+    request->most_batch = s->batch == 0 ? nmt->train.sentences : 0;
+    TRY(ebb__sentence_set_choose(s, request, &nmt->train));
+    request->shapes = ebb__sentence_set_shapes(&nmt->train);
+    request->valid_shapes = ebb__sentence_set_shapes(&nmt->valid);
     request->decode = nmt->translate = translation_of(nmt);
     for (int side = 0; shows_words(nmt) && side < n_vocabs(c); side++) {
         request->vocab_bytes += vocab_room(nmt, side);
@@ -233,7 +211,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
 }
 
 static ebb_status store_set(const nmt_corpus *nmt, const char *name,
-                            const char *const texts[KIND_SIDES], nmt_set *set) {
+                            const char *const texts[KIND_SIDES], sentence_set *set) {
     static const char *const parts[] = {"src.tokens", "tgt.tokens", "index"};
     const corpus *c = &nmt->base;
     char file[64], path[KIND_SIDES + 1][JOB_PATH_BYTES];
@@ -243,10 +221,10 @@ static ebb_status store_set(const nmt_corpus *nmt, const char *name,
         (void)snprintf(file, sizeof file, "%s.%s", name, parts[i]);
         TRY(ebb__job_path(c->ctx, c->dir, file, path[i]));
     }
-    return ebb__nmt_set_store(c->ctx, c->s, texts, vocabs, paths, set);
+    return ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, set);
 }
 
-static uint64_t set_hash(const nmt_set *set) {
+static uint64_t set_hash(const sentence_set *set) {
     return ebb__kind_join_hashes(set->tokens[KIND_SOURCE].ids_hash,
                                  set->tokens[KIND_TARGET].ids_hash);
 }
@@ -258,7 +236,7 @@ static ebb_status store(corpus *c) {
     const char *valid[] = {s->valid_path, s->valid_target};
     char path[JOB_PATH_BYTES];
     TRY(store_set(nmt, "train", train, &nmt->train));
-    TRY(ebb__corpus_same(c, s->train_path, nmt->train.batches.pairs, set_hash(&nmt->train),
+    TRY(ebb__corpus_same(c, s->train_path, nmt->train.batches.sentences, set_hash(&nmt->train),
                          "pairs"));
     if (s->valid_path != NULL) {
         TRY(store_set(nmt, "valid", valid, &nmt->valid));
@@ -315,8 +293,8 @@ static ebb_status translate(corpus *c, run_session *session, const job_observer 
 
 static ebb_status begin(corpus *c, run_session *session) {
     nmt_corpus *nmt = (nmt_corpus *)c;
-    c->train = ebb__nmt_set_reader(&nmt->train, session, 0);
-    c->valid = ebb__nmt_set_reader(&nmt->valid, session, nmt->train.batches.n_classes);
+    c->train = ebb__sentence_set_reader(&nmt->train, session, 0);
+    c->valid = ebb__sentence_set_reader(&nmt->valid, session, nmt->train.batches.n_classes);
     return shows_words(nmt) ? load_words(nmt, session) : EBB_OK;
 }
 
@@ -324,8 +302,8 @@ static void close_corpus(corpus *c) {
     nmt_corpus *nmt = (nmt_corpus *)c;
     ebb__vocab_free(&nmt->vocab[KIND_SOURCE]);
     ebb__vocab_free(&nmt->vocab[KIND_TARGET]);
-    ebb__nmt_set_close(&nmt->train);
-    ebb__nmt_set_close(&nmt->valid);
+    ebb__sentence_set_close(&nmt->train);
+    ebb__sentence_set_close(&nmt->valid);
 }
 
 const model_kind ebb__kind_nmt = {

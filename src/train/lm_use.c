@@ -38,12 +38,27 @@ static ebb_status evaluate(model_use *u, tokens_reader *tokens, const job_observ
     return EBB_OK;
 }
 
+static ebb_status evaluate_sentences(model_use *u, const char *dir, const char *file,
+                                     const job_observer *observer, lm_eval_result *out) {
+    const char *const texts[KIND_SIDES] = {[KIND_TARGET] = file};
+    nmt_eval_result found;
+    TRY(ebb__sentence_eval(u, dir, texts, observer, &found));
+    *out = found.target;
+    out->sentences = found.pairs;
+    out->left_out = found.left_out;
+    return EBB_OK;
+}
+
 ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                         const char *file, const job_observer *observer, lm_eval_result *out) {
     model_use u = {.ctx = ctx, .s = *settings};
     tokens_reader tokens = {.fd = -1};
     char path[JOB_PATH_BYTES];
     ebb_status status;
+    if (settings->by_sentence) {
+        status = evaluate_sentences(&u, dir, file, observer, out);
+        goto out;
+    }
     TRY_OUT(ebb__use_open(&u, dir, (job_request){.valid = true}));
     TRY_OUT(ebb__use_scratch(ctx, dir, "eval.tokens", path));
     TRY_OUT(ebb__tokens_ensure(ctx, file, (text_mode)u.s.tokens, ebb__use_vocab(&u, KIND_TARGET),
@@ -106,6 +121,9 @@ static void put_token(const model_use *u, text_sink *sink, int32_t token) {
 }
 
 static const float *predict(model_use *u, int32_t token) {
+    if (u->s.by_sentence && token == VOCAB_EOS) {
+        ebb__job_reset_state(u->session, "state"); /* as every sentence starts */
+    }
     *(int32_t *)ebb__run_variable(u->session, LM_INPUTS, NULL) = token;
     ebb__run_step(u->session, 0);
     return ebb__run_output(u->session, 0, LM_LOGITS);
@@ -151,6 +169,7 @@ ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const 
                             const lm_generate_options *options, lm_emit_fn emit, void *user) {
     model_use u = {.ctx = ctx, .s = *settings};
     u.s.batch = 1;
+    u.s.batch_tokens = 0;
     u.s.bptt = 1;
     ebb_status status = ebb__use_open(&u, dir, (job_request){.predict = true});
     if (status == EBB_OK) {

@@ -77,6 +77,7 @@ static ebb_status open_fitting(line_decoder *d, const char *dir, bool fixed) {
             return status;
         }
         ebb__ctx_clear(d->u.ctx);
+        ebb__region_trim(d->u.ctx); /* a smaller budget is no reason to hold more */
         d->o.slots /= 2;
     }
 }

@@ -19,12 +19,12 @@ static ebb_status read_source(void *user, int32_t *ids, int32_t room, int32_t *n
                               translate_next *got) {
     validator *r = user;
     uint32_t length = 0;
-    *got = r->next < r->v->pairs->pairs ? TRANSLATE_SENTENCE : TRANSLATE_END;
+    *got = r->next < r->v->pairs->sentences ? TRANSLATE_SENTENCE : TRANSLATE_END;
     if (*got == TRANSLATE_END) {
         return EBB_OK;
     }
     /* With its line end it is one longer than the room for it. */
-    TRY(ebb__pair_read(r->v->pairs, r->next++, false, (uint32_t *)ids, (uint32_t)room + 1,
+    TRY(ebb__sentence_read(r->v->pairs, r->next++, false, (uint32_t *)ids, (uint32_t)room + 1,
                        &length));
     *n = (int32_t)length - 1;
     return EBB_OK;
@@ -71,7 +71,7 @@ out:
 
 /* Samples are spread evenly. */
 static bool is_sample(const nmt_validation *v, uint64_t number) {
-    uint64_t every = v->samples > 0 ? (v->pairs->pairs + v->samples - 1) / v->samples : 0;
+    uint64_t every = v->samples > 0 ? (v->pairs->sentences + v->samples - 1) / v->samples : 0;
     return every > 0 && number % every == every / 2 && v->vocabs[KIND_TARGET] != NULL &&
            v->observer != NULL && v->observer->sample != NULL;
 }
@@ -80,7 +80,7 @@ static ebb_status score_translation(void *user, const translate_result *result) 
     validator *r = user;
     const translate_hypothesis *best = &result->best[0];
     uint32_t n = 0;
-    TRY(ebb__pair_read(r->v->pairs, result->number, true, r->ids, r->most, &n));
+    TRY(ebb__sentence_read(r->v->pairs, result->number, true, r->ids, r->most, &n));
     n--; /* its line end */
     if (is_sample(r->v, result->number)) {
         TRY(show(r, result, r->ids, n));

@@ -3,14 +3,14 @@
 #ifndef TRAIN_NMT_VALIDATE_H
 #define TRAIN_NMT_VALIDATE_H
 
-#include "data/pair_batches.h"
+#include "data/sentence_batches.h"
 #include "train/kind.h"
 
 typedef struct nmt_validation {
     run_session *session;
     int32_t program; /* the first to translate with */
     translate_options options;
-    const pair_batches *pairs;
+    const sentence_batches *pairs;
     const data_vocab *vocabs[KIND_SIDES]; /* only to show samples */
     bool characters;                      /* tokens are */
     uint64_t samples;                     /* to be shown, spread over all pairs */

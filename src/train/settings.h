@@ -49,7 +49,8 @@ typedef struct train_settings {
     train_tokens tokens;
     int64_t vocab;                /* at most; 0: all words of the text */
     int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
-    int64_t max_len;              /* nmt: words of a sentence; longer ones are left out */
+    int64_t max_len;              /* words of a sentence; longer ones are left out */
+    bool by_sentence;             /* lm: lines are sentences, each starts from zeros */
     /* model */
     train_cell cell;
     int64_t layers, hidden, embed; /* embed 0: hidden */

@@ -28,6 +28,11 @@ void ebb__use_close(model_use *u);
 /* Of sources or of targets; a language model has only the latter. */
 const data_vocab *ebb__use_vocab(const model_use *u, kind_side side);
 
+/* sentence_eval.c: how well the run in `dir` predicts sentences; `texts` by side, of a language
+ * model only the target's. Opens it as ebb__use_open does; the result's pairs are sentences. */
+ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
+                              const job_observer *observer, nmt_eval_result *out) EBB_MUST_CHECK;
+
 /* The next token of a line of text, split as texts are: words stand between white space, else code
  * points (bytes that are no UTF-8 one by one) or bytes. Advances *at; gives its length, 0 at `end`.
  */

@@ -1,6 +1,6 @@
 /* test_eval.c - memory runs out, or the disk fails, at every possible place of the evaluation of a
- * translation model: the right status and a sentence, nothing left allocated or open, and the run's
- * folder is what it was. */
+ * translation model, or of a language model by sentence: the right status and a sentence, nothing
+ * left allocated or open, and the run's folder is what it was. */
 #include "fault/fault_help.h"
 
 static ebb_status eval_job(ebb_ctx *ctx, const run_room *room) {
@@ -9,16 +9,20 @@ static ebb_status eval_job(ebb_ctx *ctx, const run_room *room) {
                          NULL, &result);
 }
 
-static void fail_evaluating(fault f) {
-    run_room *room = shorten(run_pairs_room(4, 1, 1, true));
+static ebb_status eval_lines_job(ebb_ctx *ctx, const run_room *room) {
+    lm_eval_result result;
+    return ebb__lm_eval(ctx, &room->s, room->other.text, room->valid.text, NULL, &result);
+}
+
+/* Takes the room over. */
+static void fail_each_place(run_room *room, fault_job job, fault f) {
     uint64_t failures = 0;
     bool reached = true;
-    room->s.src_len = room->s.tgt_len = 2;
     run_unbroken(room);
     run_shot before = run_look(room->other.text);
     for (f.place = 1; reached; f.place = next_place(f.place)) {
         ebb_status status;
-        reached = run_faulty(room, eval_job, &f, &status);
+        reached = run_faulty(room, job, &f, &status);
         failures += status != EBB_OK;
         if (f.disk) { /* what failed may be the removal of a file */
             run_restore(&before, room->other.text);
@@ -29,6 +33,13 @@ static void fail_evaluating(fault f) {
     assert_true(failures > 10);
     run_forget(&before);
     run_room_free(room);
+}
+
+static void fail_evaluating(fault f) {
+    run_room *pairs = shorten(run_pairs_room(4, 1, 1, true));
+    pairs->s.src_len = pairs->s.tgt_len = 2;
+    fail_each_place(pairs, eval_job, f);
+    fail_each_place(shorten(run_lines_room(4, 1, 1, true)), eval_lines_job, f);
 }
 
 static void evaluating_without_memory(void **state) {

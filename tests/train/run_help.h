@@ -279,6 +279,15 @@ static inline run_room *run_pairs_room(int lines, int valid_lines, int longest, 
     return room;
 }
 
+/* A language model by sentence, on the sources of such texts. */
+static inline run_room *run_lines_room(int lines, int valid_lines, int longest, bool all) {
+    run_room *room = run_pairs_room(lines, valid_lines, longest, all);
+    room->s.model = MODEL_LM;
+    room->s.train_target = room->s.valid_target = NULL;
+    room->s.by_sentence = true;
+    return room;
+}
+
 /* Everything that is carried from step to step is in play. */
 static inline run_room *run_busy_room(void) {
     run_room *room = run_room_new(8, 3);

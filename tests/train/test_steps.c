@@ -14,7 +14,7 @@ typedef struct setup {
     const char *name;
     lm_cell cell;
     int64_t layers, hidden, embed, vocab, batch, steps, shards;
-    bool tie;
+    bool tie, by_sentence;
     grad_update_settings update;
 } setup;
 
@@ -24,28 +24,31 @@ typedef struct setup {
 
 /* clang-format off */
 static const setup setups[] = {
-    /*                            L   H   E    V   B   T  S  tie */
-    {"lstm sgd clip",     LM_LSTM, 2, 19, 13,  61,  5,  7, 1, false, {SGD, .clip = 0.25F}},
-    {"lstm momentum",     LM_LSTM, 1, 17,  9,  37,  3,  9, 1, false, {SGD, .momentum = 0.9F}},
-    {"lstm adam clip",    LM_LSTM, 3, 11, 16,  53,  4,  5, 1, false, {ADAM, .clip = 0.5F}},
-    {"lstm adamw tied",   LM_LSTM, 2, 24, 24,  71,  7,  6, 1, true,  {ADAMW, .weight_decay = 0.1F}},
-    {"lstm wide",         LM_LSTM, 2, 67, 35, 259,  9,  8, 1, false, {SGD, .clip = 1.0F}},
-    {"lstm many words",   LM_LSTM, 2, 19, 13, 991,  9, 13, 1, false, {SGD, .clip = 0.25F}},
-    {"gru many words",    LM_GRU,  1, 23, 11, 767, 11,  9, 1, false, {ADAM}},
-    {"rnn tied words",    LM_RNN,  2, 18, 18, 883,  7, 15, 1, true,  {SGD, .momentum = 0.9F}},
-    {"lstm one by one",   LM_LSTM, 1,  1,  1,   2,  1,  1, 1, false, {SGD}},
-    {"gru sgd",           LM_GRU,  2, 19, 13,  61,  5,  7, 1, false, {SGD}},
-    {"gru momentum clip", LM_GRU,  3,  9, 15,  37,  3,  9, 1, false, {SGD, .momentum = 0.9F, .weight_decay = 0.01F, .clip = 0.25F}},
-    {"gru adam tied",     LM_GRU,  1, 21, 21,  53,  6,  5, 1, true,  {ADAM}},
-    {"gru adamw clip",    LM_GRU,  2, 33, 35, 131,  5,  6, 1, false, {ADAMW, .weight_decay = 0.1F, .clip = 0.5F}},
-    {"rnn sgd clip tied", LM_RNN,  2, 23, 23,  61,  5,  7, 1, true,  {SGD, .clip = 0.25F}},
-    {"rnn momentum",      LM_RNN,  1, 17,  9,  37,  3,  9, 1, false, {SGD, .momentum = 0.9F}},
-    {"rnn adam",          LM_RNN,  3, 11, 16,  53,  4,  5, 1, false, {ADAM, .weight_decay = 0.01F}},
-    {"rnn adamw clip",    LM_RNN,  2, 40, 32, 100,  8,  4, 1, false, {ADAMW, .clip = 0.5F}},
-    {"lstm two shards",   LM_LSTM, 2, 19, 13,  61,  6,  7, 2, false, {SGD, .clip = 0.25F}},
-    {"lstm four shards",  LM_LSTM, 2, 19, 19, 991, 12, 13, 4, true,  {SGD}},
-    {"gru three shards",  LM_GRU,  2, 21, 13,  61,  6,  5, 3, false, {ADAM, .clip = 0.5F}},
-    {"rnn row by row",    LM_RNN,  1, 17,  9,  97,  5,  9, 5, false, {SGD, .momentum = 0.9F}},
+    /*                            L   H   E    V   B   T  S  tie    by sentence */
+    {"lstm sgd clip",     LM_LSTM, 2, 19, 13,  61,  5,  7, 1, false, false, {SGD, .clip = 0.25F}},
+    {"lstm momentum",     LM_LSTM, 1, 17,  9,  37,  3,  9, 1, false, false, {SGD, .momentum = 0.9F}},
+    {"lstm adam clip",    LM_LSTM, 3, 11, 16,  53,  4,  5, 1, false, false, {ADAM, .clip = 0.5F}},
+    {"lstm adamw tied",   LM_LSTM, 2, 24, 24,  71,  7,  6, 1, true,  false, {ADAMW, .weight_decay = 0.1F}},
+    {"lstm wide",         LM_LSTM, 2, 67, 35, 259,  9,  8, 1, false, false, {SGD, .clip = 1.0F}},
+    {"lstm many words",   LM_LSTM, 2, 19, 13, 991,  9, 13, 1, false, false, {SGD, .clip = 0.25F}},
+    {"gru many words",    LM_GRU,  1, 23, 11, 767, 11,  9, 1, false, false, {ADAM}},
+    {"rnn tied words",    LM_RNN,  2, 18, 18, 883,  7, 15, 1, true,  false, {SGD, .momentum = 0.9F}},
+    {"lstm one by one",   LM_LSTM, 1,  1,  1,   2,  1,  1, 1, false, false, {SGD}},
+    {"gru sgd",           LM_GRU,  2, 19, 13,  61,  5,  7, 1, false, false, {SGD}},
+    {"gru momentum clip", LM_GRU,  3,  9, 15,  37,  3,  9, 1, false, false, {SGD, .momentum = 0.9F, .weight_decay = 0.01F, .clip = 0.25F}},
+    {"gru adam tied",     LM_GRU,  1, 21, 21,  53,  6,  5, 1, true,  false, {ADAM}},
+    {"gru adamw clip",    LM_GRU,  2, 33, 35, 131,  5,  6, 1, false, false, {ADAMW, .weight_decay = 0.1F, .clip = 0.5F}},
+    {"rnn sgd clip tied", LM_RNN,  2, 23, 23,  61,  5,  7, 1, true,  false, {SGD, .clip = 0.25F}},
+    {"rnn momentum",      LM_RNN,  1, 17,  9,  37,  3,  9, 1, false, false, {SGD, .momentum = 0.9F}},
+    {"rnn adam",          LM_RNN,  3, 11, 16,  53,  4,  5, 1, false, false, {ADAM, .weight_decay = 0.01F}},
+    {"rnn adamw clip",    LM_RNN,  2, 40, 32, 100,  8,  4, 1, false, false, {ADAMW, .clip = 0.5F}},
+    {"lstm two shards",   LM_LSTM, 2, 19, 13,  61,  6,  7, 2, false, false, {SGD, .clip = 0.25F}},
+    {"lstm four shards",  LM_LSTM, 2, 19, 19, 991, 12, 13, 4, true,  false, {SGD}},
+    {"gru three shards",  LM_GRU,  2, 21, 13,  61,  6,  5, 3, false, false, {ADAM, .clip = 0.5F}},
+    {"rnn row by row",    LM_RNN,  1, 17,  9,  97,  5,  9, 5, false, false, {SGD, .momentum = 0.9F}},
+    {"lstm sentences",    LM_LSTM, 2, 19, 13,  61,  5,  7, 1, false, true,  {SGD, .clip = 0.25F}},
+    {"gru sentences",     LM_GRU,  1, 23, 11, 767, 11,  9, 1, false, true,  {ADAM}},
+    {"lstm their shards", LM_LSTM, 2, 19, 19,  97, 12,  6, 4, true,  true,  {SGD, .momentum = 0.9F}},
 };
 /* clang-format on */
 
@@ -120,7 +123,7 @@ static void open_fixture(fixture *f, const setup *s) {
                      .tie = s->tie,
                      .dropout = 0.3,
                      .seed = 7,
-                     .state = "state"};
+                     .state = s->by_sentence ? NULL : "state"};
     ir_val *grads = NULL;
     int32_t n = 0;
     f->setup = s;

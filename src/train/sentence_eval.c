@@ -1,6 +1,7 @@
-/* nmt_eval.c - perplexity of a trained translation model on a pair of texts: how well it predicts
- * the targets, each word given the source and the words before it. */
-#include "train/nmt_set.h"
+/* sentence_eval.c - perplexity of a trained run on a text of sentences, or on pairs of them: how
+ * well it predicts the targets, each word given the words before it and the source, if there is
+ * one. */
+#include "train/sentence_set.h"
 #include "train/use.h"
 
 #include "base/file.h"
@@ -29,17 +30,20 @@ static ebb_status count_line(text_reader *text, const data_vocab *vocab, line_co
     return EBB_OK;
 }
 
-/* Of the pairs that are used. */
-static ebb_status count_pairs(const model_use *u, text_reader texts[KIND_SIDES],
+/* Of the lines that are used. */
+static ebb_status count_lines(const model_use *u, bool pairs, text_reader texts[KIND_SIDES],
                               nmt_eval_result *out) {
     for (;;) {
-        line_counts source, target;
-        TRY(count_line(&texts[KIND_SOURCE], ebb__use_vocab(u, KIND_SOURCE), &source));
+        line_counts source = {0}, target;
         TRY(count_line(&texts[KIND_TARGET], ebb__use_vocab(u, KIND_TARGET), &target));
+        if (pairs) {
+            TRY(count_line(&texts[KIND_SOURCE], ebb__use_vocab(u, KIND_SOURCE), &source));
+        }
         if (source.ended || target.ended) {
             return EBB_OK;
         }
-        if (ebb__lengths_usable(source.tokens, target.tokens, (uint32_t)u->s.max_len)) {
+        if (ebb__lengths_usable(pairs ? source.tokens : target.tokens, target.tokens,
+                                (uint32_t)u->s.max_len)) {
             out->source_unknown += source.unknown;
             out->target.unknown += target.unknown;
             out->target.words += target.words;
@@ -51,21 +55,27 @@ static ebb_status count_pairs(const model_use *u, text_reader texts[KIND_SIDES],
 static ebb_status count_texts(const model_use *u, const char *const files[KIND_SIDES],
                               nmt_eval_result *out) {
     text_mode mode = (text_mode)u->s.tokens;
+    bool pairs = files[KIND_SOURCE] != NULL;
     text_reader texts[KIND_SIDES];
-    TRY(ebb__text_open(u->ctx, files[KIND_SOURCE], mode, "count", NULL, &texts[KIND_SOURCE]));
-    ebb_status status =
-        ebb__text_open(u->ctx, files[KIND_TARGET], mode, "count", NULL, &texts[KIND_TARGET]);
-    if (status == EBB_OK) {
-        status = count_pairs(u, texts, out);
-        ebb__text_close(&texts[KIND_TARGET]);
+    TRY(ebb__text_open(u->ctx, files[KIND_TARGET], mode, "count", NULL, &texts[KIND_TARGET]));
+    ebb_status status = EBB_OK;
+    if (pairs) {
+        status =
+            ebb__text_open(u->ctx, files[KIND_SOURCE], mode, "count", NULL, &texts[KIND_SOURCE]);
     }
-    ebb__text_close(&texts[KIND_SOURCE]);
+    if (status == EBB_OK) {
+        status = count_lines(u, pairs, texts, out);
+        if (pairs) {
+            ebb__text_close(&texts[KIND_SOURCE]);
+        }
+    }
+    ebb__text_close(&texts[KIND_TARGET]);
     return status;
 }
 
 /* Ids and index in files that are gone as soon as they are open. */
-static ebb_status store_pairs(const model_use *u, const char *dir,
-                              const char *const files[KIND_SIDES], nmt_set *set) {
+static ebb_status store_sentences(const model_use *u, const char *dir,
+                                  const char *const files[KIND_SIDES], sentence_set *set) {
     static const char *const names[] = {"eval.src.tokens", "eval.tgt.tokens", "eval.index"};
     char text[KIND_SIDES + 1][JOB_PATH_BYTES];
     const char *const paths[KIND_SIDES + 1] = {text[0], text[1], text[2]};
@@ -74,24 +84,24 @@ static ebb_status store_pairs(const model_use *u, const char *dir,
     for (int i = 0; i <= KIND_SIDES; i++) {
         TRY(ebb__use_scratch(u->ctx, dir, names[i], text[i]));
     }
-    ebb_status status = ebb__nmt_set_store(u->ctx, &u->s, files, vocabs, paths, set);
+    ebb_status status = ebb__sentence_set_store(u->ctx, &u->s, files, vocabs, paths, set);
     for (int i = 0; i < KIND_SIDES; i++) {
-        ebb_status removed = ebb__file_remove(u->ctx, paths[i]);
+        ebb_status removed = files[i] != NULL ? ebb__file_remove(u->ctx, paths[i]) : EBB_OK;
         status = status == EBB_OK ? removed : status;
     }
     return status;
 }
 
-static ebb_status evaluate(model_use *u, nmt_set *set, const job_observer *observer,
+static ebb_status evaluate(model_use *u, sentence_set *set, const job_observer *observer,
                            nmt_eval_result *out) {
     job_score score;
-    job_reader reader = ebb__nmt_set_reader(set, u->session, 0);
+    job_reader reader = ebb__sentence_set_reader(set, u->session, 0);
     TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {
-        return ebb__fail(u->ctx, EBB_STOPPED, "stopped before all pairs were read");
+        return ebb__fail(u->ctx, EBB_STOPPED, "stopped before all sentences were read");
     }
     lm_eval_result *r = &out->target;
-    out->pairs = set->pairs;
+    out->pairs = set->sentences;
     out->left_out = set->left_out;
     r->tokens = score.tokens;
     r->loss = score.loss_sum / (double)score.tokens;
@@ -103,25 +113,31 @@ static ebb_status evaluate(model_use *u, nmt_set *set, const job_observer *obser
     return EBB_OK;
 }
 
+ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
+                              const job_observer *observer, nmt_eval_result *out) {
+    job_request request = {.valid = true};
+    sentence_set set;
+    ebb_status status;
+    *out = (nmt_eval_result){0};
+    ebb__sentence_set_init(&set);
+    TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, false, &set));
+    TRY_OUT(ebb__sentence_set_choose_few(&u->s, &set));
+    request.shapes = request.valid_shapes = ebb__sentence_set_shapes(&set);
+    TRY_OUT(ebb__use_open(u, dir, request));
+    TRY_OUT(count_texts(u, texts, out));
+    TRY_OUT(store_sentences(u, dir, texts, &set));
+    TRY_OUT(evaluate(u, &set, observer, out));
+out:
+    ebb__sentence_set_close(&set);
+    return status;
+}
+
 ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                          const char *source, const char *target, const job_observer *observer,
                          nmt_eval_result *out) {
-    const char *const files[KIND_SIDES] = {source, target};
+    const char *const texts[KIND_SIDES] = {source, target};
     model_use u = {.ctx = ctx, .s = *settings};
-    job_request request = {.valid = true};
-    nmt_set set;
-    ebb_status status;
-    *out = (nmt_eval_result){0};
-    ebb__nmt_set_init(&set);
-    TRY_OUT(ebb__nmt_set_scan(ctx, &u.s, files, false, &set));
-    TRY_OUT(ebb__nmt_set_choose_few(&u.s, &set));
-    request.shapes = request.valid_shapes = ebb__nmt_set_shapes(&set);
-    TRY_OUT(ebb__use_open(&u, dir, request));
-    TRY_OUT(count_texts(&u, files, out));
-    TRY_OUT(store_pairs(&u, dir, files, &set));
-    TRY_OUT(evaluate(&u, &set, observer, out));
-out:
-    ebb__nmt_set_close(&set);
+    ebb_status status = ebb__sentence_eval(&u, dir, texts, observer, out);
     ebb__use_close(&u);
     return status;
 }

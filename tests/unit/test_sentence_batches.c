@@ -1,10 +1,11 @@
-/* test_pairs.c - batches of sentence pairs: every pair is used once an epoch, in an order that is a
- * function of seed and epoch, on the smallest shape that holds it, laid out with time descending.
+/* test_sentence_batches.c - batches of sentences and of pairs: every one is used once an epoch, in
+ * an order that is a function of seed and epoch, on the smallest shape that holds it, laid out with
+ * time descending.
  * How lengths are counted and shapes chosen is test_buckets.c's business. */
 #include "data_help.h"
 
 #include "data/batcher.h"
-#include "data/pair_batches.h"
+#include "data/sentence_batches.h"
 
 /* ---- scanning ---- */
 
@@ -42,43 +43,51 @@ static void shuffles_are_permutations(void **state) {
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             memset(seen, 0, sizeof seen);
             for (uint64_t i = 0; i < n; i++) {
-                uint64_t at = ebb__pair_shuffle(9, epoch, 2, i, n);
+                uint64_t at = ebb__sentence_shuffle(9, epoch, 2, i, n);
                 assert_true(at < n && !seen[at]);
                 seen[at] = true;
                 moved += at != i;
-                same += at == ebb__pair_shuffle(9, epoch + 1, 2, i, n) ||
-                        at == ebb__pair_shuffle(10, epoch, 2, i, n) ||
-                        at == ebb__pair_shuffle(9, epoch, 3, i, n);
+                same += at == ebb__sentence_shuffle(9, epoch + 1, 2, i, n) ||
+                        at == ebb__sentence_shuffle(10, epoch, 2, i, n) ||
+                        at == ebb__sentence_shuffle(9, epoch, 3, i, n);
             }
         }
     }
     assert_true(moved > 15000 && same < 800); /* of 3 * 5600 */
-    assert_int_equal(ebb__pair_shuffle(9, (uint64_t)1 << 40, 2, 5, 7),
-                     ebb__pair_shuffle(9, (uint64_t)1 << 40, 2, 5, 7));
+    assert_int_equal(ebb__sentence_shuffle(9, (uint64_t)1 << 40, 2, 5, 7),
+                     ebb__sentence_shuffle(9, (uint64_t)1 << 40, 2, 5, 7));
 }
 
 /* ---- batches ---- */
 
-enum { LINES = 57, ROWS = 4, MAX_LEN = 9, MOST = 16 };
+enum { LINES = 57, ROWS = 4, MAX_LEN = 9, MOST = 16, TOKENS = 40, MOST_ROWS = TOKENS / 2 };
 
-/* Line i: words s<i> repeated; every third line is one that is left out. */
+/* How sentences are read. */
+typedef struct form {
+    bool pairs, by_tokens, shuffle;
+} form;
+
+/* Line i: words s<i> repeated; some lines are left out, of one text those with an empty or long
+ * second side. */
 static uint32_t source_words(int i) {
     return i % 9 == 4   ? 0
            : i % 9 == 7 ? MAX_LEN + 1 + (uint32_t)(i % 4)
                         : 1 + (uint32_t)(i * 5 % MAX_LEN);
 }
 static uint32_t target_words(int i) {
-    return 1 + (uint32_t)(i * 7 % MAX_LEN);
+    return i % 19 == 3 ? 0 : i % 19 == 5 ? MAX_LEN + 1 : 1 + (uint32_t)(i * 7 % MAX_LEN);
 }
-static bool is_used(int i) {
-    return i % 9 != 4 && i % 9 != 7;
+static bool is_used(const form *how, int i) {
+    bool target = i % 19 != 3 && i % 19 != 5;
+    return how->pairs ? target && i % 9 != 4 && i % 9 != 7 : target;
 }
 
 typedef struct fixture {
+    form how;
     data_vocab vocab[2];
     tokens_reader tokens[2];
-    pair_options options;
-    pair_batches batches;
+    sentence_options options;
+    sentence_batches batches;
     uint32_t staging[MOST];
 } fixture;
 
@@ -99,33 +108,43 @@ static void write_texts(help_room *room) {
     help_write(room->path[1], text[1], used[1]);
 }
 
-static ebb_status open_fixture(help_room *room, fixture *f, bool shuffle) {
-    vocab_options all = {.mode = TEXT_WORD};
-    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, MAX_LEN};
-    bucket_options how = {.strategy = BUCKET_OPTIMAL, .shapes = 5, .batch = {.sentences = ROWS}};
+static ebb_status choose_shapes(help_room *room, const form *how, sentence_options *out) {
+    lengths_texts texts = {how->pairs ? room->path[0] : NULL, room->path[1], TEXT_WORD, MAX_LEN};
+    bucket_options options = {.strategy = BUCKET_OPTIMAL, .shapes = 5};
     data_lengths found;
     bucket_plan plan = {.ctx = NULL};
-    char path[128];
-    memset(f, 0, sizeof *f);
-    f->tokens[0].fd = f->tokens[1].fd = f->batches.index = -1;
+    options.batch.sentences = how->by_tokens ? 0 : ROWS;
+    options.batch.tokens = how->by_tokens ? TOKENS : 0;
+    *out = (sentence_options){.max_len = MAX_LEN, .seed = 3, .shuffle = how->shuffle};
     ebb_status status = ebb__lengths_scan(room->ctx, &texts, &found);
-    f->options = (pair_options){.max_len = MAX_LEN, .rows = ROWS, .seed = 3, .shuffle = shuffle};
     if (status == EBB_OK) {
-        status = ebb__buckets_make(&found, &how, &plan);
-        f->options.n_shapes = plan.n_programs;
-        memcpy(f->options.shapes, plan.programs, sizeof plan.programs);
+        status = ebb__buckets_make(&found, &options, &plan);
+        out->n_shapes = plan.n_programs;
+        for (int32_t i = 0; i < plan.n_programs; i++) {
+            out->shapes[i] = (sentence_shape){plan.programs[i].source, plan.programs[i].target,
+                                              (uint32_t)plan.rows[i]};
+        }
         ebb__buckets_free(&plan);
     }
     ebb__lengths_free(&found);
-    TRY(status);
-    for (int side = 0; side < 2; side++) {
+    return status;
+}
+
+static ebb_status open_fixture(help_room *room, fixture *f, form how) {
+    vocab_options all = {.mode = TEXT_WORD};
+    char path[128];
+    memset(f, 0, sizeof *f);
+    f->how = how;
+    f->tokens[0].fd = f->tokens[1].fd = f->batches.index = -1;
+    TRY(choose_shapes(room, &how, &f->options));
+    for (int side = how.pairs ? 0 : 1; side < 2; side++) {
         TRY(ebb__vocab_build(room->ctx, room->path[side], &all, &f->vocab[side]));
         TRY(ebb__tokens_ensure(room->ctx, room->path[side], TEXT_WORD, &f->vocab[side],
                                room->path[2 + side], &f->tokens[side]));
     }
     (void)snprintf(path, sizeof path, "%s/index", room->folder);
-    TRY(ebb__pair_batches_open(room->ctx, &f->tokens[0], &f->tokens[1], &f->options, path,
-                               &f->batches));
+    TRY(ebb__sentence_batches_open(room->ctx, how.pairs ? &f->tokens[0] : NULL, &f->tokens[1],
+                                   &f->options, path, &f->batches));
     f->batches.staging = f->staging;
     return EBB_OK;
 }
@@ -135,7 +154,7 @@ static void close_fixture(fixture *f) {
         ebb__vocab_free(&f->vocab[side]);
         ebb__tokens_close(&f->tokens[side]);
     }
-    ebb__pair_batches_close(&f->batches);
+    ebb__sentence_batches_close(&f->batches);
 }
 
 /* The line that a word of a side belongs to. */
@@ -151,25 +170,41 @@ static int line_of(const fixture *f, int side, int32_t id) {
 }
 
 typedef struct batch {
-    int32_t source[MOST * ROWS], lengths[ROWS], inputs[MOST * ROWS], labels[MOST * ROWS];
+    int32_t source[MOST * MOST_ROWS], lengths[MOST_ROWS];
+    int32_t inputs[MOST * MOST_ROWS], labels[MOST * MOST_ROWS];
 } batch;
 
-/* Checks every cell of a row and gives its line; -1: an empty row. */
-static int check_row(const fixture *f, const batch *b, bucket_bound shape, uint32_t row) {
+static sentence_target target_of(const fixture *f, batch *b) {
+    return f->how.pairs ? (sentence_target){b->source, b->lengths, b->inputs, b->labels}
+                        : (sentence_target){NULL, NULL, b->inputs, b->labels};
+}
+
+/* Checks every source cell of a row and gives its line; -1: an empty row. */
+static int check_source(const fixture *f, const batch *b, sentence_shape shape, uint32_t row) {
     int32_t n = b->lengths[row];
-    int line = n > 0 ? line_of(f, 0, b->source[(shape.source - 1) * ROWS + row]) : -1;
+    int line = n > 0 ? line_of(f, 0, b->source[(shape.source - 1) * shape.rows + row]) : -1;
     assert_int_equal(n, line < 0 ? 0 : (int)source_words(line) + 1);
     for (uint32_t t = 0; t < shape.source; t++) {
-        int32_t id = b->source[(shape.source - 1 - t) * ROWS + row];
+        int32_t id = b->source[(shape.source - 1 - t) * shape.rows + row];
         if ((int32_t)t + 1 < n) {
             assert_int_equal(line_of(f, 0, id), line);
         } else {
             assert_int_equal(id, VOCAB_EOS); /* its own end, then padding */
         }
     }
+    return line;
+}
+
+/* Checks every cell of a row and gives its line; -1: an empty row. */
+static int check_row(const fixture *f, const batch *b, sentence_shape shape, uint32_t row) {
+    int32_t first = b->labels[(shape.target - 1) * shape.rows + row];
+    int line = first != BATCH_IGNORED ? line_of(f, 1, first) : -1;
+    if (f->how.pairs) {
+        assert_int_equal(check_source(f, b, shape, row), line);
+    }
     uint32_t words = line < 0 ? 0 : target_words(line);
     for (uint32_t t = 0; t < shape.target; t++) {
-        size_t at = (shape.target - 1 - t) * ROWS + row;
+        size_t at = (shape.target - 1 - t) * shape.rows + row;
         if (line >= 0 && t < words) {
             assert_int_equal(line_of(f, 1, b->labels[at]), line);
         } else {
@@ -184,7 +219,7 @@ static int check_row(const fixture *f, const batch *b, bucket_bound shape, uint3
     return line;
 }
 
-/* One epoch from `first` on: every pair that is used comes once; *order gets them in turn. */
+/* One epoch from `first` on: every line that is used comes once; *order gets them in turn. */
 static void check_epoch(const fixture *f, uint64_t first, int order[LINES]) {
     bool seen[LINES] = {false};
     int n = 0;
@@ -192,48 +227,64 @@ static void check_epoch(const fixture *f, uint64_t first, int order[LINES]) {
         batch b;
         uint64_t words = 0, expected = 0;
         memset(&b, 0x55, sizeof b);
-        pair_place place = ebb__pair_place(&f->batches, step);
-        pair_target to = {b.source, b.lengths, b.inputs, b.labels};
-        bucket_bound shape = f->batches.classes[place.class].shape;
+        sentence_place place = ebb__sentence_place(&f->batches, step);
+        sentence_target to = target_of(f, &b);
+        sentence_shape shape = f->batches.classes[place.class].shape;
         assert_int_equal(place.epoch, step / f->batches.windows);
-        assert_int_equal(ebb__pair_fill(&f->batches, &place, &to, &words), EBB_OK);
-        for (uint32_t row = 0; row < ROWS; row++) {
+        assert_int_equal(ebb__sentence_fill(&f->batches, &place, &to, &words), EBB_OK);
+        for (uint32_t row = 0; row < shape.rows; row++) {
             int line = check_row(f, &b, shape, row);
             if (line >= 0) {
-                assert_true(is_used(line) && !seen[line]);
+                assert_true(is_used(&f->how, line) && !seen[line]);
                 seen[line] = true;
                 order[n++] = line;
                 expected += target_words(line) + 1;
             }
         }
         assert_int_equal(words, expected);
+        assert_true(words > 0);
     }
-    assert_int_equal(n, f->batches.pairs);
+    assert_int_equal(n, f->batches.sentences);
     for (int i = 0; i < LINES; i++) {
-        assert_true(seen[i] == is_used(i));
+        assert_true(seen[i] == is_used(&f->how, i));
     }
 }
 
-static void every_pair_once_an_epoch(void **state) {
+/* With tokens, rows times the longer side are no more than those, and as many as can be. */
+static void check_rows(const fixture *f) {
+    for (int32_t i = 0; i < f->batches.n_classes; i++) {
+        sentence_shape shape = f->batches.classes[i].shape;
+        uint32_t longer = shape.source > shape.target ? shape.source : shape.target;
+        assert_int_equal(shape.rows, f->how.by_tokens ? TOKENS / longer : ROWS);
+        assert_true((shape.source > 0) == f->how.pairs);
+    }
+}
+
+static void every_sentence_once_an_epoch(void **state) {
     help_room *room = *state;
-    fixture f;
-    int first[LINES], again[LINES], next[LINES];
     write_texts(room);
-    assert_int_equal(open_fixture(room, &f, true), EBB_OK);
-    assert_true(f.batches.n_classes >= 3);
-    uint64_t windows = f.batches.windows;
-    check_epoch(&f, 0, first);
-    check_epoch(&f, 7 * windows, next);
-    check_epoch(&f, 0, again);
-    size_t used = (size_t)f.batches.pairs * sizeof *first;
-    assert_memory_equal(first, again, used);
-    assert_memory_not_equal(first, next, used);
-    close_fixture(&f);
-    assert_int_equal(open_fixture(room, &f, false), EBB_OK);
-    check_epoch(&f, 0, first);
-    check_epoch(&f, windows, next);
-    assert_memory_equal(first, next, used);
-    close_fixture(&f);
+    for (int i = 0; i < 4; i++) {
+        form how = {.pairs = i % 2 == 0, .by_tokens = i >= 2, .shuffle = true};
+        fixture f;
+        int first[LINES], again[LINES], next[LINES];
+        assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+        assert_true(f.batches.n_classes >= 3);
+        check_rows(&f);
+        uint64_t windows = f.batches.windows;
+        check_epoch(&f, 0, first);
+        check_epoch(&f, 7 * windows, next);
+        check_epoch(&f, 0, again);
+        size_t used = (size_t)f.batches.sentences * sizeof *first;
+        assert_memory_equal(first, again, used);
+        assert_memory_not_equal(first, next, used);
+        close_fixture(&f);
+        how.shuffle = false;
+        assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+        check_epoch(&f, 0, first);
+        check_epoch(&f, windows, next);
+        assert_memory_equal(first, next, used);
+        close_fixture(&f);
+    }
 }
 
 static void a_damaged_index_is_noticed(void **state) {
@@ -242,27 +293,27 @@ static void a_damaged_index_is_noticed(void **state) {
     batch b;
     uint64_t words = 0;
     write_texts(room);
-    assert_int_equal(open_fixture(room, &f, true), EBB_OK);
-    f.batches.classes[0].shape = f.batches.classes[1].shape = f.batches.classes[2].shape =
-        (bucket_bound){1, 1};
-    pair_place place = ebb__pair_place(&f.batches, 0);
+    form how = {.pairs = true, .shuffle = true};
+    assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+    f.batches.classes[0].shape.source = f.batches.classes[0].shape.target = 1;
+    sentence_place place = ebb__sentence_place(&f.batches, 0);
     place.class = 0;
     place.batch = 0;
-    pair_target to = {b.source, b.lengths, b.inputs, b.labels};
-    help_expect(room->ctx, ebb__pair_fill(&f.batches, &place, &to, &words), EBB_DATA,
+    sentence_target to = target_of(&f, &b);
+    help_expect(room->ctx, ebb__sentence_fill(&f.batches, &place, &to, &words), EBB_DATA,
                 "was changed by somebody");
     close_fixture(&f);
 }
 
-static ebb_status whole_job(help_room *room) {
+static ebb_status whole_job(help_room *room, form how) {
     fixture f;
     batch b;
     uint64_t words = 0;
-    ebb_status status = open_fixture(room, &f, true);
+    ebb_status status = open_fixture(room, &f, how);
     if (status == EBB_OK) {
-        pair_place place = ebb__pair_place(&f.batches, 0);
-        pair_target to = {b.source, b.lengths, b.inputs, b.labels};
-        status = ebb__pair_fill(&f.batches, &place, &to, &words);
+        sentence_place place = ebb__sentence_place(&f.batches, 0);
+        sentence_target to = target_of(&f, &b);
+        status = ebb__sentence_fill(&f.batches, &place, &to, &words);
     }
     close_fixture(&f);
     (void)unlink(room->path[2]);
@@ -273,10 +324,18 @@ static ebb_status whole_job(help_room *room) {
     return status;
 }
 
+static ebb_status pairs_job(help_room *room) {
+    return whole_job(room, (form){.pairs = true, .shuffle = true});
+}
+static ebb_status text_job(help_room *room) {
+    return whole_job(room, (form){.by_tokens = true, .shuffle = true});
+}
+
 static void every_failure_is_reported(void **state) {
     help_room *room = *state;
     write_texts(room);
-    help_fail_each(room, whole_job);
+    help_fail_each(room, pairs_job);
+    help_fail_each(room, text_job);
 }
 
 static void a_joint_vocabulary_counts_both(void **state) {
@@ -304,7 +363,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, help_setup, help_teardown)
     const struct CMUnitTest tests[] = {
         TEST(refuses_texts_that_do_not_match), cmocka_unit_test(shuffles_are_permutations),
-        TEST(every_pair_once_an_epoch),        TEST(a_damaged_index_is_noticed),
+        TEST(every_sentence_once_an_epoch),    TEST(a_damaged_index_is_noticed),
         TEST(every_failure_is_reported),       TEST(a_joint_vocabulary_counts_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

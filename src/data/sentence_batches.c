@@ -1,9 +1,9 @@
-/* pair_batches.c - see pair_batches.h.
+/* sentence_batches.c - see sentence_batches.h.
  *
  *   index file: [ entries of class 0 | entries of class 1 | ... ], 24 bytes each
  *
- * It is written in one reading of both token files a class, by cursors that find line ends. */
-#include "data/pair_batches.h"
+ * It is written in one reading of the token files a class, by cursors that find line ends. */
+#include "data/sentence_batches.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -13,10 +13,10 @@
 
 #include <stdio.h>
 
-typedef struct pair_entry {
+typedef struct sentence_entry {
     uint64_t source, target;         /* position of the first token */
     uint32_t source_len, target_len; /* with the line end */
-} pair_entry;
+} sentence_entry;
 
 /* ---- making the index ---- */
 
@@ -49,8 +49,8 @@ static ebb_status next_line(line_cursor *c, uint64_t *length) {
     return EBB_OK;
 }
 
-/* The smallest shape that holds the pair; n_shapes: none does. */
-static int32_t class_of(const pair_options *o, uint64_t source, uint64_t target) {
+/* The smallest shape that holds the sentence; n_shapes: none does. */
+static int32_t class_of(const sentence_options *o, uint64_t source, uint64_t target) {
     int32_t class = o->n_shapes;
     uint64_t least = UINT64_MAX;
     for (int32_t i = 0; i < o->n_shapes; i++) {
@@ -63,37 +63,51 @@ static int32_t class_of(const pair_options *o, uint64_t source, uint64_t target)
     return class;
 }
 
+/* The lengths of the next line, or of the next lines of both texts; 0 after the last. Of one text
+ * the source is empty. */
+static ebb_status next_lengths(const sentence_batches *b, line_cursor cursors[2], uint64_t *source,
+                               uint64_t *target) {
+    *source = 0;
+    TRY(next_line(&cursors[1], target));
+    if (b->source == NULL) {
+        return EBB_OK;
+    }
+    TRY(next_line(&cursors[0], source));
+    if ((*source == 0) != (*target == 0)) {
+        return ebb__fail(b->ctx, EBB_DATA, "token files %s and %s: their lines do not match",
+                         b->source->path, b->target->path);
+    }
+    return EBB_OK;
+}
+
 /* Writes the entries of one class. */
-static ebb_status write_class(pair_batches *b, const pair_options *o, int32_t class,
+static ebb_status write_class(sentence_batches *b, const sentence_options *o, int32_t class,
                               line_cursor cursors[2], data_sink *sink) {
-    pair_class *to = &b->classes[class];
-    *to = (pair_class){.shape = o->shapes[class], .first = b->pairs};
+    sentence_class *to = &b->classes[class];
+    uint64_t rows = o->shapes[class].rows;
+    *to = (sentence_class){.shape = o->shapes[class], .first = b->sentences};
     for (;;) {
         uint64_t source = 0, target = 0;
-        TRY(next_line(&cursors[0], &source));
-        TRY(next_line(&cursors[1], &target));
-        if ((source == 0) != (target == 0)) {
-            return ebb__fail(b->ctx, EBB_DATA, "token files %s and %s: their lines do not match",
-                             cursors[0].tokens->path, cursors[1].tokens->path);
-        }
-        if (source == 0) {
+        TRY(next_lengths(b, cursors, &source, &target));
+        if (target == 0) {
             break;
         }
-        if (!ebb__lengths_usable(source, target, o->max_len) ||
+        if (!ebb__lengths_usable(b->source != NULL ? source : target, target, o->max_len) ||
             class_of(o, source, target) != class) {
             continue;
         }
-        pair_entry entry = {cursors[0].first, cursors[1].first, (uint32_t)source, (uint32_t)target};
+        sentence_entry entry = {cursors[0].first, cursors[1].first, (uint32_t)source,
+                                (uint32_t)target};
         TRY(ebb__sink_put(sink, &entry, sizeof entry));
         to->count++;
     }
-    to->batches = to->count / b->rows + (to->count % b->rows != 0);
-    b->pairs += to->count;
+    to->batches = to->count / rows + (to->count % rows != 0);
+    b->sentences += to->count;
     b->windows += to->batches;
     return EBB_OK;
 }
 
-static ebb_status write_index(pair_batches *b, const pair_options *o) {
+static ebb_status write_index(sentence_batches *b, const sentence_options *o) {
     data_sink sink = {.ctx = b->ctx};
     uint32_t *ids = NULL;
     ebb_status status;
@@ -111,17 +125,16 @@ out:
     return status;
 }
 
-ebb_status ebb__pair_batches_open(ebb_ctx *ctx, const tokens_reader *source,
-                                  const tokens_reader *target, const pair_options *options,
-                                  const char *path, pair_batches *out) {
-    *out = (pair_batches){.ctx = ctx,
-                          .source = source,
-                          .target = target,
-                          .index = -1,
-                          .n_classes = options->n_shapes,
-                          .rows = options->rows,
-                          .seed = options->seed,
-                          .shuffle = options->shuffle};
+ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
+                                      const tokens_reader *target, const sentence_options *options,
+                                      const char *path, sentence_batches *out) {
+    *out = (sentence_batches){.ctx = ctx,
+                              .source = source,
+                              .target = target,
+                              .index = -1,
+                              .n_classes = options->n_shapes,
+                              .seed = options->seed,
+                              .shuffle = options->shuffle};
     int n = snprintf(out->path, sizeof out->path, "%s", path);
     if (n < 0 || (size_t)n >= sizeof out->path) {
         return ebb__fail(ctx, EBB_USAGE, "index %.64s...: the path is too long", path);
@@ -132,7 +145,7 @@ ebb_status ebb__pair_batches_open(ebb_ctx *ctx, const tokens_reader *source,
     return ebb__file_remove(ctx, path); /* still open, and gone with this process */
 }
 
-void ebb__pair_batches_close(pair_batches *batches) {
+void ebb__sentence_batches_close(sentence_batches *batches) {
     ebb__file_close(batches->index);
     batches->index = -1;
 }
@@ -141,7 +154,8 @@ void ebb__pair_batches_close(pair_batches *batches) {
 
 /* A Feistel network over the next even number of bits; values from n on are walked through again,
  * so that the list is a permutation and needs no memory. */
-uint64_t ebb__pair_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_t i, uint64_t n) {
+uint64_t ebb__sentence_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_t i,
+                               uint64_t n) {
     enum { ROUNDS = 6 };
     rng_key key = ebb__rng_key(seed, "pairs");
     unsigned half = 1;
@@ -164,11 +178,11 @@ uint64_t ebb__pair_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_
     return i;
 }
 
-pair_place ebb__pair_place(const pair_batches *b, uint64_t step) {
-    pair_place place = {.epoch = step / b->windows, .batch = step % b->windows};
+sentence_place ebb__sentence_place(const sentence_batches *b, uint64_t step) {
+    sentence_place place = {.epoch = step / b->windows, .batch = step % b->windows};
     if (b->shuffle) {
-        place.batch = ebb__pair_shuffle(b->seed, place.epoch, (uint32_t)b->n_classes, place.batch,
-                                        b->windows);
+        place.batch = ebb__sentence_shuffle(b->seed, place.epoch, (uint32_t)b->n_classes,
+                                            place.batch, b->windows);
     }
     while (place.batch >= b->classes[place.class].batches) {
         place.batch -= b->classes[place.class].batches;
@@ -179,15 +193,15 @@ pair_place ebb__pair_place(const pair_batches *b, uint64_t step) {
 
 /* ---- filling ---- */
 
-static ebb_status changed(const pair_batches *b) {
+static ebb_status changed(const sentence_batches *b) {
     return ebb__fail(b->ctx, EBB_DATA, "index %s: was changed by somebody while in use", b->path);
 }
 
-static ebb_status read_entry(const pair_batches *b, const pair_place *place, uint64_t at,
-                             pair_entry *out) {
-    const pair_class *c = &b->classes[place->class];
+static ebb_status read_entry(const sentence_batches *b, const sentence_place *place, uint64_t at,
+                             sentence_entry *out) {
+    const sentence_class *c = &b->classes[place->class];
     if (b->shuffle) {
-        at = ebb__pair_shuffle(b->seed, place->epoch, (uint32_t)place->class, at, c->count);
+        at = ebb__sentence_shuffle(b->seed, place->epoch, (uint32_t)place->class, at, c->count);
     }
     TRY(ebb__file_pread(b->ctx, b->index, b->path, out, sizeof *out,
                         (c->first + at) * sizeof *out));
@@ -197,9 +211,9 @@ static ebb_status read_entry(const pair_batches *b, const pair_place *place, uin
     return EBB_OK;
 }
 
-ebb_status ebb__pair_read(const pair_batches *b, uint64_t number, bool target, uint32_t *ids,
-                          uint32_t room, uint32_t *n) {
-    pair_entry entry;
+ebb_status ebb__sentence_read(const sentence_batches *b, uint64_t number, bool target,
+                              uint32_t *ids, uint32_t room, uint32_t *n) {
+    sentence_entry entry;
     TRY(ebb__file_pread(b->ctx, b->index, b->path, &entry, sizeof entry, number * sizeof entry));
     *n = target ? entry.target_len : entry.source_len;
     if (*n > room) {
@@ -210,41 +224,53 @@ ebb_status ebb__pair_read(const pair_batches *b, uint64_t number, bool target, u
 }
 
 /* Ids down column `row` of [steps*B], time descending; what is not there is `padding`. */
-static void put_column(const pair_batches *b, uint32_t row, uint32_t steps, const uint32_t *ids,
+static void put_column(uint32_t rows, uint32_t row, uint32_t steps, const uint32_t *ids,
                        uint32_t count, int32_t padding, int32_t *to) {
     for (uint32_t t = 0; t < steps; t++) {
-        to[(size_t)(steps - 1 - t) * b->rows + row] = t < count ? (int32_t)ids[t] : padding;
+        to[(size_t)(steps - 1 - t) * rows + row] = t < count ? (int32_t)ids[t] : padding;
     }
 }
 
-static ebb_status fill_row(const pair_batches *b, const pair_place *place, uint32_t row,
-                           const pair_target *to, uint64_t *words) {
-    const pair_class *c = &b->classes[place->class];
-    uint64_t at = place->batch * b->rows + row;
-    pair_entry entry = {0};
+static ebb_status fill_source(const sentence_batches *b, const sentence_shape *shape,
+                              const sentence_entry *entry, uint32_t row,
+                              const sentence_target *to) {
+    if (entry->source_len > 0) {
+        TRY(ebb__tokens_read(b->source, entry->source, entry->source_len, b->staging));
+    }
+    put_column(shape->rows, row, shape->source, b->staging, entry->source_len, VOCAB_EOS,
+               to->source);
+    to->lengths[row] = (int32_t)entry->source_len;
+    return EBB_OK;
+}
+
+static ebb_status fill_row(const sentence_batches *b, const sentence_place *place, uint32_t row,
+                           const sentence_target *to, uint64_t *words) {
+    const sentence_class *c = &b->classes[place->class];
+    const sentence_shape *shape = &c->shape;
+    uint64_t at = place->batch * shape->rows + row;
+    sentence_entry entry = {0};
     if (at < c->count) {
         TRY(read_entry(b, place, at, &entry));
     }
-    if (entry.source_len > 0) {
-        TRY(ebb__tokens_read(b->source, entry.source, entry.source_len, b->staging));
+    if (b->source != NULL) {
+        TRY(fill_source(b, shape, &entry, row, to));
     }
-    put_column(b, row, c->shape.source, b->staging, entry.source_len, VOCAB_EOS, to->source);
-    to->lengths[row] = (int32_t)entry.source_len;
     b->staging[0] = VOCAB_EOS;
     if (entry.target_len > 0) {
         TRY(ebb__tokens_read(b->target, entry.target, entry.target_len, b->staging + 1));
     }
-    put_column(b, row, c->shape.target, b->staging, entry.target_len, VOCAB_EOS, to->inputs);
-    put_column(b, row, c->shape.target, b->staging + 1, entry.target_len, BATCH_IGNORED,
+    put_column(shape->rows, row, shape->target, b->staging, entry.target_len, VOCAB_EOS,
+               to->inputs);
+    put_column(shape->rows, row, shape->target, b->staging + 1, entry.target_len, BATCH_IGNORED,
                to->labels);
     *words += entry.target_len;
     return EBB_OK;
 }
 
-ebb_status ebb__pair_fill(const pair_batches *batches, const pair_place *place,
-                          const pair_target *to, uint64_t *words) {
+ebb_status ebb__sentence_fill(const sentence_batches *batches, const sentence_place *place,
+                              const sentence_target *to, uint64_t *words) {
     *words = 0;
-    for (uint32_t row = 0; row < batches->rows; row++) {
+    for (uint32_t row = 0; row < batches->classes[place->class].shape.rows; row++) {
         TRY(fill_row(batches, place, row, to, words));
     }
     return EBB_OK;

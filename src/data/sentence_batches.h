@@ -1,0 +1,84 @@
+/* sentence_batches.h - batches of sentences, or of pairs of sentences, each padded to one of a few
+ * shapes.
+ *
+ * A sentence belongs to the smallest shape that holds it. The sentences of a shape are shuffled and
+ * cut in batches of its B rows, the batches of all shapes are shuffled again: every sentence is
+ * used once an epoch, and a batch is a function of seed and step alone. Where B does not divide the
+ * sentences of a shape, the last batch has empty rows.
+ *
+ * Nothing is kept in memory: positions and lengths of the sentences, by shape, lie in a file
+ * without a name, made at the start, and the tokens in their token files. */
+#ifndef DATA_SENTENCE_BATCHES_H
+#define DATA_SENTENCE_BATCHES_H
+
+#include "data/buckets.h"
+#include "data/tokens.h"
+
+typedef struct sentence_shape {
+    uint32_t source, target; /* positions S and T; source 0: one text, which is the target */
+    uint32_t rows;           /* B */
+} sentence_shape;
+
+typedef struct sentence_class {
+    sentence_shape shape;
+    uint64_t first, count, batches; /* first entry of the index, sentences, batches */
+} sentence_class;
+
+typedef struct sentence_batches {
+    ebb_ctx *ctx;
+    const tokens_reader *source, *target; /* source NULL: one text */
+    int index;                            /* descriptor */
+    char path[1024];
+    sentence_class classes[BUCKETS_MOST_SHAPES];
+    int32_t n_classes;
+    uint64_t windows;   /* batches of an epoch */
+    uint64_t sentences; /* of all classes */
+    uint64_t seed;      /* of the order */
+    bool shuffle;       /* else as in the text, shape by shape */
+    uint32_t *staging;  /* the caller's; room for the longest sentence and one more */
+} sentence_batches;
+
+typedef struct sentence_options {
+    uint32_t max_len; /* as scanned */
+    sentence_shape shapes[BUCKETS_MOST_SHAPES];
+    int32_t n_shapes; /* every sentence has one that holds it */
+    uint64_t seed;
+    bool shuffle;
+} sentence_options;
+
+/* Makes the index at `path`, which vanishes again, of one token file (source NULL) or two. Close
+ * also after a failure. */
+ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
+                                      const tokens_reader *target, const sentence_options *options,
+                                      const char *path, sentence_batches *out) EBB_MUST_CHECK;
+void ebb__sentence_batches_close(sentence_batches *batches);
+
+/* Which batch a step is: its class, and its number among those. */
+typedef struct sentence_place {
+    int32_t class;
+    uint64_t epoch, batch;
+} sentence_place;
+sentence_place ebb__sentence_place(const sentence_batches *batches, uint64_t step);
+
+/* Where a batch goes; S, T, B of its class. Time descends by blocks of B rows, as in batcher.h. Of
+ * one text only the last two. */
+typedef struct sentence_target {
+    int32_t *source;  /* [S*B]; padding is <eos> */
+    int32_t *lengths; /* [B]; 0: an empty row */
+    int32_t *inputs;  /* [T*B]: <eos>, then the target's tokens */
+    int32_t *labels;  /* [T*B]: the target's tokens, then <eos>; -1: padding */
+} sentence_target;
+/* Allocates nothing. *words: labels that are not padding. */
+ebb_status ebb__sentence_fill(const sentence_batches *batches, const sentence_place *place,
+                              const sentence_target *to, uint64_t *words) EBB_MUST_CHECK;
+
+/* Sentences by number, shape by shape, whatever the shuffling: the ids of one side with its line
+ * end, *n of them, at most `room`. */
+ebb_status ebb__sentence_read(const sentence_batches *batches, uint64_t number, bool target,
+                              uint32_t *ids, uint32_t room, uint32_t *n) EBB_MUST_CHECK;
+
+/* Place of i in a shuffled list of n; a pure function. For tests. */
+uint64_t ebb__sentence_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_t i,
+                               uint64_t n);
+
+#endif

@@ -1,0 +1,234 @@
+/* sentence_set.c - see sentence_set.h. */
+#include "train/sentence_set.h"
+
+#include "model/nmt.h"
+#include "model/word_lm.h"
+#include "train/epoch_cost.h"
+#include "train/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- programs ---- */
+
+typedef struct input_name {
+    char text[64];
+} input_name;
+
+/* Length 0: an input with one value a row. */
+static input_name name_of(const char *input, int64_t length, int64_t rows) {
+    input_name name;
+    char own[48] = "";
+    if (length > 0 && rows > 0) {
+        (void)snprintf(own, sizeof own, ".%dx%d", (int)length, (int)rows);
+    } else if (length > 0 || rows > 0) {
+        (void)snprintf(own, sizeof own, ".%d", (int)(length > 0 ? length : rows));
+    }
+    (void)snprintf(name.text, sizeof name.text, "%.15s%s", input, own);
+    return name;
+}
+
+ebb_status ebb__sentence_name_inputs(ir_graph *graph, job_shape shape) {
+    const struct {
+        const char *input;
+        int64_t length;
+    } inputs[] = {{NMT_SRC, shape.src},     {NMT_SRC_LEN, 0},       {NMT_TGT_IN, shape.tgt},
+                  {NMT_TGT_OUT, shape.tgt}, {LM_INPUTS, shape.tgt}, {LM_TARGETS, shape.tgt}};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        ir_val v = ebb__ir_find(graph, inputs[i].input);
+        if (v != IR_NONE) {
+            input_name name = name_of(inputs[i].input, inputs[i].length, shape.rows);
+            TRY(ebb__ir_name(graph, v, name.text));
+        }
+    }
+    return EBB_OK;
+}
+
+int64_t ebb__sentence_longest(const ebb_plan *plan, const char *input) {
+    size_t n = strlen(input);
+    int64_t longest = 0;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const char *name = plan->variables[i].name;
+        if (strncmp(name, input, n) == 0 && name[n] == '.') {
+            int64_t length = strtol(name + n + 1, NULL, 10);
+            longest = length > longest ? length : longest;
+        }
+    }
+    return longest;
+}
+
+job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target) {
+    bucket_batch batch = {.tokens = s->batch_tokens, .multiple = s->shards};
+    int64_t rows =
+        batch.tokens > 0 ? ebb__bucket_rows(&batch, (uint32_t)source, (uint32_t)target) : 0;
+    return (job_shape){source, target, rows};
+}
+
+static int64_t longest_of(const job_shapes *shapes, int64_t most) {
+    for (int32_t i = 0; i < shapes->n; i++) {
+        most = shapes->at[i].src > most ? shapes->at[i].src : most;
+        most = shapes->at[i].tgt > most ? shapes->at[i].tgt : most;
+    }
+    return most;
+}
+
+uint64_t ebb__sentence_staging(const job_request *request) {
+    int64_t most = longest_of(&request->shapes, longest_of(&request->valid_shapes, 0));
+    return ((uint64_t)most + 1) * sizeof(uint32_t);
+}
+
+/* ---- lengths ---- */
+
+void ebb__sentence_set_init(sentence_set *set) {
+    *set = (sentence_set){.batches = {.index = -1}};
+    for (int side = 0; side < KIND_SIDES; side++) {
+        set->tokens[side].fd = -1;
+    }
+}
+
+static void report_left_out(ebb_ctx *ctx, const lengths_texts *texts, const data_lengths *scan) {
+    const char *source = scan->pairs ? texts->source : "", *and = scan->pairs ? ", " : "";
+    if (scan->over > 0) {
+        ebb__log(ctx, EBB_LOG_WARN,
+                 "%s%s%s: %llu of %llu lines have more than %u tokens and are left out "
+                 "(--max-len); the first is line %llu",
+                 source, and, texts->target, (unsigned long long)scan->over,
+                 (unsigned long long)scan->lines, texts->max_len,
+                 (unsigned long long)scan->first_over);
+    }
+    if (scan->empty > 0) {
+        ebb__log(ctx, EBB_LOG_WARN,
+                 "%s%s%s: %llu of %llu lines are empty%s and are left out; the first is line %llu",
+                 source, and, texts->target, (unsigned long long)scan->empty,
+                 (unsigned long long)scan->lines, scan->pairs ? " on a side" : "",
+                 (unsigned long long)scan->first_empty);
+    }
+}
+
+ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
+                                  const char *const texts[KIND_SIDES], bool silent,
+                                  sentence_set *set) {
+    lengths_texts scanned = {texts[KIND_SOURCE], texts[KIND_TARGET], (text_mode)s->tokens,
+                             (uint32_t)s->max_len};
+    TRY(ebb__lengths_scan(ctx, &scanned, &set->lengths));
+    if (!silent) {
+        report_left_out(ctx, &scanned, &set->lengths);
+    }
+    set->options = (sentence_options){.max_len = scanned.max_len, .seed = s->seed};
+    set->sentences = set->lengths.used;
+    set->left_out = set->lengths.lines - set->lengths.used;
+    return EBB_OK;
+}
+
+/* ---- shapes ---- */
+
+static int longer_first(const void *a, const void *b) {
+    const sentence_shape *x = a, *y = b;
+    uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
+    return left != right ? (left < right ? 1 : -1)
+                         : (x->target < y->target) - (x->target > y->target);
+}
+
+static void take_shapes(const train_settings *s, const bucket_plan *plan, sentence_set *set) {
+    sentence_options *o = &set->options;
+    set->own_rows = s->batch_tokens > 0;
+    o->n_shapes = plan->n_programs;
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        o->shapes[i] = (sentence_shape){plan->programs[i].source, plan->programs[i].target,
+                                        (uint32_t)(set->own_rows ? plan->rows[i] : s->batch)};
+    }
+    qsort(o->shapes, (size_t)o->n_shapes, sizeof *o->shapes, longer_first);
+}
+
+ebb_status ebb__sentence_set_choose(const train_settings *s, const job_request *sizes,
+                                    sentence_set *set) {
+    enum { USUAL_BATCH = 64 };
+    train_settings asked = *s;
+    bucket_plan plan = {.ctx = NULL};
+    asked.batch =
+        s->batch > 0 ? s->batch : USUAL_BATCH; /* shapes come before the batch that fits */
+    if (s->bucket == TRAIN_BUCKET_POOL) {
+        return ebb__fail(set->lengths.ctx, EBB_USAGE,
+                         "--bucket pool: batches of a pool have shapes of their own, and training "
+                         "needs shapes known before it starts; use auto, optimal or greedy");
+    }
+    ebb_status status = ebb__bucket_choose(&asked, sizes, &set->lengths, &plan);
+    if (status == EBB_OK) {
+        take_shapes(s, &plan, set);
+        ebb__log(set->lengths.ctx, EBB_LOG_DEBUG,
+                 "%llu %s on %d shapes (%s), %.1f%% of all positions padding",
+                 (unsigned long long)plan.sentences, plan.pairs ? "pairs" : "sentences",
+                 (int)plan.n_programs, ebb__bucket_name(plan.strategy),
+                 100 * ebb__bucket_padded_share(&plan));
+    }
+    ebb__buckets_free(&plan);
+    ebb__lengths_free(&set->lengths);
+    return status;
+}
+
+ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *set) {
+    enum { FEW = 4 };
+    train_settings few = *s;
+    few.bucket = TRAIN_BUCKET_OPTIMAL;
+    few.shapes = FEW;
+    return ebb__sentence_set_choose(&few, NULL, set);
+}
+
+job_shapes ebb__sentence_set_shapes(const sentence_set *set) {
+    job_shapes shapes = {.n = set->options.n_shapes};
+    for (int32_t i = 0; i < shapes.n; i++) {
+        const sentence_shape *shape = &set->options.shapes[i];
+        shapes.at[i] = (job_shape){shape->source, shape->target, set->own_rows ? shape->rows : 0};
+    }
+    return shapes;
+}
+
+/* ---- batches ---- */
+
+ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
+                                   const char *const texts[KIND_SIDES],
+                                   const data_vocab *const vocabs[KIND_SIDES],
+                                   const char *const paths[KIND_SIDES + 1], sentence_set *set) {
+    for (int side = 0; side < KIND_SIDES; side++) {
+        if (texts[side] != NULL) {
+            TRY(ebb__tokens_ensure(ctx, texts[side], (text_mode)s->tokens, vocabs[side],
+                                   paths[side], &set->tokens[side]));
+        }
+    }
+    return ebb__sentence_batches_open(
+        ctx, texts[KIND_SOURCE] != NULL ? &set->tokens[KIND_SOURCE] : NULL,
+        &set->tokens[KIND_TARGET], &set->options, paths[KIND_SIDES], &set->batches);
+}
+
+static int32_t *input_at(run_session *session, const char *input, int64_t length, int64_t rows) {
+    return ebb__run_variable(session, name_of(input, length, rows).text, NULL);
+}
+
+static ebb_status fill(const job_reader *reader, run_session *session, uint64_t step,
+                       int32_t *program, uint64_t *words) {
+    const sentence_set *set = reader->batches;
+    sentence_place place = ebb__sentence_place(&set->batches, step);
+    const sentence_shape *shape = &set->batches.classes[place.class].shape;
+    int64_t s = shape->source, t = shape->target, rows = set->own_rows ? shape->rows : 0;
+    bool pairs = set->batches.source != NULL;
+    sentence_target to = {.source = pairs ? input_at(session, NMT_SRC, s, rows) : NULL,
+                          .lengths = pairs ? input_at(session, NMT_SRC_LEN, 0, rows) : NULL,
+                          .inputs = input_at(session, pairs ? NMT_TGT_IN : LM_INPUTS, t, rows),
+                          .labels = input_at(session, pairs ? NMT_TGT_OUT : LM_TARGETS, t, rows)};
+    *program = reader->program + place.class;
+    return ebb__sentence_fill(&set->batches, &place, &to, words);
+}
+
+job_reader ebb__sentence_set_reader(sentence_set *set, run_session *session, int32_t program) {
+    set->batches.staging = ebb__run_variable(session, JOB_STAGING, NULL);
+    return (job_reader){set->batches.windows, program, set, fill};
+}
+
+void ebb__sentence_set_close(sentence_set *set) {
+    ebb__lengths_free(&set->lengths);
+    ebb__sentence_batches_close(&set->batches);
+    for (int side = 0; side < KIND_SIDES; side++) {
+        ebb__tokens_close(&set->tokens[side]);
+    }
+}

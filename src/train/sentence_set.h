@@ -1,0 +1,65 @@
+/* sentence_set.h - sentences for one purpose (to train on, to validate, to evaluate): one text, or
+ * two whose lines are pairs, scanned, stored as ids and given out in batches of a few shapes
+ * (data/sentence_batches.h). Texts and vocabularies come by side; of one text there is only the
+ * target, and the source is NULL. */
+#ifndef TRAIN_SENTENCE_SET_H
+#define TRAIN_SENTENCE_SET_H
+
+#include "data/lengths.h"
+#include "data/sentence_batches.h"
+#include "train/kind.h"
+
+typedef struct sentence_set {
+    tokens_reader tokens[KIND_SIDES];
+    sentence_batches batches;
+    sentence_options options;
+    data_lengths lengths;         /* from scanning to choosing */
+    uint64_t sentences, left_out; /* that can be used; that cannot */
+    bool own_rows;                /* batches are counted in tokens: a shape has rows of its own */
+} sentence_set;
+
+/* ---- programs ---- */
+
+/* Where there is a text, the inputs of a program are named after its length ("data.src.32") and,
+ * where shapes have rows of their own, those ("data.src.32x64", "data.src_len.64"), so that other
+ * programs have inputs of their own. Renames those of a graph. */
+ebb_status ebb__sentence_name_inputs(ir_graph *graph, job_shape shape) EBB_MUST_CHECK;
+/* The longest that a plan has of such an input; 0: it has none. */
+int64_t ebb__sentence_longest(const ebb_plan *plan, const char *input);
+/* Rows of a program: the shape's own, else those of the settings. */
+static inline int64_t ebb__sentence_rows(const train_settings *s, job_shape shape) {
+    return shape.rows > 0 ? shape.rows : s->batch;
+}
+/* A shape where there is no text. */
+job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target);
+/* Bytes of the staging memory for all shapes of a request: one sentence and an <eos> before it. */
+uint64_t ebb__sentence_staging(const job_request *request);
+
+/* ---- the set ---- */
+
+void ebb__sentence_set_init(sentence_set *set); /* nothing is open */
+/* Counts the lengths of the sentences of `texts`. What is left out is said, with where to look,
+ * unless `silent`. */
+ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
+                                  const char *const texts[KIND_SIDES], bool silent,
+                                  sentence_set *set) EBB_MUST_CHECK;
+/* Chooses shapes for them, longest first: to train on as the settings say (`sizes` has the
+ * vocabularies), else a few. */
+ebb_status ebb__sentence_set_choose(const train_settings *s, const job_request *sizes,
+                                    sentence_set *set) EBB_MUST_CHECK;
+ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *set) EBB_MUST_CHECK;
+/* Rows are 0, which is the settings' batch, unless batches are counted in tokens. */
+job_shapes ebb__sentence_set_shapes(const sentence_set *set);
+
+/* All sides as ids, and the index of the sentences; paths[KIND_SIDES] is the latter's, which has no
+ * name afterwards. */
+ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
+                                   const char *const texts[KIND_SIDES],
+                                   const data_vocab *const vocabs[KIND_SIDES],
+                                   const char *const paths[KIND_SIDES + 1],
+                                   sentence_set *set) EBB_MUST_CHECK;
+/* Its batches, for the programs from `program` on. */
+job_reader ebb__sentence_set_reader(sentence_set *set, run_session *session, int32_t program);
+void ebb__sentence_set_close(sentence_set *set);
+
+#endif
