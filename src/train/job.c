@@ -84,14 +84,15 @@ static ebb_status add_programs(const train_settings *s, const job_request *reque
     return EBB_OK;
 }
 
+/* Steps take the most memory: the first program is that of the walk (plan/budget.c). */
 static ebb_status add_decoding(const train_settings *s, const job_request *request,
                                job_programs *out) {
     const model_kind *kind = ebb__kind(s);
     int32_t lengths[TRANSLATE_MOST_LENGTHS];
     int32_t n = ebb__translate_lengths(request->decode.max_src, lengths);
     for (int32_t i = 0; i < n; i++) {
-        TRY(kind->build_decode(add_program(out, "read", i, false), s, request, lengths[i], false));
         TRY(kind->build_decode(add_program(out, "step", i, false), s, request, lengths[i], true));
+        TRY(kind->build_decode(add_program(out, "read", i, false), s, request, lengths[i], false));
     }
     return EBB_OK;
 }

@@ -289,7 +289,7 @@ static void start_sentence(translator *t, int32_t number, int32_t at) {
 /* Reads the next sentences of the pool, at most `rows`, all into free slots. */
 static void read_sentences(translator *t, int32_t count) {
     int32_t which = length_for(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
-    int32_t program = t->program + 2 * which;
+    int32_t program = t->program + 2 * which + 1;
     char name[64];
     (void)snprintf(name, sizeof name, "%s.%d", NMT_READ_SRC, (int)length);
     int32_t *src = ebb__run_variable(t->session, name, NULL);
@@ -408,7 +408,7 @@ static void step(translator *t) {
     for (int32_t at = 0; at < t->o->slots; at++) {
         longest = t->src_len[at] > longest ? t->src_len[at] : longest;
     }
-    int32_t which = length_for(t, longest), program = t->program + 2 * which + 1;
+    int32_t which = length_for(t, longest), program = t->program + 2 * which;
     ebb__run_step(t->session, program);
     for (int32_t at = 0; at < t->o->slots; at++) {
         if (t->slots[at].sentence >= 0) {
@@ -444,7 +444,7 @@ static void begin(translator *t) {
     t->src_len = ebb__run_variable(session, NMT_STEP_LEN, NULL);
     t->token = ebb__run_variable(session, NMT_STEP_TOKEN, NULL);
     t->parent = ebb__run_variable(session, NMT_STEP_PARENT, NULL);
-    const plan_output *logs = ebb__plan_output(session->plan, t->program + 1, NMT_STEP_LOGS);
+    const plan_output *logs = ebb__plan_output(session->plan, t->program, NMT_STEP_LOGS);
     t->offers = logs->type.dim[1];
     for (int32_t at = 0; at < t->o->slots; at++) {
         t->slots[at].sentence = -1;

@@ -1,6 +1,6 @@
 /* translate.h - beam search over the programs of a session: sentences in, hypotheses out, in order.
  *
- * The programs are pairs, one pair for each of a few source lengths S, the longest first: "encode"
+ * The programs are pairs, one pair for each of a few source lengths S, the longest first: "read"
  * reads some sentences at once, "step" moves all hypotheses of all slots on by one token
  * (model/nmt_decode.h). There are B slots, each one sentence with K hypotheses. Sentences are read
  * ahead into a pool and taken from it longest first; when a sentence is done its slot is given to
@@ -67,7 +67,7 @@ int64_t ebb__translate_pool(const translate_options *options);
 int32_t ebb__translate_rows(const translate_options *options);
 int32_t ebb__translate_offers(const translate_options *options, int64_t vocab);
 
-/* Programs from `program` on are encode and step of the first length, of the second, and so on.
+/* Programs from `program` on are step and read of the first length, of the second, and so on.
  * EBB_STOPPED if stop() said so. Allocates nothing. */
 ebb_status ebb__translate(run_session *session, int32_t program, const translate_options *options,
                           const translate_io *io) EBB_MUST_CHECK;
