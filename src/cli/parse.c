@@ -139,8 +139,9 @@ ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const cha
                              "unknown option %.60s; options start with --", argv[i]);
         } else if (*got == n_words) {
             return ebb__fail(settings->ctx, EBB_USAGE,
-                             "unexpected argument '%.200s' (ebb %s --help shows the usage)",
-                             argv[i], called);
+                             "unexpected argument '%.200s'%s (ebb %s --help shows the usage)",
+                             argv[i], command == CLI_DECODE ? "; text is read with <FILE" : "",
+                             called);
         } else {
             words[(*got)++] = argv[i];
         }

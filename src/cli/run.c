@@ -12,8 +12,8 @@ enum { CONFIG_MOST_BYTES = 1 << 20 };
 
 static const struct {
     const char *what, *used_by;
-} kinds[] = {
-    [MODEL_LM] = {"a language model", "generate"}, [MODEL_NMT] = {"a translation model", "decode"}};
+} kinds[] = {[MODEL_LM] = {"a language model", "generate or ebb eval lm"},
+             [MODEL_NMT] = {"a translation model", "decode or ebb eval nmt"}};
 
 static ebb_status config_path(ebb_ctx *ctx, const char *dir, cli_text *path) {
     TRY(ebb__cli_put(path, "%s/config", dir));
@@ -45,7 +45,7 @@ static ebb_status check_kind(ebb_ctx *ctx, const char *dir, train_model wanted) 
     train_model found = wanted;
     TRY(ebb__cli_run_kind(ctx, dir, &found));
     return found == wanted ? EBB_OK
-                           : ebb__fail(ctx, EBB_MODEL, "%s: is %s, not %s; ebb %s uses it", dir,
+                           : ebb__fail(ctx, EBB_MODEL, "%s: is %s, not %s; ebb %s can use it", dir,
                                        kinds[found].what, kinds[wanted].what, kinds[found].used_by);
 }
 
