@@ -47,7 +47,7 @@ ebb_status ebb__nmt_encode(nmt_builder *b) EBB_MUST_CHECK;
 ebb_status ebb__nmt_attention(nmt_builder *b) EBB_MUST_CHECK;
 ebb_status ebb__nmt_keys(nmt_builder *b) EBB_MUST_CHECK;
 /* Parameters of decoder layer l; its state starts as zeros where `fresh`. */
-ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *d) EBB_MUST_CHECK;
 /* One step of all layers and of the attention, for `groups` hypotheses of each of the B sentences:
  * rows are [groups*B]. z [., G*H] is the embedding's part of the first one's gates, *fed [., H] the
  * vector fed back, then the new one. weights, if not NULL: [groups] values [S, B]. */

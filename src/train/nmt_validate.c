@@ -25,7 +25,7 @@ static ebb_status read_source(void *user, int32_t *ids, int32_t room, int32_t *n
     }
     /* With its line end it is one longer than the room for it. */
     TRY(ebb__sentence_read(r->v->pairs, r->next++, false, (uint32_t *)ids, (uint32_t)room + 1,
-                       &length));
+                           &length));
     *n = (int32_t)length - 1;
     return EBB_OK;
 }
