@@ -44,6 +44,10 @@ uint64_t ebb__vocab_bytes_for(uint64_t count, uint64_t pool_bytes);
 static inline size_t ebb__vocab_bytes(const data_vocab *vocab) {
     return vocab->bytes;
 }
+/* The same, rounded so that another can follow. */
+static inline uint64_t ebb__vocab_room(const data_vocab *vocab) {
+    return ((uint64_t)vocab->bytes + 7) & ~(uint64_t)7;
+}
 void ebb__vocab_move(data_vocab *vocab, void *memory);
 
 /* VOCAB_UNK if it is not there. */

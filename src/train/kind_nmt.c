@@ -170,10 +170,6 @@ static bool shows_words(const nmt_corpus *nmt) {
     return nmt->translate.slots > 0 && nmt->base.s->samples > 0;
 }
 
-static uint64_t vocab_room(const nmt_corpus *nmt, int side) {
-    return (ebb__vocab_bytes(&nmt->vocab[side]) + 7) & ~(uint64_t)7;
-}
-
 static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     nmt_corpus *nmt = (nmt_corpus *)c;
     const train_settings *s = c->s;
@@ -205,7 +201,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     request->valid_shapes = ebb__sentence_set_shapes(&nmt->valid);
     request->decode = nmt->translate = translation_of(nmt);
     for (int side = 0; shows_words(nmt) && side < n_vocabs(c); side++) {
-        request->vocab_bytes += vocab_room(nmt, side);
+        request->vocab_bytes += ebb__vocab_room(&nmt->vocab[side]);
     }
     return EBB_OK;
 }
@@ -270,7 +266,7 @@ static ebb_status load_words(nmt_corpus *nmt, run_session *session) {
         TRY(ebb__job_path(c->ctx, c->dir, file, path));
         TRY(ebb__vocab_load(c->ctx, path, &nmt->vocab[side]));
         ebb__vocab_move(&nmt->vocab[side], to);
-        to += vocab_room(nmt, side);
+        to += ebb__vocab_room(&nmt->vocab[side]);
     }
     return EBB_OK;
 }

@@ -209,7 +209,7 @@ static ebb_status write_pool(translator *t) {
                                        .log_prob = f->log_prob,
                                        .score = f->score,
                                        .attention = t->o->attention && s->length > 1
-                                                        ? (const float *)(t->ids + f->attention)
+                                                        ? (const void *)(t->ids + f->attention)
                                                         : NULL};
         }
         TRY(t->io->write(t->io->user, &r));

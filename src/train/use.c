@@ -39,7 +39,7 @@ ebb_status ebb__use_open_vocabs(model_use *u, const char *dir, job_request *requ
         if (has_own(u, (kind_side)side)) {
             TRY(ebb__job_path(u->ctx, dir, file_of(u, (kind_side)side), path));
             TRY(ebb__vocab_load(u->ctx, path, &u->vocabs[side]));
-            request->vocab_bytes += (ebb__vocab_bytes(&u->vocabs[side]) + 7) & ~(uint64_t)7;
+            request->vocab_bytes += ebb__vocab_room(&u->vocabs[side]);
         }
     }
     request->vocab = ebb__use_vocab(u, KIND_TARGET)->count;
@@ -52,7 +52,7 @@ static void move_vocabs(model_use *u) {
     for (int side = 0; side < KIND_SIDES; side++) {
         if (has_own(u, (kind_side)side)) {
             ebb__vocab_move(&u->vocabs[side], to);
-            to += (ebb__vocab_bytes(&u->vocabs[side]) + 7) & ~(uint64_t)7;
+            to += ebb__vocab_room(&u->vocabs[side]);
         }
     }
 }
