@@ -167,6 +167,35 @@ const char *test_twin_differs(const test_twin *t, run_session *session, int32_t 
     return NULL;
 }
 
+void *test_twin_data(const test_twin *t, const char *name) {
+    ir_val v = ebb__ir_find(&t->graph, name);
+    assert_int_not_equal(v, IR_NONE);
+    return t->interp.data[v];
+}
+
+void test_twin_same(const char *what, const test_twin *a, const test_twin *b) {
+    for (ir_val v = 0; v < a->graph.n_values; v++) {
+        const ir_value *value = &a->graph.values[v];
+        if (value->role == IR_INPUT || (value->role == IR_TEMP && !value->output)) {
+            continue;
+        }
+        size_t bytes = (size_t)ebb__ir_type_bytes(&value->type);
+        if (memcmp(a->interp.data[v], test_twin_data(b, value->name), bytes) != 0) {
+            fail_msg("%s: %s differs", what, value->name);
+        }
+    }
+}
+
+void test_twin_copy_weights(const test_twin *from, const test_twin *to) {
+    for (ir_val v = 0; v < from->graph.n_values; v++) {
+        const ir_value *value = &from->graph.values[v];
+        if (value->role == IR_PARAM) {
+            memcpy(test_twin_data(to, value->name), from->interp.data[v],
+                   (size_t)ebb__ir_type_bytes(&value->type));
+        }
+    }
+}
+
 ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_config *config) {
     ebb_plan *plan = NULL;
     assert_ok(ctx, ebb__alloc(ctx, 1, sizeof *plan, &plan));

@@ -30,6 +30,14 @@ void test_twin_step(test_twin *t);
 /* Name of the first variable or output that differs; NULL if none does. Any NaN equals any NaN. */
 const char *test_twin_differs(const test_twin *t, run_session *session, int32_t program);
 
+/* A variable or an output of the interpreter's, by its name. */
+void *test_twin_data(const test_twin *t, const char *name);
+/* Fails the test where a variable other than inputs, or an output, of two twins differs, whose
+ * graphs may differ in shape; `what` is said then. */
+void test_twin_same(const char *what, const test_twin *a, const test_twin *b);
+/* Parameters of one in the other, whose dice rolled for other inputs. */
+void test_twin_copy_weights(const test_twin *from, const test_twin *to);
+
 /* A plan of one program for exactly this configuration, compiled, checked and reported. */
 ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_config *config);
 /* Runs the plan (taken over) beside a twin for some steps; fails the test where they differ or

@@ -412,4 +412,61 @@ static inline int64_t run_checkpoint(const char *dir) {
     return step;
 }
 
+/* A whole run in the other folder, to compare with; the settings' folder is the first again. */
+static inline job_train_result run_other(run_room *room, run_watch *watch) {
+    job_train_result whole;
+    run_error error;
+    run_watch_init(watch, -1);
+    room->s.out_dir = room->other.text;
+    ebb_status status = run_go(room, watch, &whole, &error);
+    if (status != EBB_OK) {
+        fail_msg("status %d: %s", (int)status, error.text);
+    }
+    assert_int_equal(whole.planned_peak_bytes, whole.measured_peak_bytes);
+    room->s.out_dir = room->out.text;
+    return whole;
+}
+
+/* Stopped once at every poll, then gone on with: always the end of the whole run. */
+static inline void run_expect_stops_to_matter_not(run_room *room) {
+    run_watch whole;
+    int64_t steps = run_other(room, &whole).steps;
+    assert_true(whole.polls > steps);
+    for (int at = 1; at <= whole.polls; at++) {
+        run_watch watch;
+        job_train_result result;
+        run_error error;
+        run_remove(room->out.text);
+        run_watch_init(&watch, at);
+        assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);
+        room->s.threads = 1 + at % 2;
+        result = run_ok(room);
+        assert_true(result.resumed);
+        run_expect_same_end(room->out.text, room->other.text, steps);
+    }
+}
+
+/* Of a text with one sentence: empty rows count for nothing, in a batch of four as in one of one.
+ */
+static inline void run_expect_empty_rows_to_matter_not(run_room *room) {
+    room->s.epochs = 1;
+    room->s.lr = 0;
+    room->s.batch = 1;
+    job_train_result one = run_ok(room);
+    room->s.batch = 4;
+    room->s.out_dir = room->other.text;
+    job_train_result four = run_ok(room);
+    assert_int_equal(one.steps, 1);
+    assert_int_equal(four.steps, 1);
+    assert_true(one.loss == four.loss && one.valid_perplexity == four.valid_perplexity);
+}
+
+/* One byte less than the least budget is refused, with the least in digits. */
+static inline void run_refused_below(run_room *room, uint64_t least) {
+    char digits[32];
+    room->s.memory.bytes = least - 1;
+    (void)snprintf(digits, sizeof digits, " %llu ", (unsigned long long)least);
+    run_refused(room, EBB_BUDGET, digits);
+}
+
 #endif

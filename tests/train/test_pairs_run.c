@@ -14,39 +14,10 @@ static run_room *busy_room(void) {
     return room;
 }
 
-static int64_t run_other(run_room *room, run_watch *watch) {
-    job_train_result whole;
-    run_error error;
-    run_watch_init(watch, -1);
-    room->s.out_dir = room->other.text;
-    ebb_status status = run_go(room, watch, &whole, &error);
-    if (status != EBB_OK) {
-        fail_msg("status %d: %s", (int)status, error.text);
-    }
-    assert_int_equal(whole.planned_peak_bytes, whole.measured_peak_bytes);
-    room->s.out_dir = room->out.text;
-    return whole.steps;
-}
-
-/* Stopped once at every poll. */
 static void stopped_at_any_poll_ends_with_the_same_bits(void **state) {
     (void)state;
     run_room *room = busy_room();
-    run_watch whole;
-    int64_t steps = run_other(room, &whole);
-    assert_true(whole.polls > steps);
-    for (int at = 1; at <= whole.polls; at++) {
-        run_watch watch;
-        job_train_result result;
-        run_error error;
-        run_remove(room->out.text);
-        run_watch_init(&watch, at);
-        assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);
-        room->s.threads = 1 + at % 2;
-        result = run_ok(room);
-        assert_true(result.resumed);
-        run_expect_same_end(room->out.text, room->other.text, steps);
-    }
+    run_expect_stops_to_matter_not(room);
     run_room_free(room);
 }
 
@@ -67,20 +38,10 @@ static void an_epoch_is_every_pair(void **state) {
     run_room_free(room);
 }
 
-/* Empty rows count for nothing: one pair alone, or in a batch of four. */
 static void empty_rows_change_no_loss(void **state) {
     (void)state;
     run_room *room = run_pairs_room(1, 1, 4, true);
-    room->s.epochs = 1;
-    room->s.lr = 0;
-    room->s.batch = 1;
-    job_train_result one = run_ok(room);
-    room->s.batch = 4;
-    room->s.out_dir = room->other.text;
-    job_train_result four = run_ok(room);
-    assert_int_equal(one.steps, 1);
-    assert_int_equal(four.steps, 1);
-    assert_true(one.loss == four.loss && one.valid_perplexity == four.valid_perplexity);
+    run_expect_empty_rows_to_matter_not(room);
     run_room_free(room);
 }
 
@@ -88,15 +49,12 @@ static void budgets_change_no_bit(void **state) {
     (void)state;
     run_room *room = busy_room();
     run_watch whole;
-    int64_t steps = run_other(room, &whole);
+    int64_t steps = run_other(room, &whole).steps;
     room->s.memory.bytes = whole.least_bytes;
     (void)run_ok(room);
     run_expect_same_end(room->out.text, room->other.text, steps);
     run_remove(room->out.text);
-    room->s.memory.bytes = whole.least_bytes - 1;
-    char digits[32];
-    (void)snprintf(digits, sizeof digits, " %llu ", (unsigned long long)whole.least_bytes);
-    run_refused(room, EBB_BUDGET, digits);
+    run_refused_below(room, whole.least_bytes);
     room->s.memory.bytes = 64 << 20;
     room->s.disabled = 1U << PASS_CHUNK | 1U << PASS_BATCH_TIME | 1U << PASS_FUSE;
     (void)run_ok(room);
@@ -118,7 +76,7 @@ static void every_form_of_the_model(void **state) {
         run_watch whole, watch;
         job_train_result result;
         run_error error;
-        int64_t steps = run_other(room, &whole);
+        int64_t steps = run_other(room, &whole).steps;
         run_watch_init(&watch, whole.polls / 2);
         room->s.threads = 2;
         assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);

@@ -25,39 +25,11 @@ static run_room *busy_room(int form) {
     return room;
 }
 
-static job_train_result run_other(run_room *room, run_watch *watch) {
-    job_train_result whole;
-    run_error error;
-    run_watch_init(watch, -1);
-    room->s.out_dir = room->other.text;
-    ebb_status status = run_go(room, watch, &whole, &error);
-    if (status != EBB_OK) {
-        fail_msg("status %d: %s", (int)status, error.text);
-    }
-    assert_int_equal(whole.planned_peak_bytes, whole.measured_peak_bytes);
-    room->s.out_dir = room->out.text;
-    return whole;
-}
-
 static void stopped_at_any_poll_ends_with_the_same_bits(void **state) {
     (void)state;
     for (int form = 0; form < FORMS; form++) {
         run_room *room = busy_room(form);
-        run_watch whole;
-        int64_t steps = run_other(room, &whole).steps;
-        assert_true(whole.polls > steps);
-        for (int at = 1; at <= whole.polls; at++) {
-            run_watch watch;
-            job_train_result result;
-            run_error error;
-            run_remove(room->out.text);
-            run_watch_init(&watch, at);
-            assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);
-            room->s.threads = 1 + at % 2;
-            result = run_ok(room);
-            assert_true(result.resumed);
-            run_expect_same_end(room->out.text, room->other.text, steps);
-        }
+        run_expect_stops_to_matter_not(room);
         run_room_free(room);
     }
 }
@@ -100,16 +72,7 @@ static void an_epoch_is_every_sentence(void **state) {
 static void empty_rows_change_no_loss(void **state) {
     (void)state;
     run_room *room = run_lines_room(1, 1, 4, false);
-    room->s.epochs = 1;
-    room->s.lr = 0;
-    room->s.batch = 1;
-    job_train_result one = run_ok(room);
-    room->s.batch = 4;
-    room->s.out_dir = room->other.text;
-    job_train_result four = run_ok(room);
-    assert_int_equal(one.steps, 1);
-    assert_int_equal(four.steps, 1);
-    assert_true(one.loss == four.loss && one.valid_perplexity == four.valid_perplexity);
+    run_expect_empty_rows_to_matter_not(room);
     run_room_free(room);
 }
 
@@ -132,10 +95,7 @@ static void budgets_change_no_bit(void **state) {
             run_expect_same_end(room->out.text, room->other.text, steps);
         }
         run_remove(room->out.text);
-        room->s.memory.bytes = least - 1;
-        char digits[32];
-        (void)snprintf(digits, sizeof digits, " %llu ", (unsigned long long)least);
-        run_refused(room, EBB_BUDGET, digits);
+        run_refused_below(room, least);
         run_room_free(room);
     }
 }

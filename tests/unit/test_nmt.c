@@ -74,16 +74,11 @@ static void start(ebb_ctx *ctx, const nmt_model *m, test_twin *t) {
     ebb__ir_fini(&graph);
 }
 
-static int32_t *ints(const test_twin *t, const char *name) {
-    ir_val v = ebb__ir_find(&t->graph, name);
-    assert_int_not_equal(v, IR_NONE);
-    return t->interp.data[v];
-}
-
 /* The sentences of the corpus in this order, padding filled with words that depend on `salt`. */
 static void load(const test_twin *t, const nmt_model *m, const sentence *list, int32_t salt) {
-    int32_t *src = ints(t, NMT_SRC), *len = ints(t, NMT_SRC_LEN), *in = ints(t, NMT_TGT_IN);
-    int32_t *out = m->predict ? NULL : ints(t, NMT_TGT_OUT);
+    int32_t *src = test_twin_data(t, NMT_SRC), *len = test_twin_data(t, NMT_SRC_LEN),
+            *in = test_twin_data(t, NMT_TGT_IN);
+    int32_t *out = m->predict ? NULL : test_twin_data(t, NMT_TGT_OUT);
     int32_t n_src = (int32_t)m->src_len, n_tgt = (int32_t)m->tgt_len;
     int32_t words = (int32_t)m->src_vocab;
     for (int32_t b = 0; b < (int32_t)m->batch; b++) {
@@ -103,24 +98,8 @@ static void load(const test_twin *t, const nmt_model *m, const sentence *list, i
     }
 }
 
-/* Every variable but the inputs, and every output, of two runs whose graphs may differ in shape. */
-static void assert_same(const char *what, const test_twin *a, const test_twin *b) {
-    for (ir_val v = 0; v < a->graph.n_values; v++) {
-        const ir_value *value = &a->graph.values[v];
-        if (value->role == IR_INPUT || (value->role == IR_TEMP && !value->output)) {
-            continue;
-        }
-        ir_val w = ebb__ir_find(&b->graph, value->name);
-        assert_int_not_equal(w, IR_NONE);
-        size_t bytes = (size_t)ebb__ir_type_bytes(&value->type);
-        if (memcmp(a->interp.data[v], b->interp.data[w], bytes) != 0) {
-            fail_msg("%s: %s differs", what, value->name);
-        }
-    }
-}
-
 static float loss_of(const test_twin *t) {
-    return *(const float *)t->interp.data[ebb__ir_find(&t->graph, NMT_LOSS)];
+    return *(const float *)test_twin_data(t, NMT_LOSS);
 }
 
 static void assert_finite(const test_twin *t) {
@@ -146,18 +125,19 @@ static void check_padding(ebb_ctx *ctx, const nmt_model *m, const char *what) {
     for (int step = 0; step < 2; step++) {
         load(&a, m, corpus, 0);
         load(&b, m, corpus, 1 + step);
-        assert_memory_not_equal(ints(&a, NMT_SRC), ints(&b, NMT_SRC), sizeof(int32_t) * S * B);
-        assert_memory_not_equal(ints(&a, NMT_TGT_IN), ints(&b, NMT_TGT_IN),
+        assert_memory_not_equal(test_twin_data(&a, NMT_SRC), test_twin_data(&b, NMT_SRC),
+                                sizeof(int32_t) * S * B);
+        assert_memory_not_equal(test_twin_data(&a, NMT_TGT_IN), test_twin_data(&b, NMT_TGT_IN),
                                 sizeof(int32_t) * T * B);
         test_twin_step(&a);
         test_twin_step(&b);
         assert_finite(&a);
-        assert_same(what, &a, &b);
+        test_twin_same(what, &a, &b);
     }
     /* A word that counts does show. */
     float before = loss_of(&a);
-    ints(&a, NMT_SRC)[(S - 1) * B] = 2; /* of sentence 0, position 0 */
-    ints(&b, NMT_SRC)[(S - 1) * B] = 3;
+    ((int32_t *)test_twin_data(&a, NMT_SRC))[(S - 1) * B] = 2; /* of sentence 0, position 0 */
+    ((int32_t *)test_twin_data(&b, NMT_SRC))[(S - 1) * B] = 3;
     test_twin_step(&a);
     test_twin_step(&b);
     assert_true(loss_of(&a) != loss_of(&b) && loss_of(&a) < before + 1);
@@ -201,7 +181,7 @@ static void more_padding_changes_no_bit(void **state) {
         test_twin_step(&a);
         test_twin_step(&b);
         (void)snprintf(what, sizeof what, "variant %d", i);
-        assert_same(what, &a, &b);
+        test_twin_same(what, &a, &b);
         test_twin_fini(&a);
         test_twin_fini(&b);
     }
@@ -229,7 +209,7 @@ static void empty_sources_are_learned_from(void **state) {
             test_twin_step(&b);
             assert_finite(&a);
             assert_true(loss_of(&a) > 1);
-            assert_same("empty source", &a, &b);
+            test_twin_same("empty source", &a, &b);
             test_twin_fini(&a);
             test_twin_fini(&b);
         }

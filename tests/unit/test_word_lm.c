@@ -31,6 +31,8 @@ static word_lm variant(int i) {
                      .seed = 7};
 }
 enum { VARIANTS = 5 };
+static const char *const names[VARIANTS] = {"lstm", "gru, 2 layers", "rnn", "lstm, 2 layers, tied",
+                                            "gru, dropout"};
 
 static const grad_update_settings adam = {
     .optimizer = UPDATE_ADAM, .beta1 = 0.9F, .beta2 = 0.999F, .eps = 1e-8F, .clip = 0.5F};
@@ -46,15 +48,9 @@ static void start(ebb_ctx *ctx, const word_lm *m, test_twin *t) {
     ebb__ir_fini(&graph);
 }
 
-static void *data_of(const test_twin *t, const char *name) {
-    ir_val v = ebb__ir_find(&t->graph, name);
-    assert_int_not_equal(v, IR_NONE);
-    return t->interp.data[v];
-}
-
 /* The sentences in this order, padding filled with words that depend on `salt`. */
 static void load(const test_twin *t, const word_lm *m, const sentence *list, int32_t salt) {
-    int32_t *in = data_of(t, LM_INPUTS), *out = data_of(t, LM_TARGETS);
+    int32_t *in = test_twin_data(t, LM_INPUTS), *out = test_twin_data(t, LM_TARGETS);
     int32_t steps = (int32_t)m->steps, rows = (int32_t)m->batch;
     for (int32_t b = 0; b < rows; b++) {
         const sentence *x = &list[b];
@@ -67,35 +63,8 @@ static void load(const test_twin *t, const word_lm *m, const sentence *list, int
     }
 }
 
-/* Every parameter and slot, and the loss, of two runs whose graphs may differ in shape. */
-static void assert_same(int variant_number, const test_twin *a, const test_twin *b) {
-    for (ir_val v = 0; v < a->graph.n_values; v++) {
-        const ir_value *value = &a->graph.values[v];
-        if (value->role == IR_INPUT || (value->role == IR_TEMP && !value->output)) {
-            continue;
-        }
-        ir_val w = ebb__ir_find(&b->graph, value->name);
-        assert_int_not_equal(w, IR_NONE);
-        if (memcmp(a->interp.data[v], b->interp.data[w],
-                   (size_t)ebb__ir_type_bytes(&value->type)) != 0) {
-            fail_msg("variant %d: %s differs", variant_number, value->name);
-        }
-    }
-}
-
 static float loss_of(const test_twin *t) {
-    return *(const float *)data_of(t, LM_LOSS);
-}
-
-/* Parameters of one in the other, whose dice rolled for other inputs. */
-static void copy_weights(const test_twin *from, const test_twin *to) {
-    for (ir_val v = 0; v < from->graph.n_values; v++) {
-        const ir_value *value = &from->graph.values[v];
-        if (value->role == IR_PARAM) {
-            memcpy(data_of(to, value->name), from->interp.data[v],
-                   (size_t)ebb__ir_type_bytes(&value->type));
-        }
-    }
+    return *(const float *)test_twin_data(t, LM_LOSS);
 }
 
 /* Losses of all cells, [T*B] with time descending. */
@@ -137,15 +106,16 @@ static void what_padding_holds_changes_no_bit(void **state) {
         for (int step = 0; step < 2; step++) {
             load(&a, &m, corpus, 0);
             load(&b, &m, corpus, 1 + step);
-            assert_memory_not_equal(data_of(&a, LM_INPUTS), data_of(&b, LM_INPUTS),
+            assert_memory_not_equal(test_twin_data(&a, LM_INPUTS), test_twin_data(&b, LM_INPUTS),
                                     sizeof(int32_t) * T * B);
             test_twin_step(&a);
             test_twin_step(&b);
             assert_true(isfinite(loss_of(&a)) && loss_of(&a) > 0);
-            assert_same(i, &a, &b);
+            test_twin_same(names[i], &a, &b);
         }
         /* A word that counts does show. */
-        ((int32_t *)data_of(&b, LM_INPUTS))[(T - 2) * B] = 8; /* sentence 0, after its first word */
+        ((int32_t *)test_twin_data(&b, LM_INPUTS))[(T - 2) * B] =
+            8; /* sentence 0, after its first word */
         test_twin_step(&a);
         test_twin_step(&b);
         assert_true(loss_of(&a) != loss_of(&b));
@@ -167,12 +137,12 @@ static void more_padding_changes_no_bit(void **state) {
         larger.batch += m.dropout > 0 ? 0 : 3;
         start(ctx, &m, &a);
         start(ctx, &larger, &b);
-        copy_weights(&a, &b);
+        test_twin_copy_weights(&a, &b);
         load(&a, &m, corpus, 0);
         load(&b, &larger, list, 1);
         test_twin_step(&a);
         test_twin_step(&b);
-        assert_same(i, &a, &b);
+        test_twin_same(names[i], &a, &b);
         test_twin_fini(&a);
         test_twin_fini(&b);
     }
