@@ -15,7 +15,10 @@
 
 #include <string.h>
 
-enum { KEY_STEP = 2 };
+enum {
+    KEY_STEP = 2,
+    GRAIN = 8 /* rows: the width of a vector */
+};
 
 /* Rows [begin, begin + len), of a span that begins at `time`; -1: of none. */
 typedef struct row_range {
@@ -222,10 +225,15 @@ static const ir_node_rec *find_steps(const chunker *c) {
     return NULL;
 }
 
-static void add_chunks(chunker *c, int32_t begin, int32_t end, int32_t most, int32_t time) {
-    for (int32_t at = begin; at < end; at += most) {
-        most = end - at < most ? end - at : most;
-        c->chunks[c->n_chunks++] = (row_range){at, most, time};
+/* As few chunks as have at most `most` rows each, all but the last alike: a last one of few rows
+ * would take nearly the time of a whole one. Cuts fall on multiples of `grain`, which divides
+ * most. */
+static void add_chunks(chunker *c, row_range all, int32_t most, int32_t grain) {
+    int32_t n = (all.len - 1) / most + 1, share = (all.len - 1) / n + 1;
+    share = (share + grain - 1) / grain * grain;
+    for (int32_t at = 0; at < all.len; at += share) {
+        int32_t len = all.len - at < share ? all.len - at : share;
+        c->chunks[c->n_chunks++] = (row_range){all.begin + at, len, all.time};
     }
 }
 
@@ -235,24 +243,25 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
     size_t n = (size_t)(c->rows / most) + 2 + (steps == NULL ? 0 : (size_t)steps->n_in);
     TRY(ebb__region_alloc(&c->unit->region, n, sizeof *c->chunks, &c->chunks));
     if (steps == NULL) {
-        add_chunks(c, 0, c->rows, most, -1);
+        add_chunks(c, (row_range){0, c->rows, -1}, most, most % GRAIN == 0 ? GRAIN : 1);
         return EBB_OK;
     }
     int32_t begin = 0, end = 0, now = -1, step = op_in_type(g, steps, 0)->dim[0];
-    most = most >= step ? most / step * step : most; /* whole time steps, if any */
+    int32_t grain = most >= step ? step : 1; /* whole time steps, if any */
+    most = most / grain * grain;
     for (int32_t k = 0; k < steps->n_in; k++) {
         ir_val part = ir_in(g, steps, k);
         ir_node def = g->values[part].def;
         int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.time;
         int32_t first = time < 0 ? -1 : time / span * span;
         if (k > 0 && first != now) {
-            add_chunks(c, begin, end, most, now);
+            add_chunks(c, (row_range){begin, end - begin, now}, most, grain);
             begin = end;
         }
         now = first;
         end += g->values[part].type.dim[0];
     }
-    add_chunks(c, begin, end, most, now);
+    add_chunks(c, (row_range){begin, end - begin, now}, most, grain);
     return EBB_OK;
 }
 
