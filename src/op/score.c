@@ -53,6 +53,18 @@ static ebb_status infer_score_tanh_grad(const ir_graph *graph, const ir_node_rec
     return op_in_type(graph, node, 0) != NULL ? ebb__op_need_same(graph, node, 0, 2) : EBB_OK;
 }
 
+/* ds, v, a to what reaches the argument of the tanh a. */
+static ebb_status infer_score_slope(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(need_matrix(graph, node, 0));
+    TRY(need_matrix(graph, node, 2));
+    const ir_type *ds = op_in_type(graph, node, 0), *a = op_in_type(graph, node, 2);
+    if ((int64_t)ds->dim[0] * ds->dim[1] != a->dim[0]) {
+        return ebb__op_bad(graph, node, "operand 0 must have one weight for each row of operand 2");
+    }
+    *out = *a;
+    return ebb__op_need_list(graph, node, 1, IR_F32, a->dim[1]);
+}
+
 /* ---- cost, units ---- */
 
 /* Most of it is the tanh of every element of the stack. */
@@ -65,10 +77,19 @@ static op_cost cost_score_grad(const ir_graph *graph, const ir_node_rec *node) {
     return ebb__op_cost_work(graph, node, 35 * elements);
 }
 
+static op_cost cost_slope(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, 4 * (double)ebb__op_elements(op_in_type(graph, node, 2)));
+}
+
 /* v, the last operand, is read whole; before it stands q [B,H]. */
 static int32_t units_score(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
     *whole = 1u << (node->n_in - 1);
     return op_in_type(graph, node, node->n_in - 2)->dim[0];
+}
+
+static int32_t units_slope(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    *whole = 1u << 1;
+    return op_in_type(graph, node, 0)->dim[1];
 }
 
 /* ---- samples: S, B, H ---- */
@@ -88,6 +109,12 @@ static const op_sample samples_score[] = {SIZES(SCORE)};
      .fill = {FILL_ABSENT}}
 /* clang-format on */
 static const op_sample samples_score_grad[] = {SIZES(SCORE_GRAD)};
+
+#define SLOPE(s, b, h)                                                                             \
+    {                                                                                              \
+        .n_in = 3, .in = { F2(s, b), F1(h), F2((s) * (b), h) }                                     \
+    }
+static const op_sample samples_slope[] = {SIZES(SLOPE)};
 
 /* ---- definitions: made after differentiation, so they have no gradient ---- */
 
@@ -119,3 +146,18 @@ OP_DEFINE(score_tanh_grad) = {.schema = {.name = "score_tanh_grad"},
                               .ref = score_tanh_grad_ref,
                               .ref64 = score_tanh_grad_ref64,
                               SAMPLES(samples_score_grad)};
+
+OP_DEFINE(score_slope) = {.schema = {.name = "score_slope"},
+                          .n_in = 3,
+                          .n_out = 1,
+                          .flags = OPF_PURE | OPF_NOGRAD,
+                          .layout = LAYOUT_STRIDED,
+                          .infer = infer_score_slope,
+                          .inplace = {{2, 0}},
+                          .n_inplace = 1,
+                          .cost = cost_slope,
+                          .units = units_slope,
+                          .unit_rows = true,
+                          .ref = score_slope_ref,
+                          .ref64 = score_slope_ref64,
+                          SAMPLES(samples_slope)};

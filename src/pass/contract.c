@@ -13,7 +13,11 @@
  *     dx = add c g
  *     dq = sum_each g
  *
- * Without the add, g itself is dx. Only where nobody else reads the values in the middle: where a
+ *     o = outer_rows ds v            =>    g = score_slope ds v a
+ *     g = tanh_grad o a
+ *
+ * Without the add, g itself is dx; the last is for a tanh of something else, which was normalised,
+ * say. Only where nobody else reads the values in the middle: where a
  * is kept for backward, both chains stay. Where it is computed again, for the scores as well, each
  * chain does that by itself. The new node stands where the first result of the chain stood, and all
  * that it reads must have been there by then: no result can wait for another. */
@@ -147,6 +151,21 @@ static bool find_gradient(const contractor *c, const ir_node_rec *slope, contrac
     return may_replace(c, to);
 }
 
+static bool find_slope(const contractor *c, const ir_node_rec *slope, contraction *to) {
+    const ir_graph *g = c->g;
+    const ir_node_rec *outer = inner(c, ir_in(g, slope, 0), OP_OUTER_ROWS, 1);
+    if (outer == NULL) {
+        return false;
+    }
+    *to = (contraction){.op = OP_SCORE_SLOPE,
+                        .label = slope->label,
+                        .in = {ir_in(g, outer, 0), ir_in(g, outer, 1), ir_in(g, slope, 1)},
+                        .out = {slope->out},
+                        .n_in = 3,
+                        .n_out = 1};
+    return may_replace(c, to);
+}
+
 static ebb_status replace(contractor *c, const contraction *to) {
     ir_graph *g = c->g;
     ir_val out[IR_MAX_OUT];
@@ -247,7 +266,8 @@ static ebb_status run(pass_unit *unit) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         contraction to;
         if ((node->op == OP_DOT_ROWS && find_score(&c, node, &to)) ||
-            (node->op == OP_TANH_GRAD && find_gradient(&c, node, &to))) {
+            (node->op == OP_TANH_GRAD &&
+             (find_gradient(&c, node, &to) || find_slope(&c, node, &to)))) {
             TRY(replace(&c, &to));
             any = true;
         }

@@ -54,6 +54,7 @@
     X(MASK_ROWS, mask_rows)                 \
     X(SCORE_TANH, score_tanh)               \
     X(SCORE_TANH_GRAD, score_tanh_grad)     \
+    X(SCORE_SLOPE, score_slope)             \
     X(LAYER_NORM, layer_norm)               \
     X(LAYER_NORM_GRAD, layer_norm_grad)     \
     X(LAYER_NORM_GAIN, layer_norm_gain)

@@ -131,3 +131,23 @@ void CPU_FN(score_tanh_grad)(const op_call *call) {
         score_grad(call, false);
     }
 }
+
+void CPU_FN(score_slope)(const op_call *call) {
+    const op_view *ds = &call->in[0], *a = &call->in[2], *out = &call->out[0];
+    const float *v = call->in[1].data;
+    int64_t n = ir_cols(&a->type);
+    cpu_blocks it = cpu_blocks_start(call, ebb__ir_rows(&a->type), ir_cols(&ds->type));
+    while (cpu_blocks_next(&it)) {
+        for (int64_t b = it.lo; b < it.hi; b++) {
+            const float *from = cpu_at(a, it.block * it.batch + b, 0);
+            float *to = cpu_at(out, it.block * it.batch + b, 0);
+            vf w = v_all(*cpu_at(ds, it.block, b));
+#define SCORE_SLOPE_STEP(j, m)                                                                     \
+    do {                                                                                           \
+        vf y = v_load(from + (j), m);                                                              \
+        v_store(to + (j), (w * v_load(v + (j), m)) * v_fma(-y, y, v_all(1.0f)), m);                \
+    } while (0)
+            EACH_VECTOR(n, SCORE_SLOPE_STEP);
+        }
+    }
+}
