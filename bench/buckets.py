@@ -12,6 +12,7 @@ words are labels that count: no padding, no empty rows; of pairs those of the ta
 mean length (of pairs, of both sides together): no grouping can beat it but by what large products do better
 than small ones.
 
+Padding and empty rows are those of the programs that are run, of `pool` in an epoch like those that are trained.
 Strategies take turns, every measurement is a process of its own, medians over the rounds are shown.
 Prints tables in Markdown on standard output, what it is doing on standard error.
 """
@@ -25,7 +26,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STRATEGIES = ["none", "static", "greedy", "percentile", "width", "optimal", "auto"]
+STRATEGIES = ["none", "static", "greedy", "percentile", "width", "optimal", "pool", "auto"]
 LM = ["--layers", 8, "--hidden", 200]
 NMT = ["--hidden", 256]
 
@@ -36,7 +37,7 @@ def options():
     parser.add_argument("--lm", type=Path, metavar="FILE", help="text of the language model")
     parser.add_argument("--nmt", type=Path, nargs=2, metavar=("SRC", "TGT"), help="texts of the translation model, line by line")
     parser.add_argument("--lines", type=int, default=0, metavar="N", help="of the texts that are used (default all)")
-    parser.add_argument("--strategies", nargs="+", default=STRATEGIES, choices=STRATEGIES, metavar="NAME", help="default all that train")
+    parser.add_argument("--strategies", nargs="+", default=STRATEGIES, choices=STRATEGIES, metavar="NAME", help="default all")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default 3")
     parser.add_argument("--batch", type=int, default=64, metavar="N", help="default 64")
     parser.add_argument("--shapes", type=int, default=16, metavar="N", help="most programs (default 16)")
@@ -123,7 +124,7 @@ def show(o, plan, by, speeds, peaks, bound):
     for bucket in o.strategies:
         s, ratio = by[bucket], statistics.median(speeds[bucket]) / base
         predicted = by["none"]["predicted_epoch_seconds"] / s["predicted_epoch_seconds"]
-        rows.append([f"auto ({plan['chosen']})" if bucket == "auto" else bucket, s["programs"], f"{100 * s['padded_share']:.1f}%", s["empty_rows"],
+        rows.append([f"auto ({plan['chosen']})" if bucket == "auto" else bucket, s["programs"], f"{100 * s['computed_share']:.1f}%", s["steps"] * o.batch - s["sentences_used"],
                      f"{peaks[bucket] / 2**20:.1f}", f"{statistics.median(speeds[bucket]):.0f}", f"{min(speeds[bucket]):.0f}..{max(speeds[bucket]):.0f}",
                      f"{ratio:.2f}x", f"{predicted:.2f}x", f"{100 * ratio / bound:.0f}%"])
     what = "8 x 200 LSTM by sentence" if plan["model"] == "lm" else "NMT, hidden 256"

@@ -13,6 +13,8 @@ typedef struct cli_progress {
     bool quiet, verbose;
     size_t drawn;    /* characters of the line that is on the terminal */
     double drawn_at; /* seconds */
+    double waited;   /* for a plan: since when, or since the last line that said so; 0: not yet */
+    double patience; /* seconds until the next such line */
 } cli_progress;
 
 typedef struct cli_call {
@@ -36,6 +38,7 @@ ebb_status ebb__cli_inspect(cli_call *call);
 ebb_status ebb__cli_data_grammar(cli_call *call);
 ebb_status ebb__cli_data_dates(cli_call *call);
 ebb_status ebb__cli_data_plan(cli_call *call);
+ebb_status ebb__cli_data_build(cli_call *call);
 ebb_status ebb__cli_tune(cli_call *call);
 ebb_status ebb__cli_decode(cli_call *call);
 ebb_status ebb__cli_report(cli_call *call);
@@ -82,6 +85,7 @@ cli_unit ebb__cli_perplexity(double nats); /* exp, or "inf" */
 typedef struct cli_line {
     char text[128];
 } cli_line;
+cli_unit ebb__cli_batch(const train_settings *settings); /* "20", or "4096 tokens" */
 cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in a few words */
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
@@ -128,6 +132,9 @@ void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings
 void ebb__cli_progress_clear(cli_progress *progress);
 void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, bool tick);
 void ebb__cli_progress_sample(cli_progress *progress, const job_sample *sample);
+/* How many programs are planned, of many; an ebb_progress_fn whose user is a cli_progress. Where no
+ * line can be redrawn, one now and then, if it takes long. */
+void ebb__cli_progress_plan(void *user, const char *what, uint64_t done, uint64_t total);
 void ebb__cli_log(void *user, ebb_log_level level, const char *line); /* user: cli_progress */
 
 /* ---- stop.c ---- */

@@ -14,7 +14,7 @@ static ebb_status check(cli_call *call) {
                          "nothing to plan for: give a text with --lm FILE, or two with --nmt SRC "
                          "TGT");
     }
-    return run->batch_tokens > 0 ? EBB_OK : ebb__cli_refuse_auto(call->ctx, run);
+    return EBB_OK;
 }
 
 static ebb_status count_words(const train_settings *run, ebb_ctx *ctx, const char *path,
@@ -74,8 +74,9 @@ static json_t *strategy_json(const bucket_report *report, bucket_strategy which,
                              const data_lengths *lengths) {
     const bucket_plan *plan = &report->plans[which];
     json_t *shapes = json_array(), *batch = json_array(), *bytes = json_array();
-    json_t *sentences = json_array();
-    bool done = shapes != NULL && batch != NULL && bytes != NULL && sentences != NULL;
+    json_t *sentences = json_array(), *compiled = json_array();
+    bool done =
+        shapes != NULL && batch != NULL && bytes != NULL && sentences != NULL && compiled != NULL;
     for (int32_t i = 0; done && i < plan->n_shapes; i++) {
         const bucket_shape *shape = &plan->shapes[i];
         uint64_t room = ebb__epoch_bytes(&report->cost, shape->rows, shape->source, shape->target);
@@ -84,15 +85,22 @@ static json_t *strategy_json(const bucket_report *report, bucket_strategy which,
                json_array_append_new(bytes, ebb__cli_json_bytes(room)) == 0 &&
                json_array_append_new(sentences, ebb__cli_json_bytes(shape->sentences)) == 0;
     }
-    return json_pack("{s:s, s:o, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:f}", "name",
-                     ebb__bucket_name(which), "shapes", shapes, "shape_count", (int)plan->n_shapes,
-                     "padded_share", ebb__bucket_padded_share(plan), "empty_rows",
-                     ebb__cli_json_bytes(plan->empty_rows), "sentences_used",
-                     ebb__cli_json_bytes(plan->sentences), "sentences_over",
-                     ebb__cli_json_bytes(lengths->over), "batches",
-                     ebb__cli_json_bytes(plan->batches), "sentences", sentences, "batch", batch,
-                     "bytes", bytes, "programs", (int)plan->n_programs, "predicted_epoch_seconds",
-                     report->seconds[which]);
+    for (int32_t i = 0; done && i < plan->n_programs; i++) {
+        const bucket_program *program = &plan->programs[i];
+        done = json_array_append_new(compiled,
+                                     shape_json(plan, program->source, program->target)) == 0;
+    }
+    return json_pack(
+        "{s:s, s:o, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:f, s:o, "
+        "s:f}",
+        "name", ebb__bucket_name(which), "shapes", shapes, "shape_count", (int)plan->n_shapes,
+        "padded_share", ebb__bucket_padded_share(plan), "empty_rows",
+        ebb__cli_json_bytes(plan->empty_rows), "sentences_used",
+        ebb__cli_json_bytes(plan->sentences), "sentences_over", ebb__cli_json_bytes(lengths->over),
+        "batches", ebb__cli_json_bytes(plan->batches), "sentences", sentences, "batch", batch,
+        "bytes", bytes, "programs", (int)plan->n_programs, "compiled", compiled, "computed_share",
+        ebb__bucket_computed_share(plan), "steps", ebb__cli_json_bytes(plan->steps),
+        "predicted_epoch_seconds", report->seconds[which]);
 }
 
 static json_t *to_json(const train_settings *run, const data_lengths *lengths,
@@ -151,19 +159,21 @@ static cli_unit epoch_text(double seconds) {
 }
 
 static void print_strategies(const bucket_report *report) {
-    printf("\n  %-10s %7s %9s %9s %11s %9s\n", "strategy", "shapes", "padding", "batches",
-           "empty rows", "epoch");
+    printf("\n  %-10s %6s %8s %8s %10s %9s %9s %8s\n", "strategy", "shapes", "padding", "batches",
+           "empty rows", "programs", "computed", "epoch");
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         const bucket_plan *plan = &report->plans[i];
-        printf("%c %-10s %7" PRId32 " %8.1f%% %9" PRIu64 " %11" PRIu64 " %9s\n",
-               (bucket_strategy)i == report->chosen ? '*' : ' ',
-               ebb__bucket_name((bucket_strategy)i), plan->n_shapes,
-               100 * ebb__bucket_padded_share(plan), plan->batches, plan->empty_rows,
-               epoch_text(report->seconds[i]).text);
+        printf(
+            "%c %-10s %6" PRId32 " %7.1f%% %8" PRIu64 " %10" PRIu64 " %9" PRId32 " %8.1f%% %8s\n",
+            (bucket_strategy)i == report->chosen ? '*' : ' ', ebb__bucket_name((bucket_strategy)i),
+            plan->n_shapes, 100 * ebb__bucket_padded_share(plan), plan->batches, plan->empty_rows,
+            plan->n_programs, 100 * ebb__bucket_computed_share(plan),
+            epoch_text(report->seconds[i]).text);
     }
+    printf("\n  computed: padding on the programs that training runs; epoch: their time\n");
 }
 
-static cli_unit shape_text(const bucket_plan *plan, const bucket_shape *shape) {
+static cli_unit shape_text(const bucket_plan *plan, const bucket_program *shape) {
     cli_unit out;
     if (plan->pairs) {
         (void)snprintf(out.text, sizeof out.text, "%" PRIu32 " x %" PRIu32, shape->source,
@@ -174,18 +184,31 @@ static cli_unit shape_text(const bucket_plan *plan, const bucket_shape *shape) {
     return out;
 }
 
+static void print_shape(const bucket_report *report, bucket_program shape) {
+    const bucket_plan *plan = &report->plans[report->chosen];
+    uint64_t room = ebb__epoch_bytes(&report->cost, shape.rows, shape.source, shape.target);
+    printf("  %9s %8" PRId64 " %10" PRIu64 " %9" PRIu64 " %11s\n", shape_text(plan, &shape).text,
+           shape.rows, shape.sentences, shape.batches, ebb__cli_bytes(room).text);
+}
+
 static void print_shapes(const bucket_report *report) {
     const bucket_plan *plan = &report->plans[report->chosen];
+    bool pool = report->chosen == BUCKET_POOL, fewer = plan->n_programs < plan->n_shapes;
     printf("\n* %s: %s\n\n  %9s %8s %10s %9s %11s\n", ebb__bucket_name(report->chosen),
-           report->chosen == BUCKET_POOL ? "a batch is padded to its own longest, in the smallest "
-                                           "that holds it"
-                                         : "sentences are padded to the longest of their shape",
+           pool ? "a batch runs on the smallest shape that holds it"
+                : "sentences are padded to the longest of their shape",
            plan->pairs ? "src x tgt" : "length", "batch", "sentences", "batches", "at most");
     for (int32_t i = 0; i < plan->n_shapes; i++) {
-        const bucket_shape *shape = &plan->shapes[i];
-        uint64_t room = ebb__epoch_bytes(&report->cost, shape->rows, shape->source, shape->target);
-        printf("  %9s %8" PRId64 " %10" PRIu64 " %9" PRIu64 " %11s\n", shape_text(plan, shape).text,
-               shape->rows, shape->sentences, shape->batches, ebb__cli_bytes(room).text);
+        const bucket_shape *s = &plan->shapes[i];
+        print_shape(report,
+                    (bucket_program){s->source, s->target, s->rows, s->sentences, s->batches});
+    }
+    if (fewer) {
+        printf(
+            "\n  more than --shapes: a sentence runs on the smallest of these that holds it\n\n");
+    }
+    for (int32_t i = 0; fewer && i < plan->n_programs; i++) {
+        print_shape(report, plan->programs[i]);
     }
 }
 
@@ -213,6 +236,10 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
     TRY(check(call));
     call->settings.run.by_sentence = !pairs;
     TRY(ebb__cli_resolve(&call->settings));
+    if (call->progress.live) {
+        ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
+    }
+    TRY(ebb__cli_fit(call, NULL));
     lengths_texts texts = {pairs ? run->train_path : NULL,
                            pairs ? run->train_target : run->train_path, (text_mode)run->tokens,
                            (uint32_t)run->max_len};

@@ -3,19 +3,45 @@
 
 #include <inttypes.h>
 
+/* "8 x 40+41": rows x length. */
+static cli_unit name_shape(const job_shape *shape) {
+    cli_unit out;
+    if (shape->src > 0) {
+        (void)snprintf(out.text, sizeof out.text, "%d x %d+%d", (int)shape->rows, (int)shape->src,
+                       (int)shape->tgt);
+    } else {
+        (void)snprintf(out.text, sizeof out.text, "%d x %d", (int)shape->rows, (int)shape->tgt);
+    }
+    return out;
+}
+
+/* The longest and the shortest of several; nothing where there are none. */
+static cli_line name_shapes(const job_shapes *shapes) {
+    cli_line out = {""};
+    if (shapes->n > 0) {
+        (void)snprintf(out.text, sizeof out.text, ": %s%s%s", name_shape(&shapes->at[0]).text,
+                       shapes->n > 1 ? " ... " : "",
+                       shapes->n > 1 ? name_shape(&shapes->at[shapes->n - 1]).text : "");
+    }
+    return out;
+}
+
 ebb_status ebb__cli_fit(cli_call *call, const char *dir) {
     train_settings *run = &call->settings.run;
     job_fit fit = {0};
     if (run->batch != 0 || run->batch_tokens > 0) {
         return EBB_OK;
     }
-    TRY(ebb__job_fit(call->ctx, run, dir, &fit));
+    ebb_status status = ebb__job_fit(call->ctx, run, dir, &fit);
+    ebb__cli_progress_clear(&call->progress);
+    TRY(status);
+    cli_unit batch = ebb__cli_batch(run);
     if (fit.recalled) {
-        ebb__log(call->ctx, EBB_LOG_INFO, "batch %" PRId64 ", as the run in %s was started with",
-                 run->batch, dir);
+        ebb__log(call->ctx, EBB_LOG_INFO, "batch %s, as the run in %s was started with", batch.text,
+                 dir);
     } else {
-        ebb__log(call->ctx, EBB_LOG_INFO, "batch %" PRId64 " fits in %s%s", run->batch,
-                 ebb__cli_bytes(run->budget).text,
+        ebb__log(call->ctx, EBB_LOG_INFO, "batch %s fits in %s%s%s", batch.text,
+                 ebb__cli_bytes(run->budget).text, name_shapes(&fit.shapes).text,
                  !fit.most     ? ""
                  : fit.by_text ? "; the text fills no larger one"
                                : "; auto takes no larger one");
@@ -24,8 +50,9 @@ ebb_status ebb__cli_fit(cli_call *call, const char *dir) {
 }
 
 ebb_status ebb__cli_refuse_auto(ebb_ctx *ctx, const train_settings *run) {
-    return run->batch != 0 ? EBB_OK
-                           : ebb__fail(ctx, EBB_USAGE,
-                                       "--batch auto: only plan, bench and train find the batch "
-                                       "themselves; say how many: --batch N");
+    return run->batch != 0
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "--batch auto: only plan, bench, train and data plan find the batch "
+                           "themselves; say how many: --batch N");
 }

@@ -96,6 +96,13 @@ static const main_command commands[] = {
      "compares ways to group them: what share of a batch is padding, and how long an\n"
      "epoch of the model would take. Takes the model options of train lm or, with\n"
      "--nmt, of train nmt; ebb data plan --nmt --help lists those.\n"},
+    {"data", "build", CLI_DATA_BUILD, 0, ebb__cli_data_build,
+     "data build --lm FILE | --nmt SRC TGT", "make the files that training reads, ahead",
+     "Makes what training would make first, in the folder --out: vocabularies, and\n"
+     "texts as token files. ebb train with the same texts and the same of these options\n"
+     "finds them there. What is whole stays; what is stale or damaged is made again. A\n"
+     "folder with a run of other texts or another vocabulary is refused. With --nmt the\n"
+     "options are those of translation; ebb data build --nmt --help lists them.\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -116,7 +123,7 @@ static const main_command *find_command(const char *name, const char *model) {
     return NULL;
 }
 
-/* Of `data plan` the kind of model is an option. */
+/* Of `data plan` and `data build` the kind of model is an option. */
 static bool has_nmt(int argc, char **argv) {
     bool found = false;
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -126,9 +133,10 @@ static bool has_nmt(int argc, char **argv) {
 }
 
 static train_model model_of(const main_command *command, int argc, char **argv) {
-    bool nmt = command->id == CLI_DECODE ||
-               (command->model != NULL && strcmp(command->model, "nmt") == 0) ||
-               (command->id == CLI_DATA_PLAN && has_nmt(argc, argv));
+    bool nmt =
+        command->id == CLI_DECODE ||
+        (command->model != NULL && strcmp(command->model, "nmt") == 0) ||
+        ((command->id == CLI_DATA_PLAN || command->id == CLI_DATA_BUILD) && has_nmt(argc, argv));
     return nmt ? MODEL_NMT : MODEL_LM;
 }
 

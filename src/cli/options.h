@@ -22,7 +22,8 @@ typedef enum cli_command {
     CLI_SCORE = 1 << 9, /* eval bleu: files, no model */
     CLI_REPORT = 1 << 10,
     CLI_CHRF = 1 << 11, /* eval chrf: likewise */
-    CLI_DATA_PLAN = 1 << 12
+    CLI_DATA_PLAN = 1 << 12,
+    CLI_DATA_BUILD = 1 << 13
 } cli_command;
 
 typedef enum cli_kind {

@@ -6,8 +6,10 @@
 
 static json_t *to_json(const cli_settings *settings, const ebb_plan *plan) {
     json_t *object = ebb__cli_plan_json(plan);
-    bool done = object != NULL &&
-                json_object_set_new(object, "batch", json_integer(settings->run.batch)) == 0;
+    bool done =
+        object != NULL &&
+        json_object_set_new(object, "batch", json_integer(settings->run.batch)) == 0 &&
+        json_object_set_new(object, "batch_tokens", json_integer(settings->run.batch_tokens)) == 0;
     if (done && plan->products != NULL) {
         done = json_object_set_new(object, "products", ebb__cli_products_json(plan)) == 0;
     }
@@ -53,8 +55,12 @@ ebb_status ebb__cli_plan(cli_call *call) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all needs --train FILE to count its tokens");
     }
+    if (call->progress.live) {
+        ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
+    }
     TRY(ebb__cli_fit(call, NULL));
     ebb_status status = ebb__job_plan(call->ctx, &settings->run, &plan);
+    ebb__cli_progress_clear(&call->progress);
     if (plan != NULL && settings->svg != NULL) {
         ebb_status drawn = draw(settings, plan);
         status = drawn == EBB_OK ? status : drawn;

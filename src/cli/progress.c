@@ -13,6 +13,7 @@
 
 enum { BAR_WIDTH = 16, LINE_MOST = 240, SAMPLE_MOST = 160 };
 static const double redraw_seconds = 0.1;
+static const double first_patience = 5; /* then twice as long every time */
 
 void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings) {
     const char *terminal = getenv("TERM");
@@ -113,6 +114,30 @@ void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, boo
     }
     ebb__cli_progress_clear(progress);
     (void)fprintf(stderr, "%s\n", line);
+}
+
+void ebb__cli_progress_plan(void *user, const char *what, uint64_t done, uint64_t total) {
+    enum { MANY = 3 };
+    cli_progress *progress = user;
+    char line[LINE_MOST], bar[BAR_WIDTH + 4];
+    double now = ebb__clock_seconds();
+    if (progress->quiet || total < MANY || strcmp(what, "plan") != 0) {
+        return;
+    }
+    (void)snprintf(line, sizeof line, "planning: %" PRIu64 " of %" PRIu64 " programs", done, total);
+    if (progress->live && now - progress->drawn_at >= redraw_seconds) {
+        job_progress share = {.step = (int64_t)done, .steps = (int64_t)total};
+        progress->drawn_at = now;
+        format_bar(bar, &share);
+        draw(progress, bar, line);
+    } else if (!progress->live && progress->waited <= 0) {
+        progress->waited = now;
+        progress->patience = first_patience;
+    } else if (!progress->live && done > 0 && now - progress->waited >= progress->patience) {
+        progress->waited = now;
+        progress->patience *= 2;
+        (void)fprintf(stderr, "%s\n", line);
+    }
 }
 
 /* One short line: cut between characters, and without what a terminal would obey. */

@@ -80,26 +80,32 @@ static void print_largest(FILE *file, const ebb_plan *plan) {
     }
 }
 
+cli_unit ebb__cli_batch(const train_settings *s) {
+    cli_unit out;
+    (void)snprintf(out.text, sizeof out.text,
+                   s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
+                   s->batch_tokens > 0 ? s->batch_tokens : s->batch);
+    return out;
+}
+
 cli_line ebb__cli_model(const train_settings *s) {
     static const char *const cells[] = {"lstm", "gru", "rnn"};
     static const char *const optimizers[] = {"sgd", "adam", "adamw"};
     cli_line out;
-    char batch[40];
-    (void)snprintf(batch, sizeof batch, s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
-                   s->batch_tokens > 0 ? s->batch_tokens : s->batch);
+    cli_unit batch = ebb__cli_batch(s);
     if (s->model == MODEL_NMT) {
         static const char *const attentions[] = {"mlp", "dot"};
         (void)snprintf(out.text, sizeof out.text,
                        "%s, %" PRId64 "+%" PRId64 " x %" PRId64
                        ", %s attention, batch %s x %" PRId64 "+%" PRId64 ", %s",
                        cells[s->cell], s->enc_layers, s->dec_layers, s->hidden,
-                       attentions[s->attention], batch, s->src_len, s->tgt_len,
+                       attentions[s->attention], batch.text, s->src_len, s->tgt_len,
                        optimizers[s->optimizer]);
         return out;
     }
     (void)snprintf(out.text, sizeof out.text,
                    "%s, %" PRId64 " x %" PRId64 ", batch %s x %" PRId64 "%s, %s", cells[s->cell],
-                   s->layers, s->hidden, batch, s->bptt, s->by_sentence ? " by sentence" : "",
+                   s->layers, s->hidden, batch.text, s->bptt, s->by_sentence ? " by sentence" : "",
                    optimizers[s->optimizer]);
     return out;
 }

@@ -1,6 +1,8 @@
 /* train.c - `ebb train`: the plan first, then progress, then how it ended. */
 #include "cli/command.h"
 
+#include "train/progress.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -34,16 +36,23 @@ static json_t *bytes_json(const job_train_result *r, uint64_t bytes) {
     return r->already_done ? json_null() : ebb__cli_json_bytes(bytes);
 }
 
-static json_t *result_json(const job_train_result *r, int64_t batch) {
-    return json_pack("{s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b}",
-                     "schema", 1, "batch", (json_int_t)batch, "steps", (json_int_t)r->steps,
-                     "epochs", (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss),
-                     "valid_perplexity", score_json(r->valid_perplexity), "best_perplexity",
-                     score_json(r->best_perplexity), "valid_bleu", score_json(r->valid_bleu),
-                     "best_bleu", score_json(r->best_bleu), "planned_peak_bytes",
-                     bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
-                     bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed, "already_done",
-                     r->already_done, "stopped_early", r->stopped_early);
+/* null where the text is not read by sentence. */
+static json_t *buckets_json(const job_buckets *buckets) {
+    return buckets->shapes.n > 0 ? ebb__buckets_pack(buckets) : json_null();
+}
+
+static json_t *result_json(const job_train_result *r, const train_settings *run) {
+    return json_pack(
+        "{s:i, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, "
+        "s:b}",
+        "schema", 1, "batch", (json_int_t)run->batch, "batch_tokens", (json_int_t)run->batch_tokens,
+        "buckets", buckets_json(&r->buckets), "steps", (json_int_t)r->steps, "epochs",
+        (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss), "valid_perplexity",
+        score_json(r->valid_perplexity), "best_perplexity", score_json(r->best_perplexity),
+        "valid_bleu", score_json(r->valid_bleu), "best_bleu", score_json(r->best_bleu),
+        "planned_peak_bytes", bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
+        bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed, "already_done",
+        r->already_done, "stopped_early", r->stopped_early);
 }
 
 static void print_finished(const train_settings *run, const job_train_result *r) {
@@ -86,6 +95,7 @@ ebb_status ebb__cli_train(cli_call *call) {
                              .planned = on_planned,
                              .progress = on_progress,
                              .stop = on_stop,
+                             .stop_planning = on_stop,
                              .sample = on_sample};
     job_train_result result = {0};
     ebb_status status = EBB_OK;
@@ -96,6 +106,7 @@ ebb_status ebb__cli_train(cli_call *call) {
                              ? "ebb train nmt needs --train SRC TGT, the texts to learn from"
                              : "ebb train lm needs --train FILE, the text to learn from");
     }
+    ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
     TRY(ebb__cli_fit(call, settings->run.out_dir));
     TRY_OUT(ebb__cli_dump(settings, CLI_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
@@ -104,7 +115,7 @@ ebb_status ebb__cli_train(cli_call *call) {
         ebb__job_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
     ebb__cli_progress_clear(&call->progress);
     if (status == EBB_OK && settings->json) {
-        status = ebb__cli_print_json(call->ctx, result_json(&result, settings->run.batch));
+        status = ebb__cli_print_json(call->ctx, result_json(&result, &settings->run));
     } else if (status == EBB_OK && !settings->quiet) {
         print_result(&settings->run, &result);
     }

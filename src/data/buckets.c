@@ -181,9 +181,9 @@ static ebb_status make_limits(alloc_region *region, const data_lengths *lengths,
         limit_width(&f, o, to);
         return EBB_OK;
     case BUCKET_OPTIMAL:
-    case BUCKET_POOL:
         return ebb__buckets_optimal(lengths, o->shapes, to->at, &to->n);
     case BUCKET_NONE:
+    case BUCKET_POOL:
     case BUCKET_STRATEGIES:
         break;
     }
@@ -215,7 +215,6 @@ static ebb_status make_shapes(const data_lengths *lengths, const limits *from, b
         shape->sentences += cell->count;
         shape->source = larger(shape->source, cell->source);
         shape->target = larger(shape->target, cell->target);
-        out->real_tokens += cell->count * ((uint64_t)cell->source + cell->target);
     }
     for (int32_t i = 0; i < from->n; i++) {
         if (out->shapes[i].sentences > 0) {
@@ -226,53 +225,70 @@ static ebb_status make_shapes(const data_lengths *lengths, const limits *from, b
     return EBB_OK;
 }
 
-/* The shapes as programs; `raised`: batches may be as long as the longest on both sides, so that
- * the largest is made to hold them. */
-static void make_programs(const bucket_shape *shapes, int32_t n, bool raised,
-                          const bucket_options *o, bucket_plan *out) {
-    bucket_bound most = {0, 0};
+/* ---- programs ---- */
+
+static int compare_programs(const void *a, const void *b) {
+    const bucket_program *x = a, *y = b;
+    bucket_bound left = {x->source, x->target}, right = {y->source, y->target};
+    return compare_bounds(&left, &right);
+}
+
+static void make_programs(const bucket_shape *shapes, int32_t n, const bucket_options *o,
+                          bucket_plan *out) {
     for (int32_t i = 0; i < n; i++) {
-        out->programs[i] = (bucket_bound){shapes[i].source, shapes[i].target};
-        most.source = larger(most.source, shapes[i].source);
-        most.target = larger(most.target, shapes[i].target);
+        uint32_t source = shapes[i].source, target = shapes[i].target;
+        out->programs[i] =
+            (bucket_program){source, target, ebb__bucket_rows(&o->batch, source, target), 0, 0};
     }
     out->n_programs = n;
-    qsort(out->programs, (size_t)n, sizeof *out->programs, compare_bounds);
-    if (raised) {
-        out->programs[n - 1] = most;
-    }
-    for (int32_t i = 0; i < n; i++) {
-        out->rows[i] =
-            ebb__bucket_rows(&o->batch, out->programs[i].source, out->programs[i].target);
-    }
+    qsort(out->programs, (size_t)n, sizeof *out->programs, compare_programs);
 }
 
 static ebb_status optimal_programs(const data_lengths *lengths, const bucket_options *o,
                                    bucket_plan *out) {
-    bucket_options optimal = *o;
+    bucket_limit found[BUCKETS_MOST_SHAPES];
+    limits all = {found, 0};
     bucket_plan other = {.ctx = out->ctx};
-    optimal.strategy = BUCKET_OPTIMAL;
-    ebb_status status = ebb__buckets_make(lengths, &optimal, &other);
+    TRY(ebb__buckets_optimal(lengths, o->shapes, all.at, &all.n));
+    ebb_status status = make_shapes(lengths, &all, &other);
     if (status == EBB_OK) {
-        make_programs(other.shapes, other.n_shapes, true, o, out);
+        make_programs(other.shapes, other.n_shapes, o, out);
     }
     ebb__buckets_free(&other);
     return status;
 }
 
+static uint64_t batches_of(uint64_t sentences, int64_t rows) {
+    return sentences / (uint64_t)rows + (sentences % (uint64_t)rows > 0);
+}
+
 /* Batches of members that are all padded alike. */
-static void count_batches(bucket_plan *out) {
+static void count_batches(const bucket_options *o, bucket_plan *out) {
     for (int32_t i = 0; i < out->n_shapes; i++) {
         bucket_shape *shape = &out->shapes[i];
-        shape->rows = out->rows[ebb__bucket_program(out, shape->source, shape->target)];
-        uint64_t rows = (uint64_t)shape->rows, rest = shape->sentences % rows;
-        shape->batches = shape->sentences / rows + (rest > 0);
-        shape->empty_rows = rest > 0 ? rows - rest : 0;
-        double n = (double)shape->batches;
-        shape->sources = n * (double)shape->source;
-        shape->targets = n * (double)shape->target;
-        shape->areas = n * (double)shape->source * (double)shape->target;
+        shape->rows = ebb__bucket_rows(&o->batch, shape->source, shape->target);
+        shape->batches = batches_of(shape->sentences, shape->rows);
+        shape->empty_rows = shape->batches * (uint64_t)shape->rows - shape->sentences;
         out->padded_tokens += shape->sentences * ((uint64_t)shape->source + shape->target);
+    }
+}
+
+/* Every sentence on the smallest program that holds it. Counted in tokens, a batch has no rows that
+ * no sentence would ever fill. */
+static void count_steps(const data_lengths *lengths, const bucket_batch *by, bucket_plan *out) {
+    int64_t step = by->multiple > 0 ? by->multiple : 1;
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        const lengths_cell *cell = &lengths->cells[i];
+        int32_t program = ebb__bucket_program(out, cell->source, cell->target);
+        out->programs[program].sentences += cell->count;
+    }
+    for (int32_t i = 0; i < out->n_programs; i++) {
+        bucket_program *program = &out->programs[i];
+        if (by->sentences == 0 && program->sentences < (uint64_t)program->rows) {
+            int64_t used = program->sentences > 0 ? (int64_t)program->sentences : 1;
+            program->rows = used + (step - used % step) % step;
+        }
+        program->batches = batches_of(program->sentences, program->rows);
     }
 }
 
@@ -323,79 +339,121 @@ uint64_t ebb__bucket_pool(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t si
     return count;
 }
 
-/* The batch that is being filled. */
-typedef struct open_batch {
+/* A batch of a pool: its longest on each side, and how many. */
+typedef struct pool_batch {
     bucket_bound longest;
-    int32_t program;
     uint64_t sentences;
-} open_batch;
+} pool_batch;
 
-static void close_batch(open_batch *batch, bucket_plan *out) {
-    if (batch->sentences > 0) {
-        bucket_shape *shape = &out->shapes[batch->program];
-        double source = (double)batch->longest.source, target = (double)batch->longest.target;
-        shape->sentences += batch->sentences;
-        shape->batches++;
-        shape->empty_rows += (uint64_t)shape->rows - batch->sentences;
-        shape->sources += source;
-        shape->targets += target;
-        shape->areas += source * target;
-        out->padded_tokens +=
-            batch->sentences * ((uint64_t)batch->longest.source + batch->longest.target);
+/* Gets batches in turn. */
+typedef struct pool_user {
+    ebb_status (*take)(struct pool_user *user, const pool_batch *batch);
+    data_lengths seen;
+    bucket_plan *plan;
+} pool_user;
+
+/* The sentences of one pool, in order, as batches: one ends where another sentence would be too
+ * many for the longest of them. */
+static ebb_status cut_pool(const data_lengths *lengths, const bucket_batch *by,
+                           const uint64_t *places, uint64_t n, pool_user *user) {
+    const lengths_cell *cell = lengths->cells;
+    uint64_t end = cell->count; /* of the list: where the cell's sentences end */
+    pool_batch batch = {.sentences = 0};
+    for (uint64_t i = 0; i < n; i++) {
+        while (places[i] >= end) {
+            end += (++cell)->count;
+        }
+        bucket_bound longest = {larger(batch.longest.source, cell->source),
+                                larger(batch.longest.target, cell->target)};
+        if (batch.sentences >= (uint64_t)ebb__bucket_rows(by, longest.source, longest.target)) {
+            TRY(user->take(user, &batch));
+            batch.sentences = 0;
+            longest = (bucket_bound){cell->source, cell->target};
+        }
+        batch.longest = longest;
+        batch.sentences++;
     }
-    *batch = (open_batch){.sentences = 0};
+    return user->take(user, &batch);
 }
 
-/* A batch ends where one more sentence would be too many for the program that holds them all. */
-static void put_sentence(open_batch *batch, const lengths_cell *cell, bucket_plan *out) {
-    bucket_bound longest = {larger(batch->longest.source, cell->source),
-                            larger(batch->longest.target, cell->target)};
-    int32_t program = ebb__bucket_program(out, longest.source, longest.target);
-    if (batch->sentences >= (uint64_t)out->rows[program]) {
-        close_batch(batch, out);
-        longest = (bucket_bound){cell->source, cell->target};
-        program = ebb__bucket_program(out, cell->source, cell->target);
-    }
-    batch->longest = longest;
-    batch->program = program;
-    batch->sentences++;
-}
-
-/* The first epoch. */
-static ebb_status fill_pools(const data_lengths *lengths, const bucket_options *o,
-                             bucket_plan *out) {
+/* One epoch. */
+static ebb_status cut_pools(const data_lengths *lengths, const bucket_options *o, pool_user *user) {
     uint64_t size = ebb__bucket_pool_size(lengths, &o->batch), n = lengths->used;
     uint64_t *places = NULL;
+    ebb_status status = EBB_OK;
     size = size < n ? size : n;
-    TRY(ebb__alloc(out->ctx, (size_t)size, 2 * sizeof *places, &places));
-    for (uint64_t pool = 0; pool * size < n; pool++) {
+    TRY(ebb__alloc(lengths->ctx, (size_t)size, 2 * sizeof *places, &places));
+    for (uint64_t pool = 0; status == EBB_OK && pool * size < n; pool++) {
         uint64_t count = ebb__bucket_pool(o->seed, 0, n, size, pool, places);
-        const lengths_cell *cell = lengths->cells;
-        uint64_t end = cell->count; /* of the list: where the cell's sentences end */
-        open_batch batch = {.sentences = 0};
-        for (uint64_t i = 0; i < count; i++) {
-            while (places[i] >= end) {
-                end += (++cell)->count;
-            }
-            put_sentence(&batch, cell, out);
-        }
-        close_batch(&batch, out);
-        ebb__progress(out->ctx, "fill pools", pool * size + count, n);
+        status = cut_pool(lengths, &o->batch, places, count, user);
+        ebb__progress(lengths->ctx, "fill pools", pool * size + count, n);
     }
-    ebb__free(out->ctx, places);
+    ebb__free(lengths->ctx, places);
+    return status;
+}
+
+static ebb_status note_batch(pool_user *user, const pool_batch *batch) {
+    return ebb__lengths_add(&user->seen, batch->longest.source, batch->longest.target);
+}
+
+/* The best for the batches of an epoch, and for one of the longest on both sides, which may come in
+ * another. */
+static ebb_status pool_programs(const data_lengths *lengths, const bucket_options *o,
+                                bucket_plan *out) {
+    pool_user user = {.take = note_batch};
+    pool_batch longest = {.sentences = 0};
+    ebb_status status;
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        bucket_bound *to = &longest.longest;
+        to->source = larger(to->source, lengths->cells[i].source);
+        to->target = larger(to->target, lengths->cells[i].target);
+    }
+    TRY_OUT(ebb__lengths_init(lengths->ctx, lengths->pairs, lengths->max_len, &user.seen));
+    TRY_OUT(note_batch(&user, &longest));
+    TRY_OUT(cut_pools(lengths, o, &user));
+    TRY_OUT(ebb__lengths_finish(&user.seen));
+    TRY_OUT(optimal_programs(&user.seen, o, out));
+out:
+    ebb__lengths_free(&user.seen);
+    return status;
+}
+
+/* By tokens, a short batch may have more sentences than its program's length allows. */
+static ebb_status run_batch(pool_user *user, const pool_batch *batch) {
+    const bucket_bound *longest = &batch->longest;
+    bucket_plan *plan = user->plan;
+    bucket_program *program =
+        &plan->programs[ebb__bucket_program(plan, longest->source, longest->target)];
+    program->sentences += batch->sentences;
+    program->batches++;
+    program->rows =
+        program->rows > (int64_t)batch->sentences ? program->rows : (int64_t)batch->sentences;
+    plan->padded_tokens += batch->sentences * ((uint64_t)longest->source + longest->target);
     return EBB_OK;
 }
 
 /* The shapes of a pool are its programs, smallest first. */
-static void pool_shapes(bucket_plan *out) {
-    for (int32_t i = 0; i < out->n_shapes; i++) {
-        out->shapes[i] = (bucket_shape){.source = out->programs[i].source,
-                                        .target = out->programs[i].target,
+static ebb_status fill_pools(const data_lengths *lengths, const bucket_options *o,
+                             bucket_plan *out) {
+    pool_user user = {.take = run_batch, .plan = out};
+    TRY(pool_programs(lengths, o, out));
+    TRY(cut_pools(lengths, o, &user));
+    TRY(ebb__alloc(out->ctx, (size_t)out->n_programs, sizeof *out->shapes, &out->shapes));
+    out->n_shapes = out->n_programs;
+    for (int32_t i = 0; i < out->n_programs; i++) {
+        const bucket_program *program = &out->programs[i];
+        uint64_t rows = program->batches * (uint64_t)program->rows;
+        out->shapes[i] = (bucket_shape){.source = program->source,
+                                        .target = program->target,
                                         .longer = UINT32_MAX,
                                         .band = UINT32_MAX,
                                         .cut = UINT32_MAX,
-                                        .rows = out->rows[i]};
+                                        .rows = program->rows,
+                                        .sentences = program->sentences,
+                                        .batches = program->batches,
+                                        .empty_rows = rows - program->sentences};
     }
+    return EBB_OK;
 }
 
 /* ---- all of it ---- */
@@ -424,21 +482,37 @@ static ebb_status check(const data_lengths *lengths, const bucket_options *o) {
 static ebb_status fill_plan(alloc_region *region, const data_lengths *lengths,
                             const bucket_options *o, bucket_plan *out) {
     limits found = {0};
-    TRY(make_limits(region, lengths, o, &found));
-    TRY(make_shapes(lengths, &found, out));
     if (o->strategy == BUCKET_POOL) {
-        make_programs(out->shapes, out->n_shapes, true, o, out);
-        pool_shapes(out);
         return fill_pools(lengths, o, out);
     }
+    TRY(make_limits(region, lengths, o, &found));
+    TRY(make_shapes(lengths, &found, out));
+    count_batches(o, out);
     /* A list is as long as the user wants it. */
     if (out->n_shapes > (o->strategy == BUCKET_STATIC ? BUCKETS_MOST_SHAPES : o->shapes)) {
         TRY(optimal_programs(lengths, o, out));
     } else {
-        make_programs(out->shapes, out->n_shapes, false, o, out);
+        make_programs(out->shapes, out->n_shapes, o, out);
     }
-    count_batches(out);
+    count_steps(lengths, &o->batch, out);
     return EBB_OK;
+}
+
+/* Sums over what was made. */
+static void sum_plan(const data_lengths *lengths, bucket_plan *out) {
+    for (size_t i = 0; i < lengths->n_cells; i++) {
+        const lengths_cell *cell = &lengths->cells[i];
+        out->real_tokens += cell->count * ((uint64_t)cell->source + cell->target);
+    }
+    for (int32_t i = 0; i < out->n_shapes; i++) {
+        out->batches += out->shapes[i].batches;
+        out->empty_rows += out->shapes[i].empty_rows;
+    }
+    for (int32_t i = 0; i < out->n_programs; i++) {
+        const bucket_program *program = &out->programs[i];
+        out->steps += program->batches;
+        out->computed_tokens += program->sentences * ((uint64_t)program->source + program->target);
+    }
 }
 
 ebb_status ebb__buckets_make(const data_lengths *lengths, const bucket_options *options,
@@ -452,10 +526,7 @@ ebb_status ebb__buckets_make(const data_lengths *lengths, const bucket_options *
     ebb__region_init(&region, lengths->ctx);
     ebb_status status = fill_plan(&region, lengths, options, out);
     ebb__region_fini(&region);
-    for (int32_t i = 0; i < out->n_shapes; i++) {
-        out->batches += out->shapes[i].batches;
-        out->empty_rows += out->shapes[i].empty_rows;
-    }
+    sum_plan(lengths, out);
     return status;
 }
 
@@ -486,4 +557,8 @@ int32_t ebb__bucket_program(const bucket_plan *plan, uint32_t source, uint32_t t
 
 double ebb__bucket_padded_share(const bucket_plan *plan) {
     return 1.0 - (double)plan->real_tokens / (double)plan->padded_tokens;
+}
+
+double ebb__bucket_computed_share(const bucket_plan *plan) {
+    return 1.0 - (double)plan->real_tokens / (double)plan->computed_tokens;
 }

@@ -8,7 +8,7 @@
  *   width       bounds at equal distances
  *   optimal     the bounds with the fewest padded tokens
  *   pool        no bounds: pools of shuffled sentences are sorted and cut in batches, each padded
- * to its own longest
+ *               to its own longest
  *
  * Pairs are grouped by their longer side. With `optimal` that is one way; the other cuts targets in
  * bands and each band's sources in parts, a shape each, where every band may have another number of
@@ -16,7 +16,11 @@
  * occur on a side, only the best BUCKETS_GRID of them can be bounds.)
  *
  * Whatever the strategy, a shape is as long as the longest of its own members, on both sides, and
- * every sentence is a member of exactly one: nothing is dropped. */
+ * every sentence is a member of exactly one: nothing is dropped.
+ *
+ * What is run are programs, at most so many as were asked for: a sentence, or a batch of a pool,
+ * runs on the smallest that holds it. Where a strategy makes more shapes than there may be
+ * programs, what is computed is more than what its shapes pad. */
 #ifndef DATA_BUCKETS_H
 #define DATA_BUCKETS_H
 
@@ -73,9 +77,15 @@ typedef struct bucket_shape {
     uint32_t longer, band, cut; /* members: longer side, target and source at most so long */
     int64_t rows;               /* of a batch */
     uint64_t sentences, batches;
-    uint64_t empty_rows;            /* of partial batches: without a sentence */
-    double sources, targets, areas; /* sums over its batches: of lengths, and of their products */
+    uint64_t empty_rows; /* of partial batches: without a sentence */
 } bucket_shape;
+
+/* Compiled; what an epoch runs on it. */
+typedef struct bucket_program {
+    uint32_t source, target;
+    int64_t rows;
+    uint64_t sentences, batches;
+} bucket_program;
 
 typedef struct bucket_plan {
     ebb_ctx *ctx;
@@ -84,14 +94,14 @@ typedef struct bucket_plan {
     bucket_shape *shapes; /* see ebb__bucket_find; of pool its programs */
     int32_t n_shapes;
     /* What to compile, at most options.shapes, of static as many as listed: the shapes themselves;
-     * of pool, and where greedy makes more, the optimal ones, of which one is raised to hold every
-     * batch. Smallest first. */
-    bucket_bound programs[BUCKETS_MOST_SHAPES];
-    int64_t rows[BUCKETS_MOST_SHAPES]; /* of a program's batches */
+     * where greedy makes more, those of optimal; of pool, the optimal ones for the batches of one
+     * epoch and one as long as the longest on both sides, which holds any. Smallest first. */
+    bucket_program programs[BUCKETS_MOST_SHAPES];
     int32_t n_programs;
     uint64_t sentences;                  /* all of them: used once an epoch */
     uint64_t real_tokens, padded_tokens; /* of rows with a sentence; sources and targets */
     uint64_t batches, empty_rows;
+    uint64_t steps, computed_tokens; /* as run on programs; of pool, in one shuffled epoch */
 } bucket_plan;
 
 /* EBB_DATA without a sentence, EBB_USAGE with options that make no sense. Free also after a
@@ -105,8 +115,10 @@ void ebb__buckets_free(bucket_plan *plan);
 int32_t ebb__bucket_find(const bucket_plan *plan, uint32_t source, uint32_t target);
 /* The smallest program that holds batches of these lengths; -1: none does. */
 int32_t ebb__bucket_program(const bucket_plan *plan, uint32_t source, uint32_t target);
-/* Padding of all processed tokens, rows without a sentence not counted. */
+/* Padding of all processed tokens, rows without a sentence not counted: of batches as long as their
+ * shape, of pool as their longest sentence; and as run on programs. */
 double ebb__bucket_padded_share(const bucket_plan *plan);
+double ebb__bucket_computed_share(const bucket_plan *plan);
 
 /* ---- pool ---- */
 

@@ -77,16 +77,21 @@ ebb_status ebb__lengths_add(data_lengths *lengths, uint64_t source, uint64_t tar
     return EBB_OK;
 }
 
-static int compare_cells(const void *a, const void *b) {
-    const lengths_cell *x = a, *y = b;
-    uint32_t left = x->source > x->target ? x->source : x->target;
-    uint32_t right = y->source > y->target ? y->source : y->target;
+int ebb__lengths_compare(uint32_t source, uint32_t target, uint32_t other_source,
+                         uint32_t other_target) {
+    uint32_t left = source > target ? source : target;
+    uint32_t right = other_source > other_target ? other_source : other_target;
     if (left != right) {
         return (left > right) - (left < right);
     }
-    int64_t more = (int64_t)x->source - x->target, other = (int64_t)y->source - y->target;
+    int64_t more = (int64_t)source - target, other = (int64_t)other_source - other_target;
     int ascending = (more > other) - (more < other);
     return left % 2 == 0 ? ascending : -ascending;
+}
+
+static int compare_cells(const void *a, const void *b) {
+    const lengths_cell *x = a, *y = b;
+    return ebb__lengths_compare(x->source, x->target, y->source, y->target);
 }
 
 ebb_status ebb__lengths_finish(data_lengths *lengths) {

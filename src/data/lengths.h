@@ -42,6 +42,10 @@ typedef struct data_lengths {
     size_t capacity; /* a power of two while cells are added, then n_cells */
 } data_lengths;
 
+/* That order, as a comparison. */
+int ebb__lengths_compare(uint32_t source, uint32_t target, uint32_t other_source,
+                         uint32_t other_target);
+
 /* From numbers. Free also after a failure; add nothing after ebb__lengths_finish. */
 ebb_status ebb__lengths_init(ebb_ctx *ctx, bool pairs, uint32_t max_len,
                              data_lengths *out) EBB_MUST_CHECK;

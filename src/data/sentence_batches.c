@@ -1,61 +1,21 @@
-/* sentence_batches.c - see sentence_batches.h.
- *
- *   index file: [ entries of class 0 | entries of class 1 | ... ], 24 bytes each
- *
- * It is written in one reading of the token files a class, by cursors that find line ends. */
+/* sentence_batches.c - see sentence_batches.h. */
 #include "data/sentence_batches.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/batcher.h"
-#include "data/sink.h"
 
 #include <stdio.h>
 
-typedef struct sentence_entry {
-    uint64_t source, target;         /* position of the first token */
-    uint32_t source_len, target_len; /* with the line end */
-} sentence_entry;
-
-/* ---- making the index ---- */
-
-enum { CURSOR_IDS = 16384 };
-
-typedef struct line_cursor {
-    const tokens_reader *tokens;
-    uint64_t next;  /* position of the first token not read yet */
-    uint64_t first; /* of the last line */
-    uint32_t *ids;  /* [CURSOR_IDS], read ahead from `begin` */
-    uint64_t begin, end;
-} line_cursor;
-
-/* The length of the next line, its end included; 0 after the last one. */
-static ebb_status next_line(line_cursor *c, uint64_t *length) {
-    c->first = c->next;
-    while (c->next < c->tokens->count) {
-        if (c->next >= c->end) {
-            uint64_t left = c->tokens->count - c->next;
-            size_t part = left < CURSOR_IDS ? (size_t)left : CURSOR_IDS;
-            TRY(ebb__tokens_read(c->tokens, c->next, part, c->ids));
-            c->begin = c->next;
-            c->end = c->next + part;
-        }
-        if (c->ids[c->next++ - c->begin] == VOCAB_EOS) {
-            break;
-        }
-    }
-    *length = c->next - c->first;
-    return EBB_OK;
-}
-
-/* The smallest shape that holds the sentence; n_shapes: none does. */
-static int32_t class_of(const sentence_options *o, uint64_t source, uint64_t target) {
-    int32_t class = o->n_shapes;
+/* The smallest shape that holds so many positions, the first of equals; n_classes: none does. */
+static int32_t class_of(const sentence_batches *b, uint32_t source, uint32_t target) {
+    int32_t class = b->n_classes;
     uint64_t least = UINT64_MAX;
-    for (int32_t i = 0; i < o->n_shapes; i++) {
-        uint64_t size = (uint64_t)o->shapes[i].source + o->shapes[i].target;
-        if (source <= o->shapes[i].source && target <= o->shapes[i].target && size < least) {
+    for (int32_t i = 0; i < b->n_classes; i++) {
+        const sentence_shape *shape = &b->classes[i].shape;
+        uint64_t size = (uint64_t)shape->source + shape->target;
+        if (source <= shape->source && target <= shape->target && size < least) {
             class = i;
             least = size;
         }
@@ -63,66 +23,22 @@ static int32_t class_of(const sentence_options *o, uint64_t source, uint64_t tar
     return class;
 }
 
-/* The lengths of the next line, or of the next lines of both texts; 0 after the last. Of one text
- * the source is empty. */
-static ebb_status next_lengths(const sentence_batches *b, line_cursor cursors[2], uint64_t *source,
-                               uint64_t *target) {
-    *source = 0;
-    TRY(next_line(&cursors[1], target));
-    if (b->source == NULL) {
-        return EBB_OK;
+/* Batches of an epoch, where they are pooled. */
+static ebb_status count_pooled(sentence_batches *b) {
+    uint32_t source = 0, target = 0, rows = b->classes[0].shape.rows;
+    for (int32_t i = 0; i < b->n_classes; i++) {
+        const sentence_shape *shape = &b->classes[i].shape;
+        source = shape->source > source ? shape->source : source;
+        target = shape->target > target ? shape->target : target;
     }
-    TRY(next_line(&cursors[0], source));
-    if ((*source == 0) != (*target == 0)) {
-        return ebb__fail(b->ctx, EBB_DATA, "token files %s and %s: their lines do not match",
-                         b->source->path, b->target->path);
+    if (class_of(b, source, target) == b->n_classes) {
+        return ebb__fail(b->ctx, EBB_MODEL,
+                         "index %s: no shape is as long as all others on both sides, so that a "
+                         "batch may come that none holds",
+                         b->path);
     }
+    b->windows = b->sentences / rows + (b->sentences % rows > 0);
     return EBB_OK;
-}
-
-/* Writes the entries of one class. */
-static ebb_status write_class(sentence_batches *b, const sentence_options *o, int32_t class,
-                              line_cursor cursors[2], data_sink *sink) {
-    sentence_class *to = &b->classes[class];
-    uint64_t rows = o->shapes[class].rows;
-    *to = (sentence_class){.shape = o->shapes[class], .first = b->sentences};
-    for (;;) {
-        uint64_t source = 0, target = 0;
-        TRY(next_lengths(b, cursors, &source, &target));
-        if (target == 0) {
-            break;
-        }
-        if (!ebb__lengths_usable(b->source != NULL ? source : target, target, o->max_len) ||
-            class_of(o, source, target) != class) {
-            continue;
-        }
-        sentence_entry entry = {cursors[0].first, cursors[1].first, (uint32_t)source,
-                                (uint32_t)target};
-        TRY(ebb__sink_put(sink, &entry, sizeof entry));
-        to->count++;
-    }
-    to->batches = to->count / rows + (to->count % rows != 0);
-    b->sentences += to->count;
-    b->windows += to->batches;
-    return EBB_OK;
-}
-
-static ebb_status write_index(sentence_batches *b, const sentence_options *o) {
-    data_sink sink = {.ctx = b->ctx};
-    uint32_t *ids = NULL;
-    ebb_status status;
-    TRY_OUT(ebb__alloc(b->ctx, 2 * (size_t)CURSOR_IDS, sizeof *ids, &ids));
-    TRY_OUT(ebb__sink_open(b->ctx, b->path, &sink));
-    for (int32_t i = 0; i < o->n_shapes; i++) {
-        line_cursor cursors[2] = {{.tokens = b->source, .ids = ids},
-                                  {.tokens = b->target, .ids = ids + CURSOR_IDS}};
-        TRY_OUT(write_class(b, o, i, cursors, &sink));
-    }
-    TRY_OUT(ebb__sink_commit(&sink));
-out:
-    ebb__sink_close(&sink);
-    ebb__free(b->ctx, ids);
-    return status;
 }
 
 ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
@@ -134,15 +50,19 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                               .index = -1,
                               .n_classes = options->n_shapes,
                               .seed = options->seed,
-                              .shuffle = options->shuffle};
+                              .shuffle = options->shuffle,
+                              .pooled = options->pooled};
     int n = snprintf(out->path, sizeof out->path, "%s", path);
     if (n < 0 || (size_t)n >= sizeof out->path) {
         return ebb__fail(ctx, EBB_USAGE, "index %.64s...: the path is too long", path);
     }
-    TRY(write_index(out, options));
-    uint64_t bytes = 0;
-    TRY(ebb__file_open(ctx, path, &out->index, &bytes));
-    return ebb__file_remove(ctx, path); /* still open, and gone with this process */
+    sentence_lists lists = {source, target, options->max_len, options->shapes, options->n_shapes};
+    TRY(ebb__sentence_index_open(ctx, &lists, path, out->classes, &out->index));
+    for (int32_t i = 0; i < out->n_classes; i++) {
+        out->sentences += out->classes[i].count;
+        out->windows += out->classes[i].batches;
+    }
+    return out->pooled ? count_pooled(out) : EBB_OK;
 }
 
 void ebb__sentence_batches_close(sentence_batches *batches) {
@@ -178,43 +98,142 @@ uint64_t ebb__sentence_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uin
     return i;
 }
 
-sentence_place ebb__sentence_place(const sentence_batches *b, uint64_t step) {
-    sentence_place place = {.epoch = step / b->windows, .batch = step % b->windows};
-    if (b->shuffle) {
-        place.batch = ebb__sentence_shuffle(b->seed, place.epoch, (uint32_t)b->n_classes,
-                                            place.batch, b->windows);
-    }
-    while (place.batch >= b->classes[place.class].batches) {
-        place.batch -= b->classes[place.class].batches;
-        place.class ++;
-    }
-    return place;
+/* What stands at place i of a list of n. */
+static uint64_t in_turn(const sentence_batches *b, uint64_t epoch, uint64_t list, uint64_t i,
+                        uint64_t n) {
+    return b->shuffle ? ebb__sentence_shuffle(b->seed, epoch, (uint32_t)list, i, n) : i;
 }
-
-/* ---- filling ---- */
 
 static ebb_status changed(const sentence_batches *b) {
     return ebb__fail(b->ctx, EBB_DATA, "index %s: was changed by somebody while in use", b->path);
 }
 
-static ebb_status read_entry(const sentence_batches *b, const sentence_place *place, uint64_t at,
-                             sentence_entry *out) {
-    const sentence_class *c = &b->classes[place->class];
-    if (b->shuffle) {
-        at = ebb__sentence_shuffle(b->seed, place->epoch, (uint32_t)place->class, at, c->count);
+static ebb_status read_entry(const sentence_batches *b, uint64_t number, sentence_entry *out) {
+    return ebb__file_pread(b->ctx, b->index, b->path, out, sizeof *out, number * sizeof *out);
+}
+
+/* ---- pools ---- */
+
+static uint64_t pool_size(uint64_t sentences, uint64_t rows) {
+    return sentences / BUCKETS_POOL < rows ? sentences : rows * BUCKETS_POOL;
+}
+
+uint64_t ebb__sentence_pool_bytes(uint64_t sentences, uint64_t rows) {
+    return sizeof(sentence_pool) + pool_size(sentences, rows) * sizeof(sentence_entry);
+}
+
+/* By length; of equals the one that comes first in the text. */
+static bool is_before(const sentence_entry *a, const sentence_entry *b) {
+    int order = ebb__lengths_compare(a->source_len, a->target_len, b->source_len, b->target_len);
+    return order != 0 ? order < 0 : a->target < b->target;
+}
+
+/* A heap: in place, and nothing is allocated as qsort() may do. */
+static void sift(sentence_entry *entries, size_t at, size_t n) {
+    sentence_entry moved = entries[at];
+    for (size_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        child += child + 1 < n && is_before(&entries[child], &entries[child + 1]);
+        if (!is_before(&moved, &entries[child])) {
+            break;
+        }
+        entries[at] = entries[child];
+        at = child;
     }
-    TRY(ebb__file_pread(b->ctx, b->index, b->path, out, sizeof *out,
-                        (c->first + at) * sizeof *out));
-    if (out->source_len > c->shape.source || out->target_len > c->shape.target) {
-        return changed(b);
+    entries[at] = moved;
+}
+
+static void sort_entries(sentence_entry *entries, size_t n) {
+    for (size_t i = n / 2; i-- > 0;) {
+        sift(entries, i, n);
+    }
+    while (n-- > 1) {
+        sentence_entry last = entries[n];
+        entries[n] = entries[0];
+        entries[0] = last;
+        sift(entries, 0, n);
+    }
+}
+
+enum { POOL_SENTENCES, POOL_BATCHES }; /* lists; from the latter on one a pool */
+
+static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t number) {
+    sentence_pool *pool = b->pool;
+    if (pool->epoch == epoch && pool->number == number) {
+        return EBB_OK;
+    }
+    uint64_t size = pool_size(b->sentences, b->classes[0].shape.rows), first = number * size;
+    *pool = (sentence_pool){.epoch = UINT64_MAX, .number = number};
+    pool->count = b->sentences - first < size ? b->sentences - first : size;
+    for (uint64_t i = 0; i < pool->count; i++) {
+        uint64_t at = in_turn(b, epoch, POOL_SENTENCES, first + i, b->sentences);
+        TRY(read_entry(b, at, &pool->entries[i]));
+    }
+    sort_entries(pool->entries, (size_t)pool->count);
+    pool->epoch = epoch;
+    return EBB_OK;
+}
+
+/* Entries of a batch of the pool in memory; *n: how many. */
+static const sentence_entry *pool_batch(const sentence_batches *b, const sentence_place *place,
+                                        uint64_t *n) {
+    uint64_t rows = b->classes[0].shape.rows, first = place->batch % BUCKETS_POOL * rows;
+    uint64_t left = first < b->pool->count ? b->pool->count - first : 0;
+    *n = left < rows ? left : rows;
+    return b->pool->entries + first;
+}
+
+static ebb_status place_in_pool(const sentence_batches *b, sentence_place *place) {
+    uint64_t number = place->batch / BUCKETS_POOL, first = number * BUCKETS_POOL, n = 0;
+    uint64_t batches = b->windows - first < BUCKETS_POOL ? b->windows - first : BUCKETS_POOL;
+    uint32_t source = 0, target = 0;
+    TRY(load_pool(b, place->epoch, number));
+    place->batch =
+        first + in_turn(b, place->epoch, POOL_BATCHES + number, place->batch - first, batches);
+    const sentence_entry *entries = pool_batch(b, place, &n);
+    for (uint64_t i = 0; i < n; i++) {
+        source = entries[i].source_len > source ? entries[i].source_len : source;
+        target = entries[i].target_len > target ? entries[i].target_len : target;
+    }
+    place->class = class_of(b, source, target);
+    return place->class < b->n_classes ? EBB_OK : changed(b);
+}
+
+ebb_status ebb__sentence_place(const sentence_batches *b, uint64_t step, sentence_place *out) {
+    *out = (sentence_place){.epoch = step / b->windows, .batch = step % b->windows};
+    if (b->pooled) {
+        return place_in_pool(b, out);
+    }
+    out->batch = in_turn(b, out->epoch, (uint64_t)b->n_classes, out->batch, b->windows);
+    while (out->batch >= b->classes[out->class].batches) {
+        out->batch -= b->classes[out->class].batches;
+        out->class ++;
     }
     return EBB_OK;
+}
+
+/* ---- filling ---- */
+
+/* The sentence of a row; of length 0 if it is empty. */
+static ebb_status find_entry(const sentence_batches *b, const sentence_place *place, uint32_t row,
+                             sentence_entry *out) {
+    const sentence_class *c = &b->classes[place->class];
+    uint64_t at = place->batch * c->shape.rows + row, n = 0;
+    *out = (sentence_entry){0};
+    if (b->pooled) {
+        const sentence_entry *entries = pool_batch(b, place, &n);
+        *out = row < n ? entries[row] : *out;
+    } else if (at < c->count) {
+        at = in_turn(b, place->epoch, (uint64_t)place->class, at, c->count);
+        TRY(read_entry(b, c->first + at, out));
+    }
+    bool fits = out->source_len <= c->shape.source && out->target_len <= c->shape.target;
+    return fits ? EBB_OK : changed(b);
 }
 
 ebb_status ebb__sentence_read(const sentence_batches *b, uint64_t number, bool target,
                               uint32_t *ids, uint32_t room, uint32_t *n) {
     sentence_entry entry;
-    TRY(ebb__file_pread(b->ctx, b->index, b->path, &entry, sizeof entry, number * sizeof entry));
+    TRY(read_entry(b, number, &entry));
     *n = target ? entry.target_len : entry.source_len;
     if (*n > room) {
         return changed(b);
@@ -245,13 +264,9 @@ static ebb_status fill_source(const sentence_batches *b, const sentence_shape *s
 
 static ebb_status fill_row(const sentence_batches *b, const sentence_place *place, uint32_t row,
                            const sentence_target *to, uint64_t *words) {
-    const sentence_class *c = &b->classes[place->class];
-    const sentence_shape *shape = &c->shape;
-    uint64_t at = place->batch * shape->rows + row;
-    sentence_entry entry = {0};
-    if (at < c->count) {
-        TRY(read_entry(b, place, at, &entry));
-    }
+    const sentence_shape *shape = &b->classes[place->class].shape;
+    sentence_entry entry;
+    TRY(find_entry(b, place, row, &entry));
     if (b->source != NULL) {
         TRY(fill_source(b, shape, &entry, row, to));
     }

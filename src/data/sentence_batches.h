@@ -6,23 +6,27 @@
  * used once an epoch, and a batch is a function of seed and step alone. Where B does not divide the
  * sentences of a shape, the last batch has empty rows.
  *
- * Nothing is kept in memory: positions and lengths of the sentences, by shape, lie in a file
- * without a name, made at the start, and the tokens in their token files. */
+ * Or they are pooled: all sentences are shuffled and cut in pools of BUCKETS_POOL batches; those of
+ * a pool are sorted by length (lengths.h) and cut in batches, which come in shuffled order, each on
+ * the smallest shape that holds it. The same holds for these: once an epoch, by seed and step, and
+ * only the last batch of an epoch has empty rows.
+ *
+ * Positions and lengths of the sentences, by shape, lie in a file without a name, made at the
+ * start, and the tokens in their token files. Of pools, the one that is being read is in memory. */
 #ifndef DATA_SENTENCE_BATCHES_H
 #define DATA_SENTENCE_BATCHES_H
 
 #include "data/buckets.h"
-#include "data/tokens.h"
+#include "data/sentence_index.h"
 
-typedef struct sentence_shape {
-    uint32_t source, target; /* positions S and T; source 0: one text, which is the target */
-    uint32_t rows;           /* B */
-} sentence_shape;
-
-typedef struct sentence_class {
-    sentence_shape shape;
-    uint64_t first, count, batches; /* first entry of the index, sentences, batches */
-} sentence_class;
+/* One pool, of `epoch`: entries in the order of lengths. */
+typedef struct sentence_pool {
+    uint64_t epoch, number; /* epoch UINT64_MAX: none */
+    uint64_t count;
+    sentence_entry entries[];
+} sentence_pool;
+/* Bytes of the largest; a multiple of 8. */
+uint64_t ebb__sentence_pool_bytes(uint64_t sentences, uint64_t rows);
 
 typedef struct sentence_batches {
     ebb_ctx *ctx;
@@ -35,7 +39,9 @@ typedef struct sentence_batches {
     uint64_t sentences; /* of all classes */
     uint64_t seed;      /* of the order */
     bool shuffle;       /* else as in the text, shape by shape */
-    uint32_t *staging;  /* the caller's; room for the longest sentence and one more */
+    bool pooled;
+    uint32_t *staging;   /* the caller's; room for the longest sentence and one more */
+    sentence_pool *pool; /* the caller's, if they are pooled: none, in so many bytes */
 } sentence_batches;
 
 typedef struct sentence_options {
@@ -44,6 +50,7 @@ typedef struct sentence_options {
     int32_t n_shapes; /* every sentence has one that holds it */
     uint64_t seed;
     bool shuffle;
+    bool pooled; /* shapes have the same rows, and one is as long as all others on both sides */
 } sentence_options;
 
 /* Makes the index at `path`, which vanishes again, of one token file (source NULL) or two. Close
@@ -53,12 +60,14 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                                       const char *path, sentence_batches *out) EBB_MUST_CHECK;
 void ebb__sentence_batches_close(sentence_batches *batches);
 
-/* Which batch a step is: its class, and its number among those. */
+/* Which batch a step is: its class, and its number among those; if they are pooled, among all. */
 typedef struct sentence_place {
     int32_t class;
     uint64_t epoch, batch;
 } sentence_place;
-sentence_place ebb__sentence_place(const sentence_batches *batches, uint64_t step);
+/* Reads the pool, if it is not the one in memory. Allocates nothing. */
+ebb_status ebb__sentence_place(const sentence_batches *batches, uint64_t step,
+                               sentence_place *out) EBB_MUST_CHECK;
 
 /* Where a batch goes; S, T, B of its class. Time descends by blocks of B rows, as in batcher.h. Of
  * one text only the last two. */
@@ -68,7 +77,8 @@ typedef struct sentence_target {
     int32_t *inputs;  /* [T*B]: <eos>, then the target's tokens */
     int32_t *labels;  /* [T*B]: the target's tokens, then <eos>; -1: padding */
 } sentence_target;
-/* Allocates nothing. *words: labels that are not padding. */
+/* The batch of the place that was asked for last. Allocates nothing. *words: labels that are not
+ * padding. */
 ebb_status ebb__sentence_fill(const sentence_batches *batches, const sentence_place *place,
                               const sentence_target *to, uint64_t *words) EBB_MUST_CHECK;
 

@@ -267,16 +267,23 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
 
 /* ---- splitting ---- */
 
+/* A part of a stack and the row where it begins. */
+typedef struct stack_mark {
+    int32_t part, row;
+} stack_mark;
+
 /* Rows of v; of a stack, if they are whole parts of it, a stack of those: it need not wait for the
- * others. */
-static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, ir_val *out) {
+ * others. `mark` is where the rows of the chunk before ended. */
+static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, stack_mark *mark,
+                          ir_val *out) {
     ir_graph *g = c->graph;
     ir_node def = g->values[v].def;
-    int32_t axis, at = 0, first = -1, n = 0;
+    int32_t axis, at = mark->row, first = -1, n = 0;
     if (rows->time >= 0 && def != IR_NONE && ebb__op_is_join(&g->nodes[def], &axis) && axis == 0) {
         const ir_node_rec node = g->nodes[def];
         int32_t taken = 0;
-        for (int32_t k = 0; k < node.n_in && at < rows->begin + rows->len; k++) {
+        for (int32_t k = mark->part; k < node.n_in && at < rows->begin + rows->len; k++) {
+            *mark = (stack_mark){k, at}; /* the next rows may begin within the last part */
             int32_t extent = op_in_type(g, &node, k)->dim[0];
             if (at >= rows->begin) {
                 first = first < 0 ? k : first;
@@ -297,35 +304,35 @@ static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, ir_val *o
     return ebb__op_slice(g, v, 0, rows->begin, rows->len, out);
 }
 
-/* The operand of `node` for this chunk. part[v]: chunk's share of v, or IR_NONE; carry[v]: the
- * chain's value after the previous chunk. */
+typedef struct chunk_state {
+    ir_val *part;      /* by value of the original graph: the chunk's share of it, or IR_NONE */
+    ir_val *carry;     /* by the same: the chain's value after the previous chunk */
+    stack_mark *marks; /* by the same */
+    ir_val *parts;     /* [n_chunks] lists of split results, by rank in `split` */
+    ir_val *split;     /* results that were split, in order of the region */
+    int32_t n_split;
+} chunk_state;
+
+/* The operand of `node` for this chunk. */
 static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const pass_roles *r, int32_t k,
-                                const row_range *rows, ir_val *part, const ir_val *carry,
-                                ir_val *out) {
+                                const row_range *rows, chunk_state *s, ir_val *out) {
     ir_val v = ir_in(c->graph, node, k);
     *out = v;
     if (r->in[k] == ROWS_CARRY) {
         const op_def *def = ebb__op(node->op);
         for (int32_t p = 0; p < def->n_inplace; p++) {
-            if (def->inplace[p].in == k && carry[node->out + def->inplace[p].out] != IR_NONE) {
-                *out = carry[node->out + def->inplace[p].out];
+            if (def->inplace[p].in == k && s->carry[node->out + def->inplace[p].out] != IR_NONE) {
+                *out = s->carry[node->out + def->inplace[p].out];
             }
         }
     } else if (r->in[k] == ROWS_SPLIT && v != IR_NONE) {
-        if (part[v] == IR_NONE) {
-            TRY(rows_of(c, v, rows, &part[v]));
+        if (s->part[v] == IR_NONE) {
+            TRY(rows_of(c, v, rows, &s->marks[v], &s->part[v]));
         }
-        *out = part[v];
+        *out = s->part[v];
     }
     return EBB_OK;
 }
-
-typedef struct chunk_state {
-    ir_val *part, *carry; /* by value of the original graph */
-    ir_val *parts;        /* [n_chunks] lists of split results, by rank in `split` */
-    ir_val *split;        /* results that were split, in order of the region */
-    int32_t n_split;
-} chunk_state;
 
 static void forget_parts(const chunker *c, chunk_state *s) {
     const ir_graph *g = c->graph;
@@ -357,7 +364,7 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
         }
         g->label = node.label;
         for (int32_t k = 0; k < node.n_in; k++) {
-            TRY(chunk_operand(c, &node, &r, k, rows, s->part, s->carry, &in[k]));
+            TRY(chunk_operand(c, &node, &r, k, rows, s, &in[k]));
         }
         if (def->row_shift > 0) {
             node.attr.i[def->row_shift - 1] += rows->begin;
@@ -459,18 +466,13 @@ static ebb_status rewire(chunker *c, chunk_state *s) {
     return EBB_OK;
 }
 
-/* Tells the recompute pass when the chunks are done: with the forward nodes, or with their span's
- * backward ones. */
-static ebb_status mark_era(chunker *c, ir_node first, int32_t time) {
+/* Tells the recompute pass when the nodes of a chunk, from `first` on, are done: with the forward
+ * nodes, or with their span's backward ones. There is room for them. */
+static void mark_era(chunker *c, ir_node first, int32_t time) {
     pass_unit *unit = c->unit;
-    size_t capacity = (size_t)unit->n_eras;
-    int32_t n = c->graph->n_nodes;
-    TRY(ebb__region_grow(&unit->region, &unit->era, &capacity, (size_t)n, sizeof *unit->era));
-    for (ir_node i = unit->n_eras; i < n; i++) {
-        unit->era[i] = i < first ? 0 : time < 0 ? PASS_ERA_FORWARD : time + 1;
+    for (; unit->n_eras < c->graph->n_nodes; unit->n_eras++) {
+        unit->era[unit->n_eras] = unit->n_eras < first ? 0 : time < 0 ? PASS_ERA_FORWARD : time + 1;
     }
-    unit->n_eras = n;
-    return EBB_OK;
 }
 
 static ebb_status split(chunker *c) {
@@ -482,12 +484,16 @@ static ebb_status split(chunker *c) {
      * and of what readers need. */
     size_t added = (size_t)c->n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results +
                    (size_t)g->n_nodes;
+    size_t eras = (size_t)c->unit->n_eras;
     int64_t *keys = NULL;
     TRY(ebb__region_alloc(region, nv + 1, sizeof *s.part, &s.part));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *s.marks, &s.marks));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *s.carry, &s.carry));
     TRY(ebb__region_alloc(region, results + 1, sizeof *s.split, &s.split));
     TRY(ebb__region_alloc(region, results * (size_t)c->n_chunks + 1, sizeof *s.parts, &s.parts));
     TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + added, KEY_STEP, &keys));
+    TRY(ebb__region_grow(region, &c->unit->era, &eras, (size_t)g->n_nodes + added,
+                         sizeof *c->unit->era));
     memset(s.carry, 0xff, nv * sizeof *s.carry);
     /* All chunks stand, one after the other, where the region ended. */
     int64_t key = (int64_t)c->position[c->region[c->n_region - 1]] * KEY_STEP - 1;
@@ -495,7 +501,7 @@ static ebb_status split(chunker *c) {
     for (int32_t i = 0; i < c->n_chunks; i++) {
         ir_node begin = g->n_nodes;
         TRY(emit_chunk(c, &s, i));
-        TRY(mark_era(c, begin, c->chunks[i].time));
+        mark_era(c, begin, c->chunks[i].time);
     }
     for (ir_node n = first; n < g->n_nodes; n++) {
         keys[n] = key;

@@ -8,21 +8,21 @@ static ebb_status compile_unit(ebb_ctx *ctx, const plan_request *request, const 
                                pass_config *config, pass_unit *unit) {
     *config = *given;
     config->training = request->training;
-    *unit = (pass_unit){.ctx = ctx, .config = config, .dev = ebb__device_default()};
-    ebb__region_init(&unit->region, ctx);
-    TRY(ebb__ir_copy(request->graph, &unit->graph));
+    TRY(ebb__plan_open(unit, ctx, config, request->graph));
     return ebb__plan_run_passes(unit, PASS_COUNT);
 }
 
-/* Instructions, their views, and the list of pointers to them. */
-static void size_program(plan_program *program) {
+void ebb__plan_size_program(plan_program *program) {
     const pass_unit *unit = &program->unit;
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
-        const ir_node_rec *node = &unit->graph.nodes[unit->graph.order[i]];
-        if (unit->kernels[unit->graph.order[i]] != PASS_KERNEL_NONE) {
+        ir_node n = unit->graph.order[i];
+        const ir_node_rec *node = &unit->graph.nodes[n];
+        if (unit->kernels[n] != PASS_KERNEL_NONE) {
             program->n_instrs++;
             program->n_views += node->n_in + node->n_out;
         }
+        program->seconds += ebb__cost_expected(unit->config->table, unit->dev, &unit->graph, node,
+                                               unit->kernels[n], unit->config->members);
     }
     program->n_nodes = unit->graph.n_order;
     program->bytes = (uint64_t)program->n_instrs * (sizeof(device_instr) + sizeof(device_instr *)) +
@@ -195,17 +195,6 @@ static ebb_status gather_outputs(ebb_plan *plan, plan_program *program) {
     return EBB_OK;
 }
 
-static double seconds_of(const pass_unit *unit) {
-    double seconds = 0;
-    for (int32_t i = 0; i < unit->graph.n_order; i++) {
-        ir_node n = unit->graph.order[i];
-        seconds +=
-            ebb__cost_expected(unit->config->table, unit->dev, &unit->graph, &unit->graph.nodes[n],
-                               unit->kernels[n], unit->config->members);
-    }
-    return seconds;
-}
-
 ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
                              const plan_extra *extras, int32_t n_extras,
                              const pass_config *configs) {
@@ -215,8 +204,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32
         program->has_unit = true;
         TRY(ebb__strdup(plan->ctx, requests[i].name, &program->name));
         TRY(compile_unit(plan->ctx, &requests[i], &configs[i], &program->config, &program->unit));
-        size_program(program);
-        program->seconds = seconds_of(&program->unit);
+        ebb__plan_size_program(program);
         plan->nodes += program->n_nodes;
     }
     gatherer g;
@@ -233,22 +221,6 @@ ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32
     }
     plan->seconds_per_step = n_requests > 0 ? plan->programs[0].seconds : 0;
     return EBB_OK;
-}
-
-ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
-                             plan_size *out) {
-    plan_program program = {0};
-    ebb_status status = compile_unit(ctx, request, config, &program.config, &program.unit);
-    if (status == EBB_OK) {
-        size_program(&program);
-        *out = (plan_size){.transient_bytes = program.unit.placement->transient_bytes,
-                           .program_bytes = program.bytes,
-                           .seconds = seconds_of(&program.unit),
-                           .recomputed_nodes = ebb__plan_recomputed(&program.unit)};
-    }
-    ebb__ir_fini(&program.unit.graph);
-    ebb__region_fini(&program.unit.region);
-    return status;
 }
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name) {
@@ -273,8 +245,7 @@ const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const c
 void ebb__plan_release(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_programs; i++) {
         if (plan->programs[i].has_unit) {
-            ebb__ir_fini(&plan->programs[i].unit.graph);
-            ebb__region_fini(&plan->programs[i].unit.region);
+            ebb__plan_close(&plan->programs[i].unit);
             plan->programs[i].has_unit = false;
         }
     }

@@ -60,10 +60,13 @@ static ebb_status new_plan(const walk *w, ebb_plan **out) {
 }
 
 /* Size of program i under a choice. What is taken in the end is verified, this is not. */
-static ebb_status measure(const walk *w, int32_t i, const plan_choice *choice, plan_size *out) {
-    pass_config quiet = config_of(w, choice);
-    quiet.disabled |= 1U << PASS_VERIFY;
-    return ebb__plan_measure(w->ctx, &w->requests[i], &quiet, out);
+static ebb_status measure(const walk *w, int32_t i, const plan_choice *choice, const plan_bar *bar,
+                          plan_size *out) {
+    pass_config config = config_of(w, choice);
+    if (w->options->stop != NULL && w->options->stop(w->options->stop_user)) {
+        return ebb__fail(w->ctx, EBB_STOPPED, "stopped while planning, before anything was done");
+    }
+    return ebb__plan_measure(w->ctx, &w->requests[i], &config, bar, out);
 }
 
 /* As arena.c lays programs, variables and transients out. */
@@ -72,30 +75,38 @@ static uint64_t arena_bytes(const ebb_plan *plan, uint64_t programs, uint64_t tr
                           : programs + plan->variable_end;
 }
 
-/* Bytes and seconds of a choice, as if there were only the first program. */
+/* As if there were only the first program. */
+static void set_size(const ebb_plan *plan, const plan_size *size, plan_choice *choice) {
+    choice->transient_bytes = size->transient_bytes;
+    choice->program_bytes = plan_align(size->program_bytes);
+    choice->peak_bytes = arena_bytes(plan, choice->program_bytes, size->transient_bytes);
+    choice->seconds = size->seconds;
+    choice->recomputed_nodes = size->recomputed_nodes;
+}
+
+/* Bytes and seconds of a choice. */
 static ebb_status price(const walk *w, const ebb_plan *plan, plan_choice *choice) {
     plan_size size;
-    TRY(measure(w, 0, choice, &size));
-    choice->transient_bytes = size.transient_bytes;
-    choice->program_bytes = plan_align(size.program_bytes);
-    choice->peak_bytes = arena_bytes(plan, choice->program_bytes, size.transient_bytes);
-    choice->seconds = size.seconds;
-    choice->recomputed_nodes = size.recomputed_nodes;
+    TRY(measure(w, 0, choice, NULL, &size));
+    set_size(plan, &size, choice);
     return EBB_OK;
 }
 
-/* Keeps the list sorted by seconds and free of plans that another beats; what takes more than
- * keeping everything is no plan to list. */
+/* Does another one beat it? What takes more than keeping everything is no plan to list either. */
+static bool is_beaten(const ebb_plan *plan, const plan_choice *fresh) {
+    bool beaten = fresh->peak_bytes > plan->keep_all_bytes;
+    for (int32_t i = 0; i < plan->n_choices && !beaten; i++) {
+        const plan_choice *c = &plan->choices[i];
+        beaten = c->seconds <= fresh->seconds && c->peak_bytes <= fresh->peak_bytes;
+    }
+    return beaten;
+}
+
+/* Keeps the list sorted by seconds and free of plans that another beats. */
 static void add_choice(ebb_plan *plan, plan_choice fresh) {
     int32_t kept = 0;
-    if (fresh.peak_bytes > plan->keep_all_bytes) {
+    if (is_beaten(plan, &fresh)) {
         return;
-    }
-    for (int32_t i = 0; i < plan->n_choices; i++) {
-        const plan_choice *c = &plan->choices[i];
-        if (c->seconds <= fresh.seconds && c->peak_bytes <= fresh.peak_bytes) {
-            return;
-        }
     }
     for (int32_t i = 0; i < plan->n_choices; i++) {
         const plan_choice *c = &plan->choices[i];
@@ -214,37 +225,77 @@ static int32_t root_of(int32_t n) {
     return r;
 }
 
-static ebb_status try_recompute(const walk *w, ebb_plan *plan, plan_choice base,
-                                pass_recompute how) {
+/* What was tried so far. */
+typedef struct search {
+    const walk *w;
+    ebb_plan *plan;
+    uint64_t graphs[PLAN_MAX_CHOICES]; /* plan_size.graph */
+    int32_t n_graphs;
+    uint64_t last_peak; /* of the last one, at least */
+} search;
+
+/* Not if it is the same as one that was tried, nor if it is beaten whatever place does. */
+static bool is_worth(void *user, const plan_size *least) {
+    const search *s = user;
+    plan_choice choice = {.seconds = least->seconds};
+    bool fresh = true;
+    for (int32_t i = 0; i < s->n_graphs && fresh; i++) {
+        fresh = s->graphs[i] != least->graph;
+    }
+    if (least->program_bytes == 0) { /* not known yet */
+        return fresh;
+    }
+    set_size(s->plan, least, &choice);
+    return fresh && !is_beaten(s->plan, &choice);
+}
+
+static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how) {
+    plan_bar bar = {is_worth, s};
+    plan_size size;
     base.recompute = how;
-    TRY(price(w, plan, &base));
-    add_choice(plan, base);
+    TRY(measure(s->w, 0, &base, &bar, &size));
+    if (s->n_graphs < PLAN_MAX_CHOICES) {
+        s->graphs[s->n_graphs++] = size.graph;
+    }
+    if (size.placed || size.program_bytes > 0) { /* else it was tried before */
+        set_size(s->plan, &size, &base);
+        s->last_peak = base.peak_bytes;
+    }
+    if (size.placed) {
+        add_choice(s->plan, base);
+    }
     return EBB_OK;
 }
 
 /* Time in spans: no product repeated, but weight gradients and the loss as soon as a span is done;
  * products repeated with all of a span's steps as one; step by step with only the states between
- * spans kept; then with fewer of those. */
-static ebb_status try_spans(const walk *w, ebb_plan *plan, plan_choice base, int32_t steps) {
+ * spans kept; then with fewer of those, as long as shorter spans save something. */
+static ebb_status try_spans(search *s, plan_choice base, int32_t steps) {
     int32_t root = root_of(steps);
+    uint64_t longer = 0, shorter = 0; /* what the last two replays take */
     for (int32_t span = 2 * root; span >= 2 && 2 * span >= root; span /= 2) {
         pass_recompute how = {.price = ANY_PRICE, .span = span};
         if (span >= steps) {
             continue;
         }
-        TRY(try_recompute(w, plan, base, how));
+        TRY(try_recompute(s, base, how));
         how.heavy = true;
-        TRY(try_recompute(w, plan, base, how));
+        TRY(try_recompute(s, base, how));
         how.replay = true;
-        TRY(try_recompute(w, plan, base, how));
+        TRY(try_recompute(s, base, how));
+        longer = shorter;
+        shorter = s->last_peak;
     }
-    for (int32_t span = root / 2; span >= 4 && steps >= 64; span /= 4) {
+    bool saves = shorter + shorter / LEAST_SAVING < longer;
+    for (int32_t span = root / 2; span >= 4 && steps >= 64 && saves; span /= 4) {
         pass_recompute how = {.price = ANY_PRICE,
                               .span = span,
                               .outer = root_of(steps / span),
                               .heavy = true,
                               .replay = true};
-        TRY(try_recompute(w, plan, base, how));
+        uint64_t before = s->last_peak;
+        TRY(try_recompute(s, base, how));
+        saves = span == root / 2 || s->last_peak < before;
     }
     return EBB_OK;
 }
@@ -254,33 +305,34 @@ static int32_t choose(const ebb_plan *plan, uint64_t budget);
 /* From what the fastest plain plan does with the loss and the weights; what saved most of that is
  * then joined to finer chunks, and to what the smallest plain plan does. */
 static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
+    search s = {.w = w, .plan = plan};
     int32_t steps = most_time(w);
     plan_choice fast = plan->plain;
     plan_choice small = plan->choices[plan->n_choices - 1], finer = fast;
     for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
-        TRY(try_recompute(w, plan, fast, (pass_recompute){.price = prices[i]}));
+        TRY(try_recompute(&s, fast, (pass_recompute){.price = prices[i]}));
     }
     if (steps >= 2) {
         pass_recompute how = {.price = ANY_PRICE, .scan = root_of(steps)};
-        TRY(try_recompute(w, plan, fast, how));
+        TRY(try_recompute(&s, fast, how));
         how.merge = 2 * how.scan;
-        TRY(try_recompute(w, plan, fast, how));
+        TRY(try_recompute(&s, fast, how));
         how.heavy = true;
         for (size_t i = 0; i < sizeof product_prices / sizeof *product_prices; i++) {
             how.price = product_prices[i];
-            TRY(try_recompute(w, plan, fast, how));
+            TRY(try_recompute(&s, fast, how));
         }
-        TRY(try_spans(w, plan, fast, steps));
+        TRY(try_spans(&s, fast, steps));
     }
     const pass_recompute best = plan->choices[plan->n_choices - 1].recompute;
     const pass_recompute next =
         plan->choices[plan->n_choices > 1 ? plan->n_choices - 2 : 0].recompute;
     finer.chunk_rows = fast.chunk_rows / 2;
     if (finer.chunk_rows > small.chunk_rows) {
-        TRY(try_recompute(w, plan, finer, best));
+        TRY(try_recompute(&s, finer, best));
     }
-    TRY(try_recompute(w, plan, small, best));
-    return try_recompute(w, plan, small, next);
+    TRY(try_recompute(&s, small, best));
+    return try_recompute(&s, small, next);
 }
 
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {
@@ -376,13 +428,14 @@ static ebb_status settle_one(const walk *w, const ebb_plan *plan, const plan_cho
         n = 3;
     }
     if (plain->program_bytes == 0) {
-        TRY(measure(w, i, &tries[0], plain));
+        TRY(measure(w, i, &tries[0], NULL, plain));
+        ebb__progress(w->ctx, "plan", (uint64_t)i + 1, (uint64_t)w->n_requests);
     }
     *taken = tries[0];
     *size = *plain;
     for (int32_t k = 1; k < n && size->transient_bytes > first->transient_bytes; k++) {
         plan_size now;
-        TRY(measure(w, i, &tries[k], &now));
+        TRY(measure(w, i, &tries[k], NULL, &now));
         if (now.transient_bytes < size->transient_bytes) {
             *taken = tries[k];
             *size = now;
@@ -440,10 +493,9 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
  * case. */
 static ebb_status prepare(const walk *w, const plan_request *request, ir_graph *out) {
     pass_config config = config_of(w, &(plan_choice){0});
-    pass_unit unit = {.ctx = w->ctx, .config = &config, .dev = ebb__device_default()};
+    pass_unit unit;
     config.training = request->training;
-    ebb__region_init(&unit.region, w->ctx);
-    ebb_status status = ebb__ir_copy(request->graph, &unit.graph);
+    ebb_status status = ebb__plan_open(&unit, w->ctx, &config, request->graph);
     if (status == EBB_OK) {
         status = ebb__plan_run_passes(&unit, FIRST_VARIED);
     }
@@ -467,6 +519,7 @@ static ebb_status walk_all(const walk *w, ebb_plan *plan, plan_choice each[PLAN_
     prepared.requests = requests;
     prepared.prepared = true;
     if (status == EBB_OK) {
+        ebb__progress(w->ctx, "plan", 0, (uint64_t)w->n_requests);
         status = walk_first(&prepared, plan);
     }
     if (status == EBB_OK) {
@@ -495,7 +548,8 @@ static ebb_status compile_chosen(const walk *w, ebb_plan *plan, const plan_choic
                          plan->peak_bytes, listed);
     }
     const plan_program *last = &plan->programs[plan->n_programs - 1];
-    for (int32_t i = 0; i < plan->n_programs; i++) {
+    bool proved = (o->disabled & (1U << PASS_VERIFY)) == 0; /* else nobody will run it */
+    for (int32_t i = 0; proved && i < plan->n_programs; i++) {
         TRY(ebb__plan_check(&plan->programs[i].unit, last->offset + last->bytes, plan->peak_bytes));
     }
     return EBB_OK;

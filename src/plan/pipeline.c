@@ -40,6 +40,18 @@ bool ebb__pass_optional(pass_id id) {
     return passes[id].optional;
 }
 
+ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *config,
+                          const ir_graph *graph) {
+    *unit = (pass_unit){.ctx = ctx, .config = config, .dev = ebb__device_default()};
+    ebb__region_init(&unit->region, ctx);
+    return ebb__ir_copy(graph, &unit->graph);
+}
+
+void ebb__plan_close(pass_unit *unit) {
+    ebb__ir_fini(&unit->graph);
+    ebb__region_fini(&unit->region);
+}
+
 static ebb_status dump(pass_unit *unit, pass_id id) {
     const char *text = NULL;
     TRY(ebb__ir_print(&unit->graph, &text));

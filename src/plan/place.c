@@ -83,12 +83,17 @@ static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *
     return EBB_OK;
 }
 
-static ebb_status run(pass_unit *unit) {
+ebb_status ebb__place_store(pass_unit *unit) {
     plan_placement *p = NULL;
-    best_placement best = {.top = UINT64_MAX};
     TRY(ebb__region_alloc(&unit->region, 1, sizeof *p, &p));
     TRY(ebb__plan_storage(unit, p));
-    TRY(ebb__plan_load(unit, p, NULL, &p->load_bytes));
+    unit->placement = p;
+    return ebb__plan_load(unit, p, NULL, &p->load_bytes);
+}
+
+ebb_status ebb__place_offsets(pass_unit *unit) {
+    plan_placement *p = unit->placement;
+    best_placement best = {.top = UINT64_MAX};
     TRY(ebb__region_alloc(&unit->region, (size_t)p->n_blocks + 1, sizeof *best.offsets,
                           &best.offsets));
     TRY(find_best(unit, p, &best));
@@ -102,8 +107,12 @@ static ebb_status run(pass_unit *unit) {
         }
     }
     p->transient_bytes = best.top;
-    unit->placement = p;
     return EBB_OK;
+}
+
+static ebb_status run(pass_unit *unit) {
+    TRY(ebb__place_store(unit));
+    return ebb__place_offsets(unit);
 }
 
 const pass_def ebb__pass_place = {.id = PASS_PLACE, .run = run};

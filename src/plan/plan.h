@@ -33,6 +33,9 @@ typedef struct plan_options {
     uint32_t dump_after;
     pass_dump_fn dump;
     void *dump_user;
+    bool (*stop)(void *user); /* asked between programs: true ends planning with EBB_STOPPED; NULL:
+                                 never */
+    void *stop_user;
 } plan_options;
 
 /* One plan on the walk from the fastest to the smallest. */
@@ -164,14 +167,25 @@ const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const c
 ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
                              const plan_extra *extras, int32_t n_extras,
                              const pass_config *configs) EBB_MUST_CHECK;
-/* Compiles one program only to see what it takes. */
+/* The program's own bytes (instructions, their views, the list of pointers to them) and seconds. */
+void ebb__plan_size_program(plan_program *program);
+/* measure.c: compiles one program only to see what it takes, without verifying it. */
 typedef struct plan_size {
-    uint64_t transient_bytes, program_bytes;
+    uint64_t graph;           /* a hash: who has the same is the same plan */
+    uint64_t transient_bytes; /* before it is placed: what no placement can go below */
+    uint64_t program_bytes;
     double seconds;
     int32_t recomputed_nodes;
+    bool placed; /* else it was called off */
 } plan_size;
+/* Asked when the graph is known and before it is placed; what is not yet known is 0. False: it is
+ * of no use. */
+typedef struct plan_bar {
+    bool (*worth)(void *user, const plan_size *least);
+    void *user;
+} plan_bar;
 ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
-                             plan_size *out) EBB_MUST_CHECK;
+                             const plan_bar *bar, plan_size *out) EBB_MUST_CHECK;
 /* budget.c: the configurations without recomputation that the walk tries; gives their number. */
 int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
                              const plan_options *options, pass_config list[PLAN_MAX_CHOICES]);

@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-/* Of a model without a text. */
-static ebb_status plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request *request) {
+ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request *request) {
     ebb__kind(s)->sizes(s, request);
     return request->vocab > 0 ? EBB_OK
                               : ebb__fail(ctx, EBB_USAGE,
@@ -15,15 +14,14 @@ static ebb_status plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request
                                           "none: say how many");
 }
 
-ebb_status ebb__job_measure(ebb_ctx *ctx, const train_settings *settings, bool fits,
-                            job_request *request) {
+/* Of the texts, if there are any. */
+static ebb_status measure(ebb_ctx *ctx, const train_settings *settings, job_request *request) {
     corpus *c = NULL;
     if (settings->train_path == NULL) {
-        return plain_sizes(ctx, settings, request);
+        return ebb__job_plain_sizes(ctx, settings, request);
     }
     TRY(ebb__corpus_new(ctx, settings, NULL, &c));
-    c->silent = fits;
-    ebb_status status = ebb__corpus_measure(c, fits ? ebb__job_list_bytes(settings) : 0, request);
+    ebb_status status = ebb__corpus_measure(c, 0, request);
     ebb__corpus_free(c);
     return status;
 }
@@ -31,7 +29,7 @@ ebb_status ebb__job_measure(ebb_ctx *ctx, const train_settings *settings, bool f
 ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings, ebb_plan **out) {
     job_request request = {.train = true, .valid = settings->valid_path != NULL};
     *out = NULL;
-    TRY(ebb__job_measure(ctx, settings, false, &request));
+    TRY(measure(ctx, settings, &request));
     return ebb__job_compile(ctx, settings, &request, out);
 }
 
@@ -116,7 +114,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     double *seconds = NULL;
     job_request request = {.train = true};
     *out = (job_bench_result){0};
-    TRY(plain_sizes(ctx, settings, &request));
+    TRY(ebb__job_plain_sizes(ctx, settings, &request));
     ebb_status status = ebb__job_compile(ctx, settings, &request, &plan);
     if (status == EBB_OK && settings->profile) {
         status = ebb__profile_new(plan, 0, &out->profile);

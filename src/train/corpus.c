@@ -37,7 +37,8 @@ void ebb__corpus_free(corpus *c) {
 
 ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) {
     c->kind = &ebb__kind(c->s)->corpus; /* from here on there is something to close */
-    return c->kind->measure(c, most, request);
+    TRY(c->kind->measure(c, most, request));
+    return c->kind->choose(c, request);
 }
 
 ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,

@@ -37,7 +37,7 @@ static ebb_status price(ebb_ctx *ctx, const train_settings *settings, const job_
     ebb_plan *plan = NULL;
     trial.batch = rows;
     trial.budget = UINT64_MAX / 2;
-    trial.disabled |= 1U << PASS_RECOMPUTE | 1U << PASS_CHUNK;
+    trial.disabled |= 1U << PASS_RECOMPUTE | 1U << PASS_CHUNK | 1U << PASS_VERIFY; /* not run */
     trial.tune_folder = NULL;
     trial.explain = false;
     trial.dump_after = 0;
@@ -95,30 +95,30 @@ ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
     return EBB_OK;
 }
 
-/* `n` times the plane, at sums of lengths and areas, between the fewest rows and the most. */
-static double value_at(const epoch_cost *cost, const epoch_plane planes[2], int64_t rows,
-                       const double sums[4]) {
+/* Of one step, on so many rows. */
+static double plane_at(const epoch_cost *cost, const epoch_plane planes[2], int64_t rows,
+                       uint32_t source, uint32_t target) {
+    double s = (double)source, t = (double)target, at[4] = {1, s, t, s * t};
     double span = (double)(cost->rows[1] - cost->rows[0]);
     double share = span > 0 ? (double)(rows - cost->rows[0]) / span : 0, value = 0;
     for (int i = 0; i < 4; i++) {
-        value += sums[i] * ((1 - share) * planes[0].at[i] + share * planes[1].at[i]);
+        value += at[i] * ((1 - share) * planes[0].at[i] + share * planes[1].at[i]);
     }
     return value > 0 ? value : 0;
 }
 
 double ebb__epoch_seconds(const epoch_cost *cost, const bucket_plan *plan) {
     double seconds = 0;
-    for (int32_t i = 0; i < plan->n_shapes; i++) {
-        const bucket_shape *shape = &plan->shapes[i];
-        double sums[4] = {(double)shape->batches, shape->sources, shape->targets, shape->areas};
-        seconds += value_at(cost, cost->seconds, shape->rows, sums);
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const bucket_program *p = &plan->programs[i];
+        seconds +=
+            (double)p->batches * plane_at(cost, cost->seconds, p->rows, p->source, p->target);
     }
     return seconds;
 }
 
 uint64_t ebb__epoch_bytes(const epoch_cost *cost, int64_t rows, uint32_t source, uint32_t target) {
-    double s = (double)source, t = (double)target, sums[4] = {1, s, t, s * t};
-    double bytes = value_at(cost, cost->bytes, rows, sums);
+    double bytes = plane_at(cost, cost->bytes, rows, source, target);
     return bytes < 0x1p63 ? (uint64_t)bytes : (uint64_t)INT64_MAX;
 }
 
@@ -141,11 +141,11 @@ static ebb_status make_plan(const train_settings *s, const data_lengths *lengths
 
 static void widen(epoch_range *range, const bucket_plan *plan) {
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        const bucket_bound *to = &plan->programs[i];
+        const bucket_program *to = &plan->programs[i];
         bucket_bound *longest = &range->longest;
         longest->source = to->source > longest->source ? to->source : longest->source;
         longest->target = to->target > longest->target ? to->target : longest->target;
-        int64_t rows = plan->rows[i], *most = range->rows;
+        int64_t rows = to->rows, *most = range->rows;
         most[0] = most[0] == 0 || rows < most[0] ? rows : most[0];
         most[1] = rows > most[1] ? rows : most[1];
     }
@@ -162,8 +162,10 @@ ebb_status ebb__bucket_report_make(const train_settings *settings, const job_req
     TRY(ebb__epoch_cost_make(lengths->ctx, settings, sizes, &range, &out->cost));
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         out->seconds[i] = ebb__epoch_seconds(&out->cost, &out->plans[i]);
-        /* Batches of a pool have shapes of their own, which are not compiled: not for training. */
-        bool faster = i != BUCKET_POOL && out->seconds[i] < out->seconds[out->chosen];
+        const bucket_plan *plan = &out->plans[i];
+        bool trained = i != BUCKET_POOL || settings->batch_tokens == 0;
+        bool own = plan->n_programs == plan->n_shapes; /* else greedy runs as optimal does */
+        bool faster = trained && own && out->seconds[i] < out->seconds[out->chosen];
         out->chosen = faster ? (bucket_strategy)i : out->chosen;
     }
     if (settings->bucket != TRAIN_BUCKET_AUTO) {

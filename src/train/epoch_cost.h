@@ -1,5 +1,5 @@
-/* epoch_cost.h - how long an epoch takes on the shapes that a strategy chose (data/buckets.h), and
- * with that which strategy to take.
+/* epoch_cost.h - how long an epoch takes on the programs that a strategy gives (data/buckets.h),
+ * and with that which strategy to take.
  *
  * The time of a step on S source and T target positions is a + b S + c T + d S T (a language model:
  * a + c T): few small shapes are planned, the others follow from them. So do bytes, of plans in
@@ -34,7 +34,7 @@ typedef struct epoch_range {
 ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
                                 const job_request *sizes, const epoch_range *range,
                                 epoch_cost *out) EBB_MUST_CHECK;
-/* Of one epoch. */
+/* Of one epoch, on the programs. */
 double ebb__epoch_seconds(const epoch_cost *cost, const bucket_plan *plan);
 uint64_t ebb__epoch_bytes(const epoch_cost *cost, int64_t rows, uint32_t source, uint32_t target);
 
@@ -45,7 +45,7 @@ typedef struct bucket_report {
     bucket_plan plans[BUCKET_STRATEGIES];
     double seconds[BUCKET_STRATEGIES]; /* of an epoch */
     epoch_cost cost;
-    bucket_strategy chosen; /* settings->bucket; of auto the shortest epoch but for pool's */
+    bucket_strategy chosen; /* settings->bucket; of auto the shortest epoch that can be trained */
 } bucket_report;
 /* Free also after a failure. */
 ebb_status ebb__bucket_report_make(const train_settings *settings, const job_request *sizes,

@@ -124,6 +124,10 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
     *plan = NULL;
     ebb__cost_table_init(&table, ctx, ebb__device_default());
     TRY_OUT(ebb__job_programs_make(ctx, settings, request, &programs));
+    if (request->observer != NULL) {
+        programs.options.stop = request->observer->stop_planning;
+        programs.options.stop_user = request->observer->user;
+    }
     extras[n_extras++] = (plan_extra){JOB_STAGING, ebb__kind(settings)->staging(settings, request)};
     if (request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};

@@ -38,10 +38,9 @@ void ebb__job_programs_fini(job_programs *programs);
 ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
                              const job_programs *programs, cost_table *table) EBB_MUST_CHECK;
 
-/* bench.c: what to plan, beside `train` and `valid`: of the texts, else of the settings alone. For
- * a batch to be found (`fits`), lists of words are bounded and nothing is said. */
-ebb_status ebb__job_measure(ebb_ctx *ctx, const train_settings *settings, bool fits,
-                            job_request *request) EBB_MUST_CHECK;
+/* bench.c: what to plan where there is no text. */
+ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,
+                                job_request *request) EBB_MUST_CHECK;
 /* *plan is given also with EBB_BUDGET. */
 ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
                             const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
@@ -93,7 +92,7 @@ static inline bool job_should_stop(const job_observer *observer) {
 ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                            corpus **out) EBB_MUST_CHECK;
 void ebb__corpus_free(corpus *c);
-/* kind->measure. */
+/* kind->measure, kind->choose. */
 ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) EBB_MUST_CHECK;
 
 /* "DIR/NAME" into JOB_PATH_BYTES; EBB_USAGE if that is too long. */

@@ -9,18 +9,42 @@
 #include "train/settings.h"
 #include "train/translate.h"
 
+/* ---- shapes ---- */
+
+enum { JOB_MAX_SHAPES = 32 };
+typedef struct job_shape {
+    int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
+    int64_t rows;     /* of a batch; 0: settings->batch */
+} job_shape;
+typedef struct job_shapes {
+    int32_t n; /* 0: only the one of the settings */
+    job_shape at[JOB_MAX_SHAPES];
+} job_shapes;
+
+/* How sentences are put in batches: what the order of training depends on, stored with the run. */
+typedef struct job_buckets {
+    train_bucket strategy; /* taken: never auto */
+    double padded_share;   /* of all positions of rows with a sentence */
+    job_shapes shapes;     /* longest first, each with its rows; n 0: not by sentence */
+} job_buckets;
+
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
 
 /* Of a run whose settings->batch is 0: finds the largest batch whose plan fits the budget (the next
  * one tried does not) and puts it there. With `dir`, the run in that folder decides instead, if
- * there is one to go on with. Every batch up to 16 is tried, above that multiples of 8. EBB_BUDGET
- * with the least budget if not even a batch of 1 fits. The batch depends on the settings, the
- * budget and the threads, on no measured time. */
-enum { JOB_MOST_FIT = 4096 };
+ * there is one to go on with. EBB_BUDGET with the least budget if not even a batch of 1 fits. The
+ * batch depends on the settings, the budget and the threads, on no measured time.
+ *
+ * Sentences of a text come in shapes, and short ones in larger batches: there what is found are
+ * settings->batch_tokens, of which each shape takes as many sentences as have no more. Up to
+ * JOB_FINE_TOKENS any number, above that multiples of a power of two, at least JOB_FINE_TOKENS / 2
+ * of it. Else it is a number of rows: every one up to 16, above that multiples of 8. */
+enum { JOB_MOST_FIT = 4096, JOB_MOST_FIT_TOKENS = 1 << 17, JOB_FINE_TOKENS = 128 };
 typedef struct job_fit {
-    bool recalled; /* the batch is that of the run in the folder */
-    bool most;     /* a larger one was not tried: */
-    bool by_text;  /* the text has no more to fill it with */
+    bool recalled;     /* the batch is that of the run in the folder */
+    bool most;         /* a larger one was not tried: */
+    bool by_text;      /* the text has no more to fill it with */
+    job_shapes shapes; /* where it was found in tokens: how many sentences of which length */
 } job_fit;
 ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
                         job_fit *out) EBB_MUST_CHECK;
@@ -99,6 +123,8 @@ typedef struct job_observer {
     void (*progress)(void *user, const job_progress *progress, bool tick);
     /* Polled between steps and during validation: true asks to save and stop. May be NULL. */
     bool (*stop)(void *user);
+    /* The same while plans are made, when there is nothing new to save. May be NULL. */
+    bool (*stop_planning)(void *user);
     void (*sample)(void *user, const job_sample *sample); /* may be NULL */
 } job_observer;
 
@@ -108,7 +134,8 @@ typedef struct job_train_result {
     double valid_bleu, best_bleu;                     /* < 0: none */
     uint64_t planned_peak_bytes, measured_peak_bytes; /* 0: already done, nothing was planned */
     bool resumed, already_done;
-    bool stopped_early; /* ended by --patience, before the last step */
+    bool stopped_early;  /* ended by --patience, before the last step */
+    job_buckets buckets; /* as used, or as stored where the run is already done */
 } job_train_result;
 
 /* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all

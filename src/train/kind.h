@@ -10,18 +10,9 @@
 #include "run/session.h"
 #include "train/jobs.h"
 
-enum { JOB_MAX_SHAPES = 32, JOB_PATH_BYTES = 1024 };
+enum { JOB_PATH_BYTES = 1024 };
 _Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
                "programs to train, to validate, to translate");
-
-typedef struct job_shape {
-    int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
-    int64_t rows;     /* of a batch; 0: settings->batch */
-} job_shape;
-typedef struct job_shapes {
-    int32_t n; /* 0: only the one of the settings */
-    job_shape at[JOB_MAX_SHAPES];
-} job_shapes;
 
 typedef enum job_use { JOB_TRAIN, JOB_VALID, JOB_PREDICT } job_use;
 
@@ -31,9 +22,12 @@ typedef struct job_request {
     int64_t vocab, src_vocab;   /* of what is predicted; of sources */
     bool train, valid, predict; /* step; loss only, with a state of its own; logits */
     uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
+    uint64_t pool_bytes;        /* of the staging memory: sentences of a pool; 0: there is none */
     job_shapes shapes, valid_shapes;
     translate_options decode; /* slots 0: nothing is translated */
-    uint64_t most_batch; /* that the text can fill; 0: not known, or settings->batch is given */
+    uint64_t most_batch; /* rows, or tokens where batches are counted so, that the text can fill; 0:
+                            not known */
+    const job_observer *observer; /* who may ask to stop planning; NULL: nobody */
 } job_request;
 
 /* Batches by number. Step s is batch s mod `windows` of epoch s / `windows`. */
@@ -56,8 +50,10 @@ typedef struct job_bleu {
 typedef struct corpus_kind {
     size_t bytes; /* of the kind's own struct, which starts with a corpus */
     /* Vocabularies, counted in lists of at most `most` bytes (0: no bound) or loaded and checked
-     * where the run is resumed; sizes and shapes for the plan. Writes nothing. */
+     * where the run is resumed; their sizes for the plan. Writes nothing. */
     ebb_status (*measure)(corpus *c, uint64_t most, job_request *request);
+    /* Shapes for the plan; after measure(), and again whenever the settings' batch has changed. */
+    ebb_status (*choose)(corpus *c, job_request *request);
     /* Texts as ids, and new vocabularies, into the folder; the latter under names of their own
      * until adopt(). Nothing of a vocabulary stays in memory. */
     ebb_status (*store)(corpus *c);
@@ -80,6 +76,9 @@ struct corpus {
     bool resumed;    /* the fields below say what the run was started with */
     uint64_t vocab_hash, train_count, train_hash;
     uint64_t valid_hash; /* of the text that perplexities belong to; 0: none yet */
+    job_buckets
+        buckets; /* of the text to train on; resumed: as stored, no shapes if they are not */
+    const struct sentence_set *sets[2]; /* to train, to validate: token files, once stored */
     job_reader train, valid;
 };
 

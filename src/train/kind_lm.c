@@ -88,7 +88,7 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     return status;
 }
 
-static ebb_status measure_sentences(lm_corpus *lm, job_request *request) {
+static ebb_status scan_sentences(lm_corpus *lm) {
     const corpus *c = &lm->base;
     const char *train[KIND_SIDES] = {[KIND_TARGET] = c->s->train_path};
     const char *valid[KIND_SIDES] = {[KIND_TARGET] = c->s->valid_path};
@@ -96,12 +96,7 @@ static ebb_status measure_sentences(lm_corpus *lm, job_request *request) {
     lm->train.options.shuffle = true;
     if (c->s->valid_path != NULL) {
         TRY(ebb__sentence_set_scan(c->ctx, c->s, valid, c->silent, &lm->valid));
-        TRY(ebb__sentence_set_choose_few(c->s, &lm->valid));
     }
-    request->most_batch = c->s->batch == 0 ? lm->train.sentences : 0;
-    TRY(ebb__sentence_set_choose(c->s, request, &lm->train));
-    request->shapes = ebb__sentence_set_shapes(&lm->train);
-    request->valid_shapes = ebb__sentence_set_shapes(&lm->valid);
     return EBB_OK;
 }
 
@@ -110,6 +105,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     char path[JOB_PATH_BYTES];
     ebb__sentence_set_init(&lm->train);
     ebb__sentence_set_init(&lm->valid);
+    c->sets[0] = &lm->train, c->sets[1] = &lm->valid;
     if (c->resumed) {
         TRY(ebb__job_path(c->ctx, c->dir, LM_VOCAB, path));
         TRY(ebb__vocab_load(c->ctx, path, &lm->vocab));
@@ -124,8 +120,13 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
         c->vocab_hash = ebb__vocab_hash(&lm->vocab);
     }
     request->vocab = lm->vocab.count;
+    return c->s->by_sentence ? scan_sentences(lm) : EBB_OK;
+}
+
+static ebb_status choose(corpus *c, job_request *request) {
+    lm_corpus *lm = (lm_corpus *)c;
     if (c->s->by_sentence) {
-        return measure_sentences(lm, request);
+        return ebb__sentence_sets_choose(c, &lm->train, &lm->valid, request);
     }
     return c->s->batch == 0 ? count_columns(c, &request->most_batch) : EBB_OK;
 }
@@ -151,6 +152,9 @@ static ebb_status store_ids(lm_corpus *lm) {
     const tokens_reader *train = &lm->train.tokens[KIND_TARGET];
     TRY(store_text(lm, c->s->train_path, "train", &lm->train));
     TRY(ebb__corpus_same(c, c->s->train_path, train->count, train->ids_hash, "tokens"));
+    if (c->s->by_sentence) {
+        TRY(ebb__sentence_set_held(&lm->train, c->dir));
+    }
     if (c->s->valid_path != NULL) {
         TRY(store_text(lm, c->s->valid_path, "valid", &lm->valid));
         TRY(ebb__corpus_same_valid(c, c->s->valid_path, lm->valid.tokens[KIND_TARGET].ids_hash));
@@ -219,7 +223,7 @@ static const char *vocab_file(const train_settings *s, kind_side side) {
 const model_kind ebb__kind_lm = {
     .name = "lm",
     .labels = LM_TARGETS,
-    .corpus = {sizeof(lm_corpus), measure, store, adopt, begin, NULL, close_corpus},
+    .corpus = {sizeof(lm_corpus), measure, choose, store, adopt, begin, NULL, close_corpus},
     .vocab_file = vocab_file,
     .shape = plain_shape,
     .sizes = sizes,

@@ -156,8 +156,9 @@ static translate_options translation_of(const nmt_corpus *nmt) {
         int32_t source = (int32_t)nmt->valid.options.shapes[i].source;
         longest = source > longest ? source : longest;
     }
-    bool few = s->batch > 0 && s->batch < MOST_SLOTS;
-    return (translate_options){.slots = few ? (int32_t)s->batch : MOST_SLOTS,
+    const sentence_shape *largest = &nmt->train.options.shapes[0];
+    int64_t rows = ebb__sentence_rows(s, ebb__sentence_shape(s, largest->source, largest->target));
+    return (translate_options){.slots = rows < MOST_SLOTS ? (int32_t)rows : MOST_SLOTS,
                                .beam = 1,
                                .nbest = 1,
                                .max_src = longest,
@@ -177,11 +178,11 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     const char *valid[] = {s->valid_path, s->valid_target};
     ebb__sentence_set_init(&nmt->train);
     ebb__sentence_set_init(&nmt->valid);
+    c->sets[0] = &nmt->train, c->sets[1] = &nmt->valid;
     TRY(ebb__sentence_set_scan(c->ctx, s, train, c->silent, &nmt->train));
     nmt->train.options.shuffle = true;
     if (s->valid_path != NULL) {
         TRY(ebb__sentence_set_scan(c->ctx, s, valid, c->silent, &nmt->valid));
-        TRY(ebb__sentence_set_choose_few(s, &nmt->valid));
     }
     for (int side = 0; side < n_vocabs(c); side++) {
         TRY(open_vocab(nmt, side, most));
@@ -195,11 +196,14 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
     c->vocab_hash = hash;
     request->src_vocab = vocab_at(nmt, KIND_SOURCE)->count;
     request->vocab = vocab_at(nmt, KIND_TARGET)->count;
-    request->most_batch = s->batch == 0 ? nmt->train.sentences : 0;
-    TRY(ebb__sentence_set_choose(s, request, &nmt->train));
-    request->shapes = ebb__sentence_set_shapes(&nmt->train);
-    request->valid_shapes = ebb__sentence_set_shapes(&nmt->valid);
+    return EBB_OK;
+}
+
+static ebb_status choose(corpus *c, job_request *request) {
+    nmt_corpus *nmt = (nmt_corpus *)c;
+    TRY(ebb__sentence_sets_choose(c, &nmt->train, &nmt->valid, request));
     request->decode = nmt->translate = translation_of(nmt);
+    request->vocab_bytes = 0;
     for (int side = 0; shows_words(nmt) && side < n_vocabs(c); side++) {
         request->vocab_bytes += ebb__vocab_room(&nmt->vocab[side]);
     }
@@ -232,8 +236,8 @@ static ebb_status store(corpus *c) {
     const char *valid[] = {s->valid_path, s->valid_target};
     char path[JOB_PATH_BYTES];
     TRY(store_set(nmt, "train", train, &nmt->train));
-    TRY(ebb__corpus_same(c, s->train_path, nmt->train.batches.sentences, set_hash(&nmt->train),
-                         "pairs"));
+    TRY(ebb__corpus_same(c, s->train_path, nmt->train.sentences, set_hash(&nmt->train), "pairs"));
+    TRY(ebb__sentence_set_held(&nmt->train, c->dir));
     if (s->valid_path != NULL) {
         TRY(store_set(nmt, "valid", valid, &nmt->valid));
         TRY(ebb__corpus_same_valid(c, s->valid_path, set_hash(&nmt->valid)));
@@ -305,7 +309,7 @@ static void close_corpus(corpus *c) {
 const model_kind ebb__kind_nmt = {
     .name = "nmt",
     .labels = NMT_TGT_OUT,
-    .corpus = {sizeof(nmt_corpus), measure, store, adopt, begin, translate, close_corpus},
+    .corpus = {sizeof(nmt_corpus), measure, choose, store, adopt, begin, translate, close_corpus},
     .vocab_file = vocab_file,
     .shape = plain_shape,
     .sizes = sizes,

@@ -1,6 +1,8 @@
 /* progress.c - the state of a run as JSON and back, and what a validation changes in it. */
 #include "train/progress.h"
 
+#include "data/buckets.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,6 +48,60 @@ double ebb__progress_loss(const progress_state *at) {
 
 /* ---- JSON ---- */
 
+json_t *ebb__buckets_pack(const job_buckets *buckets) {
+    json_t *shapes = json_array();
+    bool whole = shapes != NULL;
+    for (int32_t i = 0; whole && i < buckets->shapes.n; i++) {
+        const job_shape *shape = &buckets->shapes.at[i];
+        json_t *one = json_pack("[I,I,I]", (json_int_t)shape->src, (json_int_t)shape->tgt,
+                                (json_int_t)shape->rows);
+        whole = json_array_append_new(shapes, one) == 0;
+    }
+    if (!whole) {
+        json_decref(shapes);
+        return NULL;
+    }
+    return json_pack("{s:s, s:f, s:o}", "strategy",
+                     ebb__bucket_name((bucket_strategy)buckets->strategy), "padded_share",
+                     buckets->padded_share, "shapes", shapes);
+}
+
+static bool unpack_shape(const json_t *from, job_shape *out) {
+    int64_t *to[] = {&out->src, &out->tgt, &out->rows};
+    bool good = json_array_size(from) == sizeof to / sizeof *to;
+    for (size_t i = 0; good && i < sizeof to / sizeof *to; i++) {
+        const json_t *number = json_array_get(from, i);
+        *to[i] = json_integer_value(number);
+        good = json_is_integer(number) && *to[i] >= 0 && *to[i] <= INT32_MAX;
+    }
+    return good;
+}
+
+/* What numbers there can be at all; whether the settings and the text can have given them is seen
+ * later. */
+static bool unpack_buckets(const json_t *from, job_buckets *out) {
+    const char *name = json_string_value(json_object_get(from, "strategy"));
+    const json_t *shapes = json_object_get(from, "shapes");
+    const json_t *padded = json_object_get(from, "padded_share");
+    double share = json_is_number(padded) ? json_number_value(padded) : -1;
+    size_t n = json_array_size(shapes);
+    int strategy = 0;
+    while (name != NULL && strategy < BUCKET_STRATEGIES &&
+           strcmp(name, ebb__bucket_name((bucket_strategy)strategy)) != 0) {
+        strategy++;
+    }
+    if (name == NULL || strategy == BUCKET_STRATEGIES || !(share >= 0 && share < 1) || n < 1 ||
+        n > JOB_MAX_SHAPES) {
+        return false;
+    }
+    *out = (job_buckets){(train_bucket)strategy, share, {.n = (int32_t)n}};
+    bool good = true;
+    for (size_t i = 0; good && i < n; i++) {
+        good = unpack_shape(json_array_get(shapes, i), &out->shapes.at[i]);
+    }
+    return good;
+}
+
 /* Of "best" and "last" the old names are perplexities. */
 json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const char *math_text) {
     json_t *train = json_pack(
@@ -62,6 +118,9 @@ json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const c
                   at->last.bleu, "stale", (json_int_t)at->stale, "gradient_norm", at->gradient_norm,
                   "events", at->events.name, "events_bytes", (json_int_t)at->events.bytes);
     bool whole = train != NULL && later != NULL && json_object_update(train, later) == 0;
+    if (whole && text->buckets.shapes.n > 0) {
+        whole = json_object_set_new(train, "buckets", ebb__buckets_pack(&text->buckets)) == 0;
+    }
     json_decref(later);
     if (!whole) {
         json_decref(train);
@@ -120,8 +179,9 @@ ebb_status ebb__progress_unpack(ebb_ctx *ctx, const char *dir, const checkpoint_
         return ebb__fail(ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", dir, found->step,
                          error.text);
     }
+    const json_t *buckets = json_object_get(found->train, "buckets");
     if (step < 0 || (uint64_t)step != found->step || bytes < 0 || count < 0 || tokens < 1 ||
-        windows < 0) {
+        windows < 0 || (buckets != NULL && !unpack_buckets(buckets, &text->buckets))) {
         return ebb__fail(ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 " contradicts itself",
                          dir, found->step);
     }

@@ -38,6 +38,10 @@ bool ebb__progress_exhausted(const progress_state *at, const train_settings *s);
 /* Mean since the last metrics line, else that line's; NaN before the first step. */
 double ebb__progress_loss(const progress_state *at);
 
+/* {"strategy", "padded_share", "shapes": [[source, target, rows], ...]}; of one text sources are 0.
+ * NULL: no memory. */
+json_t *ebb__buckets_pack(const job_buckets *buckets);
+
 /* The `train` object of a checkpoint; NULL: no memory. `math_text` are the settings that change the
  * mathematics, a line each. */
 json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const char *math_text);

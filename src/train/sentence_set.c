@@ -75,7 +75,8 @@ static int64_t longest_of(const job_shapes *shapes, int64_t most) {
 
 uint64_t ebb__sentence_staging(const job_request *request) {
     int64_t most = longest_of(&request->shapes, longest_of(&request->valid_shapes, 0));
-    return ((uint64_t)most + 1) * sizeof(uint32_t);
+    uint64_t ids = ((uint64_t)most + 1) * sizeof(uint32_t);
+    return (ids + 7) / 8 * 8 + request->pool_bytes;
 }
 
 /* ---- lengths ---- */
@@ -127,43 +128,89 @@ static int longer_first(const void *a, const void *b) {
     const sentence_shape *x = a, *y = b;
     uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
     return left != right ? (left < right ? 1 : -1)
-                         : (x->target < y->target) - (x->target > y->target);
+                         : (x->target > y->target) - (x->target < y->target);
 }
 
 static void take_shapes(const train_settings *s, const bucket_plan *plan, sentence_set *set) {
     sentence_options *o = &set->options;
+    uint64_t shards = s->shards > 0 ? (uint64_t)s->shards : 1;
     set->own_rows = s->batch_tokens > 0;
+    set->most_tokens = 0;
     o->n_shapes = plan->n_programs;
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        o->shapes[i] = (sentence_shape){plan->programs[i].source, plan->programs[i].target,
-                                        (uint32_t)(set->own_rows ? plan->rows[i] : s->batch)};
+        const bucket_program *p = &plan->programs[i];
+        uint64_t all = p->sentences + (shards - p->sentences % shards) % shards;
+        uint64_t tokens = all * (p->source > p->target ? p->source : p->target);
+        set->most_tokens = tokens > set->most_tokens ? tokens : set->most_tokens;
+        o->shapes[i] = (sentence_shape){p->source, p->target, (uint32_t)p->rows};
     }
     qsort(o->shapes, (size_t)o->n_shapes, sizeof *o->shapes, longer_first);
+    set->buckets = (job_buckets){.strategy = (train_bucket)plan->strategy,
+                                 .padded_share = ebb__bucket_computed_share(plan),
+                                 .shapes = {.n = o->n_shapes}};
+    for (int32_t i = 0; i < o->n_shapes; i++) {
+        const sentence_shape *shape = &o->shapes[i];
+        set->buckets.shapes.at[i] = (job_shape){shape->source, shape->target, shape->rows};
+    }
 }
 
-ebb_status ebb__sentence_set_choose(const train_settings *s, const job_request *sizes,
-                                    sentence_set *set) {
-    enum { USUAL_BATCH = 64 };
-    train_settings asked = *s;
-    bucket_plan plan = {.ctx = NULL};
-    asked.batch =
-        s->batch > 0 ? s->batch : USUAL_BATCH; /* shapes come before the batch that fits */
-    if (s->bucket == TRAIN_BUCKET_POOL) {
-        return ebb__fail(set->lengths.ctx, EBB_USAGE,
-                         "--bucket pool: batches of a pool have shapes of their own, and training "
-                         "needs shapes known before it starts; use auto, optimal or greedy");
+/* Whether the settings can give such a shape: lengths, and rows. */
+static bool can_be(const train_settings *s, const job_shape *shape) {
+    int64_t longest = s->max_len + 1, shards = s->shards > 0 ? s->shards : 1;
+    bool source =
+        s->model == MODEL_NMT ? shape->src >= 1 && shape->src <= longest : shape->src == 0;
+    if (!source || shape->tgt < 1 || shape->tgt > longest) {
+        return false;
     }
-    ebb_status status = ebb__bucket_choose(&asked, sizes, &set->lengths, &plan);
+    int64_t most = ebb__sentence_rows(s, ebb__sentence_shape(s, shape->src, shape->tgt));
+    return shape->rows >= 1 && shape->rows % shards == 0 && shape->rows <= most &&
+           (s->batch_tokens > 0 || shape->rows == most);
+}
+
+/* Shapes that were chosen when the run was started. */
+static ebb_status take_stored(const train_settings *s, const char *dir, const job_buckets *chosen,
+                              sentence_set *set) {
+    sentence_options *o = &set->options;
+    bool good = (s->bucket == TRAIN_BUCKET_AUTO || s->bucket == chosen->strategy) &&
+                (s->batch_tokens == 0 || chosen->strategy != TRAIN_BUCKET_POOL);
+    for (int32_t i = 0; good && i < chosen->shapes.n; i++) {
+        const job_shape *from = &chosen->shapes.at[i], *first = &chosen->shapes.at[0];
+        bool held = from->src <= first->src && from->tgt <= first->tgt;
+        /* Batches of a pool may be as long as the longest on both sides. */
+        good = can_be(s, from) && (held || chosen->strategy != TRAIN_BUCKET_POOL);
+        o->shapes[i] =
+            (sentence_shape){(uint32_t)from->src, (uint32_t)from->tgt, (uint32_t)from->rows};
+    }
+    if (!good) {
+        return ebb__fail(set->lengths.ctx, EBB_MODEL,
+                         "%s: the shapes stored with the run are none that its settings give; "
+                         "restore an older checkpoint, or use --fresh",
+                         dir);
+    }
+    o->n_shapes = chosen->shapes.n;
+    set->own_rows = s->batch_tokens > 0;
+    set->buckets = *chosen;
+    return EBB_OK;
+}
+
+static ebb_status choose(const train_settings *s, const job_request *sizes, sentence_set *set) {
+    bucket_plan plan = {.ctx = NULL};
+    if (s->bucket == TRAIN_BUCKET_POOL && s->batch_tokens > 0) {
+        return ebb__fail(set->lengths.ctx, EBB_USAGE,
+                         "--bucket pool: with batches counted in tokens every epoch would have "
+                         "another number of them; give a number of sentences with --batch, or use "
+                         "--bucket auto");
+    }
+    ebb_status status = ebb__bucket_choose(s, sizes, &set->lengths, &plan);
     if (status == EBB_OK) {
         take_shapes(s, &plan, set);
         ebb__log(set->lengths.ctx, EBB_LOG_DEBUG,
                  "%llu %s on %d shapes (%s), %.1f%% of all positions padding",
                  (unsigned long long)plan.sentences, plan.pairs ? "pairs" : "sentences",
                  (int)plan.n_programs, ebb__bucket_name(plan.strategy),
-                 100 * ebb__bucket_padded_share(&plan));
+                 100 * ebb__bucket_computed_share(&plan));
     }
     ebb__buckets_free(&plan);
-    ebb__lengths_free(&set->lengths);
     return status;
 }
 
@@ -172,7 +219,34 @@ ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *s
     train_settings few = *s;
     few.bucket = TRAIN_BUCKET_OPTIMAL;
     few.shapes = FEW;
-    return ebb__sentence_set_choose(&few, NULL, set);
+    return choose(&few, NULL, set);
+}
+
+static bool is_pooled(const sentence_set *set) {
+    return set->buckets.strategy == TRAIN_BUCKET_POOL;
+}
+
+static uint64_t pool_bytes(const sentence_set *set) {
+    return is_pooled(set) ? ebb__sentence_pool_bytes(set->sentences, set->options.shapes[0].rows)
+                          : 0;
+}
+
+ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_set *valid,
+                                     job_request *request) {
+    if (c->resumed && c->buckets.shapes.n > 0) {
+        TRY(take_stored(c->s, c->dir, &c->buckets, train));
+    } else {
+        TRY(choose(c->s, request, train));
+        c->buckets = train->buckets;
+    }
+    if (c->s->valid_path != NULL) {
+        TRY(ebb__sentence_set_choose_few(c->s, valid));
+    }
+    request->shapes = ebb__sentence_set_shapes(train);
+    request->valid_shapes = ebb__sentence_set_shapes(valid);
+    request->pool_bytes = pool_bytes(train);
+    request->most_batch = train->own_rows ? train->most_tokens : train->sentences;
+    return EBB_OK;
 }
 
 job_shapes ebb__sentence_set_shapes(const sentence_set *set) {
@@ -190,15 +264,27 @@ ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
                                    const char *const texts[KIND_SIDES],
                                    const data_vocab *const vocabs[KIND_SIDES],
                                    const char *const paths[KIND_SIDES + 1], sentence_set *set) {
+    ebb__lengths_free(&set->lengths);
     for (int side = 0; side < KIND_SIDES; side++) {
         if (texts[side] != NULL) {
             TRY(ebb__tokens_ensure(ctx, texts[side], (text_mode)s->tokens, vocabs[side],
                                    paths[side], &set->tokens[side]));
         }
     }
+    set->options.pooled = is_pooled(set);
     return ebb__sentence_batches_open(
         ctx, texts[KIND_SOURCE] != NULL ? &set->tokens[KIND_SOURCE] : NULL,
         &set->tokens[KIND_TARGET], &set->options, paths[KIND_SIDES], &set->batches);
+}
+
+ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) {
+    return set->batches.sentences == set->sentences
+               ? EBB_OK
+               : ebb__fail(set->batches.ctx, EBB_MODEL,
+                           "%s: the shapes stored with the run hold %llu of %llu sentences; "
+                           "restore an older checkpoint, or use --fresh",
+                           dir, (unsigned long long)set->batches.sentences,
+                           (unsigned long long)set->sentences);
 }
 
 static int32_t *input_at(run_session *session, const char *input, int64_t length, int64_t rows) {
@@ -208,7 +294,8 @@ static int32_t *input_at(run_session *session, const char *input, int64_t length
 static ebb_status fill(const job_reader *reader, run_session *session, uint64_t step,
                        int32_t *program, uint64_t *words) {
     const sentence_set *set = reader->batches;
-    sentence_place place = ebb__sentence_place(&set->batches, step);
+    sentence_place place;
+    TRY(ebb__sentence_place(&set->batches, step, &place));
     const sentence_shape *shape = &set->batches.classes[place.class].shape;
     int64_t s = shape->source, t = shape->target, rows = set->own_rows ? shape->rows : 0;
     bool pairs = set->batches.source != NULL;
@@ -221,7 +308,13 @@ static ebb_status fill(const job_reader *reader, run_session *session, uint64_t 
 }
 
 job_reader ebb__sentence_set_reader(sentence_set *set, run_session *session, int32_t program) {
-    set->batches.staging = ebb__run_variable(session, JOB_STAGING, NULL);
+    uint64_t bytes = 0;
+    uint8_t *memory = ebb__run_variable(session, JOB_STAGING, &bytes);
+    set->batches.staging = (uint32_t *)(void *)memory;
+    if (is_pooled(set)) {
+        set->batches.pool = (sentence_pool *)(void *)(memory + bytes - pool_bytes(set));
+        set->batches.pool->epoch = UINT64_MAX;
+    }
     return (job_reader){set->batches.windows, program, set, fill};
 }
 

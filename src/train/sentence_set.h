@@ -13,9 +13,11 @@ typedef struct sentence_set {
     tokens_reader tokens[KIND_SIDES];
     sentence_batches batches;
     sentence_options options;
-    data_lengths lengths;         /* from scanning to choosing */
+    data_lengths lengths;         /* from scanning to storing */
     uint64_t sentences, left_out; /* that can be used; that cannot */
-    bool own_rows;                /* batches are counted in tokens: a shape has rows of its own */
+    job_buckets buckets;          /* what was chosen */
+    uint64_t most_tokens; /* of batches counted in tokens: from here on all rows are there */
+    bool own_rows;        /* batches are counted in tokens: a shape has rows of its own */
 } sentence_set;
 
 /* ---- programs ---- */
@@ -32,7 +34,8 @@ static inline int64_t ebb__sentence_rows(const train_settings *s, job_shape shap
 }
 /* A shape where there is no text. */
 job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target);
-/* Bytes of the staging memory for all shapes of a request: one sentence and an <eos> before it. */
+/* Bytes of the staging memory for all shapes of a request: one sentence and an <eos> before it, and
+ * at its end the pool. */
 uint64_t ebb__sentence_staging(const job_request *request);
 
 /* ---- the set ---- */
@@ -43,10 +46,15 @@ void ebb__sentence_set_init(sentence_set *set); /* nothing is open */
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
                                   const char *const texts[KIND_SIDES], bool silent,
                                   sentence_set *set) EBB_MUST_CHECK;
-/* Chooses shapes for them, longest first: to train on as the settings say (`sizes` has the
- * vocabularies), else a few. */
-ebb_status ebb__sentence_set_choose(const train_settings *s, const job_request *sizes,
-                                    sentence_set *set) EBB_MUST_CHECK;
+/* Chooses shapes, longest first, for the sentences to train on and to validate (if there are any):
+ * for the former as the settings say or, where the run is resumed, those stored in c->buckets,
+ * which are noted there otherwise. Again whenever the settings' batch has changed. A shape gets no
+ * more rows than the text has sentences for it, unless their number is asked for. The request gets
+ * the shapes, and the most tokens or rows of a batch that the text can fill. EBB_MODEL if stored
+ * shapes are none that the settings give. */
+ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_set *valid,
+                                     job_request *request) EBB_MUST_CHECK;
+/* A few shapes. */
 ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *set) EBB_MUST_CHECK;
 /* Rows are 0, which is the settings' batch, unless batches are counted in tokens. */
 job_shapes ebb__sentence_set_shapes(const sentence_set *set);
@@ -58,6 +66,8 @@ ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
                                    const data_vocab *const vocabs[KIND_SIDES],
                                    const char *const paths[KIND_SIDES + 1],
                                    sentence_set *set) EBB_MUST_CHECK;
+/* EBB_MODEL naming the run if stored shapes do not hold every sentence. */
+ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) EBB_MUST_CHECK;
 /* Its batches, for the programs from `program` on. */
 job_reader ebb__sentence_set_reader(sentence_set *set, run_session *session, int32_t program);
 void ebb__sentence_set_close(sentence_set *set);

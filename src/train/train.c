@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/host.h"
+#include "data/buckets.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
@@ -157,7 +158,8 @@ static ebb_status write_text(train_run *r, const char *name, const char *text) {
 
 /* The plan comes before any token file is written: a budget that does not fit costs nothing. */
 static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
-    job_request request = {.train = true, .valid = r->s->valid_path != NULL};
+    job_request request = {
+        .train = true, .valid = r->s->valid_path != NULL, .observer = r->observer};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
     TRY(ebb__job_compile(r->ctx, r->s, &request, plan));
     return r->text->kind->store(r->text);
@@ -454,9 +456,19 @@ static void fill_result(const train_run *r, job_train_result *out) {
     out->best_bleu = r->at.best.bleu;
     out->stopped_early = r->at.step < r->total && ebb__progress_exhausted(&r->at, r->s);
     out->resumed = r->found.found;
+    out->buckets = r->text->buckets;
     if (r->session != NULL) {
         out->planned_peak_bytes = r->session->plan->peak_bytes;
         out->measured_peak_bytes = r->session->measured_bytes;
+    }
+}
+
+static void tell_buckets(const train_run *r) {
+    const job_buckets *b = &r->text->buckets;
+    if (b->shapes.n > 0) {
+        ebb__log(r->ctx, EBB_LOG_INFO, "buckets: %s, %d shapes, %.1f%% padding",
+                 ebb__bucket_name((bucket_strategy)b->strategy), (int)b->shapes.n,
+                 100 * b->padded_share);
     }
 }
 
@@ -484,6 +496,7 @@ static ebb_status run(train_run *r, job_train_result *out) {
         ebb__plan_free(plan);
         return status;
     }
+    tell_buckets(r);
     TRY(start(r, plan));
     r->total = ebb__schedule_steps(r->s, r->at.windows);
     status = loop(r);

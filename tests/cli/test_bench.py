@@ -9,7 +9,7 @@ SMALL = {
 WORDS = {"lm": 6 * 8, "nmt": 6 * 7}
 PLAN = """schema peak_bytes keep_all_bytes least_bytes bytes_by_kind bytes_by_layer activation_bytes
     keep_all_activation_bytes nodes plan_seconds seconds_per_step budget_bytes plan_hash
-    recomputed_nodes seconds_per_step_keep_all decisions batch""".split()
+    recomputed_nodes seconds_per_step_keep_all decisions batch batch_tokens""".split()
 BENCH = """schema batch words_per_second seconds_per_step cpu_seconds joules planned_peak_bytes measured_peak_bytes vm_hwm_bytes
     loss weights_hash allocations_after_first_step threads plan_hash""".split()
 KINDS = "weights gradients optimizer stash workspace data program unused".split()

@@ -31,6 +31,11 @@ def plan(*args):
         assert s["sentences_over"] == found["sentences_over"]
         assert 0 <= s["padded_share"] < 1 and s["predicted_epoch_seconds"] > 0 and s["empty_rows"] >= 0
         assert all(b >= 1 for b in s["batch"]) and all(b > 1000 for b in s["bytes"])
+        assert s["programs"] == len(s["compiled"]) and 0 <= s["computed_share"] < 1 and s["steps"] >= 1
+        if s["programs"] == s["shape_count"] and s["name"] != "pool":  # what is run are the shapes
+            assert sorted(s["compiled"]) == sorted(s["shapes"]) and s["computed_share"] <= s["padded_share"] + 1e-12
+        else:
+            assert s["name"] in ["greedy", "pool"] and s["computed_share"] >= s["padded_share"]
     return found, {s["name"]: s for s in found["strategies"]}
 
 
@@ -60,9 +65,12 @@ def test_one_text():
             assert by[name]["shape_count"] <= k
         assert by["none"]["shapes"] == [[max(all_lengths)]]
         assert by["greedy"]["padded_share"] < 0.05 and by["pool"]["padded_share"] < 0.1
-        trained = [s for s in found["strategies"] if s["name"] != "pool"]  # whose shapes are compiled beforehand
-        best = min(trained, key=lambda s: s["predicted_epoch_seconds"])
-        assert found["chosen"] == best["name"] != "none"
+        best = min(found["strategies"], key=lambda s: s["predicted_epoch_seconds"])
+        assert by[found["chosen"]]["predicted_epoch_seconds"] == best["predicted_epoch_seconds"]
+        assert found["chosen"] != "none" or k == 1
+        # Of greedy, which makes more shapes, sentences run on the programs of optimal.
+        same = ["compiled", "computed_share", "steps", "predicted_epoch_seconds"]
+        assert by["greedy"]["shape_count"] > k and [by["greedy"][key] for key in same] == [by["optimal"][key] for key in same]
 
 
 def test_the_example_of_the_report():
@@ -102,8 +110,10 @@ def test_batches_by_tokens():
     assert found["batch_tokens"] == 200 and found["batch"] == 0
     for s in by.values():
         for shape, batch in zip(s["shapes"], s["batch"]):
-            # More shapes than programs: batches are those of the programs.
-            assert batch == 200 // shape[0] or (s["name"] == "greedy" and batch < 200 // shape[0])
+            # Batches of a pool are as long as their own longest, and on a longer shape as large.
+            assert batch == 200 // shape[0] or (s["name"] == "pool" and batch > 200 // shape[0])
+    assert found["chosen"] != "pool"
+    assert plan("--lm", "a", "--tokens", "200", "--bucket", "pool", *LM)[1] == by
     assert plan("--lm", "a", "--batch-tokens", "200", *LM)[0] == found
     write("c", "tokens = char\nbatch-tokens = 200\n")
     chars, _ = plan("--lm", "a", "--config", "c", *LM)
@@ -143,11 +153,14 @@ def test_static_list():
 def test_table():
     sentences("a", lengths(300, 30))
     shown = ebb("data", "plan", "--lm", "a", *LM).out
-    rows = re.findall(r"^([ *]) (\w+) +(\d+) +([\d.]+)% +(\d+) +(\d+) +\S+$", shown, re.M)
+    rows = re.findall(r"^([ *]) (\w+) +(\d+) +([\d.]+)% +(\d+) +(\d+) +\d+ +[\d.]+% +\S+$", shown, re.M)
     assert [row[1] for row in rows] == NAMES
     assert [row[0] for row in rows].count("*") == 1 and max(map(len, shown.splitlines())) <= 80
     marked = ebb("data", "plan", "--lm", "a", "--bucket", "width", *LM).out
     assert re.search(r"^\* width ", marked, re.M) and "\n* width: " in marked
+    assert "more than --shapes" not in marked
+    marked = ebb("data", "plan", "--lm", "a", "--bucket", "greedy", "--shapes", "2", "--batch", "8", *LM).out
+    assert "more than --shapes: a sentence runs on the smallest of these that holds it\n" in marked
 
 
 def test_small_and_bad_input():
@@ -167,7 +180,7 @@ def test_small_and_bad_input():
     refused(2, "data", "plan", says="--lm FILE")
     refused(2, "data", "plan", "--nmt", "one", says="--nmt SRC TGT")
     refused(2, "data", "plan", "--lm", "one", "--batch", "0", says="out of range")
-    refused(2, "data", "plan", "--lm", "one", "--batch", "auto", says="--batch N")
+    assert ebb("data", "plan", "--lm", "one", "--batch", "auto", "--json").json()["batch_tokens"] == 4
     refused(2, "data", "plan", "--lm", "one", "--shapes", "33", says="at most 32")
     refused(2, "data", "plan", "--lm", "one", "--bucket", "optima", says="optimal")
     refused(2, "data", "plan", "--lm", "one", "--src-len", "3", says="takes no --src-len")

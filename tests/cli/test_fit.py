@@ -128,14 +128,16 @@ def test_no_more_than_the_text_fills():
     assert result.json()["batch"] == 32 and "the text fills no larger one" in result.err
     write("s", "a b c\nd e\n" * 6)
     write("u", "x y\nz\n" * 6)
-    result = ebb("train", "nmt", "--hidden", "8", "--train", "s", "u", "--batch", "auto", "--steps", "3", "--out", "pairs", "--json")
-    assert result.json()["batch"] == 12 and "the text fills no larger one" in result.err and config("pairs")["batch"] == "12"
+    result = ebb("train", "nmt", "--hidden", "8", "--train", "s", "u", "--batch", "auto", "--bucket", "optimal", "--steps", "3", "--out", "pairs", "--json")
+    assert (result.json()["batch"], result.json()["batch_tokens"]) == (0, 24) and "batch 24 tokens fits in " in result.err
+    assert "the text fills no larger one" in result.err and (config("pairs")["batch"], config("pairs")["batch-tokens"]) == ("auto", "24")
+    assert result.json()["buckets"]["shapes"] == [[4, 3, 6], [3, 2, 6]]
     # Lines left out are reported once.
     write("s", "a b c\nd e\n\n" * 6)
     write("u", "x y\nz\nx\n" * 6)
-    result = ebb("train", "nmt", "--hidden", "8", "--train", "s", "u", "--batch", "auto", "--steps", "3", "--out", "fewer")
-    assert config("fewer")["batch"] == "12" and result.err.count("are left out") == 1
-    assert ebb("plan", "nmt", "--hidden", "8", "--train", "s", "u", "--batch", "auto", "--json", "--quiet").json()["batch"] == 12
+    result = ebb("train", "nmt", "--hidden", "8", "--train", "s", "u", "--batch", "auto", "--bucket", "optimal", "--steps", "3", "--out", "fewer")
+    assert config("fewer")["batch-tokens"] == "24" and result.err.count("are left out") == 1
+    assert ebb("plan", "nmt", "--hidden", "8", "--train", "s", "u", "--batch", "auto", "--bucket", "optimal", "--json", "--quiet").json()["batch_tokens"] == 24
     refused(3, *command("bad", "--batch", "auto", "--train", write("empty", ""), "--quiet"), says="empty")
 
 

@@ -9,11 +9,14 @@
 enum { TOKENS = 14 };
 
 /* Everything that is carried from step to step is in play. Form 0: batches of so many sentences;
- * 1: of so many tokens; 2: of so many tokens, pairs. */
-enum { FORMS = 3 };
+ * 1: of so many tokens; 2: of so many tokens, pairs; 3: of pools; 4: of pools, pairs. */
+enum { FORMS = 5 };
 static run_room *busy_room(int form) {
-    run_room *room = form == 2 ? run_pairs_room(19, 7, 5, false) : run_lines_room(19, 7, 5, false);
-    if (form > 0) {
+    run_room *room =
+        form == 2 || form == 4 ? run_pairs_room(19, 7, 5, false) : run_lines_room(19, 7, 5, false);
+    if (form >= 3) {
+        room->s.bucket = TRAIN_BUCKET_POOL;
+    } else if (form > 0) {
         room->s.batch = 0;
         room->s.batch_tokens = TOKENS;
     }
@@ -35,10 +38,10 @@ static void stopped_at_any_poll_ends_with_the_same_bits(void **state) {
 }
 
 /* What the planner says of a text: batches and labels of an epoch. */
-static bucket_plan plan_of(const run_room *room) {
+static bucket_plan plan_of(const run_room *room, bucket_strategy strategy) {
     ebb_ctx *ctx = test_ctx_new();
     lengths_texts texts = {NULL, room->train.text, TEXT_WORD, (uint32_t)room->s.max_len};
-    bucket_options options = {.strategy = BUCKET_OPTIMAL,
+    bucket_options options = {.strategy = strategy,
                               .shapes = (int32_t)room->s.shapes,
                               .batch = {room->s.batch, room->s.batch_tokens, 0}};
     data_lengths lengths;
@@ -53,16 +56,21 @@ static bucket_plan plan_of(const run_room *room) {
 
 static void an_epoch_is_every_sentence(void **state) {
     (void)state;
-    static const int64_t batches[][2] = {{3, 0}, {100, 0}, {0, 13}, {0, 31}, {0, 400}};
-    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+    static const struct {
+        int64_t batch, tokens;
+        bool pool;
+    } forms[] = {{3, 0, false},   {100, 0, false}, {0, 13, false}, {0, 31, false},
+                 {0, 400, false}, {3, 0, true},    {100, 0, true}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         run_room *room = run_lines_room(23, 5, 9, false);
         room->s.epochs = 1;
-        room->s.batch = batches[i][0];
-        room->s.batch_tokens = batches[i][1];
-        bucket_plan plan = plan_of(room);
+        room->s.batch = forms[i].batch;
+        room->s.batch_tokens = forms[i].tokens;
+        room->s.bucket = forms[i].pool ? TRAIN_BUCKET_POOL : TRAIN_BUCKET_OPTIMAL;
+        bucket_plan plan = plan_of(room, forms[i].pool ? BUCKET_POOL : BUCKET_OPTIMAL);
         job_train_result result = run_ok(room);
         assert_int_equal(result.epochs, 1);
-        assert_int_equal(result.steps, plan.batches);
+        assert_int_equal(result.steps, plan.steps);
         assert_int_equal(plan.sentences, 23);
         assert_true(isfinite(result.loss) && isfinite(result.valid_perplexity));
         run_room_free(room);
@@ -196,7 +204,9 @@ static void texts_that_cannot_be_used(void **state) {
     run_refused(room, EBB_DATA, "none of the 3 lines");
     room->s.max_len = 20;
     room->s.bucket = TRAIN_BUCKET_POOL;
-    run_refused(room, EBB_USAGE, "--bucket pool");
+    room->s.batch_tokens = TOKENS;
+    run_refused(room, EBB_USAGE, "--bucket pool: with batches counted in tokens");
+    room->s.batch_tokens = 0;
     room->s.bucket = TRAIN_BUCKET_STATIC;
     room->s.shape_list = "3,x";
     run_refused(room, EBB_USAGE, "3,x");

@@ -365,7 +365,6 @@ static void check_shape(const data_lengths *lengths, const bucket_plan *plan, in
     }
     int32_t program = ebb__bucket_program(plan, shape->source, shape->target);
     assert_in_range(program, 0, plan->n_programs - 1);
-    assert_int_equal(shape->rows, plan->rows[program]);
     assert_int_equal(shape->rows * (int64_t)shape->batches - (int64_t)shape->empty_rows,
                      shape->sentences);
     if (plan->strategy != BUCKET_POOL) {
@@ -374,9 +373,68 @@ static void check_shape(const data_lengths *lengths, const bucket_plan *plan, in
         assert_int_equal(source, shape->source);
         assert_int_equal(target, shape->target);
         assert_true((int64_t)shape->empty_rows < shape->rows);
+        assert_int_equal(shape->rows,
+                         ebb__bucket_rows(&options->batch, shape->source, shape->target));
         assert_true(plan->n_programs < plan->n_shapes || plan->strategy == BUCKET_STATIC ||
                     plan->n_shapes <= options->shapes);
     }
+}
+
+/* What is run: everything, in batches of the program's rows. */
+static void check_programs(const data_lengths *lengths, const bucket_plan *plan,
+                           const bucket_options *options) {
+    uint64_t sentences = 0, steps = 0, tokens = 0;
+    bucket_bound most = {0, 0};
+    assert_in_range(plan->n_programs, 1, BUCKETS_MOST_SHAPES);
+    assert_true(plan->n_programs <= options->shapes || plan->strategy == BUCKET_STATIC);
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const bucket_program *p = &plan->programs[i];
+        int64_t rows = ebb__bucket_rows(&options->batch, p->source, p->target);
+        if (options->batch.tokens == 0) {
+            assert_int_equal(p->rows, rows);
+        } else if (plan->strategy == BUCKET_POOL) { /* short batches on a longer program */
+            assert_true(p->rows >= rows);
+        } else if (p->rows != rows) { /* no more than are there */
+            assert_true(p->rows < rows && p->rows >= (int64_t)p->sentences &&
+                        p->rows < (int64_t)p->sentences + options->batch.multiple);
+        }
+        assert_true(p->batches * (uint64_t)p->rows >= p->sentences);
+        sentences += p->sentences;
+        steps += p->batches;
+        tokens += p->sentences * ((uint64_t)p->source + p->target);
+        most.source = p->source > most.source ? p->source : most.source;
+        most.target = p->target > most.target ? p->target : most.target;
+    }
+    assert_int_equal(sentences, lengths->used);
+    assert_int_equal(steps, plan->steps);
+    assert_int_equal(tokens, plan->computed_tokens);
+    if (plan->strategy == BUCKET_POOL) { /* some batch of some epoch may be as long as that */
+        assert_true(ebb__bucket_program(plan, most.source, most.target) >= 0);
+        assert_true(plan->computed_tokens >= plan->padded_tokens);
+    } else if (plan->n_programs == plan->n_shapes) { /* the shapes, or smaller ones */
+        assert_true(plan->computed_tokens <= plan->padded_tokens);
+    }
+}
+
+/* Of programs those of optimal are run, where greedy makes more shapes. */
+static void greedy_runs_on_optimal_programs(void **state) {
+    help_room *room = *state;
+    help_dice dice = {.key = ebb__rng_key(2, "greedy")};
+    data_lengths lengths;
+    random_lengths(room, &dice, false, 60, 2000, &lengths);
+    bucket_options options = {.strategy = BUCKET_GREEDY, .shapes = 5, .batch = {.sentences = 8}};
+    bucket_plan greedy = make(&lengths, &options);
+    options.strategy = BUCKET_OPTIMAL;
+    bucket_plan optimal = make(&lengths, &options);
+    assert_true(greedy.n_shapes > 5 && greedy.padded_tokens < optimal.padded_tokens);
+    assert_int_equal(greedy.n_programs, 5);
+    assert_int_equal(greedy.computed_tokens, optimal.padded_tokens);
+    assert_int_equal(greedy.steps, optimal.batches);
+    assert_memory_equal(greedy.programs, optimal.programs, 5 * sizeof *greedy.programs);
+    assert_true(ebb__bucket_computed_share(&greedy) > ebb__bucket_padded_share(&greedy));
+    ebb__buckets_free(&greedy);
+    ebb__buckets_free(&optimal);
+    ebb__lengths_free(&lengths);
 }
 
 static void check_plan(const data_lengths *lengths, const bucket_plan *plan,
@@ -395,12 +453,7 @@ static void check_plan(const data_lengths *lengths, const bucket_plan *plan,
     }
     assert_int_equal(plan->real_tokens, real);
     assert_true(plan->padded_tokens >= real);
-    assert_in_range(plan->n_programs, 1, BUCKETS_MOST_SHAPES);
-    assert_true(plan->n_programs <= options->shapes || plan->strategy == BUCKET_STATIC);
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        assert_int_equal(plan->rows[i], ebb__bucket_rows(&options->batch, plan->programs[i].source,
-                                                         plan->programs[i].target));
-    }
+    check_programs(lengths, plan, options);
     assert_int_equal(ebb__bucket_find(plan, lengths->pairs ? 5000 : 0, 5000), -1);
 }
 
@@ -651,6 +704,7 @@ int main(void) {
         TEST(optimal_is_the_best),
         TEST(optimal_of_long_texts),
         TEST(every_strategy_uses_everything),
+        TEST(greedy_runs_on_optimal_programs),
         TEST(more_shapes_than_lengths),
         TEST(bad_options_are_refused),
         TEST(lists),

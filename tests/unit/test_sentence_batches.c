@@ -1,6 +1,6 @@
 /* test_sentence_batches.c - batches of sentences and of pairs: every one is used once an epoch, in
  * an order that is a function of seed and epoch, on the smallest shape that holds it, laid out with
- * time descending.
+ * time descending. Pools too: sorted, and read in any order the same.
  * How lengths are counted and shapes chosen is test_buckets.c's business. */
 #include "data_help.h"
 
@@ -61,10 +61,12 @@ static void shuffles_are_permutations(void **state) {
 /* ---- batches ---- */
 
 enum { LINES = 57, ROWS = 4, MAX_LEN = 9, MOST = 16, TOKENS = 40, MOST_ROWS = TOKENS / 2 };
+enum { POOL_SENTENCES = BUCKETS_POOL * ROWS, MOST_LINES = 4 * POOL_SENTENCES };
 
 /* How sentences are read. */
 typedef struct form {
-    bool pairs, by_tokens, shuffle;
+    bool pairs, by_tokens, shuffle, pooled;
+    int lines;
 } form;
 
 /* Line i: words s<i> repeated; some lines are left out, of one text those with an empty or long
@@ -89,12 +91,13 @@ typedef struct fixture {
     sentence_options options;
     sentence_batches batches;
     uint32_t staging[MOST];
+    uint64_t pool[sizeof(sentence_pool) / 8 + POOL_SENTENCES * sizeof(sentence_entry) / 8];
 } fixture;
 
-static void write_texts(help_room *room) {
-    static char text[2][16384];
+static void write_texts(help_room *room, int lines) {
+    static char text[2][1 << 17];
     size_t used[2] = {0, 0};
-    for (int i = 0; i < LINES; i++) {
+    for (int i = 0; i < lines; i++) {
         uint32_t words[2] = {source_words(i), target_words(i)};
         for (int side = 0; side < 2; side++) {
             for (uint32_t k = 0; k <= words[side]; k++) {
@@ -110,19 +113,20 @@ static void write_texts(help_room *room) {
 
 static ebb_status choose_shapes(help_room *room, const form *how, sentence_options *out) {
     lengths_texts texts = {how->pairs ? room->path[0] : NULL, room->path[1], TEXT_WORD, MAX_LEN};
-    bucket_options options = {.strategy = BUCKET_OPTIMAL, .shapes = 5};
+    bucket_options options = {.strategy = how->pooled ? BUCKET_POOL : BUCKET_OPTIMAL, .shapes = 5};
     data_lengths found;
     bucket_plan plan = {.ctx = NULL};
     options.batch.sentences = how->by_tokens ? 0 : ROWS;
     options.batch.tokens = how->by_tokens ? TOKENS : 0;
-    *out = (sentence_options){.max_len = MAX_LEN, .seed = 3, .shuffle = how->shuffle};
+    *out = (sentence_options){
+        .max_len = MAX_LEN, .seed = 3, .shuffle = how->shuffle, .pooled = how->pooled};
     ebb_status status = ebb__lengths_scan(room->ctx, &texts, &found);
     if (status == EBB_OK) {
         status = ebb__buckets_make(&found, &options, &plan);
         out->n_shapes = plan.n_programs;
         for (int32_t i = 0; i < plan.n_programs; i++) {
             out->shapes[i] = (sentence_shape){plan.programs[i].source, plan.programs[i].target,
-                                              (uint32_t)plan.rows[i]};
+                                              (uint32_t)plan.programs[i].rows};
         }
         ebb__buckets_free(&plan);
     }
@@ -146,6 +150,9 @@ static ebb_status open_fixture(help_room *room, fixture *f, form how) {
     TRY(ebb__sentence_batches_open(room->ctx, how.pairs ? &f->tokens[0] : NULL, &f->tokens[1],
                                    &f->options, path, &f->batches));
     f->batches.staging = f->staging;
+    f->batches.pool = (sentence_pool *)f->pool;
+    f->batches.pool->epoch = UINT64_MAX;
+    assert_true(ebb__sentence_pool_bytes(f->batches.sentences, ROWS) <= sizeof f->pool);
     return EBB_OK;
 }
 
@@ -219,15 +226,28 @@ static int check_row(const fixture *f, const batch *b, sentence_shape shape, uin
     return line;
 }
 
+/* No smaller shape holds all rows of the batch. */
+static void check_smallest(const fixture *f, sentence_shape shape, uint32_t source,
+                           uint32_t target) {
+    assert_true(source <= shape.source && target <= shape.target);
+    for (int32_t i = 0; f->how.pooled && i < f->batches.n_classes; i++) {
+        sentence_shape other = f->batches.classes[i].shape;
+        assert_true(other.source + other.target >= shape.source + shape.target ||
+                    other.source < source || other.target < target);
+    }
+}
+
 /* One epoch from `first` on: every line that is used comes once; *order gets them in turn. */
-static void check_epoch(const fixture *f, uint64_t first, int order[LINES]) {
-    bool seen[LINES] = {false};
+static void check_epoch(const fixture *f, uint64_t first, int order[MOST_LINES]) {
+    bool seen[MOST_LINES] = {false};
     int n = 0;
     for (uint64_t step = first; step < first + f->batches.windows; step++) {
         batch b;
         uint64_t words = 0, expected = 0;
+        uint32_t source = 0, target = 0;
+        sentence_place place;
         memset(&b, 0x55, sizeof b);
-        sentence_place place = ebb__sentence_place(&f->batches, step);
+        assert_int_equal(ebb__sentence_place(&f->batches, step, &place), EBB_OK);
         sentence_target to = target_of(f, &b);
         sentence_shape shape = f->batches.classes[place.class].shape;
         assert_int_equal(place.epoch, step / f->batches.windows);
@@ -239,34 +259,40 @@ static void check_epoch(const fixture *f, uint64_t first, int order[LINES]) {
                 seen[line] = true;
                 order[n++] = line;
                 expected += target_words(line) + 1;
+                uint32_t words_of = f->how.pairs ? source_words(line) + 1 : 0;
+                source = words_of > source ? words_of : source;
+                target = target_words(line) + 1 > target ? target_words(line) + 1 : target;
             }
         }
+        check_smallest(f, shape, source, target);
         assert_int_equal(words, expected);
         assert_true(words > 0);
     }
     assert_int_equal(n, f->batches.sentences);
-    for (int i = 0; i < LINES; i++) {
+    for (int i = 0; i < f->how.lines; i++) {
         assert_true(seen[i] == is_used(&f->how, i));
     }
 }
 
-/* With tokens, rows times the longer side are no more than those, and as many as can be. */
+/* With tokens, rows times the longer side are no more than those, and as many as can be filled. */
 static void check_rows(const fixture *f) {
     for (int32_t i = 0; i < f->batches.n_classes; i++) {
         sentence_shape shape = f->batches.classes[i].shape;
         uint32_t longer = shape.source > shape.target ? shape.source : shape.target;
-        assert_int_equal(shape.rows, f->how.by_tokens ? TOKENS / longer : ROWS);
+        uint64_t most = f->batches.classes[i].count < TOKENS / longer ? f->batches.classes[i].count
+                                                                      : TOKENS / longer;
+        assert_int_equal(shape.rows, f->how.by_tokens ? most : ROWS);
         assert_true((shape.source > 0) == f->how.pairs);
     }
 }
 
 static void every_sentence_once_an_epoch(void **state) {
     help_room *room = *state;
-    write_texts(room);
+    write_texts(room, LINES);
     for (int i = 0; i < 4; i++) {
-        form how = {.pairs = i % 2 == 0, .by_tokens = i >= 2, .shuffle = true};
+        form how = {.pairs = i % 2 == 0, .by_tokens = i >= 2, .shuffle = true, .lines = LINES};
         fixture f;
-        int first[LINES], again[LINES], next[LINES];
+        int first[MOST_LINES], again[MOST_LINES], next[MOST_LINES];
         assert_int_equal(open_fixture(room, &f, how), EBB_OK);
         assert_true(f.batches.n_classes >= 3);
         check_rows(&f);
@@ -287,20 +313,145 @@ static void every_sentence_once_an_epoch(void **state) {
     }
 }
 
+/* ---- pools ---- */
+
+/* Lines of a text of which `used` are used. */
+static int lines_for(form how, int used) {
+    int lines = 0;
+    while (used > 0) {
+        used -= is_used(&how, lines++);
+    }
+    assert_true(lines <= MOST_LINES);
+    return lines;
+}
+
+/* What a step is. */
+typedef struct digest {
+    int32_t class;
+    uint64_t words, cells;
+} digest;
+
+static digest digest_of(const fixture *f, uint64_t step) {
+    sentence_place place;
+    digest out = {.words = 0};
+    batch b;
+    memset(&b, 0, sizeof b);
+    assert_int_equal(ebb__sentence_place(&f->batches, step, &place), EBB_OK);
+    sentence_target to = target_of(f, &b);
+    assert_int_equal(ebb__sentence_fill(&f->batches, &place, &to, &out.words), EBB_OK);
+    for (size_t i = 0; i < MOST * MOST_ROWS; i++) {
+        uint64_t cell = (uint64_t)(uint32_t)b.labels[i] << 32 | (uint32_t)b.source[i];
+        out.cells = (out.cells ^ cell) * 0x9E3779B97F4A7C15U;
+    }
+    out.class = place.class;
+    return out;
+}
+
+/* The same batches, whatever was read before. */
+static void check_any_order(const fixture *f) {
+    enum { STEPS = 2 * MOST_LINES / ROWS };
+    static digest in_turn[STEPS];
+    uint64_t n = 2 * f->batches.windows;
+    assert_true(n <= STEPS);
+    for (uint64_t step = 0; step < n; step++) {
+        in_turn[step] = digest_of(f, step);
+    }
+    for (uint64_t i = 0; i < 2 * n; i++) {
+        uint64_t step = i < n ? n - 1 - i : i * 7919 % n;
+        digest got = digest_of(f, step);
+        assert_int_equal(got.class, in_turn[step].class);
+        assert_int_equal(got.words, in_turn[step].words);
+        assert_int_equal(got.cells, in_turn[step].cells);
+    }
+}
+
+/* Every pool is sorted, and its batches do not come in that order. */
+static void check_sorted(const fixture *f) {
+    uint64_t kept = 0;
+    for (uint64_t step = 0; step < f->batches.windows; step++) {
+        sentence_place place;
+        const sentence_pool *pool = f->batches.pool;
+        assert_int_equal(ebb__sentence_place(&f->batches, step, &place), EBB_OK);
+        assert_int_equal(pool->number, step / BUCKETS_POOL);
+        assert_int_equal(place.batch / BUCKETS_POOL, step / BUCKETS_POOL);
+        kept += place.batch == step;
+        for (uint64_t i = 1; i < pool->count; i++) {
+            const sentence_entry *a = &pool->entries[i - 1], *b = &pool->entries[i];
+            assert_true(ebb__lengths_compare(a->source_len, a->target_len, b->source_len,
+                                             b->target_len) <= 0);
+        }
+    }
+    assert_true(kept <= 1 + f->batches.windows / 10);
+}
+
+static void pools_use_everything_once(void **state) {
+    static const int sizes[] = {1, 3, POOL_SENTENCES, 2 * POOL_SENTENCES + 5};
+    static int first[MOST_LINES], next[MOST_LINES];
+    help_room *room = *state;
+    for (int i = 0; i < 8; i++) {
+        form how = {.pairs = i % 2 == 0, .pooled = true, .shuffle = true};
+        fixture f;
+        int used = sizes[i / 2];
+        how.lines = lines_for(how, used);
+        write_texts(room, how.lines);
+        assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+        assert_int_equal(f.batches.sentences, used);
+        assert_int_equal(f.batches.windows, (used + ROWS - 1) / ROWS);
+        check_rows(&f);
+        check_epoch(&f, 0, first);
+        check_epoch(&f, 7 * f.batches.windows, next);
+        assert_true(used < ROWS || memcmp(first, next, (size_t)used * sizeof *first) != 0);
+        check_any_order(&f);
+        check_sorted(&f);
+        close_fixture(&f);
+    }
+}
+
+/* Without a shape for the longest on both sides some batch may have none. */
+static void pools_need_a_shape_for_all(void **state) {
+    help_room *room = *state;
+    form how = {.pairs = true, .pooled = true, .shuffle = true, .lines = LINES};
+    fixture f;
+    char path[128];
+    write_texts(room, how.lines);
+    assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+    ebb__sentence_batches_close(&f.batches);
+    f.options.n_shapes = 2;
+    f.options.shapes[0] = (sentence_shape){MAX_LEN + 1, 5, ROWS};
+    f.options.shapes[1] = (sentence_shape){5, MAX_LEN + 1, ROWS};
+    (void)snprintf(path, sizeof path, "%s/index", room->folder);
+    help_expect(room->ctx,
+                ebb__sentence_batches_open(room->ctx, &f.tokens[0], &f.tokens[1], &f.options, path,
+                                           &f.batches),
+                EBB_MODEL, "no shape is as long as all others");
+    close_fixture(&f);
+}
+
+/* ---- damage and failures ---- */
+
 static void a_damaged_index_is_noticed(void **state) {
     help_room *room = *state;
     fixture f;
     batch b;
     uint64_t words = 0;
-    write_texts(room);
-    form how = {.pairs = true, .shuffle = true};
+    sentence_place place;
+    write_texts(room, LINES);
+    form how = {.pairs = true, .shuffle = true, .lines = LINES};
     assert_int_equal(open_fixture(room, &f, how), EBB_OK);
     f.batches.classes[0].shape.source = f.batches.classes[0].shape.target = 1;
-    sentence_place place = ebb__sentence_place(&f.batches, 0);
+    assert_int_equal(ebb__sentence_place(&f.batches, 0, &place), EBB_OK);
     place.class = 0;
     place.batch = 0;
     sentence_target to = target_of(&f, &b);
     help_expect(room->ctx, ebb__sentence_fill(&f.batches, &place, &to, &words), EBB_DATA,
+                "was changed by somebody");
+    close_fixture(&f);
+    how.pooled = true;
+    assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+    for (int32_t i = 0; i < f.batches.n_classes; i++) {
+        f.batches.classes[i].shape.source = 1;
+    }
+    help_expect(room->ctx, ebb__sentence_place(&f.batches, 0, &place), EBB_DATA,
                 "was changed by somebody");
     close_fixture(&f);
 }
@@ -310,8 +461,11 @@ static ebb_status whole_job(help_room *room, form how) {
     batch b;
     uint64_t words = 0;
     ebb_status status = open_fixture(room, &f, how);
+    sentence_place place;
     if (status == EBB_OK) {
-        sentence_place place = ebb__sentence_place(&f.batches, 0);
+        status = ebb__sentence_place(&f.batches, 0, &place);
+    }
+    if (status == EBB_OK) {
         sentence_target to = target_of(&f, &b);
         status = ebb__sentence_fill(&f.batches, &place, &to, &words);
     }
@@ -331,11 +485,16 @@ static ebb_status text_job(help_room *room) {
     return whole_job(room, (form){.by_tokens = true, .shuffle = true});
 }
 
+static ebb_status pool_job(help_room *room) {
+    return whole_job(room, (form){.pairs = true, .pooled = true, .shuffle = true});
+}
+
 static void every_failure_is_reported(void **state) {
     help_room *room = *state;
-    write_texts(room);
+    write_texts(room, LINES);
     help_fail_each(room, pairs_job);
     help_fail_each(room, text_job);
+    help_fail_each(room, pool_job);
 }
 
 static void a_joint_vocabulary_counts_both(void **state) {
@@ -363,7 +522,8 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, help_setup, help_teardown)
     const struct CMUnitTest tests[] = {
         TEST(refuses_texts_that_do_not_match), cmocka_unit_test(shuffles_are_permutations),
-        TEST(every_sentence_once_an_epoch),    TEST(a_damaged_index_is_noticed),
+        TEST(every_sentence_once_an_epoch),    TEST(pools_use_everything_once),
+        TEST(pools_need_a_shape_for_all),      TEST(a_damaged_index_is_noticed),
         TEST(every_failure_is_reported),       TEST(a_joint_vocabulary_counts_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

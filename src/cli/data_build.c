@@ -1,0 +1,272 @@
+/* data_build.c - `ebb data build`: vocabularies and token files, made ahead in the folder of a run
+ * to come, as training itself would make them. */
+#include "cli/command.h"
+
+#include "base/file.h"
+#include "train/job.h"
+#include "train/progress.h"
+#include "train/sentence_set.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_VOCABS = KIND_SIDES };
+
+typedef struct build_vocab {
+    char path[JOB_PATH_BYTES];
+    uint64_t hash; /* of what was there before; 0: nothing whole */
+    uint64_t entries, bytes;
+    bool made;
+} build_vocab;
+
+typedef struct build_state {
+    ebb_ctx *ctx;
+    const train_settings *run;
+    corpus *text;
+    build_vocab vocabs[MOST_VOCABS];
+    int n_vocabs;
+} build_state;
+
+/* ---- vocabularies ---- */
+
+static ebb_status name_vocabs(build_state *b) {
+    const char *before = NULL;
+    for (int side = 0; side < KIND_SIDES; side++) {
+        const char *name = ebb__kind(b->run)->vocab_file(b->run, (kind_side)side);
+        if (name != NULL && (before == NULL || strcmp(name, before) != 0)) {
+            TRY(ebb__job_path(b->ctx, b->run->out_dir, name, b->vocabs[b->n_vocabs++].path));
+        }
+        before = name;
+    }
+    return EBB_OK;
+}
+
+/* What is there, if it is whole. */
+static ebb_status look_at_vocab(ebb_ctx *ctx, build_vocab *v) {
+    data_vocab found;
+    if (!ebb__file_exists(v->path)) {
+        return EBB_OK;
+    }
+    ebb_status status = ebb__vocab_load(ctx, v->path, &found);
+    if (status == EBB_OK) {
+        v->hash = ebb__vocab_hash(&found);
+        ebb__vocab_free(&found);
+    } else if (status == EBB_MODEL) { /* damaged: made again */
+        ebb__ctx_clear(ctx);
+        status = EBB_OK;
+    }
+    return status;
+}
+
+static ebb_status measure_vocab(ebb_ctx *ctx, build_vocab *v) {
+    uint64_t before = v->hash;
+    data_vocab vocab;
+    int fd = -1;
+    TRY(ebb__file_open(ctx, v->path, &fd, &v->bytes));
+    ebb__file_close(fd);
+    TRY(ebb__vocab_load(ctx, v->path, &vocab));
+    v->hash = ebb__vocab_hash(&vocab);
+    v->entries = vocab.count;
+    v->made = before != v->hash;
+    ebb__vocab_free(&vocab);
+    return EBB_OK;
+}
+
+/* ---- the folder ---- */
+
+/* What the texts are to a model, by the vocabularies of the folder; source NULL: one text. */
+static ebb_status hash_texts(const build_state *b, const char *source, const char *target,
+                             uint64_t *out) {
+    const char *texts[KIND_SIDES] = {[KIND_SOURCE] = source, [KIND_TARGET] = target};
+    uint64_t hash[KIND_SIDES] = {0, 0};
+    for (int side = 0; side < KIND_SIDES; side++) {
+        char path[JOB_PATH_BYTES];
+        data_vocab vocab;
+        if (texts[side] == NULL) {
+            continue;
+        }
+        TRY(ebb__job_path(b->ctx, b->run->out_dir,
+                          ebb__kind(b->run)->vocab_file(b->run, (kind_side)side), path));
+        TRY(ebb__vocab_load(b->ctx, path, &vocab));
+        ebb_status status =
+            ebb__tokens_hash(b->ctx, texts[side], (text_mode)b->run->tokens, &vocab, &hash[side]);
+        ebb__vocab_free(&vocab);
+        TRY(status);
+    }
+    *out = source == NULL ? hash[KIND_TARGET]
+                          : ebb__kind_join_hashes(hash[KIND_SOURCE], hash[KIND_TARGET]);
+    return EBB_OK;
+}
+
+static ebb_status compare_texts(const build_state *b, const corpus *stored, bool *same) {
+    const train_settings *run = b->run;
+    bool pairs = run->model == MODEL_NMT;
+    uint64_t train = stored->train_hash, valid = stored->valid_hash;
+    TRY(hash_texts(b, pairs ? run->train_path : NULL, pairs ? run->train_target : run->train_path,
+                   &train));
+    if (run->valid_path != NULL && stored->valid_hash != 0) {
+        TRY(hash_texts(b, pairs ? run->valid_path : NULL,
+                       pairs ? run->valid_target : run->valid_path, &valid));
+    }
+    *same = train == stored->train_hash && valid == stored->valid_hash;
+    return EBB_OK;
+}
+
+/* A run that is there stays as it is: only files of its own texts may be made again. */
+static ebb_status respect_run(build_state *b, const checkpoint_info *found) {
+    corpus stored = {.ctx = b->ctx};
+    progress_state at = ebb__progress_start(b->run);
+    const char *settings = json_string_value(json_object_get(found->train, "settings"));
+    TRY(ebb__progress_unpack(b->ctx, b->run->out_dir, found, settings != NULL ? settings : "",
+                             &stored, &at));
+    bool same = stored.vocab_hash == b->text->vocab_hash;
+    if (same) {
+        TRY(compare_texts(b, &stored, &same));
+    }
+    if (!same) {
+        return ebb__fail(b->ctx, EBB_USAGE,
+                         "%s: holds a run that was started with another text or vocabulary; use "
+                         "another --out",
+                         b->run->out_dir);
+    }
+    b->text->resumed = true;
+    b->text->train_count = stored.train_count;
+    b->text->train_hash = stored.train_hash;
+    b->text->valid_hash = stored.valid_hash;
+    return EBB_OK;
+}
+
+static ebb_status store(build_state *b) {
+    checkpoint_info found = {0};
+    ebb_status status;
+    TRY_OUT(ebb__checkpoint_peek(b->ctx, b->run->out_dir, &found));
+    if (found.found) {
+        TRY_OUT(respect_run(b, &found));
+    }
+    TRY_OUT(name_vocabs(b));
+    for (int i = 0; i < b->n_vocabs; i++) {
+        TRY_OUT(look_at_vocab(b->ctx, &b->vocabs[i]));
+    }
+    TRY_OUT(b->text->kind->store(b->text));
+    if (!found.found) {
+        TRY_OUT(b->text->kind->adopt(b->text));
+    }
+    for (int i = 0; i < b->n_vocabs; i++) {
+        TRY_OUT(measure_vocab(b->ctx, &b->vocabs[i]));
+    }
+out:
+    ebb__checkpoint_info_fini(&found);
+    return status;
+}
+
+/* What to train on is read before the folder is made: a text that cannot be used leaves none. */
+static ebb_status build(build_state *b) {
+    job_request request = {.train = true, .valid = b->run->valid_path != NULL};
+    int lock = -1;
+    TRY(ebb__corpus_measure(b->text, 0, &request));
+    TRY(ebb__file_make_dir(b->ctx, b->run->out_dir));
+    TRY(ebb__file_lock_dir(b->ctx, b->run->out_dir, &lock));
+    ebb_status status = store(b);
+    ebb__file_close(lock);
+    return status;
+}
+
+/* ---- what was made ---- */
+
+/* Token file i of at most 2 * KIND_SIDES; NULL: there is none. */
+static const tokens_reader *file_at(const build_state *b, int i) {
+    const tokens_reader *file = &b->text->sets[i / KIND_SIDES]->tokens[i % KIND_SIDES];
+    return file->fd >= 0 ? file : NULL;
+}
+
+static json_t *vocab_json(const build_vocab *v) {
+    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "path", v->path, "kind", "vocabulary", "made",
+                     (int)v->made, "entries", ebb__cli_json_bytes(v->entries), "bytes",
+                     ebb__cli_json_bytes(v->bytes));
+}
+
+static json_t *tokens_json(const tokens_reader *t) {
+    return json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "path", t->path, "kind", "tokens",
+                     "made", (int)t->made, "lines", ebb__cli_json_bytes(t->lines), "tokens",
+                     ebb__cli_json_bytes(t->count), "unknown", ebb__cli_json_bytes(t->unknown),
+                     "bytes", ebb__cli_json_bytes(t->file_bytes));
+}
+
+static json_t *to_json(const build_state *b) {
+    json_t *files = json_array();
+    bool done = files != NULL;
+    for (int i = 0; done && i < b->n_vocabs; i++) {
+        done = json_array_append_new(files, vocab_json(&b->vocabs[i])) == 0;
+    }
+    for (int i = 0; done && i < 2 * KIND_SIDES; i++) {
+        const tokens_reader *file = file_at(b, i);
+        done = file == NULL || json_array_append_new(files, tokens_json(file)) == 0;
+    }
+    if (!done) {
+        json_decref(files);
+        return NULL;
+    }
+    return json_pack("{s:i, s:s, s:s, s:o}", "schema", 1, "model", ebb__kind(b->run)->name, "out",
+                     b->run->out_dir, "files", files);
+}
+
+static const char *how(bool made) {
+    return made ? "made" : "found";
+}
+
+static void print_files(const build_state *b) {
+    for (int i = 0; i < b->n_vocabs; i++) {
+        const build_vocab *v = &b->vocabs[i];
+        printf("%s: %s, %" PRIu64 " entries, %s\n", v->path, how(v->made), v->entries,
+               ebb__cli_bytes(v->bytes).text);
+    }
+    for (int i = 0; i < 2 * KIND_SIDES; i++) {
+        const tokens_reader *t = file_at(b, i);
+        if (t != NULL) {
+            double share = t->count > 0 ? 100 * (double)t->unknown / (double)t->count : 0;
+            printf("%s: %s, %" PRIu64 " lines, %" PRIu64 " tokens, %" PRIu64
+                   " unknown (%.1f%%), %s\n",
+                   t->path, how(t->made), t->lines, t->count, t->unknown, share,
+                   ebb__cli_bytes(t->file_bytes).text);
+        }
+    }
+}
+
+/* ---- the command ---- */
+
+static ebb_status check(cli_call *call) {
+    const train_settings *run = &call->settings.run;
+    if (run->train_path == NULL || (run->model == MODEL_NMT && run->train_target == NULL)) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "nothing to build: give a text with --lm FILE, or two with --nmt SRC TGT");
+    }
+    return EBB_OK;
+}
+
+/* Batches, which a config file may speak of, are none of this command's business: one shape that
+ * holds every sentence is chosen at once. */
+static void simplify(train_settings *run) {
+    run->by_sentence = false;
+    run->bucket = TRAIN_BUCKET_NONE;
+    run->batch = run->shards = 1;
+    run->batch_tokens = 0;
+}
+
+ebb_status ebb__cli_data_build(cli_call *call) {
+    train_settings *run = &call->settings.run;
+    build_state state = {.ctx = call->ctx, .run = run};
+    ebb_status status;
+    TRY(check(call));
+    TRY(ebb__cli_resolve(&call->settings));
+    simplify(run);
+    TRY_OUT(ebb__corpus_new(call->ctx, run, run->out_dir, &state.text));
+    TRY_OUT(build(&state));
+    if (call->settings.json) {
+        TRY_OUT(ebb__cli_print_json(call->ctx, to_json(&state)));
+    } else if (!call->settings.quiet) {
+        print_files(&state);
+    }
+out:
+    ebb__corpus_free(state.text);
+    return status;
+}
