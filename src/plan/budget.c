@@ -397,7 +397,8 @@ static ebb_status walk_first(const walk *w, ebb_plan *plan) {
         TRY(price(w, plan, &plan->whole[pack]));
         add_choice(plan, plan->whole[pack]);
     }
-    plan_choice *all = &plan->whole[plan->choices[choose(plan, UINT64_MAX)].pack];
+    plan->whole_pack = plan->choices[choose(plan, UINT64_MAX)].pack;
+    plan_choice *all = &plan->whole[plan->whole_pack];
     TRY(compile_whole(w, all, plan, &peak));
     for (int pack = layouts; pack >= 0; pack--) {
         plan_choice *c = &plan->whole[pack];
@@ -469,6 +470,16 @@ static ebb_status settle_all(const walk *w, ebb_plan *plan, plan_choice each[PLA
     for (int32_t i = 0; i < n; i++) {
         TRY(settle(w, plan, plain, &list[i], each));
         add_choice(plan, list[i]);
+    }
+    if (plan->n_choices == 0) { /* of small models, instructions take more than they save */
+        plan_choice all = plan->whole[plan->whole_pack];
+        all.peak_bytes = plan->keep_all_bytes;
+        add_choice(plan, all);
+        for (int32_t i = 0; i < w->n_requests; i++) {
+            each[i] = all;
+        }
+        plan->chosen = 0;
+        return EBB_OK;
     }
     plan->chosen = choose(plan, w->options->budget);
     return settle(w, plan, plain, &plan->choices[plan->chosen], each);

@@ -124,6 +124,7 @@ typedef struct ebb_plan {
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
     uint64_t variable_bytes, variable_end; /* of all variables; without the last one's rounding */
     plan_choice whole[2]; /* nothing saved; with weights packed or not: by `pack` */
+    int32_t whole_pack;   /* which of them is keep-all */
     plan_choice plain;    /* what is taken without recomputation and without a limit */
     int32_t recomputed_nodes;
     plan_decision *decisions; /* the most bytes first */

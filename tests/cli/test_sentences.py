@@ -107,6 +107,10 @@ def test_every_strategy_and_form_of_text():
     for tokens in ["char", "byte"]:
         run = train(*LM, "--tokens", tokens, "--batch-tokens", "200", "--out", tokens, "--json", "--quiet").json()
         assert run["valid_perplexity"] == run["best_perplexity"] < 60
+        # So small that instructions outweigh what chunks save: keeping all is the only plan.
+        shown = ebb("plan", "lm", "--train", "t", "--valid", "v", *LM, "--tokens", tokens, "--batch-tokens", "200", "--json").json()
+        assert 0 < shown["least_bytes"] <= shown["peak_bytes"] <= shown["keep_all_bytes"]
+        assert run["planned_peak_bytes"] == run["measured_peak_bytes"] == shown["peak_bytes"]
     refused(2, "plan", "lm", *LM, "--tokens", "40", "--batch", "3", says="only one can hold")
 
 
