@@ -263,20 +263,29 @@ static uint64_t batches_of(uint64_t sentences, int64_t rows) {
 }
 
 /* Batches of members that are all padded alike. */
+/* Counted in tokens, a batch has no rows that no sentence would ever fill. */
+static int64_t rows_filled(const bucket_batch *by, int64_t rows, uint64_t sentences) {
+    int64_t step = by->multiple > 0 ? by->multiple : 1;
+    if (by->sentences > 0 || sentences >= (uint64_t)rows) {
+        return rows;
+    }
+    int64_t used = sentences > 0 ? (int64_t)sentences : 1;
+    return used + (step - used % step) % step;
+}
+
 static void count_batches(const bucket_options *o, bucket_plan *out) {
     for (int32_t i = 0; i < out->n_shapes; i++) {
         bucket_shape *shape = &out->shapes[i];
-        shape->rows = ebb__bucket_rows(&o->batch, shape->source, shape->target);
+        int64_t rows = ebb__bucket_rows(&o->batch, shape->source, shape->target);
+        shape->rows = rows_filled(&o->batch, rows, shape->sentences);
         shape->batches = batches_of(shape->sentences, shape->rows);
         shape->empty_rows = shape->batches * (uint64_t)shape->rows - shape->sentences;
         out->padded_tokens += shape->sentences * ((uint64_t)shape->source + shape->target);
     }
 }
 
-/* Every sentence on the smallest program that holds it. Counted in tokens, a batch has no rows that
- * no sentence would ever fill. */
+/* Every sentence on the smallest program that holds it. */
 static void count_steps(const data_lengths *lengths, const bucket_batch *by, bucket_plan *out) {
-    int64_t step = by->multiple > 0 ? by->multiple : 1;
     for (size_t i = 0; i < lengths->n_cells; i++) {
         const lengths_cell *cell = &lengths->cells[i];
         int32_t program = ebb__bucket_program(out, cell->source, cell->target);
@@ -284,10 +293,7 @@ static void count_steps(const data_lengths *lengths, const bucket_batch *by, buc
     }
     for (int32_t i = 0; i < out->n_programs; i++) {
         bucket_program *program = &out->programs[i];
-        if (by->sentences == 0 && program->sentences < (uint64_t)program->rows) {
-            int64_t used = program->sentences > 0 ? (int64_t)program->sentences : 1;
-            program->rows = used + (step - used % step) % step;
-        }
+        program->rows = rows_filled(by, program->rows, program->sentences);
         program->batches = batches_of(program->sentences, program->rows);
     }
 }

@@ -134,7 +134,7 @@ static ebb_status next_line(line_reader *reader) {
             reader->ended = true;
             return EBB_OK;
         }
-        reader->length++;
+        reader->length += token.kind != TEXT_END;
         if (token.kind != TEXT_TOKEN) { /* bytes that end without a line end are a line too */
             reader->lines++;
             return EBB_OK;

@@ -229,19 +229,27 @@ static int32_t root_of(int32_t n) {
 typedef struct search {
     const walk *w;
     ebb_plan *plan;
-    uint64_t graphs[PLAN_MAX_CHOICES]; /* plan_size.graph */
-    int32_t n_graphs;
-    uint64_t last_peak; /* of the last one, at least */
+    struct {
+        uint64_t graph; /* plan_size.graph */
+        uint64_t least; /* peak, were it placed without a gap */
+    } tried[PLAN_MAX_CHOICES];
+    int32_t n_tried;
 } search;
+
+/* Where a graph was tried; n_tried: it was not. */
+static int32_t find_tried(const search *s, uint64_t graph) {
+    int32_t i = 0;
+    while (i < s->n_tried && s->tried[i].graph != graph) {
+        i++;
+    }
+    return i;
+}
 
 /* Not if it is the same as one that was tried, nor if it is beaten whatever place does. */
 static bool is_worth(void *user, const plan_size *least) {
     const search *s = user;
     plan_choice choice = {.seconds = least->seconds};
-    bool fresh = true;
-    for (int32_t i = 0; i < s->n_graphs && fresh; i++) {
-        fresh = s->graphs[i] != least->graph;
-    }
+    bool fresh = find_tried(s, least->graph) == s->n_tried;
     if (least->program_bytes == 0) { /* not known yet */
         return fresh;
     }
@@ -249,19 +257,23 @@ static bool is_worth(void *user, const plan_size *least) {
     return fresh && !is_beaten(s->plan, &choice);
 }
 
-static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how) {
+/* *least: its peak, were it placed without a gap; NULL: nobody asks. */
+static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how, uint64_t *least) {
     plan_bar bar = {is_worth, s};
     plan_size size;
     base.recompute = how;
     TRY(measure(s->w, 0, &base, &bar, &size));
-    if (s->n_graphs < PLAN_MAX_CHOICES) {
-        s->graphs[s->n_graphs++] = size.graph;
+    int32_t at = find_tried(s, size.graph);
+    if (at == s->n_tried && at < PLAN_MAX_CHOICES) {
+        s->tried[at].graph = size.graph;
+        s->tried[at].least = arena_bytes(s->plan, plan_align(size.program_bytes), size.load_bytes);
+        s->n_tried++;
     }
-    if (size.placed || size.program_bytes > 0) { /* else it was tried before */
-        set_size(s->plan, &size, &base);
-        s->last_peak = base.peak_bytes;
+    if (least != NULL && at < s->n_tried) {
+        *least = s->tried[at].least;
     }
     if (size.placed) {
+        set_size(s->plan, &size, &base);
         add_choice(s->plan, base);
     }
     return EBB_OK;
@@ -278,13 +290,12 @@ static ebb_status try_spans(search *s, plan_choice base, int32_t steps) {
         if (span >= steps) {
             continue;
         }
-        TRY(try_recompute(s, base, how));
+        TRY(try_recompute(s, base, how, NULL));
         how.heavy = true;
-        TRY(try_recompute(s, base, how));
+        TRY(try_recompute(s, base, how, NULL));
         how.replay = true;
-        TRY(try_recompute(s, base, how));
         longer = shorter;
-        shorter = s->last_peak;
+        TRY(try_recompute(s, base, how, &shorter));
     }
     bool saves = shorter + shorter / LEAST_SAVING < longer;
     for (int32_t span = root / 2; span >= 4 && steps >= 64 && saves; span /= 4) {
@@ -293,9 +304,9 @@ static ebb_status try_spans(search *s, plan_choice base, int32_t steps) {
                               .outer = root_of(steps / span),
                               .heavy = true,
                               .replay = true};
-        uint64_t before = s->last_peak;
-        TRY(try_recompute(s, base, how));
-        saves = span == root / 2 || s->last_peak < before;
+        longer = shorter;
+        TRY(try_recompute(s, base, how, &shorter));
+        saves = span == root / 2 || shorter < longer;
     }
     return EBB_OK;
 }
@@ -310,17 +321,17 @@ static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
     plan_choice fast = plan->plain;
     plan_choice small = plan->choices[plan->n_choices - 1], finer = fast;
     for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
-        TRY(try_recompute(&s, fast, (pass_recompute){.price = prices[i]}));
+        TRY(try_recompute(&s, fast, (pass_recompute){.price = prices[i]}, NULL));
     }
     if (steps >= 2) {
         pass_recompute how = {.price = ANY_PRICE, .scan = root_of(steps)};
-        TRY(try_recompute(&s, fast, how));
+        TRY(try_recompute(&s, fast, how, NULL));
         how.merge = 2 * how.scan;
-        TRY(try_recompute(&s, fast, how));
+        TRY(try_recompute(&s, fast, how, NULL));
         how.heavy = true;
         for (size_t i = 0; i < sizeof product_prices / sizeof *product_prices; i++) {
             how.price = product_prices[i];
-            TRY(try_recompute(&s, fast, how));
+            TRY(try_recompute(&s, fast, how, NULL));
         }
         TRY(try_spans(&s, fast, steps));
     }
@@ -329,10 +340,10 @@ static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
         plan->choices[plan->n_choices > 1 ? plan->n_choices - 2 : 0].recompute;
     finer.chunk_rows = fast.chunk_rows / 2;
     if (finer.chunk_rows > small.chunk_rows) {
-        TRY(try_recompute(&s, finer, best));
+        TRY(try_recompute(&s, finer, best, NULL));
     }
-    TRY(try_recompute(&s, small, best));
-    return try_recompute(&s, small, next);
+    TRY(try_recompute(&s, small, best, NULL));
+    return try_recompute(&s, small, next, NULL);
 }
 
 static ebb_status list_choices(const walk *w, ebb_plan *plan) {

@@ -54,7 +54,7 @@ static ebb_status measure(plan_program *program, const plan_bar *bar, plan_size 
     TRY(run_until(program, PASS_PLACE));
     TRY(ebb__place_store(unit));
     ebb__plan_size_program(program);
-    out->transient_bytes = unit->placement->load_bytes;
+    out->load_bytes = out->transient_bytes = unit->placement->load_bytes;
     out->program_bytes = program->bytes;
     out->seconds = program->seconds;
     out->recomputed_nodes = ebb__plan_recomputed(unit);

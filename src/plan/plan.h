@@ -173,7 +173,8 @@ void ebb__plan_size_program(plan_program *program);
 /* measure.c: compiles one program only to see what it takes, without verifying it. */
 typedef struct plan_size {
     uint64_t graph;           /* a hash: who has the same is the same plan */
-    uint64_t transient_bytes; /* before it is placed: what no placement can go below */
+    uint64_t load_bytes;      /* of transients: what no placement can go below */
+    uint64_t transient_bytes; /* before it is placed: the load */
     uint64_t program_bytes;
     double seconds;
     int32_t recomputed_nodes;

@@ -4,6 +4,8 @@
 #include "pass/pass.h"
 #include "train/job.h"
 
+#include <math.h>
+
 _Static_assert((int)TRAIN_BUCKET_NONE == (int)BUCKET_NONE &&
                    (int)TRAIN_BUCKET_STATIC == (int)BUCKET_STATIC &&
                    (int)TRAIN_BUCKET_GREEDY == (int)BUCKET_GREEDY &&
@@ -151,6 +153,29 @@ static void widen(epoch_range *range, const bucket_plan *plan) {
     }
 }
 
+/* The shortest epoch of those that can be trained. Which one that is must not depend on the threads
+ * of a machine or on passes that were left out: prices are those of one thread. */
+static ebb_status choose_auto(const train_settings *settings, const job_request *sizes,
+                              const epoch_range *range, bucket_report *out) {
+    train_settings plain = *settings;
+    epoch_cost cost;
+    double least = INFINITY;
+    plain.threads = 1;
+    plain.disabled = 0;
+    TRY(ebb__epoch_cost_make(out->plans[0].ctx, &plain, sizes, range, &cost));
+    for (int i = 0; i < BUCKET_STRATEGIES; i++) {
+        const bucket_plan *plan = &out->plans[i];
+        double seconds = ebb__epoch_seconds(&cost, plan);
+        bool trained = i != BUCKET_POOL || settings->batch_tokens == 0;
+        bool own = plan->n_programs == plan->n_shapes; /* else greedy runs as optimal does */
+        if (trained && own && seconds < least) {
+            least = seconds;
+            out->chosen = (bucket_strategy)i;
+        }
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__bucket_report_make(const train_settings *settings, const job_request *sizes,
                                    const data_lengths *lengths, bucket_report *out) {
     epoch_range range = {.longest = {0, 0}};
@@ -162,16 +187,10 @@ ebb_status ebb__bucket_report_make(const train_settings *settings, const job_req
     TRY(ebb__epoch_cost_make(lengths->ctx, settings, sizes, &range, &out->cost));
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         out->seconds[i] = ebb__epoch_seconds(&out->cost, &out->plans[i]);
-        const bucket_plan *plan = &out->plans[i];
-        bool trained = i != BUCKET_POOL || settings->batch_tokens == 0;
-        bool own = plan->n_programs == plan->n_shapes; /* else greedy runs as optimal does */
-        bool faster = trained && own && out->seconds[i] < out->seconds[out->chosen];
-        out->chosen = faster ? (bucket_strategy)i : out->chosen;
     }
-    if (settings->bucket != TRAIN_BUCKET_AUTO) {
-        out->chosen = (bucket_strategy)settings->bucket;
-    }
-    return EBB_OK;
+    out->chosen = (bucket_strategy)settings->bucket;
+    return settings->bucket == TRAIN_BUCKET_AUTO ? choose_auto(settings, sizes, &range, out)
+                                                 : EBB_OK;
 }
 
 void ebb__bucket_report_free(bucket_report *report) {

@@ -466,9 +466,9 @@ static void fill_result(const train_run *r, job_train_result *out) {
 static void tell_buckets(const train_run *r) {
     const job_buckets *b = &r->text->buckets;
     if (b->shapes.n > 0) {
-        ebb__log(r->ctx, EBB_LOG_INFO, "buckets: %s, %d shapes, %.1f%% padding",
+        ebb__log(r->ctx, EBB_LOG_INFO, "buckets: %s, %d shape%s, %.1f%% padding",
                  ebb__bucket_name((bucket_strategy)b->strategy), (int)b->shapes.n,
-                 100 * b->padded_share);
+                 b->shapes.n == 1 ? "" : "s", 100 * b->padded_share);
     }
 }
 

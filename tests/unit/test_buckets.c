@@ -46,11 +46,10 @@ static void one_text(void **state) {
     assert_int_equal(count_of(&found, 0, 2), 1);
     assert_int_equal(count_of(&found, 0, 6), 1);
     ebb__lengths_free(&found);
-    /* Bytes: the last line counts without its end too. */
+    /* Bytes: the last line counts without its end too, which it has not. */
     assert_int_equal(scan(room, NULL, "ab\nabc", 5, TEXT_BYTE, &found), EBB_OK);
     assert_int_equal(found.lines, 2);
-    assert_int_equal(count_of(&found, 0, 3), 1);
-    assert_int_equal(count_of(&found, 0, 4), 1);
+    assert_int_equal(count_of(&found, 0, 3), 2);
     ebb__lengths_free(&found);
 }
 
@@ -373,8 +372,9 @@ static void check_shape(const data_lengths *lengths, const bucket_plan *plan, in
         assert_int_equal(source, shape->source);
         assert_int_equal(target, shape->target);
         assert_true((int64_t)shape->empty_rows < shape->rows);
-        assert_int_equal(shape->rows,
-                         ebb__bucket_rows(&options->batch, shape->source, shape->target));
+        int64_t rows = ebb__bucket_rows(&options->batch, shape->source, shape->target);
+        assert_true(shape->rows == rows ||
+                    (options->batch.sentences == 0 && shape->rows < rows && shape->batches == 1));
         assert_true(plan->n_programs < plan->n_shapes || plan->strategy == BUCKET_STATIC ||
                     plan->n_shapes <= options->shapes);
     }
