@@ -100,9 +100,10 @@ static const main_command commands[] = {
      "data build --lm FILE | --nmt SRC TGT", "make the files that training reads, ahead",
      "Makes what training would make first, in the folder --out: vocabularies, and\n"
      "texts as token files. ebb train with the same texts and the same of these options\n"
-     "finds them there. What is whole stays; token files that are stale or damaged are made again. A\n"
-     "folder with a run of other texts or another vocabulary is refused. With --nmt the\n"
-     "options are those of translation; ebb data build --nmt --help lists them.\n"},
+     "finds them there. What is whole stays; token files that are stale or damaged are\n"
+     "made again. A folder with a run of other texts or another vocabulary is refused.\n"
+     "With --nmt the options are those of translation; ebb data build --nmt --help\n"
+     "lists them.\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

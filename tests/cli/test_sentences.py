@@ -293,7 +293,8 @@ def test_what_was_chosen_is_told():
         shown = train(*LM, "--batch", "6", "--shapes", "3", "--bucket", bucket, "--out", bucket, "--json")
         told = shown.json()["buckets"]
         assert told["strategy"] == bucket or bucket == "auto"
-        line = f"buckets: {told['strategy']}, {len(told['shapes'])} shapes, {100 * told['padded_share']:.1f}% padding"
+        n = len(told['shapes'])
+        line = f"buckets: {told['strategy']}, {n} shape{'s' if n > 1 else ''}, {100 * told['padded_share']:.1f}% padding"
         assert line in shown.err.splitlines(), shown.err
         assert told["shapes"][0][1] == 13 and all(shape[0] == 0 and shape[2] == 6 for shape in told["shapes"])
     with open("t", encoding="utf8") as file:
