@@ -153,6 +153,10 @@ static void widen(epoch_range *range, const bucket_plan *plan) {
     }
 }
 
+/* Sentences of a pool's batch are the most alike, which is no help to learning: a pool is taken
+ * only if it saves this part of an epoch. */
+static const double POOL_GAIN = 0.02;
+
 /* The shortest epoch of those that can be trained. Which one that is must not depend on the threads
  * of a machine or on passes that were left out: prices are those of one thread. */
 static ebb_status choose_auto(const train_settings *settings, const job_request *sizes,
@@ -165,7 +169,7 @@ static ebb_status choose_auto(const train_settings *settings, const job_request 
     TRY(ebb__epoch_cost_make(out->plans[0].ctx, &plain, sizes, range, &cost));
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         const bucket_plan *plan = &out->plans[i];
-        double seconds = ebb__epoch_seconds(&cost, plan);
+        double seconds = ebb__epoch_seconds(&cost, plan) * (i == BUCKET_POOL ? 1 + POOL_GAIN : 1);
         bool trained = i != BUCKET_POOL || settings->batch_tokens == 0;
         bool own = plan->n_programs == plan->n_shapes; /* else greedy runs as optimal does */
         if (trained && own && seconds < least) {

@@ -45,7 +45,7 @@ typedef struct bucket_report {
     bucket_plan plans[BUCKET_STRATEGIES];
     double seconds[BUCKET_STRATEGIES]; /* of an epoch */
     epoch_cost cost;
-    bucket_strategy chosen; /* settings->bucket; of auto the shortest epoch that can be trained */
+    bucket_strategy chosen; /* settings->bucket; of auto the shortest epoch, see choose_auto */
 } bucket_report;
 /* Free also after a failure. */
 ebb_status ebb__bucket_report_make(const train_settings *settings, const job_request *sizes,
