@@ -213,16 +213,16 @@ static ebb_status check_pair_sizes(ebb_ctx *ctx, const train_settings *run) {
     }
     int64_t cells = run->enc_layers * run->src_len + run->dec_layers * run->tgt_len;
     int64_t longest = run->src_len > run->tgt_len ? run->src_len : run->tgt_len;
+    int64_t rows = run->batch > 0 ? run->batch : 1; /* auto: at least */
     if (cells > MOST_CELLS) {
-        double batch = run->batch > 0 ? (double)run->batch : 1; /* auto: at least */
         return ebb__fail(ctx, EBB_USAGE,
                          "--src-len %lld and --tgt-len %lld are too large: at most %d cells are "
                          "unrolled, these are %lld, whose outputs alone take %.0f bytes",
                          (long long)run->src_len, (long long)run->tgt_len, MOST_CELLS,
                          (long long)cells,
-                         (double)cells * batch * (double)run->hidden * sizeof(float));
+                         (double)cells * (double)rows * (double)run->hidden * sizeof(float));
     }
-    if (run->batch * longest > most_positions) {
+    if (rows * longest > most_positions) {
         return ebb__fail(ctx, EBB_USAGE,
                          "--batch %lld times %lld positions is too large: at most %lld a step",
                          (long long)run->batch, (long long)longest, (long long)most_positions);
