@@ -234,15 +234,6 @@ static void print_files(const build_state *b) {
 
 /* ---- the command ---- */
 
-static ebb_status check(cli_call *call) {
-    const train_settings *run = &call->settings.run;
-    if (run->train_path == NULL || (run->model == MODEL_NMT && run->train_target == NULL)) {
-        return ebb__fail(call->ctx, EBB_USAGE,
-                         "nothing to build: give a text with --lm FILE, or two with --nmt SRC TGT");
-    }
-    return EBB_OK;
-}
-
 /* Batches, which a config file may speak of, are none of this command's business: one shape that
  * holds every sentence is chosen at once. */
 static void simplify(train_settings *run) {
@@ -256,7 +247,7 @@ ebb_status ebb__cli_data_build(cli_call *call) {
     train_settings *run = &call->settings.run;
     build_state state = {.ctx = call->ctx, .run = run};
     ebb_status status;
-    TRY(check(call));
+    TRY(ebb__cli_need_texts(&call->settings, "build"));
     TRY(ebb__cli_resolve(&call->settings));
     simplify(run);
     TRY_OUT(ebb__corpus_new(call->ctx, run, run->out_dir, &state.text));

@@ -7,16 +7,6 @@
 
 /* ---- what to plan ---- */
 
-static ebb_status check(cli_call *call) {
-    const train_settings *run = &call->settings.run;
-    if (run->train_path == NULL || (run->model == MODEL_NMT && run->train_target == NULL)) {
-        return ebb__fail(call->ctx, EBB_USAGE,
-                         "nothing to plan for: give a text with --lm FILE, or two with --nmt SRC "
-                         "TGT");
-    }
-    return EBB_OK;
-}
-
 static ebb_status count_words(const train_settings *run, ebb_ctx *ctx, const char *path,
                               int64_t limit, int64_t *out) {
     vocab_options options = {.mode = (text_mode)run->tokens,
@@ -233,7 +223,7 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
     bucket_report report = {.chosen = BUCKET_NONE};
     job_request sizes = {.train = true};
     ebb_status status;
-    TRY(check(call));
+    TRY(ebb__cli_need_texts(&call->settings, "plan for"));
     call->settings.run.by_sentence = !pairs;
     TRY(ebb__cli_resolve(&call->settings));
     if (call->progress.live) {

@@ -145,6 +145,9 @@ ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const cha
                           bool *help) EBB_MUST_CHECK;
 /* Fills in what depends on other options (--embed, --lr, --epochs) and checks sizes together. */
 ebb_status ebb__cli_resolve(cli_settings *settings) EBB_MUST_CHECK;
+/* Of the commands with --lm and --nmt: that there is a text, or two. `what` is to be done with it.
+ */
+ebb_status ebb__cli_need_texts(const cli_settings *settings, const char *what) EBB_MUST_CHECK;
 
 /* ---- help.c ---- */
 

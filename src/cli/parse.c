@@ -230,6 +230,16 @@ static ebb_status check_pair_sizes(ebb_ctx *ctx, const train_settings *run) {
     return EBB_OK;
 }
 
+ebb_status ebb__cli_need_texts(const cli_settings *settings, const char *what) {
+    const train_settings *run = &settings->run;
+    if (run->train_path == NULL || (run->model == MODEL_NMT && run->train_target == NULL)) {
+        return ebb__fail(settings->ctx, EBB_USAGE,
+                         "nothing to %s: give a text with --lm FILE, or two with --nmt SRC TGT",
+                         what);
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__cli_resolve(cli_settings *settings) {
     train_settings *run = &settings->run;
     ebb_ctx *ctx = settings->ctx;

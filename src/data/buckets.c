@@ -262,7 +262,6 @@ static uint64_t batches_of(uint64_t sentences, int64_t rows) {
     return sentences / (uint64_t)rows + (sentences % (uint64_t)rows > 0);
 }
 
-/* Batches of members that are all padded alike. */
 /* Counted in tokens, a batch has no rows that no sentence would ever fill. */
 static int64_t rows_filled(const bucket_batch *by, int64_t rows, uint64_t sentences) {
     int64_t step = by->multiple > 0 ? by->multiple : 1;
@@ -273,6 +272,7 @@ static int64_t rows_filled(const bucket_batch *by, int64_t rows, uint64_t senten
     return used + (step - used % step) % step;
 }
 
+/* Batches of members that are all padded alike. */
 static void count_batches(const bucket_options *o, bucket_plan *out) {
     for (int32_t i = 0; i < out->n_shapes; i++) {
         bucket_shape *shape = &out->shapes[i];

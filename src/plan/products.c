@@ -14,17 +14,16 @@ static ebb_status survey_one(ebb_ctx *ctx, const plan_request *request, const pa
     config.training = request->training;
     config.disabled |=
         (1U << PASS_VERIFY) | (1U << PASS_PLACE) | (1U << PASS_FUSE) | (1U << PASS_SCHEDULE);
-    pass_unit unit = {.ctx = ctx, .config = &config, .dev = survey->dev};
-    ebb__region_init(&unit.region, ctx);
-    ebb_status status = ebb__ir_copy(request->graph, &unit.graph);
+    pass_unit unit;
+    ebb_status status = ebb__plan_open(&unit, ctx, &config, request->graph);
+    unit.dev = survey->dev;
     if (status == EBB_OK) {
         status = ebb__plan_run_passes(&unit, PASS_COUNT);
     }
     if (status == EBB_OK) {
         status = ebb__cost_survey_add(survey, &unit.graph, unit.kernels);
     }
-    ebb__ir_fini(&unit.graph);
-    ebb__region_fini(&unit.region);
+    ebb__plan_close(&unit);
     return status;
 }
 

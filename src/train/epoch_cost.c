@@ -180,14 +180,21 @@ static ebb_status choose_auto(const train_settings *settings, const job_request 
     return EBB_OK;
 }
 
-ebb_status ebb__bucket_report_make(const train_settings *settings, const job_request *sizes,
-                                   const data_lengths *lengths, bucket_report *out) {
-    epoch_range range = {.longest = {0, 0}};
+static ebb_status make_plans(const train_settings *settings, const data_lengths *lengths,
+                             epoch_range *range, bucket_report *out) {
+    *range = (epoch_range){.longest = {0, 0}};
     *out = (bucket_report){.chosen = BUCKET_NONE};
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         TRY(make_plan(settings, lengths, (bucket_strategy)i, &out->plans[i]));
-        widen(&range, &out->plans[i]);
+        widen(range, &out->plans[i]);
     }
+    return EBB_OK;
+}
+
+ebb_status ebb__bucket_report_make(const train_settings *settings, const job_request *sizes,
+                                   const data_lengths *lengths, bucket_report *out) {
+    epoch_range range;
+    TRY(make_plans(settings, lengths, &range, out));
     TRY(ebb__epoch_cost_make(lengths->ctx, settings, sizes, &range, &out->cost));
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         out->seconds[i] = ebb__epoch_seconds(&out->cost, &out->plans[i]);
@@ -208,10 +215,14 @@ void ebb__bucket_report_free(bucket_report *report) {
 ebb_status ebb__bucket_choose(const train_settings *settings, const job_request *sizes,
                               const data_lengths *lengths, bucket_plan *out) {
     bucket_report report;
+    epoch_range range;
     if (settings->bucket != TRAIN_BUCKET_AUTO) {
         return make_plan(settings, lengths, (bucket_strategy)settings->bucket, out);
     }
-    ebb_status status = ebb__bucket_report_make(settings, sizes, lengths, &report);
+    ebb_status status = make_plans(settings, lengths, &range, &report);
+    if (status == EBB_OK) {
+        status = choose_auto(settings, sizes, &range, &report);
+    }
     *out = report.plans[report.chosen];
     out->ctx = lengths->ctx;
     report.plans[report.chosen] = (bucket_plan){.ctx = NULL};

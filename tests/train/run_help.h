@@ -446,6 +446,19 @@ static inline void run_expect_stops_to_matter_not(run_room *room) {
     }
 }
 
+/* Stopped half way, and gone on with other threads, a run ends as if it had not been. */
+static inline void run_expect_stop_to_matter_not(run_room *room) {
+    run_watch whole, watch;
+    job_train_result result;
+    run_error error;
+    int64_t steps = run_other(room, &whole).steps;
+    run_watch_init(&watch, whole.polls / 2);
+    room->s.threads = 2;
+    assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);
+    (void)run_ok(room);
+    run_expect_same_end(room->out.text, room->other.text, steps);
+}
+
 /* Of a text with one sentence: empty rows count for nothing, in a batch of four as in one of one.
  */
 static inline void run_expect_empty_rows_to_matter_not(run_room *room) {

@@ -120,15 +120,7 @@ static void every_form_of_the_model(void **state) {
             room->s.shards = 2;
             room->s.batch_tokens = 24;
         }
-        run_watch whole, watch;
-        job_train_result result;
-        run_error error;
-        int64_t steps = run_other(room, &whole).steps;
-        run_watch_init(&watch, whole.polls / 2);
-        room->s.threads = 2;
-        assert_int_equal(run_go(room, &watch, &result, &error), EBB_STOPPED);
-        (void)run_ok(room);
-        run_expect_same_end(room->out.text, room->other.text, steps);
+        run_expect_stop_to_matter_not(room);
         run_room_free(room);
     }
 }
