@@ -338,8 +338,11 @@ static void row_panel(const xsmm_run *r, matmul_part part, const row_step *step)
         if (step->next.rows > 0) {
             fetch_ahead(&step->next, m - part.m0, rows, part.m1 - part.m0);
         }
+        matmul_part some = {m, m + rows, part.n0, part.n1};
+        if (step->k == 0) {
+            matmul_start(s, some); /* here, for the kernel to find it in cache */
+        }
         if (is_tile(piece)) {
-            matmul_part some = {m, m + rows, part.n0, part.n1};
             row_tile(r, some, piece_lanes[piece], kernel, b, a);
         } else {
             kernel(b, a, s->out + m * s->ldo + part.n0);
@@ -382,9 +385,6 @@ static void run_row(const xsmm_run *r, matmul_part part) {
                 /* 24 and 16 lanes take less time than 32 and 8. */
                 next = matmul_least(part.n1, n + (part.n1 - n == 40 ? 24 : MATMUL_LANES));
                 matmul_part panel = {m, end, n, next};
-                if (k == 0) {
-                    matmul_start(s, panel);
-                }
                 if (r->f.ahead) {
                     step.next = row_next(s, part, panel.n1, k, step.deep);
                 }
