@@ -337,7 +337,7 @@ static void sort_places(uint64_t *places, uint64_t *scratch, size_t count, uint6
 uint64_t ebb__bucket_pool(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t size, uint64_t pool,
                           uint64_t *out) {
     uint64_t first = pool * size, count = n - first < size ? n - first : size;
-    data_shuffle list = ebb__shuffle_make(seed, "pools", epoch, n);
+    data_shuffle list = ebb__shuffle_make(seed, "pools", epoch, 0, n);
     for (uint64_t i = 0; i < count; i++) {
         out[i] = ebb__shuffle_at(&list, first + i);
     }

@@ -54,15 +54,13 @@ static ebb_status grow(data_lengths *lengths) {
 }
 
 ebb_status ebb__lengths_add(data_lengths *lengths, uint64_t source, uint64_t target) {
-    uint64_t most = (uint64_t)lengths->max_len + 1;
     lengths->lines++;
     source = lengths->pairs ? source : target;
-    if (source < 2 || target < 2) {
-        lengths->first_empty = lengths->empty++ == 0 ? lengths->lines : lengths->first_empty;
-        return EBB_OK;
-    }
-    if (source > most || target > most) {
-        lengths->first_over = lengths->over++ == 0 ? lengths->lines : lengths->first_over;
+    if (!ebb__lengths_usable(source, target, lengths->max_len)) {
+        bool empty = source < 2 || target < 2;
+        uint64_t *count = empty ? &lengths->empty : &lengths->over;
+        uint64_t *first = empty ? &lengths->first_empty : &lengths->first_over;
+        *first = (*count)++ == 0 ? lengths->lines : *first;
         return EBB_OK;
     }
     if (4 * lengths->n_cells >= 3 * lengths->capacity) {

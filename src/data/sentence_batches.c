@@ -3,25 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/rng.h"
 #include "data/batcher.h"
+#include "data/shuffle.h"
 
 #include <stdio.h>
-
-/* The smallest shape that holds so many positions, the first of equals; n_classes: none does. */
-static int32_t class_of(const sentence_batches *b, uint32_t source, uint32_t target) {
-    int32_t class = b->n_classes;
-    uint64_t least = UINT64_MAX;
-    for (int32_t i = 0; i < b->n_classes; i++) {
-        const sentence_shape *shape = &b->classes[i].shape;
-        uint64_t size = (uint64_t)shape->source + shape->target;
-        if (source <= shape->source && target <= shape->target && size < least) {
-            class = i;
-            least = size;
-        }
-    }
-    return class;
-}
 
 /* Batches of an epoch, where they are pooled. */
 static ebb_status count_pooled(sentence_batches *b) {
@@ -31,7 +16,7 @@ static ebb_status count_pooled(sentence_batches *b) {
         source = shape->source > source ? shape->source : source;
         target = shape->target > target ? shape->target : target;
     }
-    if (class_of(b, source, target) == b->n_classes) {
+    if (ebb__sentence_class(b->classes, b->n_classes, source, target) == b->n_classes) {
         return ebb__fail(b->ctx, EBB_MODEL,
                          "index %s: no shape is as long as all others on both sides, so that a "
                          "batch may come that none holds",
@@ -72,36 +57,14 @@ void ebb__sentence_batches_close(sentence_batches *batches) {
 
 /* ---- order ---- */
 
-/* A Feistel network over the next even number of bits; values from n on are walked through again,
- * so that the list is a permutation and needs no memory. */
-uint64_t ebb__sentence_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_t i,
-                               uint64_t n) {
-    enum { ROUNDS = 6 };
-    rng_key key = ebb__rng_key(seed, "pairs");
-    unsigned half = 1;
-    while (half < 32 && (n - 1) >> (2 * half) != 0) {
-        half++;
-    }
-    uint64_t mask = ((uint64_t)1 << half) - 1;
-    do {
-        uint64_t left = i >> half, right = i & mask;
-        for (uint32_t round = 0; round < ROUNDS; round++) {
-            uint32_t word = ebb__rng_block(key, (uint32_t)right, (uint32_t)epoch,
-                                           (uint32_t)(epoch >> 32), list * ROUNDS + round)
-                                .word[0];
-            uint64_t mixed = left ^ (word & mask);
-            left = right;
-            right = mixed;
-        }
-        i = left << half | right;
-    } while (i >= n);
-    return i;
-}
-
 /* What stands at place i of a list of n. */
 static uint64_t in_turn(const sentence_batches *b, uint64_t epoch, uint64_t list, uint64_t i,
                         uint64_t n) {
-    return b->shuffle ? ebb__sentence_shuffle(b->seed, epoch, (uint32_t)list, i, n) : i;
+    if (!b->shuffle) {
+        return i;
+    }
+    data_shuffle shuffle = ebb__shuffle_make(b->seed, "sentences", epoch, (uint32_t)list, n);
+    return ebb__shuffle_at(&shuffle, i);
 }
 
 static ebb_status changed(const sentence_batches *b) {
@@ -194,7 +157,7 @@ static ebb_status place_in_pool(const sentence_batches *b, sentence_place *place
         source = entries[i].source_len > source ? entries[i].source_len : source;
         target = entries[i].target_len > target ? entries[i].target_len : target;
     }
-    place->class = class_of(b, source, target);
+    place->class = ebb__sentence_class(b->classes, b->n_classes, source, target);
     return place->class < b->n_classes ? EBB_OK : changed(b);
 }
 

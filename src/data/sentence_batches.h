@@ -87,8 +87,4 @@ ebb_status ebb__sentence_fill(const sentence_batches *batches, const sentence_pl
 ebb_status ebb__sentence_read(const sentence_batches *batches, uint64_t number, bool target,
                               uint32_t *ids, uint32_t room, uint32_t *n) EBB_MUST_CHECK;
 
-/* Place of i in a shuffled list of n; a pure function. For tests. */
-uint64_t ebb__sentence_shuffle(uint64_t seed, uint64_t epoch, uint32_t list, uint64_t i,
-                               uint64_t n);
-
 #endif

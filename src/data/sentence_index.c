@@ -10,68 +10,57 @@
 
 enum { CHUNK = 8192 };
 
-static bool holds(const sentence_shape *shape, uint32_t source, uint32_t target) {
-    return source <= shape->source && target <= shape->target;
-}
-
-/* The shapes that go before one of them: smaller ones, and of equal ones the first. */
-static int32_t shapes_before(const sentence_lists *l, int32_t class, sentence_shape *out) {
-    const sentence_shape *own = &l->shapes[class];
-    int32_t n = 0;
-    for (int32_t i = 0; i < l->n_shapes; i++) {
-        uint64_t size = (uint64_t)l->shapes[i].source + l->shapes[i].target;
-        uint64_t own_size = (uint64_t)own->source + own->target;
-        if (size < own_size || (size == own_size && i < class)) {
-            out[n++] = l->shapes[i];
+int32_t ebb__sentence_class(const sentence_class *classes, int32_t n_classes, uint32_t source,
+                            uint32_t target) {
+    int32_t class = n_classes;
+    uint64_t least = UINT64_MAX;
+    for (int32_t i = 0; i < n_classes; i++) {
+        const sentence_shape *shape = &classes[i].shape;
+        uint64_t size = (uint64_t)shape->source + shape->target;
+        if (source <= shape->source && target <= shape->target && size < least) {
+            class = i;
+            least = size;
         }
     }
-    return n;
+    return class;
 }
 
-/* Where a class takes its sentences from. */
-typedef struct class_source {
+/* The index while it is written. */
+typedef struct index_writer {
     const sentence_lists *lists;
-    const sentence_shape *own;
-    sentence_shape before[BUCKETS_MOST_SHAPES];
-    int32_t n_before;
+    sentence_class *classes; /* a shape each */
+    data_sink sink;
     uint32_t *lengths[2]; /* [CHUNK] of sources, of targets; sources of one text are all 0 */
-} class_source;
+} index_writer;
 
-static bool is_member(const class_source *from, uint32_t source, uint32_t target) {
-    const sentence_lists *l = from->lists;
-    if (!holds(from->own, source, target) ||
-        !ebb__lengths_usable(l->source != NULL ? source : target, target, l->max_len)) {
-        return false;
-    }
-    for (int32_t i = 0; i < from->n_before; i++) {
-        if (holds(&from->before[i], source, target)) {
-            return false;
-        }
-    }
-    return true;
+static bool is_member(const index_writer *w, int32_t class, uint32_t source, uint32_t target) {
+    const sentence_lists *l = w->lists;
+    return ebb__lengths_usable(l->source != NULL ? source : target, target, l->max_len) &&
+           ebb__sentence_class(w->classes, l->n_shapes, source, target) == class;
 }
 
-static ebb_status read_lengths(const class_source *from, uint64_t line, size_t count) {
-    const sentence_lists *l = from->lists;
+static ebb_status read_lengths(const index_writer *w, uint64_t line, size_t count) {
+    const sentence_lists *l = w->lists;
     if (l->source != NULL) {
-        TRY(ebb__tokens_lengths(l->source, line, count, from->lengths[0]));
+        TRY(ebb__tokens_lengths(l->source, line, count, w->lengths[0]));
     }
-    return ebb__tokens_lengths(l->target, line, count, from->lengths[1]);
+    return ebb__tokens_lengths(l->target, line, count, w->lengths[1]);
 }
 
 /* Writes the entries of one class. */
-static ebb_status write_class(const class_source *from, data_sink *sink, sentence_class *to) {
-    const sentence_lists *l = from->lists;
+static ebb_status write_class(index_writer *w, int32_t class) {
+    const sentence_lists *l = w->lists;
+    sentence_class *to = &w->classes[class];
     uint64_t lines = l->target->lines, rows = to->shape.rows;
     sentence_entry at = {0, 0, 0, 0};
     for (uint64_t line = 0; line < lines; line += CHUNK) {
         size_t part = lines - line < CHUNK ? (size_t)(lines - line) : CHUNK;
-        TRY(read_lengths(from, line, part));
+        TRY(read_lengths(w, line, part));
         for (size_t i = 0; i < part; i++) {
-            at.source_len = from->lengths[0][i];
-            at.target_len = from->lengths[1][i];
-            if (is_member(from, at.source_len, at.target_len)) {
-                TRY(ebb__sink_put(sink, &at, sizeof at));
+            at.source_len = w->lengths[0][i];
+            at.target_len = w->lengths[1][i];
+            if (is_member(w, class, at.source_len, at.target_len)) {
+                TRY(ebb__sink_put(&w->sink, &at, sizeof at));
                 to->count++;
             }
             at.source += at.source_len;
@@ -87,24 +76,24 @@ static ebb_status write_class(const class_source *from, data_sink *sink, sentenc
 
 static ebb_status write_index(ebb_ctx *ctx, const sentence_lists *l, const char *path,
                               sentence_class *classes) {
-    data_sink sink = {.ctx = ctx};
-    uint32_t *lengths = NULL;
+    index_writer w = {.lists = l, .classes = classes, .sink = {.ctx = ctx}};
     uint64_t written = 0;
     ebb_status status;
-    TRY_OUT(ebb__alloc(ctx, 2 * (size_t)CHUNK, sizeof *lengths, &lengths));
-    TRY_OUT(ebb__sink_open(ctx, path, &sink));
+    TRY_OUT(ebb__alloc(ctx, 2 * (size_t)CHUNK, sizeof *w.lengths[0], &w.lengths[0]));
+    w.lengths[1] = w.lengths[0] + CHUNK;
+    TRY_OUT(ebb__sink_open(ctx, path, &w.sink));
     for (int32_t i = 0; i < l->n_shapes; i++) {
-        class_source from = {
-            .lists = l, .own = &l->shapes[i], .lengths = {lengths, lengths + CHUNK}};
-        from.n_before = shapes_before(l, i, from.before);
-        classes[i] = (sentence_class){.shape = l->shapes[i], .first = written};
-        TRY_OUT(write_class(&from, &sink, &classes[i]));
+        classes[i] = (sentence_class){.shape = l->shapes[i]};
+    }
+    for (int32_t i = 0; i < l->n_shapes; i++) {
+        classes[i].first = written;
+        TRY_OUT(write_class(&w, i));
         written += classes[i].count;
     }
-    TRY_OUT(ebb__sink_commit(&sink));
+    TRY_OUT(ebb__sink_commit(&w.sink));
 out:
-    ebb__sink_close(&sink);
-    ebb__free(ctx, lengths);
+    ebb__sink_close(&w.sink);
+    ebb__free(ctx, w.lengths[0]);
     return status;
 }
 

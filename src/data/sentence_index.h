@@ -31,6 +31,10 @@ typedef struct sentence_lists {
     int32_t n_shapes;             /* at most BUCKETS_MOST_SHAPES */
 } sentence_lists;
 
+/* The smallest shape that holds so many positions, the first of equals; n_classes: none does. */
+int32_t ebb__sentence_class(const sentence_class *classes, int32_t n_classes, uint32_t source,
+                            uint32_t target);
+
 /* Makes the index at `path`, which vanishes again, and one class a shape. *fd is -1 after a
  * failure, else to be closed. EBB_DATA if two texts have not the same number of lines. */
 ebb_status ebb__sentence_index_open(ebb_ctx *ctx, const sentence_lists *lists, const char *path,

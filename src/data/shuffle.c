@@ -5,7 +5,8 @@
 
 #include "base/rng.h"
 
-data_shuffle ebb__shuffle_make(uint64_t seed, const char *site, uint64_t epoch, uint64_t n) {
+data_shuffle ebb__shuffle_make(uint64_t seed, const char *site, uint64_t epoch, uint32_t list,
+                               uint64_t n) {
     data_shuffle out = {.n = n};
     rng_key key = ebb__rng_key(seed, site);
     for (uint64_t bit = (uint64_t)1 << 31; bit > 0; bit >>= 1) { /* the root, rounded down */
@@ -13,7 +14,7 @@ data_shuffle ebb__shuffle_make(uint64_t seed, const char *site, uint64_t epoch, 
     }
     out.high = (n + out.wide - 1) / out.wide;
     for (uint32_t i = 0; i < SHUFFLE_ROUNDS; i++) {
-        rng_block block = ebb__rng_block(key, i, (uint32_t)epoch, (uint32_t)(epoch >> 32), 0);
+        rng_block block = ebb__rng_block(key, i, (uint32_t)epoch, (uint32_t)(epoch >> 32), list);
         out.keys[i] = (uint64_t)block.word[1] << 32 | block.word[0];
     }
     return out;

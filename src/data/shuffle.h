@@ -11,8 +11,9 @@ typedef struct data_shuffle {
     uint64_t keys[SHUFFLE_ROUNDS];
 } data_shuffle;
 
-/* n of at least 1, below 2^62. `site` as in rng.h. */
-data_shuffle ebb__shuffle_make(uint64_t seed, const char *site, uint64_t epoch, uint64_t n);
+/* One of many lists of a site (as in rng.h), anew every epoch. n of at least 1, below 2^62. */
+data_shuffle ebb__shuffle_make(uint64_t seed, const char *site, uint64_t epoch, uint32_t list,
+                               uint64_t n);
 /* What stands at place i < n: every number below n does at one place. */
 uint64_t ebb__shuffle_at(const data_shuffle *shuffle, uint64_t i);
 

@@ -67,7 +67,7 @@ typedef struct train_settings {
     int64_t batch_tokens;   /* padded tokens of a batch, in place of sentences; 0: by `batch` */
     train_bucket bucket;    /* which sentences share batches */
     int64_t shapes;         /* at most, that batches are padded to */
-    const char *shape_list; /* of TRAIN_BUCKET_STATIC: "8,16,24" */
+    const char *shape_list; /* of TRAIN_BUCKET_STATIC, which AUTO tries too: "8,16,24" */
     int64_t bptt;
     int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */

@@ -4,7 +4,6 @@
 #include "data_help.h"
 
 #include "data/buckets.h"
-#include "data/shuffle.h"
 
 #include <math.h>
 
@@ -575,47 +574,7 @@ static void rows_by_tokens(void **state) {
     assert_int_equal(ebb__bucket_rows(&batch, 7, 1000), 64);
 }
 
-/* ---- order ---- */
-
-static void shuffles_are_permutations(void **state) {
-    (void)state;
-    static const uint64_t sizes[] = {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 255, 1000, 4097};
-    static bool seen[4097];
-    uint64_t same = 0, kept = 0, all = 0;
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-        uint64_t n = sizes[k], last = 0;
-        data_shuffle a = ebb__shuffle_make(9, "x", 1, n), b = ebb__shuffle_make(9, "x", 2, n);
-        memset(seen, 0, sizeof seen);
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t at = ebb__shuffle_at(&a, i);
-            assert_true(at < n && !seen[at]);
-            seen[at] = true;
-            same += at == i || at == ebb__shuffle_at(&b, i);
-            kept += at == last + 1; /* neighbours do not stay together */
-            last = at;
-            all++;
-        }
-    }
-    assert_true(same < 100 && kept < 60 && all == 5599);
-    data_shuffle large = ebb__shuffle_make(1, "x", 0, (uint64_t)1 << 40);
-    assert_true(ebb__shuffle_at(&large, 3) < (uint64_t)1 << 40);
-}
-
-/* First halves of shuffles have every number about as often as the others. */
-static void shuffles_are_even(void **state) {
-    (void)state;
-    enum { N = 50, EPOCHS = 4000 };
-    int often[N] = {0};
-    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-        data_shuffle s = ebb__shuffle_make(3, "even", epoch, N);
-        for (uint64_t i = 0; i < N / 2; i++) {
-            often[ebb__shuffle_at(&s, i)]++;
-        }
-    }
-    for (int i = 0; i < N; i++) {
-        assert_in_range(often[i], EPOCHS / 2 - 200, EPOCHS / 2 + 200); /* 6 sigma */
-    }
-}
+/* ---- pools ---- */
 
 static void pools_use_everything_once(void **state) {
     (void)state;
@@ -709,8 +668,6 @@ int main(void) {
         TEST(bad_options_are_refused),
         TEST(lists),
         cmocka_unit_test(rows_by_tokens),
-        cmocka_unit_test(shuffles_are_permutations),
-        cmocka_unit_test(shuffles_are_even),
         cmocka_unit_test(pools_use_everything_once),
         TEST(pools_pad_little),
         TEST(every_failure_is_reported),
