@@ -234,7 +234,7 @@ static void chunked(void **state) {
         test_run_equal(plan, &graph, false, &config.update, 3, 2);
         ebb__ir_fini(&graph);
     }
-    assert_true(bytes[1] + 30000 < bytes[0]);
+    assert_true(bytes[1] + 20000 < bytes[0]);
     test_ctx_free(ctx);
 }
 

@@ -43,7 +43,7 @@ static const setup setups[] = {
     {"rnn adam",          LM_RNN,  3, 11, 16,  53,  4,  5, 1, false, false, {ADAM, .weight_decay = 0.01F}},
     {"rnn adamw clip",    LM_RNN,  2, 40, 32, 100,  8,  4, 1, false, false, {ADAMW, .clip = 0.5F}},
     {"lstm two shards",   LM_LSTM, 2, 19, 13,  61,  6,  7, 2, false, false, {SGD, .clip = 0.25F}},
-    {"lstm four shards",  LM_LSTM, 2, 19, 19, 991, 12, 13, 4, true,  false, {SGD}},
+    {"lstm four shards",  LM_LSTM, 2, 19, 19, 1499, 12, 13, 4, true,  false, {SGD}},
     {"gru three shards",  LM_GRU,  2, 21, 13,  61,  6,  5, 3, false, false, {ADAM, .clip = 0.5F}},
     {"rnn row by row",    LM_RNN,  1, 17,  9,  97,  5,  9, 5, false, false, {SGD, .momentum = 0.9F}},
     {"lstm sentences",    LM_LSTM, 2, 19, 13,  61,  5,  7, 1, false, true,  {SGD, .clip = 0.25F}},

@@ -118,6 +118,17 @@ static inline void matmul_start(const matmul_shape *s, matmul_part part) {
     }
 }
 
+/* out[m][n] += sum over k of a(m,k) b[k * b_row + n], k ascending, for `rows` rows and `lanes`
+ * lanes; b is readable up to a multiple of MATMUL_GRAIN lanes. */
+typedef struct matmul_lanes {
+    const float *a, *b;
+    float *out;
+    int64_t a_row, a_col, b_row, ldo, rows, lanes, deep;
+} matmul_lanes;
+
+void ebb__cpu_matmul_lanes_avx2(const matmul_lanes *lanes);
+void ebb__cpu_matmul_lanes_base(const matmul_lanes *lanes);
+
 static inline int64_t matmul_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

@@ -133,102 +133,124 @@ static void pack_panel(const matmul_shape *s, int64_t k0, int64_t deep, int64_t 
     }
 }
 
-/* Two vectors of columns: where they lie in b and in the output, and how many lanes are in use. */
+/* One or two vectors of columns: where they lie in b and in the output, and how many lanes are in
+ * use. */
 typedef struct tile_pair {
     const float *b[2];
     float *out[2];
     int64_t wide[2];
+    int n;
 } tile_pair;
 
-/* `rows` (a constant after inlining) rows of a times the two vectors, added to the output. */
-static INLINE void tile(const int rows, const float *a, int64_t a_row, int64_t a_col,
-                        const tile_pair *t, int64_t b_row, int64_t deep, int64_t ldo, int64_t low,
-                        int64_t high) {
-    const float *left = t->b[0], *right = t->b[1];
-    vf sum[ROWS][2];
+/* Rows of a against those vectors. */
+typedef struct tile_rows {
+    const float *a;
+    int64_t a_row, a_col, b_row, deep, ldo;
+} tile_rows;
+
+/* `rows` rows from m on times n vectors, added to the output; both are constants after inlining, as
+ * is `full`: all lanes are in use. */
+static INLINE void tile(const int rows, const int n, const bool full, const tile_rows *s,
+                        const tile_pair *t, int64_t m) {
+    const float *a = s->a + m * s->a_row;
+    const int64_t wide[2] = {full ? VLEN : t->wide[0], full ? VLEN : t->wide[1]};
+    vf sum[2 * ROWS][2];
     for (int i = 0; i < rows; i++) {
-        sum[i][0] = v_load(t->out[0] + i * ldo, low);
-        sum[i][1] = v_load(t->out[1] + i * ldo, high);
+        for (int v = 0; v < n; v++) {
+            sum[i][v] = v_load(t->out[v] + (m + i) * s->ldo, wide[v]);
+        }
     }
-    for (int64_t k = 0; k < deep; k++) {
-        vf b0 = v_load(left + k * b_row, VLEN), b1 = v_load(right + k * b_row, VLEN);
+    for (int64_t k = 0; k < s->deep; k++) {
+        vf b[2];
+        for (int v = 0; v < n; v++) {
+            b[v] = v_load(t->b[v] + k * s->b_row, VLEN);
+        }
         for (int i = 0; i < rows; i++) {
-            vf x = v_all(a[i * a_row + k * a_col]);
-            sum[i][0] = v_fma(x, b0, sum[i][0]);
-            sum[i][1] = v_fma(x, b1, sum[i][1]);
+            vf x = v_all(a[i * s->a_row + k * s->a_col]);
+            for (int v = 0; v < n; v++) {
+                sum[i][v] = v_fma(x, b[v], sum[i][v]);
+            }
         }
     }
     for (int i = 0; i < rows; i++) {
-        v_store(t->out[0] + i * ldo, sum[i][0], low);
-        v_store(t->out[1] + i * ldo, sum[i][1], high);
+        for (int v = 0; v < n; v++) {
+            v_store(t->out[v] + (m + i) * s->ldo, sum[i][v], wide[v]);
+        }
     }
 }
 
-static INLINE void tile_columns(const int rows, const matmul_shape *s, int64_t m, int64_t k0,
-                                int64_t deep, const tile_pair *pair, int64_t b_row) {
-    const float *a = s->a + m * s->a_row + k0 * s->a_col;
-    tile_pair t = *pair;
-    t.out[0] += m * s->ldo;
-    t.out[1] += m * s->ldo;
-    if (t.wide[0] == VLEN && t.wide[1] == VLEN) {
-        tile(rows, a, s->a_row, s->a_col, &t, b_row, deep, s->ldo, VLEN, VLEN);
+static INLINE void tile_some(const int rows, const int n, const tile_rows *s, const tile_pair *t,
+                             int64_t m) {
+    if (t->wide[0] == VLEN && (n == 1 || t->wide[1] == VLEN)) {
+        tile(rows, n, true, s, t, m);
     } else {
-        tile(rows, a, s->a_row, s->a_col, &t, b_row, deep, s->ldo, t.wide[0], t.wide[1]);
+        tile(rows, n, false, s, t, m);
     }
 }
 
-/* Rows [m, end) of the pair. */
-static void tile_rows(const matmul_shape *s, int64_t m, int64_t end, int64_t k, int64_t deep,
-                      const tile_pair *pair, int64_t b_row) {
+/* Rows [m, end): as many sums at a time as there are registers for, whatever n is. */
+static void tile_all(const tile_rows *s, const tile_pair *t, int64_t m, int64_t end) {
+    for (; t->n == 1 && m + 2 * ROWS <= end; m += 2 * ROWS) {
+        tile_some(2 * ROWS, 1, s, t, m);
+    }
     for (; m + ROWS <= end; m += ROWS) {
-        tile_columns(ROWS, s, m, k, deep, pair, b_row);
+        t->n == 1 ? tile_some(ROWS, 1, s, t, m) : tile_some(ROWS, 2, s, t, m);
     }
     for (; m + 2 <= end; m += 2) {
-        tile_columns(2, s, m, k, deep, pair, b_row);
+        t->n == 1 ? tile_some(2, 1, s, t, m) : tile_some(2, 2, s, t, m);
     }
     for (; m < end; m++) {
-        tile_columns(1, s, m, k, deep, pair, b_row);
+        t->n == 1 ? tile_some(1, 1, s, t, m) : tile_some(1, 2, s, t, m);
+    }
+}
+
+/* The vectors of at most PANEL neighbouring columns. */
+static tile_pair pair_of(const float *b, float *out, int64_t wide) {
+    int64_t low = matmul_least(wide, VLEN);
+    return (tile_pair){.b = {b, b + VLEN},
+                       .out = {out, out + VLEN},
+                       .wide = {low, wide - low},
+                       .n = wide > VLEN ? 2 : 1};
+}
+
+void CPU_FN(matmul_lanes)(const matmul_lanes *l) {
+    tile_rows rows = {l->a, l->a_row, l->a_col, l->b_row, l->deep, l->ldo};
+    for (int64_t n = 0; n < l->lanes; n += PANEL) {
+        tile_pair pair = pair_of(l->b + n, l->out + n, matmul_least(l->lanes - n, PANEL));
+        tile_all(&rows, &pair, 0, l->rows);
     }
 }
 
 static void run_plain(const matmul_shape *s, matmul_part part, float *packed) {
     matmul_start(s, part);
     for (int64_t n = part.n0; n < part.n1 && part.m0 < part.m1; n += PANEL) {
-        int64_t wide = matmul_least(part.n1 - n, PANEL), low = matmul_least(wide, VLEN);
-        tile_pair pair = {.b = {packed, packed + VLEN},
-                          .out = {s->out + n, s->out + n + low},
-                          .wide = {low, wide - low}};
+        int64_t wide = matmul_least(part.n1 - n, PANEL);
+        tile_pair pair = pair_of(packed, s->out + n, wide);
         for (int64_t k = 0; k < s->k; k += DEPTH) {
             int64_t deep = matmul_least(s->k - k, DEPTH);
+            tile_rows rows = {s->a + k * s->a_col, s->a_row, s->a_col, PANEL, deep, s->ldo};
             pack_panel(s, k, deep, n, wide, packed);
-            tile_rows(s, part.m0, part.m1, k, deep, &pair, PANEL);
+            tile_all(&rows, &pair, part.m0, part.m1);
         }
     }
 }
 
-/* Units [lo, hi) of panel `at`, a pair of its vectors at a time. A pair lacks its second half where
- * the number of vectors is odd. */
+/* Units [lo, hi) of panel `at`, a pair of its vectors at a time; the last may be without a second.
+ */
 static void run_panel(const matmul_shape *s, int64_t at, int64_t lo, int64_t hi) {
     const op_panels *p = &s->panels;
-    tile_pair pair;
-    int n = 0;
+    tile_rows rows = {s->a, s->a_row, s->a_col, p->wide, s->k, s->ldo};
+    tile_pair pair = {.n = 0};
     for (int64_t i = 0; i < p->wide; i += VLEN) {
         int64_t unit = at * p->lanes + i % p->lanes, wide = matmul_least(hi - unit, VLEN);
         if (unit >= lo && wide > 0) {
-            pair.b[n] = s->b + at * s->b_row + i;
-            pair.out[n] = s->out + i / p->lanes * p->units + unit;
-            pair.wide[n] = wide;
-            n++;
+            pair.b[pair.n] = s->b + at * s->b_row + i;
+            pair.out[pair.n] = s->out + i / p->lanes * p->units + unit;
+            pair.wide[pair.n++] = wide;
         }
-        if (n == 1 && i + VLEN >= p->wide) {
-            pair.b[1] = pair.b[0];
-            pair.out[1] = pair.out[0];
-            pair.wide[1] = 0;
-            n = 2;
-        }
-        if (n == 2) {
-            tile_rows(s, 0, s->m, 0, s->k, &pair, p->wide);
-            n = 0;
+        if (pair.n == 2 || (pair.n == 1 && i + VLEN >= p->wide)) {
+            tile_all(&rows, &pair, 0, s->m);
+            pair.n = 0;
         }
     }
 }

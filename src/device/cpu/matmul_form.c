@@ -46,7 +46,6 @@ matmul_form ebb__cpu_matmul_form(const matmul_size *size, int32_t code) {
         f.reach = matmul_least(matmul_round_up(reach, f.rows), matmul_round_up(blocked, f.rows));
         panel = f.deep * MATMUL_LANES; /* also for the last columns of a b read in place */
         block = f.pack_blocks ? f.reach * f.deep : 0;
-        tile = f.rows * MATMUL_LANES;
     } else {
         f.reach = matmul_least(reach, matmul_round_up(lanes, MATMUL_LANES));
         int64_t steps = CACHED_FLOATS / (f.reach * f.deep);

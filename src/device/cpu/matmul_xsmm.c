@@ -15,11 +15,11 @@
 
 #include <libxsmm.h>
 
-/* Pieces of a panel. libxsmm keeps 3 rows of sums, so narrow kernels are slow: 16 lanes take as
- * long as 8. What is not 32, 24 or 16 lanes wide is computed in a tile of 16 or 32, with zeros in
- * the rest. */
-enum { FULL, WIDE, HALF, TILE_HALF, TILE_FULL, PIECES };
-static const int64_t piece_lanes[PIECES] = {32, 24, 16, 16, 32};
+/* Lanes of a kernel. libxsmm keeps 3 rows of sums, so narrow kernels are slow: 16 lanes take as
+ * long as 24. ROW and PANELS leave what is not a whole panel to ebb__cpu_matmul_lanes; MINOR, whose
+ * sums lie in a tile anyway, pads it with zeros. */
+enum { FULL, WIDE, HALF, PIECES };
+static const int64_t piece_lanes[PIECES] = {32, 24, 16};
 
 /* What prepare stores: all NULL if code could not be had. An index is 1 where the last, smaller
  * piece is meant. */
@@ -28,21 +28,8 @@ typedef struct xsmm_plan {
 } xsmm_plan;
 _Static_assert(sizeof(xsmm_plan) <= DEVICE_PREPARED_BYTES, "plan does not fit");
 
-static bool is_tile(int piece) {
-    return piece >= TILE_HALF;
-}
-
-/* The piece that takes what is left of a panel. */
+/* The piece that takes what is left of a panel in MINOR. */
 static int piece_of(int64_t lanes) {
-    return lanes >= 32   ? FULL
-           : lanes == 24 ? WIDE
-           : lanes == 16 ? HALF
-           : lanes < 16  ? TILE_HALF
-                         : TILE_FULL;
-}
-
-/* The same where lanes are padded with zeros. */
-static int padded_piece_of(int64_t lanes) {
     return lanes > 24 ? FULL : lanes > 16 ? WIDE : HALF;
 }
 
@@ -72,7 +59,7 @@ typedef struct xsmm_lead {
     bool trans;
 } xsmm_lead;
 
-static xsmm_lead lead_of(const matmul_shape *s, const matmul_form *f, int piece) {
+static xsmm_lead lead_of(const matmul_shape *s, const matmul_form *f) {
     xsmm_lead lead = {.lanes = MATMUL_LANES, .sums = MATMUL_LANES};
     if (f->side == MATMUL_MINOR) {
         lead.trans = !s->trans_b && !f->pack_blocks;
@@ -81,11 +68,11 @@ static xsmm_lead lead_of(const matmul_shape *s, const matmul_form *f, int piece)
     }
     lead.trans = s->trans_a && !f->pack_blocks;
     lead.blocks = f->pack_blocks ? f->deep : lead.trans ? s->a_col : s->a_row;
-    lead.sums = is_tile(piece) ? piece_lanes[piece] : s->ldo;
+    lead.sums = s->ldo;
     if (f->side == MATMUL_PANELS) {
         lead.lanes = s->panels.wide;
-        lead.sums = s->panels.groups > 1 ? s->panels.wide : lead.sums;
-    } else if (!f->pack_lanes && !is_tile(piece)) {
+        lead.sums = s->panels.groups > 1 ? s->panels.wide : s->ldo;
+    } else if (!f->pack_lanes) {
         lead.lanes = s->b_row;
     }
     return lead;
@@ -105,18 +92,13 @@ static libxsmm_smmfunction dispatch(int64_t wide, int64_t rows, int64_t deep,
 
 /* Lanes of a piece; 0 if no call can come to it. */
 static int64_t lanes_in_use(const matmul_shape *s, const matmul_form *f, int piece) {
-    bool minor = f->side == MATMUL_MINOR;
-    int64_t count = minor ? matmul_round_up(s->m, MATMUL_LANES) : s->n;
+    if (f->side == MATMUL_MINOR) {
+        return piece_lanes[piece];
+    }
     if (f->side == MATMUL_PANELS && s->panels.groups > 1) {
         return piece == FULL ? s->panels.wide : 0;
     }
-    if (is_tile(piece)) {
-        return minor || (piece == TILE_FULL && count % MATMUL_GRAIN == 0 &&
-                         s->panels.units % MATMUL_GRAIN == 0)
-                   ? 0
-                   : piece_lanes[piece];
-    }
-    return count >= piece_lanes[piece] ? piece_lanes[piece] : 0;
+    return piece == FULL && s->n >= MATMUL_LANES ? MATMUL_LANES : 0;
 }
 
 ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepared) {
@@ -137,7 +119,7 @@ ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepar
         int piece = i >> 2, r = i >> 1 & 1, d = i & 1;
         int64_t wide = lanes_in_use(&s, &f, piece);
         if (wide > 0 && rows[r] > 0 && deep[d] > 0) {
-            xsmm_lead lead = lead_of(&s, &f, piece);
+            xsmm_lead lead = lead_of(&s, &f);
             plan.kernel[piece][r][d] = dispatch(wide, rows[r], deep[d], &lead);
             ready = ready && plan.kernel[piece][r][d] != NULL;
         }
@@ -149,12 +131,9 @@ ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepar
     return EBB_OK;
 }
 
+/* Products of less than a panel have no use for code either. */
 static bool is_ready(const xsmm_plan *plan) {
-    bool any = false;
-    for (int piece = 0; piece < PIECES; piece++) {
-        any = any || plan->kernel[piece][0][0] != NULL;
-    }
-    return any;
+    return plan->kernel[FULL][0][0] != NULL;
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -210,37 +189,34 @@ static void fetch_ahead(const xsmm_next *next, int64_t m, int64_t rows, int64_t 
 
 /* ---- b packed by the op: panels ---------------------------------------------------------------*/
 
-/* A tile of sums: rows of `ld`, of which each of `groups` runs of `lanes` holds `wide` units from
- * `unit`, `shift` lanes from its beginning. */
-typedef struct panel_tile {
-    int64_t ld, groups, lanes, shift, unit, wide;
-} panel_tile;
-
-/* Rows [m, m + rows) from c to the tile, zeros around them. */
-static void tile_load(const xsmm_run *r, const panel_tile *t, int64_t m, int64_t rows) {
-    if (r->s.c == NULL || t->wide < t->lanes) {
-        memset(r->tile, 0, (size_t)(rows * t->ld) * sizeof(float));
+/* Sums of all groups of some units go through a tile: rows of panels.wide, every group in its
+ * panels.lanes. Here rows [m, m + rows) from c, zeros where there are no units. */
+static void tile_load(const xsmm_run *r, int64_t unit, int64_t wide, int64_t m, int64_t rows) {
+    const op_panels *p = &r->s.panels;
+    if (r->s.c == NULL || wide < p->lanes) {
+        memset(r->tile, 0, (size_t)(rows * p->wide) * sizeof(float));
     }
     for (int64_t i = 0; i < rows && r->s.c != NULL; i++) {
-        for (int64_t g = 0; g < t->groups; g++) {
-            move_lanes(r->tile + i * t->ld + g * t->lanes + t->shift,
-                       r->s.c + (m + i) * r->s.c_row + g * r->s.panels.units + t->unit, t->wide);
+        for (int64_t g = 0; g < p->groups; g++) {
+            move_lanes(r->tile + i * p->wide + g * p->lanes,
+                       r->s.c + (m + i) * r->s.c_row + g * p->units + unit, wide);
         }
     }
 }
 
-static void tile_store(const xsmm_run *r, const panel_tile *t, int64_t m, int64_t rows) {
+static void tile_store(const xsmm_run *r, int64_t unit, int64_t wide, int64_t m, int64_t rows) {
+    const op_panels *p = &r->s.panels;
     for (int64_t i = 0; i < rows; i++) {
-        for (int64_t g = 0; g < t->groups; g++) {
-            move_lanes(r->s.out + (m + i) * r->s.ldo + g * r->s.panels.units + t->unit,
-                       r->tile + i * t->ld + g * t->lanes + t->shift, t->wide);
+        for (int64_t g = 0; g < p->groups; g++) {
+            move_lanes(r->s.out + (m + i) * r->s.ldo + g * p->units + unit,
+                       r->tile + i * p->wide + g * p->lanes, wide);
         }
     }
 }
 
 /* All k of rows [m0, m1) for the lanes at b, added to sums whose rows are ld apart. */
-static void panel_sums(const xsmm_run *r, int piece, const float *b, int64_t m0, int64_t m1,
-                       float *sums, int64_t ld) {
+static void panel_sums(const xsmm_run *r, const float *b, int64_t m0, int64_t m1, float *sums,
+                       int64_t ld) {
     const matmul_shape *s = &r->s;
     int64_t wide = s->panels.wide, rows = r->f.rows;
     for (int64_t k = 0; k < s->k; k += r->f.deep) {
@@ -250,103 +226,104 @@ static void panel_sums(const xsmm_run *r, int piece, const float *b, int64_t m0,
             if (r->f.ahead) {
                 fetch_ahead(&next, m - m0, rows, m1 - m0);
             }
-            r->plan->kernel[piece][m1 - m < rows][deep < r->f.deep](
+            r->plan->kernel[FULL][m1 - m < rows][deep < r->f.deep](
                 b + k * wide, s->a + m * s->a_row + k, sums + (m - m0) * ld);
         }
     }
 }
 
-/* Through the tile; b is the first row of its lanes in the panel. */
-static void panel_tiles(const xsmm_run *r, int piece, const panel_tile *t, const float *b) {
+/* Units [unit, unit + wide) of all groups, which are a panel. */
+static void panel_groups(const xsmm_run *r, const float *b, int64_t unit, int64_t wide) {
     for (int64_t m = 0; m < r->s.m; m += r->f.reach) {
         int64_t end = matmul_least(r->s.m, m + r->f.reach);
-        tile_load(r, t, m, end - m);
-        panel_sums(r, piece, b, m, end, r->tile, t->ld);
-        tile_store(r, t, m, end - m);
+        tile_load(r, unit, wide, m, end - m);
+        panel_sums(r, b, m, end, r->tile, r->s.panels.wide);
+        tile_store(r, unit, wide, m, end - m);
     }
 }
 
-/* Straight into the output, from column n. */
-static void panel_direct(const xsmm_run *r, int piece, const float *b, int64_t n) {
-    matmul_start(&r->s, (matmul_part){0, r->s.m, n, n + piece_lanes[piece]});
-    panel_sums(r, piece, b, 0, r->s.m, r->s.out + n, r->s.ldo);
+/* Straight into the output: columns [n, n + wide), which are a panel or part of one. */
+static void panel_columns(const xsmm_run *r, const float *b, int64_t n, int64_t wide) {
+    const matmul_shape *s = &r->s;
+    matmul_start(s, (matmul_part){0, s->m, n, n + wide});
+    if (wide == MATMUL_LANES) {
+        panel_sums(r, b, 0, s->m, s->out + n, s->ldo);
+        return;
+    }
+    ebb__cpu_matmul_lanes_avx2(&(matmul_lanes){.a = s->a,
+                                               .b = b,
+                                               .out = s->out + n,
+                                               .a_row = s->a_row,
+                                               .a_col = s->a_col,
+                                               .b_row = s->panels.wide,
+                                               .ldo = s->ldo,
+                                               .rows = s->m,
+                                               .lanes = wide,
+                                               .deep = s->k});
 }
 
 static void run_panels(const xsmm_run *r, int64_t lo, int64_t hi) {
     const op_panels *p = &r->s.panels;
-    for (int64_t unit = lo; unit < hi;) {
-        int64_t lane = unit % p->lanes, wide = matmul_least(hi - unit, p->lanes - lane);
-        const float *panel = r->s.b + unit / p->lanes * r->s.b_row;
-        int piece = p->groups > 1 ? FULL : piece_of(wide);
-        if (p->groups > 1) {
-            panel_tile t = {p->wide, p->groups, p->lanes, lane, unit, wide};
-            panel_tiles(r, piece, &t, panel);
-        } else if (is_tile(piece)) {
-            /* The tile's lanes must not reach beyond the panel. */
-            int64_t lanes = piece_lanes[piece], first = matmul_least(lane, p->lanes - lanes);
-            panel_tile t = {lanes, 1, lanes, lane - first, unit, wide};
-            panel_tiles(r, piece, &t, panel + first);
-        } else {
-            panel_direct(r, piece, panel + lane, unit);
-        }
-        unit += wide;
+    for (int64_t unit = lo, wide; unit < hi; unit += wide) {
+        int64_t lane = unit % p->lanes;
+        const float *b = r->s.b + unit / p->lanes * r->s.b_row + lane;
+        wide = matmul_least(hi - unit, p->lanes - lane);
+        (p->groups > 1 ? panel_groups : panel_columns)(r, b, unit, wide);
     }
 }
 
 /* ---- lanes are columns of b ------------------------------------------------------------------ */
 
-/* A stretch of k for a panel: the rows of a for it, and the panel after this one. */
+/* A stretch of k for a panel: the rows of a for it, from m on, and the panel after this one. */
 typedef struct row_step {
-    int64_t k, deep;
+    int64_t k, deep, m;
     const float *a;
     int64_t a_row;
     xsmm_next next; /* rows 0: nothing to fetch */
 } row_step;
 
-/* Sums of the part go through a tile, whose lanes beyond the part's columns are not kept. */
-static void row_tile(const xsmm_run *r, matmul_part part, int64_t lanes, libxsmm_smmfunction kernel,
-                     const float *b, const float *a) {
+/* Some rows of a panel of columns; of less than a whole one, packed at b, all rows. */
+static void row_block(const xsmm_run *r, matmul_part part, const row_step *step, const float *b) {
     const matmul_shape *s = &r->s;
-    int64_t rows = part.m1 - part.m0, wide = part.n1 - part.n0;
+    const float *a = step->a + (part.m0 - step->m) * step->a_row;
     float *out = s->out + part.m0 * s->ldo + part.n0;
-    memset(r->tile, 0, (size_t)(rows * lanes) * sizeof(float));
-    for (int64_t i = 0; i < rows; i++) {
-        move_lanes(r->tile + i * lanes, out + i * s->ldo, wide);
+    int64_t rows = part.m1 - part.m0, lanes = part.n1 - part.n0;
+    if (step->k == 0) {
+        matmul_start(s, part); /* here, for the sums to be found in cache */
     }
-    kernel(b, a, r->tile);
-    for (int64_t i = 0; i < rows; i++) {
-        move_lanes(out + i * s->ldo, r->tile + i * lanes, wide);
+    if (lanes == MATMUL_LANES) {
+        r->plan->kernel[FULL][rows < r->f.rows][step->deep < r->f.deep](b, a, out);
+        return;
     }
+    ebb__cpu_matmul_lanes_avx2(&(matmul_lanes){.a = a,
+                                               .b = b,
+                                               .out = out,
+                                               .a_row = step->a_row,
+                                               .a_col = r->f.pack_blocks ? 1 : s->a_col,
+                                               .b_row = MATMUL_LANES,
+                                               .ldo = s->ldo,
+                                               .rows = rows,
+                                               .lanes = lanes,
+                                               .deep = step->deep});
 }
 
-/* One panel of columns, packed if need be, which is one piece. */
+/* One panel of columns, packed if need be. */
 static void row_panel(const xsmm_run *r, matmul_part part, const row_step *step) {
     const matmul_shape *s = &r->s;
     int64_t lanes = part.n1 - part.n0;
-    int piece = piece_of(lanes);
     const float *b = s->b + step->k * s->b_row + part.n0 * s->b_col;
-    if (r->f.pack_lanes || is_tile(piece)) {
+    if (r->f.pack_lanes || lanes < MATMUL_LANES) {
         pack_lanes(r->panel, b, s->trans_b ? s->b_col : s->b_row, s->trans_b, lanes,
-                   piece_lanes[piece], step->deep);
+                   matmul_round_up(lanes, MATMUL_GRAIN), step->deep);
         b = r->panel;
     }
-    for (int64_t m = part.m0; m < part.m1; m += r->f.rows) {
-        int64_t rows = matmul_least(part.m1 - m, r->f.rows);
-        libxsmm_smmfunction kernel =
-            r->plan->kernel[piece][rows < r->f.rows][step->deep < r->f.deep];
-        const float *a = step->a + (m - part.m0) * step->a_row;
+    int64_t rows = lanes == MATMUL_LANES ? r->f.rows : part.m1 - part.m0;
+    for (int64_t m = part.m0; m < part.m1; m += rows) {
+        matmul_part some = {m, matmul_least(part.m1, m + rows), part.n0, part.n1};
         if (step->next.rows > 0) {
-            fetch_ahead(&step->next, m - part.m0, rows, part.m1 - part.m0);
+            fetch_ahead(&step->next, m - part.m0, some.m1 - m, part.m1 - part.m0);
         }
-        matmul_part some = {m, m + rows, part.n0, part.n1};
-        if (step->k == 0) {
-            matmul_start(s, some); /* here, for the kernel to find it in cache */
-        }
-        if (is_tile(piece)) {
-            row_tile(r, some, piece_lanes[piece], kernel, b, a);
-        } else {
-            kernel(b, a, s->out + m * s->ldo + part.n0);
-        }
+        row_block(r, some, step, b);
     }
 }
 
@@ -373,6 +350,7 @@ static void run_row(const xsmm_run *r, matmul_part part) {
         for (int64_t k = 0; k < s->k; k += r->f.deep) {
             row_step step = {.k = k,
                              .deep = matmul_least(s->k - k, r->f.deep),
+                             .m = m,
                              .a = s->a + m * s->a_row + k * s->a_col,
                              .a_row = s->a_row};
             if (r->f.pack_blocks) {
@@ -382,8 +360,7 @@ static void run_row(const xsmm_run *r, matmul_part part) {
                 step.a_row = r->f.deep;
             }
             for (int64_t n = part.n0, next; n < part.n1; n = next) {
-                /* 24 and 16 lanes take less time than 32 and 8. */
-                next = matmul_least(part.n1, n + (part.n1 - n == 40 ? 24 : MATMUL_LANES));
+                next = matmul_least(part.n1, n + MATMUL_LANES);
                 matmul_part panel = {m, end, n, next};
                 if (r->f.ahead) {
                     step.next = row_next(s, part, panel.n1, k, step.deep);
@@ -447,7 +424,7 @@ static void minor_tile(const xsmm_run *r, matmul_part part, int64_t begin, int64
         memset(r->tile, 0, (size_t)(r->f.rows * MATMUL_LANES) * sizeof(float));
     }
     minor_load(begin == 0 ? s->c : s->out, begin == 0 ? s->c_row : s->ldo, part, tile);
-    const libxsmm_smmfunction *kernel = r->plan->kernel[padded_piece_of(lanes)][block->small];
+    const libxsmm_smmfunction *kernel = r->plan->kernel[piece_of(lanes)][block->small];
     for (int64_t k = 0; k < deep; k += r->f.deep) {
         kernel[deep - k < r->f.deep](panel + k * MATMUL_LANES, block->b + k * block->k_step,
                                      r->tile);
@@ -463,7 +440,7 @@ static void minor_stretch(const xsmm_run *r, matmul_part part, int64_t k, int64_
         int64_t lanes = matmul_least(part.m1 - v, MATMUL_LANES);
         pack_lanes(r->panel + (v - part.m0) * r->f.along, s->a + v * s->a_row + k * s->a_col,
                    s->trans_a ? s->a_col : s->a_row, !s->trans_a, lanes,
-                   piece_lanes[padded_piece_of(lanes)], deep);
+                   piece_lanes[piece_of(lanes)], deep);
     }
     for (int64_t n = part.n0; n < part.n1; n += r->f.rows) {
         int64_t stop = matmul_least(part.n1, n + r->f.rows);
