@@ -118,12 +118,31 @@ static inline void matmul_start(const matmul_shape *s, matmul_part part) {
     }
 }
 
-/* out[m][n] += sum over k of a(m,k) b[k * b_row + n], k ascending, for `rows` rows and `lanes`
- * lanes; b is readable up to a multiple of MATMUL_GRAIN lanes. */
+/* Cache lines to be fetched while a kernel computes: `outer` sequences of `inner` lines, all steps
+ * in bytes. The next one is line `at` of the first sequence. */
+typedef struct matmul_fetch {
+    const char *from;
+    int64_t inner, inner_step, outer, outer_step, at;
+} matmul_fetch;
+
+/* `rows` runs of `floats`, `step` floats apart: along the runs, or down the rows if these are more
+ * than a run has lines. */
+static inline matmul_fetch matmul_fetch_of(const float *from, int64_t rows, int64_t floats,
+                                           int64_t step) {
+    enum { LINE = 64, LINE_FLOATS = 16 };
+    int64_t lines = (floats + 2 * LINE_FLOATS - 2) / LINE_FLOATS;
+    matmul_fetch along = {(const char *)from, lines, LINE, rows, step * (int64_t)sizeof(float), 0};
+    matmul_fetch down = {along.from, rows, along.outer_step, lines, LINE, 0};
+    return lines >= rows ? along : down; /* rows 0: nothing */
+}
+
+/* out[m][n] += sum over k of a(m,k) b[k * b_row + n], k ascending, for `rows` rows and at most
+ * MATMUL_LANES lanes; b is readable up to a multiple of MATMUL_GRAIN lanes. */
 typedef struct matmul_lanes {
     const float *a, *b;
     float *out;
     int64_t a_row, a_col, b_row, ldo, rows, lanes, deep;
+    matmul_fetch *fetch; /* NULL: nothing; advanced */
 } matmul_lanes;
 
 void ebb__cpu_matmul_lanes_avx2(const matmul_lanes *lanes);

@@ -1,14 +1,15 @@
 /* matmul_body.h - matmul in plain vectors, transposition and pack, over vec.h. The includer defines
- * CPU_FN(name). This is the matmul of machines without libxsmm and of forms it has no kernel for.
+ * CPU_FN(name). This is the matmul of machines without libxsmm and of what it has no good kernel
+ * for.
  *
  * A panel of 2 vectors of columns, at most DEPTH deep, is packed into the member's workspace
- * (padded with zeros, transposed if b is), then rows are taken ROWS at a time with their sums in
- * registers. A packed b is read where it lies, two vectors of a panel at a time. */
+ * (padded with zeros, transposed if b is), then rows are taken a few at a time with their sums in
+ * registers. A packed b is read where it lies, a vector of a panel at a time. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/matmul.h"
 #include "device/cpu/vec.h"
 
-enum { ROWS = 6, PANEL = 2 * VLEN, DEPTH = MATMUL_VECTOR_DEPTH };
+enum { PANEL = 2 * VLEN, DEPTH = MATMUL_VECTOR_DEPTH };
 _Static_assert((int)PANEL <= (int)MATMUL_VECTOR_COLUMNS, "a panel fits the workspace");
 
 /* ---- transposition --------------------------------------------------------------------------- */
@@ -133,91 +134,159 @@ static void pack_panel(const matmul_shape *s, int64_t k0, int64_t deep, int64_t 
     }
 }
 
-/* One or two vectors of columns: where they lie in b and in the output, and how many lanes are in
- * use. */
-typedef struct tile_pair {
-    const float *b[2];
-    float *out[2];
-    int64_t wide[2];
-    int n;
-} tile_pair;
+/* As many vectors of sums as registers have room for beside one row of b, or one column of a. */
+enum { SUMS = 12, MOST_VECTORS = 4 };
 
-/* Rows of a against those vectors. */
-typedef struct tile_rows {
-    const float *a;
-    int64_t a_row, a_col, b_row, deep, ldo;
-} tile_rows;
+/* One line is fetched every FETCH_STEPS steps of k: so few are under way at a time that none is
+ * dropped, and nothing waits for them. */
+enum { FETCH_STEPS = 4 };
 
-/* `rows` rows from m on times n vectors, added to the output; both are constants after inlining, as
- * is `full`: all lanes are in use. */
-static INLINE void tile(const int rows, const int n, const bool full, const tile_rows *s,
-                        const tile_pair *t, int64_t m) {
-    const float *a = s->a + m * s->a_row;
-    const int64_t wide[2] = {full ? VLEN : t->wide[0], full ? VLEN : t->wide[1]};
-    vf sum[2 * ROWS][2];
-    for (int i = 0; i < rows; i++) {
-        for (int v = 0; v < n; v++) {
-            sum[i][v] = v_load(t->out[v] + (m + i) * s->ldo, wide[v]);
-        }
+/* Where a tile fetches: `line`, then every `step` bytes. */
+typedef struct tile_fetch {
+    const char *line;
+    int64_t step;
+} tile_fetch;
+
+/* The lines of one tile, at most those up to the end of a sequence; without any, one that is in
+ * cache already. */
+static tile_fetch fetch_next(const matmul_lanes *l) {
+    matmul_fetch *f = l->fetch;
+    if (f == NULL || f->outer <= 0) {
+        return (tile_fetch){(const char *)l->b, 0};
     }
-    for (int64_t k = 0; k < s->deep; k++) {
-        vf b[2];
-        for (int v = 0; v < n; v++) {
-            b[v] = v_load(t->b[v] + k * s->b_row, VLEN);
-        }
+    tile_fetch next = {f->from + f->at * f->inner_step, f->inner_step};
+    f->at += l->deep / FETCH_STEPS;
+    if (f->at >= f->inner) {
+        f->at = 0;
+        f->from += f->outer_step;
+        f->outer--;
+    }
+    return next;
+}
+
+/* One step of k. b and n, rows as below. */
+static INLINE void tile_step(const int rows, const int n, const float *a, int64_t a_row,
+                             const float *b, vf sum[SUMS][MOST_VECTORS]) {
+    if (n == MOST_VECTORS) {
+        vf x[SUMS];
         for (int i = 0; i < rows; i++) {
-            vf x = v_all(a[i * s->a_row + k * s->a_col]);
-            for (int v = 0; v < n; v++) {
-                sum[i][v] = v_fma(x, b[v], sum[i][v]);
+            x[i] = v_all(a[i * a_row]);
+        }
+        for (int v = 0; v < n; v++) {
+            vf y = v_load(b + v * VLEN, VLEN);
+            for (int i = 0; i < rows; i++) {
+                sum[i][v] = v_fma(x[i], y, sum[i][v]);
             }
         }
+        return;
+    }
+    vf y[MOST_VECTORS];
+    for (int v = 0; v < n; v++) {
+        y[v] = v_load(b + v * VLEN, VLEN);
     }
     for (int i = 0; i < rows; i++) {
+        vf x = v_all(a[i * a_row]);
         for (int v = 0; v < n; v++) {
-            v_store(t->out[v] + (m + i) * s->ldo, sum[i][v], wide[v]);
+            sum[i][v] = v_fma(x, y[v], sum[i][v]);
         }
     }
 }
 
-static INLINE void tile_some(const int rows, const int n, const tile_rows *s, const tile_pair *t,
-                             int64_t m) {
-    if (t->wide[0] == VLEN && (n == 1 || t->wide[1] == VLEN)) {
-        tile(rows, n, true, s, t, m);
-    } else {
-        tile(rows, n, false, s, t, m);
+/* `rows` rows times n vectors; both are constants after inlining. */
+static INLINE void tile(const int rows, const int n, const matmul_lanes *l, const float *a,
+                        float *out, int64_t ldo) {
+    const float *b = l->b;
+    const int64_t a_row = l->a_row, a_col = l->a_col, b_row = l->b_row;
+    int64_t left = l->deep;
+    tile_fetch next = fetch_next(l);
+    vf sum[SUMS][MOST_VECTORS];
+    for (int i = 0; i < rows; i++) {
+        for (int v = 0; v < n; v++) {
+            sum[i][v] = v_load(out + i * ldo + v * VLEN, VLEN);
+        }
+    }
+    for (; left > 0; left--) {
+        if (left % FETCH_STEPS == 0) {
+            __builtin_prefetch(next.line, 0, 2);
+            next.line += next.step;
+        }
+        tile_step(rows, n, a, a_row, b, sum);
+        a += a_col;
+        b += b_row;
+    }
+    for (int i = 0; i < rows; i++) {
+        for (int v = 0; v < n; v++) {
+            v_store(out + i * ldo + v * VLEN, sum[i][v], VLEN);
+        }
     }
 }
 
-/* Rows [m, end): as many sums at a time as there are registers for, whatever n is. */
-static void tile_all(const tile_rows *s, const tile_pair *t, int64_t m, int64_t end) {
-    for (; t->n == 1 && m + 2 * ROWS <= end; m += 2 * ROWS) {
-        tile_some(2 * ROWS, 1, s, t, m);
+typedef struct tile_height {
+    int rows;
+    void (*run)(const matmul_lanes *l, const float *a, float *out, int64_t ldo);
+} tile_height;
+
+#define TILE(rows, n)                                                                              \
+    static void tile_##rows##x##n(const matmul_lanes *l, const float *a, float *out,               \
+                                  int64_t ldo) {                                                   \
+        tile(rows, n, l, a, out, ldo);                                                             \
     }
-    for (; m + ROWS <= end; m += ROWS) {
-        t->n == 1 ? tile_some(ROWS, 1, s, t, m) : tile_some(ROWS, 2, s, t, m);
+TILE(12, 1)
+TILE(6, 1)
+TILE(2, 1)
+TILE(1, 1)
+TILE(6, 2)
+TILE(4, 2)
+TILE(2, 2)
+TILE(1, 2)
+TILE(4, 3)
+TILE(2, 3)
+TILE(1, 3)
+TILE(3, 4)
+TILE(2, 4)
+TILE(1, 4)
+#undef TILE
+
+/* By the number of vectors, highest first. Low ones keep few sums and wait for them: only the last
+ * rows are taken so. */
+static const tile_height heights[MOST_VECTORS][4] = {
+    {{12, tile_12x1}, {6, tile_6x1}, {2, tile_2x1}, {1, tile_1x1}},
+    {{6, tile_6x2}, {4, tile_4x2}, {2, tile_2x2}, {1, tile_1x2}},
+    {{4, tile_4x3}, {2, tile_2x3}, {1, tile_1x3}},
+    {{3, tile_3x4}, {2, tile_2x4}, {1, tile_1x4}},
+};
+
+/* From row m on. Where not all lanes of n vectors are in use, through a copy. */
+static void tile_at(const tile_height *height, int64_t n, const matmul_lanes *l, int64_t m) {
+    const float *a = l->a + m * l->a_row;
+    float *out = l->out + m * l->ldo;
+    size_t used = (size_t)l->lanes * sizeof(float);
+    if (l->lanes == n * VLEN) {
+        height->run(l, a, out, l->ldo);
+        return;
     }
-    for (; m + 2 <= end; m += 2) {
-        t->n == 1 ? tile_some(2, 1, s, t, m) : tile_some(2, 2, s, t, m);
+    float sums[SUMS * VLEN] = {0};
+    for (int i = 0; i < height->rows; i++) {
+        memcpy(sums + i * n * VLEN, out + i * l->ldo, used);
     }
-    for (; m < end; m++) {
-        t->n == 1 ? tile_some(1, 1, s, t, m) : tile_some(1, 2, s, t, m);
+    height->run(l, a, sums, n * VLEN);
+    for (int i = 0; i < height->rows; i++) {
+        memcpy(out + i * l->ldo, sums + i * n * VLEN, used);
     }
 }
 
-/* The vectors of at most PANEL neighbouring columns. */
-static tile_pair pair_of(const float *b, float *out, int64_t wide) {
-    int64_t low = matmul_least(wide, VLEN);
-    return (tile_pair){.b = {b, b + VLEN},
-                       .out = {out, out + VLEN},
-                       .wide = {low, wide - low},
-                       .n = wide > VLEN ? 2 : 1};
-}
-
-void CPU_FN(matmul_lanes)(const matmul_lanes *l) {
-    tile_rows rows = {l->a, l->a_row, l->a_col, l->b_row, l->deep, l->ldo};
-    for (int64_t n = 0; n < l->lanes; n += PANEL) {
-        tile_pair pair = pair_of(l->b + n, l->out + n, matmul_least(l->lanes - n, PANEL));
-        tile_all(&rows, &pair, 0, l->rows);
+void CPU_FN(matmul_lanes)(const matmul_lanes *lanes) {
+    matmul_lanes l = *lanes;
+    for (int64_t left = lanes->lanes; left > 0; left -= l.lanes) {
+        l.lanes = matmul_least(left, MOST_VECTORS * VLEN);
+        int64_t n = (l.lanes + VLEN - 1) / VLEN, m = 0;
+        for (const tile_height *height = heights[n - 1]; m < l.rows; height++) {
+            for (; m + height->rows <= l.rows; m += height->rows) {
+                tile_at(height, n, &l, m);
+            }
+        }
+        l.b += l.lanes;
+        l.out += l.lanes;
     }
 }
 
@@ -225,33 +294,41 @@ static void run_plain(const matmul_shape *s, matmul_part part, float *packed) {
     matmul_start(s, part);
     for (int64_t n = part.n0; n < part.n1 && part.m0 < part.m1; n += PANEL) {
         int64_t wide = matmul_least(part.n1 - n, PANEL);
-        tile_pair pair = pair_of(packed, s->out + n, wide);
         for (int64_t k = 0; k < s->k; k += DEPTH) {
             int64_t deep = matmul_least(s->k - k, DEPTH);
-            tile_rows rows = {s->a + k * s->a_col, s->a_row, s->a_col, PANEL, deep, s->ldo};
             pack_panel(s, k, deep, n, wide, packed);
-            tile_all(&rows, &pair, part.m0, part.m1);
+            CPU_FN(matmul_lanes)
+            (&(matmul_lanes){.a = s->a + part.m0 * s->a_row + k * s->a_col,
+                             .b = packed,
+                             .out = s->out + part.m0 * s->ldo + n,
+                             .a_row = s->a_row,
+                             .a_col = s->a_col,
+                             .b_row = PANEL,
+                             .ldo = s->ldo,
+                             .rows = part.m1 - part.m0,
+                             .lanes = wide,
+                             .deep = deep});
         }
     }
 }
 
-/* Units [lo, hi) of panel `at`, a pair of its vectors at a time; the last may be without a second.
- */
+/* Units [lo, hi) of panel `at`, group by group. */
 static void run_panel(const matmul_shape *s, int64_t at, int64_t lo, int64_t hi) {
     const op_panels *p = &s->panels;
-    tile_rows rows = {s->a, s->a_row, s->a_col, p->wide, s->k, s->ldo};
-    tile_pair pair = {.n = 0};
-    for (int64_t i = 0; i < p->wide; i += VLEN) {
-        int64_t unit = at * p->lanes + i % p->lanes, wide = matmul_least(hi - unit, VLEN);
-        if (unit >= lo && wide > 0) {
-            pair.b[pair.n] = s->b + at * s->b_row + i;
-            pair.out[pair.n] = s->out + i / p->lanes * p->units + unit;
-            pair.wide[pair.n++] = wide;
-        }
-        if (pair.n == 2 || (pair.n == 1 && i + VLEN >= p->wide)) {
-            tile_all(&rows, &pair, 0, s->m);
-            pair.n = 0;
-        }
+    int64_t first = at * p->lanes > lo ? at * p->lanes : lo;
+    int64_t end = matmul_least((at + 1) * p->lanes, hi);
+    for (int64_t g = 0; g < p->groups; g++) {
+        CPU_FN(matmul_lanes)
+        (&(matmul_lanes){.a = s->a,
+                         .b = s->b + at * s->b_row + g * p->lanes + first - at * p->lanes,
+                         .out = s->out + g * p->units + first,
+                         .a_row = s->a_row,
+                         .a_col = s->a_col,
+                         .b_row = p->wide,
+                         .ldo = s->ldo,
+                         .rows = s->m,
+                         .lanes = end - first,
+                         .deep = s->k});
     }
 }
 
@@ -261,7 +338,7 @@ void CPU_FN(matmul)(const op_call *call) {
     float *packed = (float *)call->workspace + call->worker * matmul_vector_floats(&size);
     int64_t lo, hi;
     if (!s.packed && call->hi == 0) {
-        run_plain(&s, matmul_part_of(&s, PANEL, ROWS, call->member, call->members), packed);
+        run_plain(&s, matmul_part_of(&s, PANEL, SUMS / 2, call->member, call->members), packed);
         return;
     }
     matmul_units(call, &s, &lo, &hi);

@@ -116,12 +116,14 @@ static void add(form_list *list, const matmul_size *size, int32_t code) {
     list->codes[list->count++] = code;
 }
 
-/* Long stretches of k; where b is far away and the memory slow to follow, little by little with
- * what comes next on its way. */
+/* Long stretches of k. Few rows need b faster than it may come, unless it is fetched ahead; our own
+ * kernel is also the faster one for less than 32 lanes, three gates of a GRU. */
 static void panel_forms(form_list *list, const matmul_size *s) {
-    add(list, s, encode(MATMUL_PANELS, 0, 48, 768, 48));
-    add(list, s, encode(MATMUL_PANELS, AHEAD, 6, 64, 96));
-    add(list, s, encode(MATMUL_PANELS, AHEAD, 12, 64, 96));
+    int32_t plain = encode(MATMUL_PANELS, 0, 48, 768, 48);
+    int32_t ahead = encode(MATMUL_PANELS, AHEAD, 48, 768, 48);
+    bool narrow = op_panels_of(s->n, s->groups).wide < MATMUL_LANES;
+    add(list, s, narrow ? ahead : plain);
+    add(list, s, narrow ? plain : ahead);
     add(list, s, encode(MATMUL_PANELS, 0, 24, 256, 24));
 }
 
@@ -134,11 +136,11 @@ static void plain_forms(form_list *list, const matmul_size *s) {
                        : encode(MATMUL_ROW, 0, 48, 256, 384));
     }
     add(list, s, encode(MATMUL_ROW, PACK_LANES, 48, 1024, 1024));
+    add(list, s, encode(MATMUL_ROW, PACK_LANES | AHEAD, 48, 1024, 1024));
     if (s->n < FEW_COLUMNS) {
         add(list, s, encode(MATMUL_ROW, PACK_LANES | SHARE_BLOCKS, 24, 768, 1024));
     }
-    add(list, s, encode(MATMUL_ROW, PACK_LANES | AHEAD, 12, 768, 1024));
-    add(list, s, encode(MATMUL_ROW, PACK_LANES | AHEAD, 6, 512, 384));
+    add(list, s, encode(MATMUL_ROW, PACK_LANES | AHEAD, 24, 1024, 384));
     add(list, s, encode(MATMUL_ROW, PACK_LANES, 24, 256, 384));
     if (s->trans_b) {
         add(list, s, encode(MATMUL_MINOR, PACK_LANES | SHARE_BLOCKS, 48, 768, 192));

@@ -15,8 +15,8 @@
  * tile of sums in the workspace, lanes fastest, is transposed from c and to the output. Order:
  * panels and stretches of k as far as they stay in cache, blocks, panels, k.
  *
- * A large b comes from far away: between two kernels, what follows in it may be fetched ahead.
- * Members share the lanes, or the blocks if the form says so.
+ * A large b comes from far away: PANELS and ROW may fetch what follows in it while they compute, by
+ * our own kernel. Members share the lanes, or the blocks if the form says so.
  */
 #ifndef DEVICE_CPU_MATMUL_FORM_H
 #define DEVICE_CPU_MATMUL_FORM_H

@@ -6,6 +6,10 @@
  * starting from the sums (beta = 1), whatever the remainders: the reference, bit for bit. Code is
  * generated when the graph is compiled. Where none comes (no executable memory, say) the vector
  * kernel runs instead.
+ *
+ * Two things are left to our own kernel (ebb__cpu_matmul_lanes): less than a panel, and forms that
+ * fetch what follows while they compute. libxsmm's prefetches do not help on the machines seen, and
+ * many at a time, between two of its kernels, are dropped.
  */
 #ifndef EBB_NO_XSMM
 #include "device/cpu/cpu.h"
@@ -166,27 +170,6 @@ static void pack_lanes(float *to, const float *from, int64_t stride, bool across
     }
 }
 
-/* ---- fetching ahead -------------------------------------------------------------------------- */
-
-/* Memory that will be read soon: `rows` runs of `floats`, `step` apart. */
-typedef struct xsmm_next {
-    const float *from;
-    int64_t rows, floats, step;
-} xsmm_next;
-
-/* Fetches the share of block m of m_end rows, before its kernel: few lines at a time, or the kernel
- * would wait for them. */
-static void fetch_ahead(const xsmm_next *next, int64_t m, int64_t rows, int64_t m_end) {
-    int64_t end = next->rows * matmul_least(m + rows, m_end) / m_end;
-    for (int64_t i = next->rows * m / m_end; i < end; i++) {
-        const float *line = next->from + i * next->step, *last = line + next->floats - 1;
-        for (; line < last; line += 16) {
-            __builtin_prefetch(line, 0, 2);
-        }
-        __builtin_prefetch(last, 0, 2);
-    }
-}
-
 /* ---- b packed by the op: panels ---------------------------------------------------------------*/
 
 /* Sums of all groups of some units go through a tile: rows of panels.wide, every group in its
@@ -215,29 +198,41 @@ static void tile_store(const xsmm_run *r, int64_t unit, int64_t wide, int64_t m,
 }
 
 /* All k of rows [m0, m1) for the lanes at b, added to sums whose rows are ld apart. */
-static void panel_sums(const xsmm_run *r, const float *b, int64_t m0, int64_t m1, float *sums,
-                       int64_t ld) {
+static void panel_sums(const xsmm_run *r, const float *b, int64_t lanes, int64_t m0, int64_t m1,
+                       float *sums, int64_t ld) {
     const matmul_shape *s = &r->s;
     int64_t wide = s->panels.wide, rows = r->f.rows;
     for (int64_t k = 0; k < s->k; k += r->f.deep) {
         int64_t deep = matmul_least(s->k - k, r->f.deep);
-        xsmm_next next = {b + (k + deep) * wide, deep, wide, wide};
-        for (int64_t m = m0; m < m1; m += rows) {
-            if (r->f.ahead) {
-                fetch_ahead(&next, m - m0, rows, m1 - m0);
-            }
-            r->plan->kernel[FULL][m1 - m < rows][deep < r->f.deep](
-                b + k * wide, s->a + m * s->a_row + k, sums + (m - m0) * ld);
+        const float *from = b + k * wide, *a = s->a + k;
+        for (int64_t m = m0; lanes == wide && !r->f.ahead && m < m1; m += rows) {
+            r->plan->kernel[FULL][m1 - m < rows][deep < r->f.deep](from, a + m * s->a_row,
+                                                                   sums + (m - m0) * ld);
+        }
+        if (lanes < wide || r->f.ahead) {
+            matmul_fetch next = matmul_fetch_of(from + deep * wide, r->f.ahead, deep * wide, 0);
+            ebb__cpu_matmul_lanes_avx2(&(matmul_lanes){.a = a + m0 * s->a_row,
+                                                       .b = from,
+                                                       .out = sums,
+                                                       .a_row = s->a_row,
+                                                       .a_col = 1,
+                                                       .b_row = wide,
+                                                       .ldo = ld,
+                                                       .rows = m1 - m0,
+                                                       .lanes = lanes,
+                                                       .deep = deep,
+                                                       .fetch = &next});
         }
     }
 }
 
 /* Units [unit, unit + wide) of all groups, which are a panel. */
 static void panel_groups(const xsmm_run *r, const float *b, int64_t unit, int64_t wide) {
+    int64_t lanes = r->s.panels.wide;
     for (int64_t m = 0; m < r->s.m; m += r->f.reach) {
         int64_t end = matmul_least(r->s.m, m + r->f.reach);
         tile_load(r, unit, wide, m, end - m);
-        panel_sums(r, b, m, end, r->tile, r->s.panels.wide);
+        panel_sums(r, b, lanes, m, end, r->tile, lanes);
         tile_store(r, unit, wide, m, end - m);
     }
 }
@@ -246,20 +241,7 @@ static void panel_groups(const xsmm_run *r, const float *b, int64_t unit, int64_
 static void panel_columns(const xsmm_run *r, const float *b, int64_t n, int64_t wide) {
     const matmul_shape *s = &r->s;
     matmul_start(s, (matmul_part){0, s->m, n, n + wide});
-    if (wide == MATMUL_LANES) {
-        panel_sums(r, b, 0, s->m, s->out + n, s->ldo);
-        return;
-    }
-    ebb__cpu_matmul_lanes_avx2(&(matmul_lanes){.a = s->a,
-                                               .b = b,
-                                               .out = s->out + n,
-                                               .a_row = s->a_row,
-                                               .a_col = s->a_col,
-                                               .b_row = s->panels.wide,
-                                               .ldo = s->ldo,
-                                               .rows = s->m,
-                                               .lanes = wide,
-                                               .deep = s->k});
+    panel_sums(r, b, wide, 0, s->m, s->out + n, s->ldo);
 }
 
 static void run_panels(const xsmm_run *r, int64_t lo, int64_t hi) {
@@ -279,11 +261,11 @@ typedef struct row_step {
     int64_t k, deep, m;
     const float *a;
     int64_t a_row;
-    xsmm_next next; /* rows 0: nothing to fetch */
+    matmul_fetch next;
 } row_step;
 
 /* Some rows of a panel of columns; of less than a whole one, packed at b, all rows. */
-static void row_block(const xsmm_run *r, matmul_part part, const row_step *step, const float *b) {
+static void row_block(const xsmm_run *r, matmul_part part, row_step *step, const float *b) {
     const matmul_shape *s = &r->s;
     const float *a = step->a + (part.m0 - step->m) * step->a_row;
     float *out = s->out + part.m0 * s->ldo + part.n0;
@@ -291,7 +273,7 @@ static void row_block(const xsmm_run *r, matmul_part part, const row_step *step,
     if (step->k == 0) {
         matmul_start(s, part); /* here, for the sums to be found in cache */
     }
-    if (lanes == MATMUL_LANES) {
+    if (lanes == MATMUL_LANES && !r->f.ahead) {
         r->plan->kernel[FULL][rows < r->f.rows][step->deep < r->f.deep](b, a, out);
         return;
     }
@@ -300,15 +282,16 @@ static void row_block(const xsmm_run *r, matmul_part part, const row_step *step,
                                                .out = out,
                                                .a_row = step->a_row,
                                                .a_col = r->f.pack_blocks ? 1 : s->a_col,
-                                               .b_row = MATMUL_LANES,
+                                               .b_row = b == r->panel ? MATMUL_LANES : s->b_row,
                                                .ldo = s->ldo,
                                                .rows = rows,
                                                .lanes = lanes,
-                                               .deep = step->deep});
+                                               .deep = step->deep,
+                                               .fetch = &step->next});
 }
 
 /* One panel of columns, packed if need be. */
-static void row_panel(const xsmm_run *r, matmul_part part, const row_step *step) {
+static void row_panel(const xsmm_run *r, matmul_part part, row_step *step) {
     const matmul_shape *s = &r->s;
     int64_t lanes = part.n1 - part.n0;
     const float *b = s->b + step->k * s->b_row + part.n0 * s->b_col;
@@ -320,16 +303,13 @@ static void row_panel(const xsmm_run *r, matmul_part part, const row_step *step)
     int64_t rows = lanes == MATMUL_LANES ? r->f.rows : part.m1 - part.m0;
     for (int64_t m = part.m0; m < part.m1; m += rows) {
         matmul_part some = {m, matmul_least(part.m1, m + rows), part.n0, part.n1};
-        if (step->next.rows > 0) {
-            fetch_ahead(&step->next, m - part.m0, some.m1 - m, part.m1 - part.m0);
-        }
         row_block(r, some, step, b);
     }
 }
 
 /* What follows columns [.., n) of this stretch of k. */
-static xsmm_next row_next(const matmul_shape *s, matmul_part part, int64_t n, int64_t k,
-                          int64_t deep) {
+static matmul_fetch row_next(const matmul_shape *s, matmul_part part, int64_t n, int64_t k,
+                             int64_t deep) {
     if (n >= part.n1) {
         n = part.n0;
         k += deep;
@@ -337,10 +317,10 @@ static xsmm_next row_next(const matmul_shape *s, matmul_part part, int64_t n, in
     int64_t lanes = matmul_least(part.n1 - n, MATMUL_LANES), left = matmul_least(s->k - k, deep);
     const float *from = s->b + k * s->b_row + n * s->b_col;
     if (left <= 0) {
-        return (xsmm_next){0};
+        return (matmul_fetch){0};
     }
-    return s->trans_b ? (xsmm_next){from, lanes, left, s->b_col}
-                      : (xsmm_next){from, left, lanes, s->b_row};
+    return s->trans_b ? matmul_fetch_of(from, lanes, left, s->b_col)
+                      : matmul_fetch_of(from, left, lanes, s->b_row);
 }
 
 static void run_row(const xsmm_run *r, matmul_part part) {
