@@ -56,8 +56,8 @@ def options():
 
 
 def layout_of(form):
-    """'row+lanes| 24x256/384' -> 'row+lanes': tile sizes and the way members share are not layout."""
-    return form.split()[0].rstrip("|")
+    """'row+lanes|> 24x256/384' -> 'row+lanes': tile sizes, how members share and what is fetched ahead are not layout."""
+    return form.split()[0].rstrip("|>")
 
 
 def meaning_of(layout):
