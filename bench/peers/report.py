@@ -9,7 +9,7 @@ from points import FLOORS, SUITES, point_name, setting
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import chart  # noqa: E402
 
-NAMES = {"ebb": "ebb", "ebb-default": "ebb, unfused", "torch-eager": "PyTorch", "torch-checkpoint": "PyTorch, checkpoint",
+NAMES = {"ebb": "ebb", "ebb-default": "default (unfused)", "torch-eager": "PyTorch", "torch-checkpoint": "PyTorch, checkpoint",
          "torch-compile": "torch.compile", "jax": "JAX", "jax-remat": "JAX, remat"}
 STYLE = {name: number for number, name in enumerate(
     ("ebb", "ebb-default", "torch-eager", "jax", "torch-compile", "torch-checkpoint", "jax-remat"))}

@@ -29,9 +29,9 @@ matmul_form ebb__cpu_matmul_form(const matmul_size *size, int32_t code) {
     matmul_form f = {.side = (matmul_side)(code & (PACK_LANES - 1)),
                      .pack_lanes = (code & PACK_LANES) != 0,
                      .pack_blocks = (code & PACK_BLOCKS) != 0,
-                     .share_blocks = (code & SHARE_BLOCKS) != 0,
-                     .ahead = (code & AHEAD) != 0};
+                     .share_blocks = (code & SHARE_BLOCKS) != 0};
     bool minor = f.side == MATMUL_MINOR;
+    f.ahead = (code & AHEAD) != 0 && !minor;
     int64_t blocked = minor ? size->n : size->m, lanes = minor ? size->m : size->n;
     int64_t most = AT(rows_most, ROWS_SHIFT, code), reach = AT(reach_most, REACH_SHIFT, code);
     /* Sums are 3 rows high; tiles that are transposed also like multiples of 8. */

@@ -19,14 +19,14 @@
 
 #include <libxsmm.h>
 
-/* Lanes of a kernel. libxsmm keeps 3 rows of sums, so narrow kernels are slow: 16 lanes take as
- * long as 24. ROW and PANELS leave what is not a whole panel to ebb__cpu_matmul_lanes; MINOR, whose
- * sums lie in a tile anyway, pads it with zeros. */
+/* Lanes of a kernel. libxsmm keeps 3 rows of sums, so narrow kernels are slow: 8 lanes take as long
+ * as 16. ROW and PANELS leave what is not a whole panel to ebb__cpu_matmul_lanes; MINOR, whose sums
+ * lie in a tile anyway, pads it with zeros. */
 enum { FULL, WIDE, HALF, PIECES };
 static const int64_t piece_lanes[PIECES] = {32, 24, 16};
 
-/* What prepare stores: all NULL if code could not be had. An index is 1 where the last, smaller
- * piece is meant. */
+/* What prepare stores: all NULL if code could not be had, or none is needed. An index is 1 where
+ * the last, smaller piece is meant. */
 typedef struct xsmm_plan {
     libxsmm_smmfunction kernel[PIECES][2][2]; /* lanes, rows, depth */
 } xsmm_plan;
@@ -96,6 +96,9 @@ static libxsmm_smmfunction dispatch(int64_t wide, int64_t rows, int64_t deep,
 
 /* Lanes of a piece; 0 if no call can come to it. */
 static int64_t lanes_in_use(const matmul_shape *s, const matmul_form *f, int piece) {
+    if (f->ahead) {
+        return 0;
+    }
     if (f->side == MATMUL_MINOR) {
         return piece_lanes[piece];
     }
@@ -135,9 +138,9 @@ ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepar
     return EBB_OK;
 }
 
-/* Products of less than a panel have no use for code either. */
-static bool is_ready(const xsmm_plan *plan) {
-    return plan->kernel[FULL][0][0] != NULL;
+/* Products of less than a panel have no code either: the vector kernel does as well. */
+static bool is_ready(const xsmm_run *r) {
+    return r->f.ahead || r->plan->kernel[FULL][0][0] != NULL;
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
@@ -468,7 +471,7 @@ void ebb__cpu_matmul_xsmm(const op_call *call) {
                   .s = matmul_shape_of(call),
                   .f = ebb__cpu_matmul_form(&size, call->form)};
     int64_t lo, hi, units = r.s.panels.units;
-    if (!is_ready(r.plan)) {
+    if (!is_ready(&r)) {
         ebb__cpu_matmul_avx2(call);
         return;
     }
