@@ -57,14 +57,14 @@ void ebb__sentence_batches_close(sentence_batches *batches) {
 
 /* ---- order ---- */
 
-/* What stands at place i of a list of n. */
-static uint64_t in_turn(const sentence_batches *b, uint64_t epoch, uint64_t list, uint64_t i,
-                        uint64_t n) {
-    if (!b->shuffle) {
-        return i;
-    }
-    data_shuffle shuffle = ebb__shuffle_make(b->seed, "sentences", epoch, (uint32_t)list, n);
-    return ebb__shuffle_at(&shuffle, i);
+/* A list of n, as it is drawn in an epoch. */
+static data_shuffle order_of(const sentence_batches *b, uint64_t epoch, uint64_t list, uint64_t n) {
+    return ebb__shuffle_make(b->seed, "sentences", epoch, (uint32_t)list, n);
+}
+
+/* What stands at place i of it. */
+static uint64_t in_turn(const sentence_batches *b, const data_shuffle *order, uint64_t i) {
+    return b->shuffle ? ebb__shuffle_at(order, i) : i;
 }
 
 static ebb_status changed(const sentence_batches *b) {
@@ -127,9 +127,9 @@ static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t 
     uint64_t size = pool_size(b->sentences, b->classes[0].shape.rows), first = number * size;
     *pool = (sentence_pool){.epoch = UINT64_MAX, .number = number};
     pool->count = b->sentences - first < size ? b->sentences - first : size;
+    data_shuffle order = order_of(b, epoch, POOL_SENTENCES, b->sentences);
     for (uint64_t i = 0; i < pool->count; i++) {
-        uint64_t at = in_turn(b, epoch, POOL_SENTENCES, first + i, b->sentences);
-        TRY(read_entry(b, at, &pool->entries[i]));
+        TRY(read_entry(b, in_turn(b, &order, first + i), &pool->entries[i]));
     }
     sort_entries(pool->entries, (size_t)pool->count);
     pool->epoch = epoch;
@@ -150,8 +150,8 @@ static ebb_status place_in_pool(const sentence_batches *b, sentence_place *place
     uint64_t batches = b->windows - first < BUCKETS_POOL ? b->windows - first : BUCKETS_POOL;
     uint32_t source = 0, target = 0;
     TRY(load_pool(b, place->epoch, number));
-    place->batch =
-        first + in_turn(b, place->epoch, POOL_BATCHES + number, place->batch - first, batches);
+    data_shuffle order = order_of(b, place->epoch, POOL_BATCHES + number, batches);
+    place->batch = first + in_turn(b, &order, place->batch - first);
     const sentence_entry *entries = pool_batch(b, place, &n);
     for (uint64_t i = 0; i < n; i++) {
         source = entries[i].source_len > source ? entries[i].source_len : source;
@@ -166,7 +166,8 @@ ebb_status ebb__sentence_place(const sentence_batches *b, uint64_t step, sentenc
     if (b->pooled) {
         return place_in_pool(b, out);
     }
-    out->batch = in_turn(b, out->epoch, (uint64_t)b->n_classes, out->batch, b->windows);
+    data_shuffle order = order_of(b, out->epoch, (uint64_t)b->n_classes, b->windows);
+    out->batch = in_turn(b, &order, out->batch);
     while (out->batch >= b->classes[out->class].batches) {
         out->batch -= b->classes[out->class].batches;
         out->class ++;
@@ -186,8 +187,8 @@ static ebb_status find_entry(const sentence_batches *b, const sentence_place *pl
         const sentence_entry *entries = pool_batch(b, place, &n);
         *out = row < n ? entries[row] : *out;
     } else if (at < c->count) {
-        at = in_turn(b, place->epoch, (uint64_t)place->class, at, c->count);
-        TRY(read_entry(b, c->first + at, out));
+        data_shuffle order = order_of(b, place->epoch, (uint64_t)place->class, c->count);
+        TRY(read_entry(b, c->first + in_turn(b, &order, at), out));
     }
     bool fits = out->source_len <= c->shape.source && out->target_len <= c->shape.target;
     return fits ? EBB_OK : changed(b);

@@ -132,7 +132,8 @@ static void see_sample(void *user, const job_sample *sample) {
     samples_seen *seen = user;
     seen->n++;
     seen->right = seen->right && sample->source[0] == 's' && sample->target[0] == 't' &&
-                  strchr("t<", sample->translation[0]) != NULL; /* or empty */
+                  (sample->translation[0] == 't' || sample->translation[0] == '\0' ||
+                   strncmp(sample->translation, "<unk>", 5) == 0);
 }
 
 static run_room *bleu_room(void) {
