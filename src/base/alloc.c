@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum { BLOCK_ALIGN = 64, REGION_ALIGN = 16 };
-#define CHUNK_LEAST ((size_t)256 << 10)
-#define CHUNK_MOST ((size_t)16 << 20)
+#define SHARED_BYTES ((size_t)256 << 10) /* of a chunk for small requests */
+#define LARGE_BYTES ((size_t)64 << 10)   /* a request from here on has a chunk of its own */
 
 typedef struct block_header {
     void *raw;
@@ -28,8 +28,10 @@ struct alloc_chunk {
     alloc_chunk *next;
     size_t bytes, used; /* whole mapping, and how much of it is taken, header included */
     size_t dirty;       /* up to here an earlier region has written */
+    bool sole;          /* it holds one large array */
 };
-_Static_assert(sizeof(alloc_chunk) <= 2 * REGION_ALIGN, "chunk header grew");
+#define CHUNK_HEADER ((size_t)3 * REGION_ALIGN)
+_Static_assert(sizeof(alloc_chunk) <= CHUNK_HEADER, "chunk header grew");
 _Static_assert(sizeof(block_header) <= BLOCK_ALIGN, "block header grew");
 
 /* ---- counters and the failure hook ------------------------------------------------------------
@@ -195,6 +197,10 @@ void ebb__unmap(ebb_ctx *ctx, void *block, size_t bytes) {
 }
 
 /* ---- regions ----------------------------------------------------------------------------------
+ *
+ * Small requests share chunks of SHARED_BYTES; a large one has a chunk of its own, so that an array
+ * grows where it is, by mremap, and leaves no copy behind. What regions gave back is kept for the
+ * next ones, but live and spare chunks together never take more than live ones did at their peak.
  */
 
 void ebb__region_init(alloc_region *region, ebb_ctx *ctx) {
@@ -209,29 +215,73 @@ void ebb__region_fini(alloc_region *region) {
         chunk->dirty = chunk->used > chunk->dirty ? chunk->used : chunk->dirty;
         chunk->next = region->ctx->mem.spare;
         region->ctx->mem.spare = chunk;
+        region->ctx->mem.spare_bytes += chunk->bytes;
         chunk = next;
     }
     region->chunks = NULL;
 }
 
+/* Takes the chunk that *link points to out of the spare ones. */
+static alloc_chunk *unlink_spare(ebb_ctx *ctx, alloc_chunk **link) {
+    alloc_chunk *chunk = *link;
+    *link = chunk->next;
+    ctx->mem.spare_bytes -= chunk->bytes;
+    return chunk;
+}
+
+static void drop_spare(ebb_ctx *ctx) {
+    alloc_chunk *chunk = unlink_spare(ctx, &ctx->mem.spare);
+    (void)munmap(chunk, chunk->bytes);
+}
+
 void ebb__region_trim(ebb_ctx *ctx) {
-    alloc_chunk *chunk = ctx->mem.spare;
-    ctx->mem.spare = NULL;
-    while (chunk != NULL) {
-        alloc_chunk *next = chunk->next;
-        (void)munmap(chunk, chunk->bytes);
-        chunk = next;
+    while (ctx->mem.spare != NULL) {
+        drop_spare(ctx);
     }
 }
 
-/* A spare chunk of the wanted size or not much larger, else a fresh one; NULL: refused. */
-static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
-    alloc_chunk *before = NULL, *chunk = ctx->mem.spare;
-    while (chunk != NULL && (chunk->bytes < bytes || chunk->bytes - bytes > bytes / 2)) {
-        before = chunk;
-        chunk = chunk->next;
+/* Before `fresh` bytes are mapped for something that will take `bytes`. */
+static void make_room(ebb_ctx *ctx, size_t fresh, size_t bytes) {
+    uint64_t peak = ctx->mem.peak_bytes, live = ctx->mem.live_bytes;
+    peak = live + bytes > peak ? live + bytes : peak;
+    while (ctx->mem.spare != NULL && live + ctx->mem.spare_bytes + fresh > peak) {
+        drop_spare(ctx);
     }
-    if (chunk == NULL) {
+}
+
+/* The spare chunk nearest in size, neither twice nor half as large; NULL: none. */
+static alloc_chunk **find_spare(ebb_ctx *ctx, size_t bytes) {
+    alloc_chunk **best = NULL;
+    size_t least = bytes;
+    for (alloc_chunk **link = &ctx->mem.spare; *link != NULL; link = &(*link)->next) {
+        size_t other = (*link)->bytes, apart = other > bytes ? other - bytes : bytes - other;
+        if (apart < least && apart <= bytes / 2) {
+            least = apart;
+            best = link;
+        }
+    }
+    return best;
+}
+
+static alloc_chunk *resize_chunk(alloc_chunk *chunk, size_t bytes) {
+    if (chunk->bytes == bytes) {
+        return chunk;
+    }
+    void *moved = mremap(chunk, chunk->bytes, bytes, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) {
+        return NULL;
+    }
+    chunk = moved;
+    chunk->bytes = bytes;
+    chunk->dirty = chunk->dirty < bytes ? chunk->dirty : bytes;
+    return chunk;
+}
+
+/* A chunk of so many bytes; NULL: refused. */
+static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
+    alloc_chunk **link = find_spare(ctx, bytes), *spare, *chunk;
+    if (link == NULL) {
+        make_room(ctx, bytes, bytes);
         chunk = map_pages(ctx, bytes, PROT_READ | PROT_WRITE);
         if (chunk != NULL) {
             *chunk = (alloc_chunk){.bytes = bytes};
@@ -241,41 +291,53 @@ static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
     if (call_fails(ctx)) {
         return NULL;
     }
-    if (before == NULL) {
-        ctx->mem.spare = chunk->next;
-    } else {
-        before->next = chunk->next;
+    spare = unlink_spare(ctx, link);
+    if (bytes > spare->bytes) {
+        make_room(ctx, bytes, bytes); /* the spare one is part of it, and no longer counted */
+    }
+    chunk = resize_chunk(spare, bytes);
+    if (chunk == NULL) {
+        (void)munmap(spare, spare->bytes);
     }
     return chunk;
 }
 
-/* A chunk with room for `need` bytes; becomes the head unless the old head still has more room. */
+static bool is_large(size_t bytes) {
+    return bytes >= LARGE_BYTES;
+}
+
+/* A chunk with room for `need` bytes: its own if that is large, behind the one that small requests
+ * share, else a new one to share. */
 static ebb_status add_chunk(alloc_region *region, size_t need, alloc_chunk **out) {
-    alloc_chunk *head = region->chunks;
-    size_t bytes = CHUNK_LEAST, least;
-    if (head != NULL) {
-        bytes = head->bytes < CHUNK_MOST / 2 ? 2 * head->bytes : CHUNK_MOST;
-    }
-    if (!ebb__add_size(need, 2 * REGION_ALIGN, &least) || !whole_pages(least, 0, &least)) {
+    size_t bytes;
+    if (!ebb__add_size(need, CHUNK_HEADER, &bytes) || !whole_pages(bytes, 0, &bytes)) {
         return refuse(region->ctx, need);
     }
-    bytes = least > bytes ? least : bytes;
+    bytes = is_large(need) ? bytes : SHARED_BYTES;
     alloc_chunk *chunk = take_chunk(region->ctx, bytes);
     if (chunk == NULL) {
         return refuse(region->ctx, bytes);
     }
-    bytes = chunk->bytes;
-    chunk->used = 2 * REGION_ALIGN;
+    chunk->used = CHUNK_HEADER;
+    chunk->sole = is_large(need);
     count_in(region->ctx, bytes);
-    if (head != NULL && head->bytes - head->used > bytes - chunk->used - need) {
-        chunk->next = head->next;
-        head->next = chunk;
-    } else {
-        chunk->next = head;
-        region->chunks = chunk;
-    }
+    alloc_chunk **link =
+        region->chunks != NULL && chunk->sole ? &region->chunks->next : &region->chunks;
+    chunk->next = *link;
+    *link = chunk;
     *out = chunk;
     return EBB_OK;
+}
+
+/* The next `need` bytes of a chunk, zeroed. */
+static void *cut_chunk(alloc_chunk *chunk, size_t need) {
+    char *fresh = (char *)chunk + chunk->used;
+    if (chunk->used < chunk->dirty) {
+        size_t written = chunk->dirty - chunk->used;
+        memset(fresh, 0, written < need ? written : need);
+    }
+    chunk->used += need;
+    return fresh;
 }
 
 ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size, void *out) {
@@ -287,16 +349,12 @@ ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size, vo
     }
     need = need / REGION_ALIGN * REGION_ALIGN;
     alloc_chunk *chunk = region->chunks;
-    if (chunk == NULL || chunk->bytes - chunk->used < need) {
+    if (chunk == NULL || is_large(need) || chunk->bytes - chunk->used < need) {
         TRY(add_chunk(region, need, &chunk));
     }
-    char *fresh = (char *)chunk + chunk->used;
-    if (chunk->used < chunk->dirty) {
-        size_t written = chunk->dirty - chunk->used;
-        memset(fresh, 0, written < need ? written : need);
-    }
+    void *fresh = cut_chunk(chunk, need);
+    chunk->used = chunk->sole ? chunk->bytes : chunk->used; /* the rest is nobody else's */
     set_pointer(out, fresh);
-    chunk->used += need;
     return EBB_OK;
 }
 
@@ -307,21 +365,75 @@ ebb_status ebb__region_strdup(alloc_region *region, const char *text, char **out
     return EBB_OK;
 }
 
+/* Where the region holds a large array that starts there; NULL: it is a small one. */
+static alloc_chunk **find_large(alloc_region *region, const void *items) {
+    alloc_chunk **link = &region->chunks;
+    while (*link != NULL &&
+           !((*link)->sole && (const char *)*link + CHUNK_HEADER == (const char *)items)) {
+        link = &(*link)->next;
+    }
+    return *link != NULL ? link : NULL;
+}
+
+/* Gives a large array so many bytes, where it is or moved as pages; new ones are zero. */
+static ebb_status resize(alloc_region *region, alloc_chunk **link, size_t need, void *items) {
+    ebb_ctx *ctx = region->ctx;
+    size_t bytes, old = (*link)->bytes;
+    if (!ebb__add_size(need, CHUNK_HEADER, &bytes) || !whole_pages(bytes, 0, &bytes)) {
+        return refuse(ctx, need);
+    }
+    if (bytes > old) {
+        make_room(ctx, bytes - old, bytes - old);
+    }
+    alloc_chunk *chunk = call_fails(ctx) ? NULL : resize_chunk(*link, bytes);
+    if (chunk == NULL) {
+        return refuse(ctx, need);
+    }
+    *link = chunk;
+    count_out(ctx, old);
+    count_in(ctx, bytes);
+    chunk->used = bytes;
+    if (bytes < old) { /* should it grow again */
+        memset((char *)chunk + CHUNK_HEADER + need, 0, bytes - CHUNK_HEADER - need);
+    }
+    set_pointer(items, (char *)chunk + CHUNK_HEADER);
+    return EBB_OK;
+}
+
 ebb_status ebb__region_grow(alloc_region *region, void *items, size_t *capacity, size_t need,
                             size_t size) {
     if (need <= *capacity) {
         return EBB_OK;
     }
-    size_t wanted = *capacity < 8 ? 8 : *capacity;
-    if (!ebb__mul_size(wanted, 2, &wanted) || wanted < need) {
+    alloc_chunk **link = find_large(region, get_pointer(items));
+    size_t wanted = *capacity < 8 ? 8 : *capacity, more = link != NULL ? wanted / 4 : wanted, bytes;
+    if (!ebb__add_size(wanted, more, &wanted) || wanted < need) {
         wanted = need;
     }
-    void *grown;
-    TRY(ebb__region_alloc(region, wanted, size, &grown));
-    if (*capacity > 0) {
-        memcpy(grown, get_pointer(items), *capacity * size);
+    if (link != NULL) {
+        if (!ebb__mul_size(wanted, size, &bytes)) {
+            return refuse_product(region->ctx, wanted, size);
+        }
+        TRY(resize(region, link, bytes, items));
+    } else {
+        void *grown;
+        TRY(ebb__region_alloc(region, wanted, size, &grown));
+        if (*capacity > 0) {
+            memcpy(grown, get_pointer(items), *capacity * size);
+        }
+        set_pointer(items, grown);
     }
-    set_pointer(items, grown);
     *capacity = wanted;
+    return EBB_OK;
+}
+
+ebb_status ebb__region_shrink(alloc_region *region, void *items, size_t *capacity, size_t need,
+                              size_t size) {
+    alloc_chunk **link = find_large(region, get_pointer(items));
+    need = need * size < LARGE_BYTES ? LARGE_BYTES / size + 1 : need; /* it stays a large one */
+    if (link != NULL && need < *capacity) {
+        TRY(resize(region, link, need * size, items));
+        *capacity = need;
+    }
     return EBB_OK;
 }

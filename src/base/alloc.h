@@ -33,17 +33,22 @@ typedef struct alloc_region {
 void ebb__region_init(alloc_region *region, ebb_ctx *ctx);
 void ebb__region_fini(alloc_region *region);
 /* What regions gave back is kept for the next ones, since fresh pages cost more than what is done
- * with them; this unmaps it. */
+ * with them, as long as that does not raise the peak; this unmaps it. */
 void ebb__region_trim(ebb_ctx *ctx);
 /* Zeroed, aligned to 16; lives until ebb__region_fini. */
 ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size,
                              void *out) EBB_MUST_CHECK;
 ebb_status ebb__region_strdup(alloc_region *region, const char *text, char **out) EBB_MUST_CHECK;
 
-/* Growable array inside a region: doubles *items (old memory stays in the region) so that at least
- * `need` elements of `size` bytes fit; *capacity is updated. */
+/* Growable array inside a region: makes *items larger so that at least `need` elements of `size`
+ * bytes fit; *capacity is updated. A large one takes its pages along, of a small one the old memory
+ * stays in the region. */
 ebb_status ebb__region_grow(alloc_region *region, void *items, size_t *capacity, size_t need,
                             size_t size) EBB_MUST_CHECK;
+
+/* Gives back what a large array does not need for `need` elements; of a small one nothing. */
+ebb_status ebb__region_shrink(alloc_region *region, void *items, size_t *capacity, size_t need,
+                              size_t size) EBB_MUST_CHECK;
 
 /* Checked arithmetic for every size that comes from a file or a user: false on overflow. */
 static inline bool ebb__mul_size(size_t a, size_t b, size_t *out) {

@@ -17,7 +17,8 @@ struct ebb_ctx {
         uint64_t calls;
         uint64_t fail_at;
         bool fail_sticky;
-        void *spare; /* chunks that regions gave back, for the next ones; not counted */
+        struct alloc_chunk *spare; /* what regions gave back, for the next ones; not counted */
+        uint64_t spare_bytes;
     } mem;
     /* base/file: every system call that may fail counts as one operation; fail_at as above, failing
      * with errno fail_errno (ENOSPC, EIO). */

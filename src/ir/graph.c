@@ -63,6 +63,113 @@ ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) {
     return EBB_OK;
 }
 
+/* ---- compacting ---- */
+
+/* New numbers, by old ones; IR_NONE: not kept. */
+typedef struct renumbering {
+    ir_node *nodes;
+    ir_val *values;
+} renumbering;
+
+static ir_val renumbered(const renumbering *to, ir_val v) {
+    return v == IR_NONE ? (ir_val)IR_NONE : to->values[v];
+}
+
+static ebb_status number_kept(const ir_graph *g, alloc_region *region, renumbering *to) {
+    ir_node nodes = 0;
+    ir_val values = 0;
+    TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *to->nodes, &to->nodes));
+    TRY(ebb__region_alloc(region, (size_t)g->n_values + 1, sizeof *to->values, &to->values));
+    memset(to->nodes, 0xff, ((size_t)g->n_nodes + 1) * sizeof *to->nodes);
+    for (int32_t i = 0; i < g->n_order; i++) {
+        to->nodes[g->order[i]] = 0;
+    }
+    for (ir_node n = 0; n < g->n_nodes; n++) {
+        to->nodes[n] = to->nodes[n] == 0 ? nodes++ : (ir_node)IR_NONE;
+    }
+    for (ir_val v = 0; v < g->n_values; v++) {
+        ir_node def = g->values[v].def;
+        to->values[v] = def == IR_NONE || to->nodes[def] != IR_NONE ? values++ : (ir_val)IR_NONE;
+    }
+    return EBB_OK;
+}
+
+static void move_values(ir_graph *g, const renumbering *to) {
+    ir_val kept = 0;
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (to->values[v] != IR_NONE) {
+            ir_value value = g->values[v];
+            value.def = value.def == IR_NONE ? (ir_node)IR_NONE : to->nodes[value.def];
+            value.next = renumbered(to, value.next);
+            g->values[kept++] = value;
+        }
+    }
+    g->n_values = kept;
+    g->loss = renumbered(to, g->loss);
+}
+
+/* Operands lie in any order: they are gathered anew. */
+static ebb_status move_nodes(ir_graph *g, alloc_region *region, const renumbering *to,
+                             int32_t *marks, int32_t *n_marks) {
+    ir_val *operands = NULL;
+    int32_t at = 0, marked = 0;
+    ir_node kept = 0;
+    TRY(ebb__region_alloc(region, (size_t)g->n_operands + 1, sizeof *operands, &operands));
+    memcpy(operands, g->operands, (size_t)g->n_operands * sizeof *operands);
+    for (ir_node n = 0; n < g->n_nodes; n++) {
+        ir_node_rec node = g->nodes[n];
+        if (to->nodes[n] == IR_NONE) {
+            continue;
+        }
+        for (int32_t k = 0; k < node.n_in; k++) {
+            g->operands[at + k] = renumbered(to, operands[node.in + k]);
+        }
+        node.in = at;
+        node.out = renumbered(to, node.out);
+        at += node.n_in;
+        if (marks != NULL && n < *n_marks) {
+            marks[kept] = marks[n];
+            marked = kept + 1;
+        }
+        g->nodes[kept++] = node;
+    }
+    if (marks != NULL) {
+        *n_marks = marked;
+    }
+    g->n_nodes = kept;
+    g->n_operands = at;
+    return EBB_OK;
+}
+
+/* Gives back what the arrays no longer need. */
+static ebb_status shrink(ir_graph *g) {
+    alloc_region *r = &g->region;
+    TRY(ebb__region_shrink(r, &g->values, &g->cap_values, (size_t)g->n_values, sizeof *g->values));
+    TRY(ebb__region_shrink(r, &g->nodes, &g->cap_nodes, (size_t)g->n_nodes, sizeof *g->nodes));
+    TRY(ebb__region_shrink(r, &g->operands, &g->cap_operands, (size_t)g->n_operands,
+                           sizeof *g->operands));
+    return ebb__region_shrink(r, &g->order, &g->cap_order, (size_t)g->n_order, sizeof *g->order);
+}
+
+ebb_status ebb__ir_compact(ir_graph *graph, int32_t *marks, int32_t *n_marks) {
+    alloc_region scratch;
+    renumbering to;
+    ebb__region_init(&scratch, graph->ctx);
+    ebb_status status = number_kept(graph, &scratch, &to);
+    if (status == EBB_OK) {
+        status = move_nodes(graph, &scratch, &to, marks, n_marks);
+    }
+    if (status == EBB_OK) {
+        move_values(graph, &to);
+        for (int32_t i = 0; i < graph->n_order; i++) {
+            graph->order[i] = to.nodes[graph->order[i]];
+        }
+        status = shrink(graph);
+    }
+    ebb__region_fini(&scratch);
+    return status;
+}
+
 /* ---- types ---- */
 
 size_t ebb__ir_dtype_bytes(ir_dtype dtype) {

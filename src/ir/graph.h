@@ -125,6 +125,11 @@ void ebb__ir_fini(ir_graph *graph);
 /* Deep copy into a fresh graph, so that the budget walk can compile variants of one model. */
 ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) EBB_MUST_CHECK;
 
+/* Lets go of nodes that are not in the order, and of what only they define. Those that stay keep
+ * their order by number, and are given new ones from 0 on; so do `marks`, one a node below
+ * *n_marks (NULL: there are none). */
+ebb_status ebb__ir_compact(ir_graph *graph, int32_t *marks, int32_t *n_marks) EBB_MUST_CHECK;
+
 ebb_status ebb__ir_layer(ir_graph *graph, const char *name, int32_t *out) EBB_MUST_CHECK;
 ebb_status ebb__ir_add_variable(ir_graph *graph, ir_role role, const char *name,
                                 const ir_type *type, ir_val *out) EBB_MUST_CHECK;

@@ -78,8 +78,8 @@ static ebb_status run(pass_unit *unit) {
     int32_t n_order = g->n_order, n_values = g->n_values;
     /* One copy for each operand, variable or output at most. */
     size_t room = (size_t)g->n_operands + (size_t)n_values;
-    TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes + room, 2, &l.keys));
-    TRY(ebb__region_alloc(&unit->region, (size_t)n_values + room + 1, sizeof *l.bound, &l.bound));
+    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + room, 2, &l.keys));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)n_values + room + 1, sizeof *l.bound, &l.bound));
     for (int32_t i = 0; i < n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         uint32_t flags = ebb__op(node->op)->flags;

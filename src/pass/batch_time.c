@@ -72,7 +72,7 @@ static ebb_status make_join(batcher *b, ir_val member) {
     for (ir_val v = head; v != IR_NONE; v = b->succ[v]) {
         n++;
     }
-    TRY(ebb__region_alloc(&b->unit->region, (size_t)n, sizeof *parts, &parts));
+    TRY(ebb__region_alloc(&b->unit->scratch, (size_t)n, sizeof *parts, &parts));
     n = 0;
     for (ir_val v = head; v != IR_NONE; v = b->succ[v]) {
         parts[n++] = b->same[v];
@@ -185,7 +185,7 @@ static ebb_status visit_lists(batcher *b, list_fn fn) {
 
 /* Makes the stack of the list's sequence, which whoever reads the list then waits for. */
 static ebb_status await_join(batcher *b, const ir_val *list, int32_t n, ir_node reader) {
-    alloc_region *region = &b->unit->region;
+    alloc_region *region = &b->unit->scratch;
     if (!is_linked(b, list, n) || n < 2) {
         return EBB_OK;
     }
@@ -231,7 +231,7 @@ static void forget_sequence(batcher *b, ir_val member) {
 /* A reader of part of a sequence waits for all of it. Where that would close a ring, its lists have
  * stacks of their own, and values that are in two of them are copied. */
 static ebb_status make_sequences(batcher *b) {
-    alloc_region *region = &b->unit->region;
+    alloc_region *region = &b->unit->scratch;
     TRY(visit_lists(b, link_list));
     TRY(visit_lists(b, await_join));
     TRY(ebb__region_alloc(region, (size_t)b->g->n_values + 1, sizeof *b->split, &b->split));
@@ -329,7 +329,7 @@ static void rewire(batcher *b) {
 static ebb_status reorder(batcher *b, ir_node first_new) {
     ir_graph *g = b->g;
     int64_t *keys = NULL;
-    TRY(ebb__pass_keys(g, &b->unit->region, (size_t)g->n_nodes, 1, &keys));
+    TRY(ebb__pass_keys(g, &b->unit->scratch, (size_t)g->n_nodes, 1, &keys));
     for (ir_node n = first_new; n < g->n_nodes; n++) {
         keys[n] = 0;
     }
@@ -345,7 +345,7 @@ static ebb_status reorder(batcher *b, ir_node first_new) {
 
 static ebb_status new_batcher(pass_unit *unit, batcher *b) {
     ir_graph *g = &unit->graph;
-    alloc_region *region = &unit->region;
+    alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 1;
     *b = (batcher){.unit = unit, .g = g, .n_values = g->n_values, .n_order = g->n_order};
     TRY(ebb__region_alloc(region, nv, sizeof *b->n_readers, &b->n_readers));
@@ -369,7 +369,7 @@ static ebb_status new_batcher(pass_unit *unit, batcher *b) {
 
 /* What sequences need. */
 static ebb_status prepare_sequences(batcher *b) {
-    alloc_region *region = &b->unit->region;
+    alloc_region *region = &b->unit->scratch;
     size_t nv = (size_t)b->n_values + 1, nn = (size_t)b->g->n_nodes + 1;
     TRY(ebb__region_alloc(region, nv, sizeof *b->succ, &b->succ));
     TRY(ebb__region_alloc(region, nv, sizeof *b->pred, &b->pred));

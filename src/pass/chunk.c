@@ -46,7 +46,7 @@ typedef struct chunker {
 
 static ebb_status index_graph(chunker *c) {
     const ir_graph *g = c->graph;
-    alloc_region *region = &c->unit->region;
+    alloc_region *region = &c->unit->scratch;
     size_t nv = (size_t)g->n_values, nn = (size_t)g->n_nodes;
     TRY(ebb__region_alloc(region, nn + 1, sizeof *c->member, &c->member));
     TRY(ebb__region_alloc(region, nn + 1, sizeof *c->region, &c->region));
@@ -172,7 +172,7 @@ static bool is_sum_of_region(const chunker *c, ir_val v) {
 static ebb_status is_convex(chunker *c, bool *convex) {
     const ir_graph *g = c->graph;
     bool *after = NULL; /* by value: depends on the region through a node outside it */
-    TRY(ebb__region_alloc(&c->unit->region, (size_t)g->n_values + 1, sizeof *after, &after));
+    TRY(ebb__region_alloc(&c->unit->scratch, (size_t)g->n_values + 1, sizeof *after, &after));
     *convex = true;
     c->n_region = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
@@ -241,7 +241,7 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
     const ir_graph *g = c->graph;
     const ir_node_rec *steps = span > 0 ? find_steps(c) : NULL;
     size_t n = (size_t)(c->rows / most) + 2 + (steps == NULL ? 0 : (size_t)steps->n_in);
-    TRY(ebb__region_alloc(&c->unit->region, n, sizeof *c->chunks, &c->chunks));
+    TRY(ebb__region_alloc(&c->unit->scratch, n, sizeof *c->chunks, &c->chunks));
     if (steps == NULL) {
         add_chunks(c, (row_range){0, c->rows, -1}, most, most % GRAIN == 0 ? GRAIN : 1);
         return EBB_OK;
@@ -294,7 +294,7 @@ static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, stack_mar
         }
         if (taken == rows->len && at == rows->begin + rows->len) {
             ir_val *parts = NULL;
-            TRY(ebb__region_alloc(&c->unit->region, (size_t)n, sizeof *parts, &parts));
+            TRY(ebb__region_alloc(&c->unit->scratch, (size_t)n, sizeof *parts, &parts));
             for (int32_t k = 0; k < n; k++) {
                 parts[k] = ir_in(g, &node, first + k);
             }
@@ -477,7 +477,7 @@ static void mark_era(chunker *c, ir_node first, int32_t time) {
 
 static ebb_status split(chunker *c) {
     ir_graph *g = c->graph;
-    alloc_region *region = &c->unit->region;
+    alloc_region *region = &c->unit->scratch;
     chunk_state s = {.n_split = 0};
     size_t nv = (size_t)c->n_values, results = (size_t)c->n_region * IR_MAX_OUT;
     /* Per chunk: its nodes and a slice for each of their operands; then the stacks, of everything
@@ -492,7 +492,7 @@ static ebb_status split(chunker *c) {
     TRY(ebb__region_alloc(region, results + 1, sizeof *s.split, &s.split));
     TRY(ebb__region_alloc(region, results * (size_t)c->n_chunks + 1, sizeof *s.parts, &s.parts));
     TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + added, KEY_STEP, &keys));
-    TRY(ebb__region_grow(region, &c->unit->era, &eras, (size_t)g->n_nodes + added,
+    TRY(ebb__region_grow(&c->unit->region, &c->unit->era, &eras, (size_t)g->n_nodes + added,
                          sizeof *c->unit->era));
     memset(s.carry, 0xff, nv * sizeof *s.carry);
     /* All chunks stand, one after the other, where the region ended. */
@@ -545,16 +545,19 @@ static ebb_status run(pass_unit *unit) {
     }
     ir_node *losses = NULL;
     int32_t n = 0;
-    TRY(ebb__region_alloc(&unit->region, (size_t)n_order + 1, sizeof *losses, &losses));
+    TRY(ebb__alloc(unit->ctx, (size_t)n_order + 1, sizeof *losses, &losses));
     for (int32_t i = 0; i < n_order; i++) {
         if ((ebb__op(unit->graph.nodes[unit->graph.order[i]].op)->flags & OPF_LOSS) != 0) {
             losses[n++] = unit->graph.order[i];
         }
     }
-    for (int32_t i = 0; i < n; i++) {
-        TRY(chunk_loss(unit, losses[i], chunk_rows > 0 ? chunk_rows : INT32_MAX, span));
+    ebb_status status = EBB_OK;
+    for (int32_t i = 0; i < n && status == EBB_OK; i++) {
+        status = chunk_loss(unit, losses[i], chunk_rows > 0 ? chunk_rows : INT32_MAX, span);
+        ebb__region_fini(&unit->scratch); /* every shard has a loss */
     }
-    return EBB_OK;
+    ebb__free(unit->ctx, losses);
+    return status;
 }
 
 const pass_def ebb__pass_chunk = {.id = PASS_CHUNK, .run = run};

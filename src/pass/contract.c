@@ -215,7 +215,7 @@ static void note_reader(contractor *c, ir_node n) {
 
 static ebb_status new_contractor(pass_unit *unit, contractor *c) {
     ir_graph *g = &unit->graph;
-    alloc_region *region = &unit->region;
+    alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     *c = (contractor){.g = g};
     TRY(ebb__region_alloc(region, nn, sizeof *c->place, &c->place));

@@ -111,9 +111,9 @@ static ebb_status run(pass_unit *unit) {
     fuser f = {.unit = unit, .g = g};
     bool *is_next = NULL;
     size_t nv = (size_t)g->n_values + 1;
-    TRY(ebb__region_alloc(&unit->region, nv, sizeof *f.born, &f.born));
-    TRY(ebb__region_alloc(&unit->region, nv, sizeof *f.stack, &f.stack));
-    TRY(ebb__region_alloc(&unit->region, nv, sizeof *is_next, &is_next));
+    TRY(ebb__region_alloc(&unit->scratch, nv, sizeof *f.born, &f.born));
+    TRY(ebb__region_alloc(&unit->scratch, nv, sizeof *f.stack, &f.stack));
+    TRY(ebb__region_alloc(&unit->scratch, nv, sizeof *is_next, &is_next));
     TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->joined,
                           &unit->joined));
     find_stacks(&f, nv);

@@ -92,11 +92,11 @@ static ebb_status run(pass_unit *unit) {
     if (!unit->config->pack) {
         return EBB_OK;
     }
-    TRY(ebb__region_alloc(&unit->region, (size_t)n_order + 1, sizeof *all.copies, &all.copies));
-    TRY(ebb__region_alloc(&unit->region, values, sizeof *all.newest, &all.newest));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)n_order + 1, sizeof *all.copies, &all.copies));
+    TRY(ebb__region_alloc(&unit->scratch, values, sizeof *all.newest, &all.newest));
     memset(all.newest, 0xff, values * sizeof *all.newest);
     /* At most one copy a node is added. */
-    TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes + (size_t)n_order, 2, &keys));
+    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + (size_t)n_order, 2, &keys));
     for (int32_t i = 0; i < n_order; i++) {
         if (is_step_product(g, &g->nodes[g->order[i]])) {
             find_copy(&all, g, &g->nodes[g->order[i]])->readers++;

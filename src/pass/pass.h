@@ -70,13 +70,14 @@ typedef struct pass_config {
 
 struct plan_placement;
 
-/* What is being compiled. `region` is scratch that lives as long as the unit. */
+/* What is being compiled. `region` holds what passes find out, as long as the unit lives; `scratch`
+ * what a pass needs only while it runs: the driver empties it after each. */
 typedef struct pass_unit {
     ebb_ctx *ctx;
     const pass_config *config;
     const device *dev;
     ir_graph graph;
-    alloc_region region;
+    alloc_region region, scratch;
     int32_t *era; /* by node < n_eras, from chunk: when it is done, whatever its phase. 0: by phase;
                      PASS_ERA_FORWARD; else 1 + the time step with whose backward nodes */
     int32_t n_eras;

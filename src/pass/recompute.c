@@ -69,7 +69,7 @@ static int32_t span_of_node(const recomputer *r, ir_node n) {
 
 static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
     ir_graph *g = &unit->graph;
-    alloc_region *region = &unit->region;
+    alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     *r = (recomputer){.unit = unit, .g = g, .n_values = g->n_values, .n_nodes = g->n_nodes};
     TRY(ebb__region_alloc(region, nn, sizeof *r->late, &r->late));
@@ -101,7 +101,7 @@ static ebb_status number_kinds(recomputer *r) {
         int32_t time, n;
     } *seen = NULL; /* by layer and op: how many of the current time step */
     size_t classes = (size_t)g->n_layers * OP_COUNT;
-    TRY(ebb__region_alloc(&r->unit->region, classes, sizeof *seen, &seen));
+    TRY(ebb__region_alloc(&r->unit->scratch, classes, sizeof *seen, &seen));
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         size_t class = (size_t)node->label.layer * OP_COUNT + node->op;
@@ -281,7 +281,7 @@ static void take_given(recomputer *r) {
 }
 
 static ebb_status decide(recomputer *r) {
-    alloc_region *region = &r->unit->region;
+    alloc_region *region = &r->unit->scratch;
     ir_val *list = NULL;
     bool *taken = NULL;
     mincut cut;
@@ -396,7 +396,7 @@ static ebb_status make_clone(recomputer *r, emission *e, ir_node n) {
     bool rebuild = can_rebuild(r, &node);
     int32_t span = span_of_node(r, n), n_in = rebuild ? def->rebuild.n_in + 1 : node.n_in;
     if (!rebuild) {
-        TRY(ebb__region_alloc(&r->unit->region, (size_t)n_in + 1, sizeof *in, &in));
+        TRY(ebb__region_alloc(&r->unit->scratch, (size_t)n_in + 1, sizeof *in, &in));
     }
     for (int32_t k = 0; k < n_in; k++) {
         ir_val own[OP_MAX_REBUILD + 1];
@@ -459,7 +459,7 @@ static ebb_status require(recomputer *r, emission *e, const ir_node *given, ir_v
 /* Forward nodes, then backward ones, each after the clones that it is the first to read. */
 static ebb_status emit(recomputer *r) {
     ir_graph *g = r->g;
-    alloc_region *region = &r->unit->region;
+    alloc_region *region = &r->unit->scratch;
     emission e = {.n = 0};
     int32_t n_order = g->n_order;
     ir_node *given = NULL;
@@ -501,7 +501,7 @@ static ebb_status sort_by_span(recomputer *r) {
     ir_graph *g = r->g;
     int64_t *keys = NULL;
     const int64_t shard = INT64_C(1) << 52, era = INT64_C(1) << 50, step = INT64_C(1) << 32;
-    TRY(ebb__pass_keys(g, &r->unit->region, (size_t)g->n_nodes, 1, &keys));
+    TRY(ebb__pass_keys(g, &r->unit->scratch, (size_t)g->n_nodes, 1, &keys));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         int64_t span = span_of_node(r, n), begin = g->nodes[n].label.shard * shard;

@@ -23,7 +23,7 @@ static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     int64_t *keys = NULL, all = g->n_order;
     bool any = false;
-    TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes, 1, &keys));
+    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes, 1, &keys));
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_label *label = &g->nodes[g->order[i]].label;
         any = any || label->shard > 0;

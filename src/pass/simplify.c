@@ -92,7 +92,7 @@ static void visit(simplifier *s, ir_node n) {
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     simplifier s = {.graph = g};
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_values + 1, sizeof *s.same, &s.same));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_values + 1, sizeof *s.same, &s.same));
     for (ir_val v = 0; v < g->n_values; v++) {
         s.same[v] = v;
     }

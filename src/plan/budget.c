@@ -522,6 +522,7 @@ static ebb_status prepare(const walk *w, const plan_request *request, ir_graph *
         status = ebb__plan_run_passes(&unit, FIRST_VARIED);
     }
     ebb__region_fini(&unit.region);
+    ebb__region_fini(&unit.scratch);
     *out = unit.graph;
     return status;
 }

@@ -118,7 +118,7 @@ static int compare_cuts(const void *a, const void *b) {
 /* Variables keep all their bytes all the time: one tile. */
 static ebb_status make_tiles(pass_unit *unit, plan_lifetimes *l) {
     const ir_graph *g = l->g;
-    cut_list list = {.region = &unit->region};
+    cut_list list = {.region = &unit->scratch};
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         op_range range;
@@ -130,7 +130,7 @@ static ebb_status make_tiles(pass_unit *unit, plan_lifetimes *l) {
     if (list.n > 0) {
         qsort(list.cuts, list.n, sizeof *list.cuts, compare_cuts);
     }
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_values + list.n + 1, sizeof *l->tiles,
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_values + list.n + 1, sizeof *l->tiles,
                           &l->tiles));
     int32_t n = 0;
     size_t at = 0;
@@ -379,7 +379,7 @@ void ebb__lifetimes_extend_runs(plan_lifetimes *l) {
 
 ebb_status ebb__lifetimes_find(pass_unit *unit, plan_lifetimes *out) {
     const ir_graph *g = &unit->graph;
-    alloc_region *region = &unit->region;
+    alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 2, nn = (size_t)g->n_nodes + 1;
     *out = (plan_lifetimes){.unit = unit, .g = g};
     TRY(ebb__region_alloc(region, nn, sizeof *out->position, &out->position));

@@ -44,12 +44,14 @@ ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *conf
                           const ir_graph *graph) {
     *unit = (pass_unit){.ctx = ctx, .config = config, .dev = ebb__device_default()};
     ebb__region_init(&unit->region, ctx);
+    ebb__region_init(&unit->scratch, ctx);
     return ebb__ir_copy(graph, &unit->graph);
 }
 
 void ebb__plan_close(pass_unit *unit) {
     ebb__ir_fini(&unit->graph);
     ebb__region_fini(&unit->region);
+    ebb__region_fini(&unit->scratch);
 }
 
 static ebb_status dump(pass_unit *unit, pass_id id) {
@@ -57,6 +59,15 @@ static ebb_status dump(pass_unit *unit, pass_id id) {
     TRY(ebb__ir_print(&unit->graph, &text));
     unit->config->dump(unit->config->dump_user, passes[id].name, text);
     return EBB_OK;
+}
+
+/* Passes leave what they replaced behind. Worth a walk over the graph where that is a good part of
+ * it, and possible as long as nothing but eras is known by node. */
+static ebb_status compact(pass_unit *unit, pass_id done) {
+    const ir_graph *g = &unit->graph;
+    bool worth = g->n_nodes - g->n_order > g->n_order / 4;
+    return worth && done < PASS_SELECT ? ebb__ir_compact(&unit->graph, unit->era, &unit->n_eras)
+                                       : EBB_OK;
 }
 
 ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) {
@@ -67,6 +78,8 @@ ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) {
             continue;
         }
         TRY(pipeline[i]->run(unit));
+        ebb__region_fini(&unit->scratch);
+        TRY(compact(unit, id));
         TRY(ebb__ir_verify(&unit->graph));
         if ((unit->config->dump_after & bit) != 0 && unit->config->dump != NULL) {
             TRY(dump(unit, id));

@@ -94,7 +94,7 @@ ebb_status ebb__place_store(pass_unit *unit) {
 ebb_status ebb__place_offsets(pass_unit *unit) {
     plan_placement *p = unit->placement;
     best_placement best = {.top = UINT64_MAX};
-    TRY(ebb__region_alloc(&unit->region, (size_t)p->n_blocks + 1, sizeof *best.offsets,
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_blocks + 1, sizeof *best.offsets,
                           &best.offsets));
     TRY(find_best(unit, p, &best));
     /* Variables get provisional offsets here; a plan of several programs lays them out again. */
@@ -122,7 +122,7 @@ const pass_def ebb__pass_place = {.id = PASS_PLACE, .run = run};
 ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *p, int32_t *position,
                           uint64_t *bytes) {
     int64_t *change = NULL;
-    TRY(ebb__region_alloc(&unit->region, (size_t)p->n_positions + 2, sizeof *change, &change));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_positions + 2, sizeof *change, &change));
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
         if (p->blocks[piece->block].variable == IR_NONE) {

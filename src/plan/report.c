@@ -28,7 +28,7 @@ static void credit(ebb_plan *plan, int32_t layer, ir_kind kind, uint64_t bytes) 
 /* By layer of the graph: the plan's. */
 static ebb_status map_layers(const ebb_plan *plan, pass_unit *unit, int32_t **out) {
     const ir_graph *g = &unit->graph;
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_layers + 1, sizeof **out, out));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_layers + 1, sizeof **out, out));
     for (int32_t i = 0; i < g->n_layers; i++) {
         (*out)[i] = -1;
         for (int32_t k = 0; k < plan->n_layers && (*out)[i] < 0; k++) {
@@ -88,7 +88,7 @@ static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
     uint64_t load = 0, covered = 0;
     TRY(map_layers(plan, unit, &layers));
     TRY(ebb__plan_load(unit, p, &position, &load));
-    TRY(ebb__region_alloc(&unit->region, (size_t)p->n_pieces + 1, sizeof *live, &live));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_pieces + 1, sizeof *live, &live));
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
         if (p->blocks[piece->block].variable == IR_NONE && piece->birth <= position &&
@@ -104,6 +104,7 @@ static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
         note_piece(plan, &unit->graph, layers, &live[i], fresh);
         covered = live[i].hi > covered ? live[i].hi : covered;
     }
+    ebb__region_fini(&unit->scratch);
     return EBB_OK;
 }
 

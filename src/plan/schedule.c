@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-/* On scratch of its own: two trials must not stay in memory until the plan is done. */
+/* On scratch of its own: two trials need not be in memory at once. */
 static ebb_status find_peak(pass_unit *unit, plan_peak *out) {
-    alloc_region kept = unit->region;
-    ebb__region_init(&unit->region, unit->ctx);
+    alloc_region kept = unit->scratch;
+    ebb__region_init(&unit->scratch, unit->ctx);
     ebb_status status = ebb__plan_storage_load(unit, out);
-    ebb__region_fini(&unit->region);
-    unit->region = kept;
+    ebb__region_fini(&unit->scratch);
+    unit->scratch = kept;
     return status;
 }
 
@@ -55,13 +55,13 @@ static ebb_status run(pass_unit *unit) {
     int64_t *keys = NULL;
     ir_node *given = NULL;
     size_t n = (size_t)g->n_order;
-    TRY(ebb__pass_keys(g, &unit->region, (size_t)g->n_nodes, 1, &keys));
+    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes, 1, &keys));
     TRY(ebb__pass_sort(g, keys));
     TRY(ebb__pass_delay(g));
     if (!unit->config->training) {
         return EBB_OK;
     }
-    TRY(ebb__region_alloc(&unit->region, n + 1, sizeof *given, &given));
+    TRY(ebb__region_alloc(&unit->scratch, n + 1, sizeof *given, &given));
     memcpy(given, g->order, n * sizeof *given);
     for (size_t i = 0; i < n; i++) {
         if (g->nodes[given[i]].label.phase == IR_UPDATE) {

@@ -433,7 +433,7 @@ static ebb_status group_pieces(collector *c) {
 
 static ebb_status collect(storage *s, plan_placement *out) {
     const ir_graph *g = s->g;
-    alloc_region *region = &s->unit->region;
+    alloc_region *region = &s->unit->region, *scratch = &s->unit->scratch;
     collector c = {.s = s, .out = out};
     size_t nv = (size_t)g->n_values,
            most = (size_t)s->life.first_tile[g->n_values] + (size_t)g->n_nodes;
@@ -443,12 +443,12 @@ static ebb_status collect(storage *s, plan_placement *out) {
     TRY(ebb__region_alloc(region, nv + 1, sizeof *out->ld, &out->ld));
     TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *out->scratch, &out->scratch));
     TRY(ebb__region_alloc(region, most + 1, sizeof *out->blocks, &out->blocks));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c.by_root, &c.by_root));
-    TRY(ebb__region_alloc(region, most + 1, sizeof *c.holds_gradient, &c.holds_gradient));
+    TRY(ebb__region_alloc(scratch, nv + 1, sizeof *c.by_root, &c.by_root));
+    TRY(ebb__region_alloc(scratch, most + 1, sizeof *c.holds_gradient, &c.holds_gradient));
     memset(out->block, 0xff, (nv + 1) * sizeof *out->block);
     memset(out->scratch, 0xff, ((size_t)g->n_nodes + 1) * sizeof *out->scratch);
     memset(c.by_root, 0xff, (nv + 1) * sizeof *c.by_root);
-    TRY(ebb__region_alloc(region, IR_MAX_SHARDS, sizeof *c.first_backward, &c.first_backward));
+    TRY(ebb__region_alloc(scratch, IR_MAX_SHARDS, sizeof *c.first_backward, &c.first_backward));
     memset(c.first_backward, 0x7f, IR_MAX_SHARDS * sizeof *c.first_backward);
     for (int32_t i = g->n_order - 1; i >= 0; i--) {
         const ir_label *label = &g->nodes[g->order[i]].label;
@@ -470,7 +470,7 @@ static ebb_status collect(storage *s, plan_placement *out) {
 /* Everything but blocks and pieces. */
 static ebb_status decide(pass_unit *unit, storage *out) {
     const ir_graph *g = &unit->graph;
-    alloc_region *region = &unit->region;
+    alloc_region *region = &unit->scratch;
     storage s = {.unit = unit, .g = g};
     size_t nv = (size_t)g->n_values + 1;
     TRY(ebb__region_alloc(region, nv, sizeof *s.parent, &s.parent));
@@ -495,7 +495,9 @@ static ebb_status decide(pass_unit *unit, storage *out) {
 ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) {
     storage s;
     TRY(decide(unit, &s));
-    return collect(&s, out);
+    TRY(collect(&s, out));
+    ebb__region_fini(&unit->scratch);
+    return EBB_OK;
 }
 
 ebb_status ebb__plan_storage_load(pass_unit *unit, plan_peak *out) {
@@ -503,7 +505,7 @@ ebb_status ebb__plan_storage_load(pass_unit *unit, plan_peak *out) {
     storage s;
     int64_t *change = NULL;
     TRY(decide(unit, &s));
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_order + 2, sizeof *change, &change));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_order + 2, sizeof *change, &change));
     for (ir_val v = 0; v < g->n_values; v++) {
         if (s.life.birth[v] < 0 || ebb__plan_is_alias(g, v)) {
             continue;

@@ -175,6 +175,7 @@ void test_unit_init(test_unit *t, const ir_graph *graph) {
     *t = (test_unit){.config = {.members = 1, .training = true}};
     t->unit = (pass_unit){.ctx = graph->ctx, .config = &t->config, .dev = ebb__device_default()};
     ebb__region_init(&t->unit.region, graph->ctx);
+    ebb__region_init(&t->unit.scratch, graph->ctx);
     assert_ok(graph->ctx, ebb__ir_copy(graph, &t->unit.graph));
 }
 
@@ -188,6 +189,7 @@ void test_unit_text(test_unit *t, ebb_ctx *ctx, const char *text) {
 void test_unit_fini(test_unit *t) {
     ebb__ir_fini(&t->unit.graph);
     ebb__region_fini(&t->unit.region);
+    ebb__region_fini(&t->unit.scratch);
 }
 
 void test_pass(test_unit *t, const pass_def *pass) {

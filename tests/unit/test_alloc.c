@@ -168,12 +168,14 @@ static void regions_hold_many_sizes(void **state) {
     alloc_region region;
     ebb__region_init(&region, ctx);
     uint32_t random = 1;
+    size_t total = 0;
     for (size_t i = 0; i < COUNT; i++) {
         random = random * 1664525u + 1013904223u;
         bytes[i] = random >> 28 == 0 ? random >> 12 : random >> 22; /* now and then up to 64 KiB */
         if (i == 777) {
             bytes[i] = 5 << 20; /* more than a chunk */
         }
+        total += bytes[i];
         assert_int_equal(ebb__region_alloc(&region, bytes[i], 1, &block[i]), EBB_OK);
         assert_int_equal((uintptr_t)block[i] % 16, 0);
         all_zero(block[i], bytes[i]);
@@ -184,7 +186,8 @@ static void regions_hold_many_sizes(void **state) {
             assert_int_equal(block[i][k], i % 251 + 1);
         }
     }
-    assert_true(ctx->mem.live_blocks < 20); /* chunks grow, so they stay few */
+    assert_true(ctx->mem.live_bytes < total + total / 4); /* chunks are full */
+    assert_true(ctx->mem.live_blocks < 500);
     ebb__region_fini(&region);
     assert_int_equal(ctx->mem.live_bytes, 0);
     ebb__region_fini(&region);
@@ -229,6 +232,60 @@ static void region_arrays_grow(void **state) {
     assert_int_equal(ebb__region_strdup(&region, "label", &name), EBB_OK);
     assert_string_equal(name, "label");
     ebb__region_fini(&region);
+}
+
+/* An array grows by taking its pages along: no copy stays behind. */
+static void large_arrays_grow_alone(void **state) {
+    enum { MOST = 1 << 20 };
+    ebb_ctx *ctx = *state;
+    alloc_region region;
+    uint32_t *items = NULL;
+    size_t capacity = 0;
+    ebb__region_init(&region, ctx);
+    for (uint32_t i = 0; i < MOST; i++) {
+        assert_int_equal(ebb__region_grow(&region, &items, &capacity, i + 1, sizeof *items),
+                         EBB_OK);
+        assert_int_equal(items[capacity - 1], 0);
+        items[i] = i + 1;
+    }
+    assert_true(ctx->mem.live_bytes < MOST * sizeof *items * 5 / 4 + (512 << 10));
+    assert_int_equal(ebb__region_shrink(&region, &items, &capacity, 50000, sizeof *items), EBB_OK);
+    assert_int_equal(capacity, 50000);
+    assert_true(ctx->mem.live_bytes < 50000 * sizeof *items + (512 << 10));
+    for (uint32_t i = 0; i < 50000; i++) {
+        assert_int_equal(items[i], i + 1);
+    }
+    assert_int_equal(ebb__region_grow(&region, &items, &capacity, 60000, sizeof *items), EBB_OK);
+    all_zero((unsigned char *)(items + 50000), 10000 * sizeof *items);
+    ctx->mem.fail_at = 1;
+    size_t kept = capacity;
+    assert_int_equal(ebb__region_grow(&region, &items, &capacity, MOST, sizeof *items), EBB_NOMEM);
+    assert_int_equal(capacity, kept);
+    assert_int_equal(items[49999], 50000);
+    ebb__region_fini(&region);
+}
+
+/* What is kept for later regions never raises the peak above that of what was in use. */
+static void spare_chunks_stay_below_the_peak(void **state) {
+    ebb_ctx *ctx = *state;
+    uint32_t random = 7;
+    for (int round = 0; round < 200; round++) {
+        alloc_region region;
+        ebb__region_init(&region, ctx);
+        for (int i = 0; i < 20; i++) {
+            unsigned char *block;
+            random = random * 1664525u + 1013904223u;
+            size_t bytes = random >> 12;
+            assert_int_equal(ebb__region_alloc(&region, bytes, 1, &block), EBB_OK);
+            all_zero(block, bytes);
+            memset(block, 0xa5, bytes);
+            assert_true(ctx->mem.live_bytes + ctx->mem.spare_bytes <= ctx->mem.peak_bytes);
+        }
+        ebb__region_fini(&region);
+    }
+    assert_true(ctx->mem.spare_bytes > 0);
+    ebb__region_trim(ctx);
+    assert_int_equal(ctx->mem.spare_bytes, 0);
 }
 
 static void first_failure_is_the_one_told(void **state) {
@@ -280,6 +337,8 @@ int main(void) {
         TEST(regions_hold_many_sizes),
         TEST(region_chunk_failure_is_clean),
         TEST(region_arrays_grow),
+        TEST(large_arrays_grow_alone),
+        TEST(spare_chunks_stay_below_the_peak),
         TEST(first_failure_is_the_one_told),
         TEST(callbacks_are_called),
     };
