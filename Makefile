@@ -13,8 +13,9 @@ build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
 .PHONY: all demo test asan tsan lint format bench bench-peers bench-layout install setup clean
 
+# The library and the command: what is installed. Tests are built by those who run them.
 all:
-	@$(call build,$(BUILD))
+	@$(call build,$(BUILD),,ebb_command ebb_static ebb_shared)
 
 setup:
 	@tools/setup.sh test
