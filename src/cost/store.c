@@ -3,19 +3,22 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "cost/line.h"
 
 #include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
 #include <xxhash.h>
 
-enum { STORE_FORMAT = 1, STORE_MOST_BYTES = 16 << 20, MOST_MEMBERS = 1024 };
-static const int64_t MOST_DIM = INT64_C(1) << 40;
-static const double MOST_SECONDS = 1e6;
+enum {
+    STORE_FORMAT = 2,
+    READ_BYTES = 16 << 10, /* of the file at a time */
+    MOST_READ = 64 << 20,  /* a longer file is none of ours */
+    HEADER_BYTES = 1024,
+    TRAILER_BYTES = 64
+};
 
 /* ---- whose it is ---- */
 
@@ -25,7 +28,7 @@ static ebb_status hash_sample(ebb_ctx *ctx, const device_kernel *kernel, const o
                               XXH64_hash_t *hash) {
     ir_val in[COST_MAX_IN], out[IR_MAX_OUT];
     int32_t list[DEVICE_MAX_FORMS] = {0};
-    char name[64];
+    char name[64] = "";
     ir_graph graph;
     ebb_status status = EBB_OK;
     ebb__op_graph_init(&graph, ctx);
@@ -85,56 +88,271 @@ ebb_status ebb__cost_store_path(ebb_ctx *ctx, const device *dev, const char *fol
                            folder);
 }
 
-/* ---- writing ---- */
+/* The first line, up to what says which machine it is, and the rest. Compared byte for byte. */
+typedef struct store_header {
+    char version[128], machine[HEADER_BYTES];
+} store_header;
 
-static json_t *entry_to_json(const cost_table *table, const cost_entry *entry) {
-    const device_kernel *kernel = &table->dev->kernels[entry->key.kernel];
-    json_t *attr = json_array(), *forms = json_array();
-    for (int i = 0; i < IR_MAX_INTS; i++) {
-        (void)json_array_append_new(attr, json_integer(entry->key.attr[i]));
+static ebb_status header_of(ebb_ctx *ctx, const device *dev, store_header *out) {
+    store_origin origin;
+    TRY(origin_of(ctx, dev, &origin));
+    for (char *c = origin.machine; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ') {
+            *c = '\''; /* so that it needs no escapes */
+        }
     }
-    for (int32_t i = 0; i < entry->n_forms; i++) {
-        const cost_form *form = &entry->forms[i];
-        (void)json_array_append_new(forms, json_pack("[i, f]", form->form, form->seconds));
-    }
-    if (json_array_size(attr) != IR_MAX_INTS || json_array_size(forms) != (size_t)entry->n_forms) {
-        json_decref(attr);
-        json_decref(forms);
-        return NULL;
-    }
-    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:i, s:f, s:o}", "kernel", kernel->name, "m",
-                     (json_int_t)entry->key.m, "n", (json_int_t)entry->key.n, "k",
-                     (json_int_t)entry->key.k, "attr", attr, "members", entry->key.members,
-                     "estimate", entry->estimate, "forms", forms);
+    (void)snprintf(out->version, sizeof out->version,
+                   "{\"format\": %d, \"ebb\": \"%s\", \"kernels\": \"%s\", ", (int)STORE_FORMAT,
+                   ebb_version(), origin.kernels);
+    (void)snprintf(out->machine, sizeof out->machine, "\"device\": \"%s\", \"entries\": [",
+                   origin.machine);
+    return EBB_OK;
 }
 
-static int add_to_hash(const char *text, size_t bytes, void *state) {
-    return XXH3_64bits_update(state, text, bytes) == XXH_OK ? 0 : -1;
+static void write_trailer(const XXH3_state_t *hash, char line[TRAILER_BYTES]) {
+    (void)snprintf(line, TRAILER_BYTES, "], \"hash\": \"%016" PRIx64 "\"}",
+                   (uint64_t)XXH3_64bits_digest(hash));
 }
 
-static bool hash_entries(const json_t *entries, char digits[17]) {
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    if (json_dump_callback(entries, add_to_hash, &state, JSON_COMPACT | JSON_SORT_KEYS) != 0) {
-        return false;
+/* ---- reading ---- */
+
+/* A file, line by line, in one small buffer. */
+typedef struct store_reader {
+    XXH3_state_t hash; /* of all bytes before the last line */
+    ebb_ctx *ctx;
+    const device *dev;
+    const char *path;
+    const char *why; /* NULL, or what is wrong with the file */
+    char *buffer;
+    size_t begin, end;     /* what of the buffer was read and not yet given out */
+    uint64_t bytes, asked; /* of the file, and read from it so far */
+    int fd;
+} store_reader;
+
+/* Moves what is left to the front and reads on; what does not end in one buffer is no line. */
+static ebb_status read_more(store_reader *r) {
+    memmove(r->buffer, r->buffer + r->begin, r->end - r->begin);
+    r->end -= r->begin;
+    r->begin = 0;
+    uint64_t left = r->bytes - r->asked;
+    size_t n = left < READ_BYTES - r->end ? (size_t)left : READ_BYTES - r->end;
+    r->why = n == 0 ? "is damaged" : NULL;
+    TRY(ebb__file_pread(r->ctx, r->fd, r->path, r->buffer + r->end, n, r->asked));
+    r->end += n;
+    r->asked += n;
+    return EBB_OK;
+}
+
+/* The next line without its end, valid until the next call; NULL, with r->why set: there is none.
+ */
+static ebb_status next_line(store_reader *r, char **line) {
+    char *end = NULL;
+    *line = NULL;
+    while ((end = memchr(r->buffer + r->begin, '\n', r->end - r->begin)) == NULL) {
+        TRY(read_more(r));
+        if (r->why != NULL) {
+            return EBB_OK;
+        }
     }
-    (void)snprintf(digits, 17, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(&state));
-    return true;
+    *line = r->buffer + r->begin;
+    *end = '\0';
+    r->begin = (size_t)(end + 1 - r->buffer);
+    return EBB_OK;
 }
 
-static json_t *table_to_json(const cost_table *table, const store_origin *origin) {
-    char digits[17];
-    json_t *entries = json_array();
+static void hash_line(XXH3_state_t *hash, const char *line) {
+    (void)XXH3_64bits_update(hash, line, strlen(line));
+    (void)XXH3_64bits_update(hash, "\n", 1);
+}
+
+/* To the first entry. r->why says what is wrong; then there is nothing to read. */
+static ebb_status rewind_reader(store_reader *r) {
+    store_header header;
+    char *line = NULL;
+    XXH3_64bits_reset(&r->hash);
+    r->begin = r->end = 0;
+    r->asked = 0;
+    TRY(header_of(r->ctx, r->dev, &header));
+    TRY(next_line(r, &line));
+    if (line == NULL) {
+        return EBB_OK;
+    }
+    size_t n = strlen(header.version);
+    if (strncmp(line, header.version, n) != 0) {
+        r->why = "is of another version";
+    } else if (strcmp(line + n, header.machine) != 0) {
+        r->why = "is of another machine";
+    }
+    hash_line(&r->hash, line);
+    return EBB_OK;
+}
+
+static ebb_status open_reader(store_reader *r, ebb_ctx *ctx, const device *dev, const char *path) {
+    *r = (store_reader){.ctx = ctx, .dev = dev, .path = path, .fd = -1};
+    TRY(ebb__alloc(ctx, READ_BYTES, 1, &r->buffer));
+    TRY(ebb__file_open(ctx, path, &r->fd, &r->bytes));
+    r->why = r->bytes > MOST_READ ? "is too long" : NULL;
+    return r->why == NULL ? rewind_reader(r) : EBB_OK;
+}
+
+static void close_reader(store_reader *r) {
+    ebb__file_close(r->fd);
+    ebb__free(r->ctx, r->buffer);
+}
+
+/* The next entry and its line; *line NULL: there was none, because the file is done and right, or
+ * wrong as r->why says. */
+static ebb_status next_entry(store_reader *r, cost_entry *entry, char **line) {
+    char trailer[TRAILER_BYTES];
+    TRY(next_line(r, line));
+    if (*line == NULL) {
+        return EBB_OK;
+    }
+    if (**line == ']') {
+        write_trailer(&r->hash, trailer);
+        r->why = strcmp(*line, trailer) == 0 ? NULL : "was changed or is damaged";
+        *line = NULL;
+        return EBB_OK;
+    }
+    hash_line(&r->hash, *line);
+    size_t n = strlen(*line);
+    if (n > 0 && (*line)[n - 1] == ',') {
+        (*line)[n - 1] = '\0';
+    }
+    r->why = ebb__cost_line_read(r->dev, *line, entry);
+    *line = r->why == NULL ? *line : NULL;
+    return EBB_OK;
+}
+
+/* ---- loading ---- */
+
+static ebb_status load_entries(store_reader *r, cost_table *table, const cost_table *wanted,
+                               uint64_t *last) {
+    cost_entry entry, *kept = NULL;
+    char *line = NULL;
+    TRY(next_entry(r, &entry, &line));
+    while (line != NULL) {
+        bool here = entry.key.kernel >= 0 &&
+                    (wanted == NULL || ebb__cost_table_find(wanted, &entry.key) != NULL);
+        if (here && ebb__cost_table_find(table, &entry.key) != NULL) {
+            r->why = "has one product twice";
+            return EBB_OK;
+        }
+        if (here) {
+            TRY(ebb__cost_table_add(table, &entry.key, &kept));
+            *kept = entry;
+            *last = r->asked;
+        }
+        TRY(next_entry(r, &entry, &line));
+    }
+    return EBB_OK;
+}
+
+/* Adds to `table` what `stored` has and it has not. */
+static ebb_status merge(cost_table *table, const cost_table *stored) {
+    for (int32_t i = 0; i < stored->n_entries; i++) {
+        cost_entry *kept = NULL;
+        if (ebb__cost_table_find(table, &stored->entries[i].key) == NULL) {
+            TRY(ebb__cost_table_add(table, &stored->entries[i].key, &kept));
+            *kept = stored->entries[i];
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__cost_store_load(cost_table *table, const char *path, const cost_table *wanted,
+                                bool *stale) {
+    store_reader reader;
+    cost_table stored;
+    uint64_t last = 0;
+    *stale = false;
+    if (!ebb__file_exists(path)) {
+        return EBB_OK;
+    }
+    ebb__cost_table_init(&stored, table->ctx, table->dev);
+    ebb_status status = open_reader(&reader, table->ctx, table->dev, path);
+    if (status == EBB_OK && reader.why == NULL) {
+        status = load_entries(&reader, &stored, wanted, &last);
+    }
+    if (status == EBB_IO) {
+        reader.why = "cannot be read";
+        ebb__ctx_clear(table->ctx);
+        status = EBB_OK;
+    }
+    if (status == EBB_OK && reader.why == NULL) {
+        *stale = last > COST_STORE_BYTES / 2;
+        status = merge(table, &stored);
+    } else if (status == EBB_OK) {
+        ebb__log(table->ctx, EBB_LOG_WARN, "%s %s: not used", path, reader.why);
+    }
+    close_reader(&reader);
+    ebb__cost_table_fini(&stored);
+    return status;
+}
+
+/* ---- saving ---- */
+
+typedef struct store_writer {
+    XXH3_state_t hash;
+    file_writer file;
+    bool any; /* entry was written */
+} store_writer;
+
+static ebb_status put(store_writer *w, const char *text) {
+    (void)XXH3_64bits_update(&w->hash, text, strlen(text));
+    return ebb__file_write(&w->file, text, strlen(text));
+}
+
+static ebb_status put_entry(store_writer *w, const char *line) {
+    char whole[COST_LINE_BYTES + 2];
+    (void)snprintf(whole, sizeof whole, "%s%s", w->any ? ",\n" : "\n", line);
+    w->any = true;
+    return put(w, whole);
+}
+
+/* This run's own entries, all of them, with their times as they will be read. */
+static ebb_status put_table(store_writer *w, cost_table *table) {
+    char line[COST_LINE_BYTES];
     for (int32_t i = 0; i < table->n_entries; i++) {
-        (void)json_array_append_new(entries, entry_to_json(table, &table->entries[i]));
+        cost_entry *entry = &table->entries[i];
+        entry->estimate = ebb__cost_line_seconds(entry->estimate);
+        for (int32_t k = 0; k < entry->n_forms; k++) {
+            entry->forms[k].seconds = ebb__cost_line_seconds(entry->forms[k].seconds);
+        }
+        ebb__cost_line_write(table->dev, entry, line);
+        TRY(put_entry(w, line));
     }
-    if (json_array_size(entries) != (size_t)table->n_entries || !hash_entries(entries, digits)) {
-        json_decref(entries);
-        return NULL;
+    return EBB_OK;
+}
+
+/* What else the old file has, from its front, as far as there is room. */
+static ebb_status put_others(store_writer *w, store_reader *old, const cost_table *table) {
+    cost_entry entry;
+    char *line = NULL;
+    TRY(next_entry(old, &entry, &line));
+    while (line != NULL && w->file.written + COST_LINE_BYTES < COST_STORE_BYTES) {
+        if (entry.key.kernel >= 0 && ebb__cost_table_find(table, &entry.key) == NULL) {
+            TRY(put_entry(w, line));
+        }
+        TRY(next_entry(old, &entry, &line));
     }
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:o}", "format", STORE_FORMAT, "ebb", ebb_version(),
-                     "device", origin->machine, "kernels", origin->kernels, "hash", digits,
-                     "entries", entries);
+    return EBB_OK;
+}
+
+static ebb_status put_all(store_writer *w, cost_table *table, store_reader *old) {
+    store_header header;
+    char trailer[TRAILER_BYTES];
+    TRY(header_of(table->ctx, table->dev, &header));
+    TRY(put(w, header.version));
+    TRY(put(w, header.machine));
+    TRY(put_table(w, table));
+    if (old->why == NULL) {
+        TRY(put_others(w, old, table));
+    }
+    TRY(put(w, "\n"));
+    write_trailer(&w->hash, trailer);
+    TRY(put(w, trailer));
+    return put(w, "\n");
 }
 
 /* Makes the folder of a file. */
@@ -151,216 +369,53 @@ static ebb_status make_folder(ebb_ctx *ctx, const char *path) {
 
 /* Two processes may do this at once: each writes beside under a name of its own, the last one to
  * rename wins, and no reader ever sees a part. */
-static ebb_status replace_file(ebb_ctx *ctx, const char *path, const char *text, size_t bytes) {
+static ebb_status replace_file(cost_table *table, const char *path, store_reader *old) {
     char own[COST_PATH_BYTES + 24];
-    file_writer writer = {.ctx = ctx, .fd = -1};
+    store_writer writer = {.file = {.ctx = table->ctx, .fd = -1}};
     ebb_status status;
+    XXH3_64bits_reset(&writer.hash);
     (void)snprintf(own, sizeof own, "%s.%ld", path, (long)getpid());
-    TRY(make_folder(ctx, path));
-    TRY_OUT(ebb__file_create(ctx, own, &writer));
-    TRY_OUT(ebb__file_write(&writer, text, bytes));
-    TRY_OUT(ebb__file_commit(&writer));
-    status = ebb__file_rename(ctx, own, path);
+    TRY(make_folder(table->ctx, path));
+    TRY_OUT(ebb__file_create(table->ctx, own, &writer.file));
+    TRY_OUT(put_all(&writer, table, old));
+    TRY_OUT(ebb__file_commit(&writer.file));
+    status = ebb__file_rename(table->ctx, own, path);
 out:
-    ebb__file_abandon(&writer);
+    ebb__file_abandon(&writer.file);
     if (status != EBB_OK) {
         (void)unlink(own);
     }
     return status;
 }
 
-/* ---- reading ---- */
-
-/* Whole numbers and seconds that make sense; anything else is a wrong file. */
-static bool read_int(const json_t *value, int64_t low, int64_t high, int64_t *out) {
-    *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= low && *out <= high;
-}
-
-static bool read_seconds(const json_t *value, bool may_be_zero, double *out) {
-    *out = json_number_value(value);
-    return json_is_number(value) && isfinite(*out) && *out <= MOST_SECONDS &&
-           (*out > 0 || (may_be_zero && *out >= 0));
-}
-
-static int32_t find_kernel(const device *dev, const char *name) {
-    for (int32_t i = 0; name != NULL && i < dev->n_kernels; i++) {
-        if (strcmp(dev->kernels[i].name, name) == 0) {
-            return i;
+/* Opens the file if there is one, of this machine and whole, at its first entry; else old->why is
+ * set: what is wrong with it is overwritten. */
+static ebb_status open_old(store_reader *old, const cost_table *table, const char *path) {
+    cost_entry entry;
+    char *line = NULL;
+    ebb_status status = open_reader(old, table->ctx, table->dev, path);
+    do {
+        if (status == EBB_OK && old->why == NULL) {
+            status = next_entry(old, &entry, &line);
         }
+    } while (status == EBB_OK && line != NULL);
+    if (status == EBB_OK && old->why == NULL) {
+        status = rewind_reader(old);
     }
-    return -1;
-}
-
-static bool read_key(const json_t *object, cost_key *key) {
-    const json_t *attr = json_object_get(object, "attr");
-    int64_t members = 0;
-    bool right = read_int(json_object_get(object, "m"), 1, MOST_DIM, &key->m) &&
-                 read_int(json_object_get(object, "n"), 1, MOST_DIM, &key->n) &&
-                 read_int(json_object_get(object, "k"), 0, MOST_DIM, &key->k) &&
-                 read_int(json_object_get(object, "members"), 1, MOST_MEMBERS, &members) &&
-                 json_array_size(attr) == IR_MAX_INTS;
-    key->members = (int32_t)members;
-    for (size_t i = 0; right && i < IR_MAX_INTS; i++) {
-        int64_t value = 0;
-        right = read_int(json_array_get(attr, i), INT32_MIN, INT32_MAX, &value);
-        key->attr[i] = (int32_t)value;
-    }
-    return right;
-}
-
-static bool read_forms(const json_t *list, cost_entry *entry) {
-    size_t n = json_array_size(list);
-    if (!json_is_array(list) || n > DEVICE_MAX_FORMS) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const json_t *item = json_array_get(list, i);
-        cost_form *form = &entry->forms[entry->n_forms];
-        int64_t code = 0;
-        if (json_array_size(item) != 2 ||
-            !read_int(json_array_get(item, 0), INT32_MIN, INT32_MAX, &code) ||
-            !read_seconds(json_array_get(item, 1), false, &form->seconds)) {
-            return false;
-        }
-        form->form = (int32_t)code;
-        for (int32_t k = 0; k < entry->n_forms; k++) {
-            if (entry->forms[k].form == form->form) {
-                return false;
-            }
-        }
-        entry->n_forms++;
-    }
-    return true;
-}
-
-/* Adds one entry to a table that holds only entries of this file. NULL, or what is wrong. */
-static const char *read_entry(cost_table *table, const json_t *object, ebb_status *status) {
-    const char *name = json_string_value(json_object_get(object, "kernel"));
-    cost_entry entry = {0}, *kept = NULL;
-    memset(&entry.key, 0, sizeof entry.key);
-    if (!json_is_object(object) || name == NULL || !read_key(object, &entry.key) ||
-        !read_seconds(json_object_get(object, "estimate"), true, &entry.estimate)) {
-        return "has an entry that makes no sense";
-    }
-    entry.key.kernel = find_kernel(table->dev, name);
-    if (entry.key.kernel < 0) {
-        return NULL; /* of a kernel that this build has not */
-    }
-    if (!read_forms(json_object_get(object, "forms"), &entry)) {
-        return "has times that make no sense";
-    }
-    if (ebb__cost_table_find(table, &entry.key) != NULL) {
-        return "has one product twice";
-    }
-    *status = ebb__cost_table_add(table, &entry.key, &kept);
-    if (*status == EBB_OK && (entry.n_forms > 0 || entry.estimate > 0)) {
-        *kept = entry;
-    }
-    return NULL;
-}
-
-/* NULL, or what is wrong with the file. */
-static const char *read_root(cost_table *table, const json_t *root, ebb_status *status) {
-    store_origin origin;
-    char digits[17];
-    const char *version = json_string_value(json_object_get(root, "ebb"));
-    const char *machine = json_string_value(json_object_get(root, "device"));
-    const char *kernels = json_string_value(json_object_get(root, "kernels"));
-    const char *hash = json_string_value(json_object_get(root, "hash"));
-    const json_t *entries = json_object_get(root, "entries");
-    const char *why = NULL;
-    *status = origin_of(table->ctx, table->dev, &origin);
-    if (*status != EBB_OK) {
-        return NULL;
-    }
-    if (json_integer_value(json_object_get(root, "format")) != STORE_FORMAT || version == NULL ||
-        kernels == NULL || strcmp(version, ebb_version()) != 0 ||
-        strcmp(kernels, origin.kernels) != 0) {
-        return "is of another version";
-    }
-    if (machine == NULL || strcmp(machine, origin.machine) != 0) {
-        return "is of another machine";
-    }
-    if (!json_is_array(entries) || json_array_size(entries) > COST_MOST_ENTRIES || hash == NULL ||
-        !hash_entries(entries, digits) || strcmp(hash, digits) != 0) {
-        return "was changed or is damaged";
-    }
-    for (size_t i = 0; why == NULL && *status == EBB_OK && i < json_array_size(entries); i++) {
-        why = read_entry(table, json_array_get(entries, i), status);
-    }
-    return why;
-}
-
-/* All of a file into an empty table; *why says what is wrong with it, and then it stays empty. */
-static ebb_status read_file(cost_table *table, const char *path, const char **why) {
-    char *text = NULL;
-    size_t bytes = 0;
-    *why = NULL;
-    ebb_status status = ebb__file_read_all(table->ctx, path, STORE_MOST_BYTES, &text, &bytes);
-    if (status == EBB_IO || status == EBB_DATA) {
-        *why = "cannot be read";
+    if (status == EBB_IO) {
+        old->why = "cannot be read";
         ebb__ctx_clear(table->ctx);
-        return EBB_OK;
-    }
-    TRY(status);
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    ebb__free(table->ctx, text);
-    *why = json_is_object(root) ? read_root(table, root, &status) : "is damaged";
-    json_decref(root);
-    if (*why != NULL || status != EBB_OK) {
-        ebb__cost_table_fini(table);
+        status = EBB_OK;
     }
     return status;
-}
-
-static ebb_status load(cost_table *table, const char *path, const char **why) {
-    cost_table stored;
-    *why = NULL;
-    if (!ebb__file_exists(path)) {
-        return EBB_OK;
-    }
-    ebb__cost_table_init(&stored, table->ctx, table->dev);
-    ebb_status status = read_file(&stored, path, why);
-    for (int32_t i = 0; status == EBB_OK && i < stored.n_entries; i++) {
-        const cost_entry *entry = &stored.entries[i];
-        cost_entry *kept = NULL;
-        if (ebb__cost_table_find(table, &entry->key) == NULL) {
-            status = ebb__cost_table_add(table, &entry->key, &kept);
-            if (status == EBB_OK) {
-                *kept = *entry;
-            }
-        }
-    }
-    ebb__cost_table_fini(&stored);
-    return status;
-}
-
-ebb_status ebb__cost_store_load(cost_table *table, const char *path) {
-    const char *why = NULL;
-    TRY(load(table, path, &why));
-    if (why != NULL) {
-        ebb__log(table->ctx, EBB_LOG_WARN, "%s %s: not used", path, why);
-    }
-    return EBB_OK;
 }
 
 ebb_status ebb__cost_store_save(cost_table *table, const char *path) {
-    const char *why = NULL;
-    char *text = NULL;
-    store_origin origin;
-    ebb_status status;
-    TRY(load(table, path, &why)); /* what is wrong with it is overwritten */
-    TRY(origin_of(table->ctx, table->dev, &origin));
-    json_t *root = table_to_json(table, &origin);
-    size_t bytes = root != NULL ? json_dumpb(root, NULL, 0, JSON_INDENT(1)) : 0;
-    TRY_OUT(ebb__alloc(table->ctx, bytes + 1, 1, &text));
-    if (bytes == 0 || json_dumpb(root, text, bytes, JSON_INDENT(1)) != bytes) {
-        TRY_OUT(ebb__fail(table->ctx, EBB_NOMEM, "%s: no memory to write it", path));
+    store_reader old;
+    ebb_status status = open_old(&old, table, path);
+    if (status == EBB_OK) {
+        status = replace_file(table, path, &old);
     }
-    TRY_OUT(replace_file(table->ctx, path, text, bytes));
-out:
-    ebb__free(table->ctx, text);
-    json_decref(root);
+    close_reader(&old);
     return status;
 }

@@ -24,6 +24,7 @@ typedef struct cost_form {
 typedef struct cost_entry {
     cost_key key;
     int32_t n_forms; /* 0: no time was left to measure it */
+    bool loaded;     /* others were at work while it was measured: worth doing again */
     double estimate; /* seconds for the cost model where nothing was measured; else 0 */
     cost_form forms[DEVICE_MAX_FORMS];
 } cost_entry;

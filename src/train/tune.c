@@ -2,6 +2,7 @@
  * first run that misses some, filled ahead by `ebb tune`. */
 #include "train/job.h"
 
+#include "base/file.h"
 #include "cost/store.h"
 
 #include <inttypes.h>
@@ -26,15 +27,17 @@ static uint64_t parameter_bytes(const job_programs *programs) {
 
 /* Built-in times for what is missing, if the disk does not take measured ones: else the same
  * command would give another plan every time. */
-static ebb_status give_up(cost_table *table, const char *path, ebb_status status) {
+static ebb_status give_up(const cost_survey *survey, cost_table *table, const char *path,
+                          ebb_status status) {
     ebb_ctx *ctx = table->ctx;
+    bool stale = false;
     if (status != EBB_IO && status != EBB_USAGE) {
         return status;
     }
     ebb__ctx_clear(ctx);
     ebb__log(ctx, EBB_LOG_WARN, "%s cannot be written: using built-in times", path);
     ebb__cost_table_fini(table);
-    return ebb__cost_store_load(table, path);
+    return ebb__cost_store_load(table, path, &survey->index, &stale);
 }
 
 static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cost_table *table,
@@ -48,7 +51,7 @@ static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cos
     /* Writing what is known already tells whether the time would be well spent. */
     ebb_status status = ebb__cost_store_save(table, path);
     if (status != EBB_OK) {
-        return give_up(table, path, status);
+        return give_up(survey, table, path, status);
     }
     ebb__log(ctx, EBB_LOG_INFO, "tuning %" PRId32 " products for this machine (once, at most %g s)",
              missing, limits->seconds);
@@ -56,26 +59,48 @@ static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cos
     ebb__log(ctx, EBB_LOG_DEBUG, "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s",
              tuned.measured, tuned.left, tuned.seconds);
     status = ebb__cost_store_save(table, path);
-    return status == EBB_OK ? EBB_OK : give_up(table, path, status);
+    return status == EBB_OK ? EBB_OK : give_up(survey, table, path, status);
+}
+
+/* Brings what this run uses to the front of the store. Nothing is lost if that cannot be written.
+ */
+static ebb_status refresh(cost_table *table, const char *path) {
+    ebb_status status = ebb__cost_store_save(table, path);
+    if (status == EBB_IO) {
+        ebb__ctx_clear(table->ctx);
+        status = EBB_OK;
+    }
+    return status;
+}
+
+/* The table of what the survey has: read, and completed where this command may measure. */
+static ebb_status look_up(const train_settings *settings, const job_programs *programs,
+                          const char *path, cost_survey *survey, cost_table *table) {
+    bool stale = false;
+    TRY(ebb__plan_survey(survey->ctx, programs->list, programs->n, &programs->options, survey));
+    TRY(ebb__cost_store_load(table, path, &survey->index, &stale));
+    if (settings->tune_seconds > 0) {
+        cost_limits limits = limits_of(settings, parameter_bytes(programs));
+        if (stale) {
+            TRY(refresh(table, path));
+        }
+        TRY(fill(&limits, survey, table, path));
+    }
+    return ebb__cost_table_settle(table);
 }
 
 ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
                              const job_programs *programs, cost_table *table) {
     char path[COST_PATH_BYTES];
     cost_survey survey;
-    ebb_status status = EBB_OK;
     TRY(ebb__cost_store_path(ctx, table->dev, settings->tune_folder, path));
-    TRY(ebb__cost_store_load(table, path));
-    if (settings->tune_seconds > 0) {
-        ebb__cost_survey_init(&survey, ctx, table->dev, programs->options.members);
-        status = ebb__plan_survey(ctx, programs->list, programs->n, &programs->options, &survey);
-        if (status == EBB_OK) {
-            cost_limits limits = limits_of(settings, parameter_bytes(programs));
-            status = fill(&limits, &survey, table, path);
-        }
-        ebb__cost_survey_fini(&survey);
+    if (settings->tune_seconds <= 0 && !ebb__file_exists(path)) {
+        return ebb__cost_table_settle(table); /* nothing to look up */
     }
-    return status == EBB_OK ? ebb__cost_table_settle(table) : status;
+    ebb__cost_survey_init(&survey, ctx, table->dev, programs->options.members);
+    ebb_status status = look_up(settings, programs, path, &survey, table);
+    ebb__cost_survey_fini(&survey);
+    return status;
 }
 
 /* ---- ahead of time ---- */
@@ -104,6 +129,7 @@ ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
     cost_table table;
     cost_limits limits;
     uint64_t least = UINT64_MAX;
+    bool stale = false;
     job_tune_report report = {path, &survey, &table, {0}, ebb__job_threads(models)};
     ebb_status status;
     ebb__cost_survey_init(&survey, ctx, dev, report.threads);
@@ -113,7 +139,7 @@ ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
         TRY_OUT(survey_model(ctx, &models[i], &survey, &least));
     }
     if (!models->fresh) {
-        TRY_OUT(ebb__cost_store_load(&table, path));
+        TRY_OUT(ebb__cost_store_load(&table, path, &survey.index, &stale));
     }
     limits = limits_of(models, least);
     limits.again = true;

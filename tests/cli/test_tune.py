@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Measured times of products: `ebb tune`, the first run of a model, the store that keeps them, and
 `ebb plan --explain`. Nothing here depends on how long anything takes."""
+import ctypes
+import ctypes.util
 import json
 import os
+import re
 
 from ebbtest import SANITIZED, TINY, ebb, main, refused, text, write
 
@@ -114,7 +117,7 @@ def test_a_damaged_store_is_measured_anew():
     path = store()
     good = open(path, "rb").read()
     for bad in (b"", b"{", good[:-30], good.replace(b'"members": 2', b'"members": 3'), b"\xff" * 1000, b"[]",
-                good.replace(b'"format": 1', b'"format": 9')):
+                good.replace(b'"format": 2', b'"format": 1')):
         write(path, bad)
         plan = ebb("plan", "lm", *MODEL, *ROOM, "--json")
         assert len(plan.err.splitlines()) == 1 and plan.err.startswith("warning: ") and path in plan.err, plan.err
@@ -122,6 +125,38 @@ def test_a_damaged_store_is_measured_anew():
     run = ebb("bench", "lm", *MODEL, *ROOM, "--steps", "1")
     assert [line.split()[0] for line in run.err.splitlines()] == ["warning:", "tuning"], run.err
     assert ebb("plan", "lm", *MODEL, *ROOM).err == ""
+
+
+def grow_store(path, n):
+    """Puts n products of other models before those that are stored."""
+    lines = open(path, "rb").read().split(b"\n")
+    own = [line.rstrip(b",") for line in lines[1:-2]]
+    product = max(own, key=len)
+    others = [re.sub(rb'"m": \d+', b'"m": %d' % (100000 + i), product) for i in range(n)]
+    body = lines[0] + b"\n" + b",\n".join(others + own) + b"\n"
+    digest = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits
+    digest.restype, digest.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
+    write(path, body + b'], "hash": "%016x"}\n' % digest(body, len(body)))
+
+
+def test_memory_does_not_grow_with_the_store():
+    tuned()
+    run = ["bench", "lm", *MODEL, *ROOM, "--steps", "1", "--json"]
+    small, good = ebb(*run).json(), open(store(), "rb").read()
+    for n in (10000, 30000):
+        write(store(), good)
+        grow_store(store(), n)
+        assert len(json.load(open(store()))["entries"]) == n + good.count(b"kernel\"")
+        plan = ebb("plan", "lm", *MODEL, *ROOM, "--json")
+        assert plan.err == "" and plan.json()["plan_hash"] == small["plan_hash"]
+        large = ebb(*run)
+        # What it uses was found among the others, and is at the front of a file that was cut.
+        assert large.err == "" and large.json()["plan_hash"] == small["plan_hash"]
+        assert open(store(), "rb").read().startswith(good[:good.index(b"\n], ")])
+        assert os.path.getsize(store()) <= 4 << 20
+        assert ebb(*run).json()["plan_hash"] == small["plan_hash"]
+        if not SANITIZED:
+            assert large.json()["vm_hwm_bytes"] <= small["vm_hwm_bytes"] + (1 << 20)
 
 
 def test_explain():
