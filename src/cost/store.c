@@ -64,7 +64,7 @@ static ebb_status origin_of(ebb_ctx *ctx, const device *dev, store_origin *out) 
     dev->describe(out->machine, sizeof out->machine);
     for (int32_t i = 0; i < dev->n_kernels; i++) {
         const device_kernel *kernel = &dev->kernels[i];
-        const op_def *op = ebb__op(kernel->op);
+        const op_def *op = ebb__op((int)kernel->op);
         for (int32_t k = 0; kernel->forms != NULL && k < op->n_samples; k++) {
             TRY(hash_sample(ctx, kernel, &op->samples[k], &hash));
         }
