@@ -36,7 +36,8 @@ void ebb__cost_line_write(const device *dev, const cost_entry *entry, char line[
     for (int i = 0; i < IR_MAX_INTS; i++) {
         ADD("%s%" PRId32, i > 0 ? ", " : "", key->attr[i]);
     }
-    ADD("], \"members\": %" PRId32 ", \"loaded\": %d, \"estimate\": %" PRId64 ", \"forms\": [",
+    ADD("], \"members\": %" PRId32 ", \"loaded\": %" PRId32 ", \"estimate\": %" PRId64
+        ", \"forms\": [",
         key->members, entry->loaded, ticks_of(entry->estimate));
     for (int32_t i = 0; i < entry->n_forms; i++) {
         ADD("%s[%" PRId32 ", %" PRId64 "]", i > 0 ? ", " : "", entry->forms[i].form,
@@ -137,7 +138,7 @@ const char *ebb__cost_line_read(const device *dev, const char *line, cost_entry 
     memset(&out->key, 0, sizeof out->key);
     read_key(&c, dev, &out->key);
     skip(&c, ", \"loaded\": ");
-    out->loaded = read_number(&c, 0, 1) != 0;
+    out->loaded = (int32_t)read_number(&c, 0, COST_MOST_LOADED);
     skip(&c, ", \"estimate\": ");
     out->estimate = read_seconds(&c, 0);
     if (c.at == NULL) {

@@ -74,7 +74,7 @@ int32_t ebb__cost_survey_missing(const cost_survey *survey, const cost_table *ta
     int32_t missing = 0;
     for (int32_t i = 0; i < survey->n_samples; i++) {
         const cost_entry *entry = ebb__cost_table_find(table, &survey->samples[i].key);
-        missing += entry == NULL || (again && entry->n_forms == 0);
+        missing += entry == NULL || cost_entry_doubtful(entry) || (again && entry->n_forms == 0);
     }
     return missing;
 }

@@ -121,6 +121,14 @@ int32_t ebb__cost_entry_find(const cost_entry *entry, int32_t form) {
     return -1;
 }
 
+double ebb__cost_entry_fastest(const cost_entry *entry) {
+    double fastest = HUGE_VAL;
+    for (int32_t i = 0; i < entry->n_forms; i++) {
+        fastest = fmin(fastest, entry->forms[i].seconds);
+    }
+    return fastest;
+}
+
 /* ---- pace ---- */
 
 static int compare_doubles(const void *a, const void *b) {
@@ -137,10 +145,7 @@ ebb_status ebb__cost_table_settle(cost_table *table) {
     for (int32_t i = 0; i < table->n_entries; i++) {
         const cost_entry *entry = &table->entries[i];
         double flops = 2.0 * (double)entry->key.m * (double)entry->key.n * (double)entry->key.k;
-        double fastest = HUGE_VAL;
-        for (int32_t k = 0; k < entry->n_forms; k++) {
-            fastest = fmin(fastest, entry->forms[k].seconds);
-        }
+        double fastest = ebb__cost_entry_fastest(entry);
         if (flops >= LEAST_FLOPS && fastest < HUGE_VAL) {
             ratios[n++] = fastest * table->dev->flops_per_second * entry->key.members / flops;
         }

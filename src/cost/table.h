@@ -24,7 +24,7 @@ typedef struct cost_form {
 typedef struct cost_entry {
     cost_key key;
     int32_t n_forms; /* 0: no time was left to measure it */
-    bool loaded;     /* others were at work while it was measured: worth doing again */
+    int32_t loaded;  /* how often it was measured on a busy machine only; 0: on a quiet one */
     double estimate; /* seconds for the cost model where nothing was measured; else 0 */
     cost_form forms[DEVICE_MAX_FORMS];
 } cost_entry;
@@ -39,7 +39,11 @@ typedef struct cost_table {
     double pace; /* seconds of a product on this machine in units of the device's constants */
 } cost_table;
 
-enum { COST_MOST_ENTRIES = 1 << 16, COST_MAX_IN = 6 };
+enum {
+    COST_MOST_ENTRIES = 1 << 16,
+    COST_MAX_IN = 6,
+    COST_MOST_LOADED = 3 /* so often, and then it is left alone: the machine may always be busy */
+};
 
 void ebb__cost_table_init(cost_table *table, ebb_ctx *ctx, const device *dev);
 void ebb__cost_table_fini(cost_table *table); /* leaves it empty */
@@ -53,6 +57,12 @@ const cost_entry *ebb__cost_table_find(const cost_table *table, const cost_key *
 ebb_status ebb__cost_table_add(cost_table *table, const cost_key *key,
                                cost_entry **out) EBB_MUST_CHECK;
 
+/* Measured on a busy machine, and to be measured once more. */
+static inline bool cost_entry_doubtful(const cost_entry *entry) {
+    return entry->loaded > 0 && entry->loaded < COST_MOST_LOADED;
+}
+/* Of all its forms; HUGE_VAL if none was measured. */
+double ebb__cost_entry_fastest(const cost_entry *entry);
 /* Where the entry has the form; -1: it was not measured. */
 int32_t ebb__cost_entry_find(const cost_entry *entry, int32_t form);
 /* Sets the pace: the median over the measured products, which one slow moment does not move. */

@@ -23,6 +23,7 @@ static const double MOST_FLOPS = 3e8;     /* of a product that is run */
 static const double ROUND_SECONDS = 3e-3; /* one form, one round */
 static const double ROUNDS_SHARE = 0.75;  /* of the time; the rest is for duels */
 static const double CLOSE = 1.15;         /* of the fastest: worth another round */
+static const double UNREST = 1.25;        /* of a machine that has other work */
 static const double NOT_LOST = 1.5; /* the same after one round: it may have been a slow moment */
 enum {
     ALIGN = 64,
@@ -65,7 +66,9 @@ typedef struct tune_state {
     const device_instr *list[MOST_RUNS];
     size_t slots, next; /* of the ring */
     bool better;        /* this round lowered a time */
-    double end, last;   /* when the time for rounds is over, and all time */
+    double unrest;      /* sum over runs, of how far each is from the least of its form */
+    int64_t n_unrest;
+    double end, last; /* when the time for rounds is over, and all time */
 } tune_state;
 
 static size_t aligned(size_t bytes) {
@@ -279,6 +282,15 @@ static ebb_status time_form(tune_state *s, const tune_node *t, const cost_sample
     return EBB_OK;
 }
 
+/* Alone on the machine, the same work takes the same time; beside other work, turns are long and
+ * short. The runs themselves tell, so nothing else has to be run for that. */
+static void note_unrest(tune_state *s, double seconds, double before) {
+    if (seconds < HUGE_VAL && before < HUGE_VAL) {
+        s->unrest += fmax(seconds, before) / fmin(seconds, before);
+        s->n_unrest++;
+    }
+}
+
 /* One more round over the forms of a product that may still be the fastest. What there was no time
  * or room for keeps HUGE_VAL. */
 static ebb_status time_forms(tune_state *s, const tune_node *t, const cost_sample *sample,
@@ -306,6 +318,7 @@ static ebb_status time_forms(tune_state *s, const tune_node *t, const cost_sampl
             TRY(time_form(s, t, sample, form->form, count, &seconds));
             seconds = t->scale * fmax(seconds, 1e-9);
             s->better = s->better || seconds < 0.99 * form->seconds;
+            note_unrest(s, seconds, form->seconds);
             form->seconds = fmin(form->seconds, seconds);
         }
     }
@@ -409,11 +422,7 @@ static double model_error(const cost_survey *survey, const cost_table *table, in
         const cost_sample *sample = &survey->samples[i];
         const cost_entry *entry = ebb__cost_table_find(table, &sample->key);
         if (sample->key.kernel == kernel && entry != NULL && entry->n_forms > 0) {
-            double fastest = entry->forms[0].seconds;
-            for (int32_t k = 1; k < entry->n_forms; k++) {
-                fastest = fmin(fastest, entry->forms[k].seconds);
-            }
-            measured += fastest;
+            measured += ebb__cost_entry_fastest(entry);
             model += sample->model;
         }
     }
@@ -441,6 +450,19 @@ static ebb_status run_rounds(tune_state *s, const cost_survey *survey, const tun
     return EBB_OK;
 }
 
+/* Of two measurements on a busy machine the one with the least time counts, noise only adds; of
+ * one on a busy and one on a quiet machine the latter. */
+static void keep(cost_entry *kept, const cost_entry *fresh, bool busy) {
+    int32_t loaded = busy && fresh->n_forms > 0 ? kept->loaded + 1 : 0;
+    if (fresh->n_forms == 0 && kept->n_forms > 0) {
+        return; /* no time to do it again */
+    }
+    if (!busy || ebb__cost_entry_fastest(fresh) <= ebb__cost_entry_fastest(kept)) {
+        *kept = *fresh;
+    }
+    kept->loaded = loaded;
+}
+
 static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table *table,
                             const tune_turn *turns, int32_t n, const cost_limits *limits,
                             cost_tuned *out) {
@@ -450,6 +472,7 @@ static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table
         entries[i].key = survey->samples[turns[i].sample].key;
     }
     ebb_status status = run_rounds(s, survey, turns, n, limits, entries);
+    out->unrest = s->n_unrest > 0 ? s->unrest / (double)s->n_unrest : 1;
     for (int32_t i = 0; i < n && status == EBB_OK; i++) {
         cost_entry *kept = NULL;
         drop_untimed(&entries[i]);
@@ -460,7 +483,7 @@ static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table
         out->measured += entries[i].n_forms > 0;
         status = ebb__cost_table_add(table, &entries[i].key, &kept);
         if (status == EBB_OK) {
-            *kept = entries[i];
+            keep(kept, &entries[i], out->unrest > UNREST);
         }
     }
     ebb__free(s->ctx, entries);
@@ -496,7 +519,7 @@ ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const co
     TRY(ebb__alloc(s.ctx, (size_t)survey->n_samples + 1, sizeof *turns, &turns));
     for (int32_t i = 0; i < survey->n_samples; i++) {
         const cost_entry *known = ebb__cost_table_find(table, &survey->samples[i].key);
-        if (known == NULL || (limits->again && known->n_forms == 0)) {
+        if (known == NULL || cost_entry_doubtful(known) || (limits->again && known->n_forms == 0)) {
             turns[n++] = (tune_turn){worth_of(&survey->samples[i]), i};
         }
     }

@@ -36,8 +36,8 @@ void ebb__cost_survey_fini(cost_survey *survey);
 /* Adds the nodes of a graph; kernels by node, as select chose them. */
 ebb_status ebb__cost_survey_add(cost_survey *survey, const ir_graph *graph,
                                 const int32_t *kernels) EBB_MUST_CHECK;
-/* How many samples the table does not know; with `again` those count too that it has only an
- * estimate for. */
+/* How many samples the table does not know, or knows from a busy machine only; with `again` those
+ * count too that it has only an estimate for. */
 int32_t ebb__cost_survey_missing(const cost_survey *survey, const cost_table *table, bool again);
 
 typedef struct cost_limits {
@@ -54,10 +54,11 @@ typedef struct cost_limits {
 typedef struct cost_tuned {
     int32_t measured, left; /* products */
     double seconds;
+    double unrest; /* how many times as long a run took as the least of its form, on the mean */
 } cost_tuned;
 
-/* Measures what the table misses and adds it. What there was no time or memory for gets an entry
- * without forms, so that it is not tried again at every start. */
+/* Measures what the table misses or has from a busy machine, and adds it. What there was no time or
+ * memory for gets an entry without forms, so that it is not tried again at every start. */
 ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const cost_limits *limits,
                           cost_tuned *out) EBB_MUST_CHECK;
 

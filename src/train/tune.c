@@ -56,8 +56,9 @@ static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cos
     ebb__log(ctx, EBB_LOG_INFO, "tuning %" PRId32 " products for this machine (once, at most %g s)",
              missing, limits->seconds);
     TRY(ebb__cost_tune(survey, table, limits, &tuned));
-    ebb__log(ctx, EBB_LOG_DEBUG, "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s",
-             tuned.measured, tuned.left, tuned.seconds);
+    ebb__log(ctx, EBB_LOG_DEBUG,
+             "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s; runs took %.2f times their least",
+             tuned.measured, tuned.left, tuned.seconds, tuned.unrest);
     status = ebb__cost_store_save(table, path);
     return status == EBB_OK ? EBB_OK : give_up(survey, table, path, status);
 }

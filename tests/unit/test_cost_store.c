@@ -43,6 +43,7 @@ static void room_init(store_room *room) {
     entry->forms[2] = (cost_form){FORM_FAST, 2};
     entry = cost_add(&room->c, 2, 1);
     entry->estimate = 1.0 / 7;
+    entry->loaded = 2;
 }
 
 static void room_fini(store_room *room) {
@@ -65,6 +66,7 @@ static void expect_known(const cost_table *a, const cost_table *b) {
         assert_non_null(y);
         assert_int_equal(x->n_forms, y->n_forms);
         assert_true(x->estimate == y->estimate);
+        assert_int_equal(x->loaded, y->loaded);
         for (int32_t k = 0; k < x->n_forms; k++) {
             assert_int_equal(x->forms[k].form, y->forms[k].form);
             assert_true(x->forms[k].seconds == y->forms[k].seconds);
@@ -234,7 +236,7 @@ static void nonsense_with_a_right_hash(void **state) {
                {"\"attr\": [", "\"attr\": {"},
                {"\"matmul.fake\"", "7"},
                {"\"matmul.fake\"", "\"matmul.fake"},
-               {"\"loaded\": 0", "\"loaded\": 2"},
+               {"\"loaded\": 0", "\"loaded\": 4"},
                {"\"estimate\": 0", "\"estimate\": -1"},
                {"\"estimate\": 0", "\"estimate\": 1e300"},
                {"\"forms\": [[7, ", "\"forms\": {[7, "},
