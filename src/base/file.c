@@ -1,65 +1,25 @@
-/* file.c - whole-file replacement, plain descriptors, folders and locks.
+/* file.c - whole-file replacement, plain descriptors, folders and names; locks are in lock.c, and
+ * how files beside are named, made and swept in beside.c.
  *
- * A replaced file is written beside ("<path>.tmp"), synced, renamed over the old one, and its
- * folder synced: at any instant <path> is the old bytes or the new ones. Up to and including the
- * rename a failure leaves the old file and no .tmp; if only the last sync of the folder fails, the
- * new file is in place but may not survive a power cut, and that is reported too.
+ * A replaced file is written beside, synced, renamed over the old one, and its folder synced: at
+ * any instant <path> is the old bytes or the new ones. Up to and including the rename a failure
+ * leaves the old file and nothing beside; if only the last sync of the folder fails, the new file
+ * is in place but may not survive a power cut, and that is reported too.
  *
  * Every system call that may fail passes hook(), which tests use to fail the n-th. */
-#include "base/file.h"
+#include "base/file_calls.h"
 
 #include "base/alloc.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_MOST = 1024, COPY_BYTES = 32 << 10 };
-
-/* ---- failures ---------------------------------------------------------------------------------
- */
-
-/* True (with errno set) if this operation is the one that is to fail. */
-static bool hook(ebb_ctx *ctx) {
-    ctx->file.ops++;
-    if (ctx->file.fail_at == 0 || --ctx->file.fail_at > 0) {
-        return false;
-    }
-    errno = ctx->file.fail_errno != 0 ? ctx->file.fail_errno : EIO;
-    return true;
-}
-
-static ebb_status io_fail(ebb_ctx *ctx, const char *verb, const char *path) {
-    return ebb__fail(ctx, EBB_IO, "cannot %s %s: %m", verb, path);
-}
-
-static ebb_status join(ebb_ctx *ctx, const char *head, const char *tail, char out[PATH_MOST]) {
-    int length = snprintf(out, PATH_MOST, "%s%s", head, tail);
-    if (length < 0 || length >= PATH_MOST) {
-        return ebb__fail(ctx, EBB_USAGE, "path too long (more than %d bytes): %.40s...",
-                         PATH_MOST - 1, head);
-    }
-    return EBB_OK;
-}
+enum { COPY_BYTES = 32 << 10 };
 
 /* ---- descriptors ------------------------------------------------------------------------------
  */
-
-static ebb_status open_file(ebb_ctx *ctx, const char *path, int flags, const char *verb, int *fd) {
-    *fd = -1;
-    if (!hook(ctx)) {
-        do {
-            *fd = open(path, flags | O_CLOEXEC, 0666);
-        } while (*fd < 0 && errno == EINTR);
-    }
-    return *fd >= 0 ? EBB_OK : io_fail(ctx, verb, path);
-}
 
 static ebb_status stat_file(ebb_ctx *ctx, int fd, const char *path, uint64_t *bytes) {
     struct stat info;
@@ -67,8 +27,7 @@ static ebb_status stat_file(ebb_ctx *ctx, int fd, const char *path, uint64_t *by
         return io_fail(ctx, "examine", path);
     }
     if (!S_ISREG(info.st_mode)) {
-        return ebb__fail(ctx, EBB_IO, "cannot use %s: it is %s, not a regular file", path,
-                         S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+        return refuse_odd(ctx, path, info.st_mode);
     }
     if (bytes != NULL) {
         *bytes = (uint64_t)info.st_size;
@@ -76,17 +35,22 @@ static ebb_status stat_file(ebb_ctx *ctx, int fd, const char *path, uint64_t *by
     return EBB_OK;
 }
 
-/* Makes renames and new names in the folder of `path` survive a power cut. */
-static ebb_status sync_folder(ebb_ctx *ctx, const char *path) {
-    char folder[PATH_MOST];
+static ebb_status folder_of(ebb_ctx *ctx, const char *path, char folder[PATH_MOST]) {
     TRY(join(ctx, path, "", folder));
     char *slash = strrchr(folder, '/');
     if (slash == NULL) {
-        (void)snprintf(folder, sizeof folder, ".");
+        (void)snprintf(folder, PATH_MOST, ".");
     } else {
         slash[slash == folder] = '\0'; /* keep the slash of "/name" */
     }
+    return EBB_OK;
+}
+
+/* Makes renames and new names in the folder of `path` survive a power cut. */
+static ebb_status sync_folder(ebb_ctx *ctx, const char *path) {
+    char folder[PATH_MOST];
     int fd;
+    TRY(folder_of(ctx, path, folder));
     TRY(open_file(ctx, folder, O_RDONLY | O_DIRECTORY, "open folder", &fd));
     ebb_status status = EBB_OK;
     /* EINVAL: this kind of file system has no such sync, and needs none. */
@@ -116,7 +80,9 @@ ebb_status ebb__file_open(ebb_ctx *ctx, const char *path, int *fd, uint64_t *byt
 
 ebb_status ebb__file_append(ebb_ctx *ctx, const char *path, int *fd, uint64_t *bytes) {
     uint64_t size;
-    TRY(open_file(ctx, path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, "open", fd));
+    *fd = -1;
+    TRY(check_way(ctx, path));
+    TRY(open_file(ctx, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK, "open", fd));
     ebb_status status = stat_file(ctx, *fd, path, &size);
     if (status == EBB_OK && size == 0) {
         status = sync_folder(ctx, path); /* it may be new */
@@ -205,32 +171,72 @@ ebb_status ebb__file_sync(ebb_ctx *ctx, int fd, const char *path) {
     return result == 0 ? EBB_OK : io_fail(ctx, "sync", path);
 }
 
+ebb_status ebb__file_named(ebb_ctx *ctx, int fd, const char *path) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return io_fail(ctx, "examine", path);
+    }
+    return info.st_nlink > 0
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_IO, "cannot go on with %s: it was removed while in use", path);
+}
+
 /* ---- replacing writer -------------------------------------------------------------------------
  */
 
-/* Only a regular file may be replaced: never a device or a pipe, and not a link but what it names.
- */
-static ebb_status find_target(ebb_ctx *ctx, const char *path, char target[PATH_MOST]) {
+ebb_status ebb__file_follow(ebb_ctx *ctx, const char *path, char out[1024]) {
     char real[PATH_MAX];
     struct stat seen;
     bool link = lstat(path, &seen) == 0 && S_ISLNK(seen.st_mode);
     if (link && realpath(path, real) == NULL) {
         return io_fail(ctx, "follow the link", path);
     }
-    TRY(join(ctx, link ? real : path, "", target));
-    if (stat(target, &seen) == 0 && !S_ISREG(seen.st_mode)) {
-        return ebb__fail(ctx, EBB_IO, "cannot write %s: it is not a regular file", path);
-    }
-    return EBB_OK;
+    return join(ctx, link ? real : path, "", out);
 }
 
 ebb_status ebb__file_create(ebb_ctx *ctx, const char *path, file_writer *out) {
-    char beside[PATH_MOST], target[PATH_MOST];
+    char folder[PATH_MOST];
     *out = (file_writer){.ctx = ctx, .fd = -1};
-    TRY(find_target(ctx, path, target));
-    TRY(join(ctx, target, ".tmp", beside));
-    TRY(open_file(ctx, beside, O_WRONLY | O_CREAT | O_TRUNC, "create", &out->fd));
-    (void)snprintf(out->path, sizeof out->path, "%s", target);
+    TRY(folder_of(ctx, path, folder));
+    TRY(check_way(ctx, path));
+    const char *slash = strrchr(path, '/');
+    ebb__file_sweep(folder, slash != NULL ? slash + 1 : path);
+    ebb_status status = ebb__beside_create(ctx, path, out->beside, &out->fd);
+    if (status != EBB_OK) {
+        out->beside[0] = '\0';
+        return status;
+    }
+    (void)snprintf(out->path, sizeof out->path, "%s", path);
+    return EBB_OK;
+}
+
+/* Without a name from the start, or where the file system cannot do that, almost. */
+static int open_unnamed(ebb_ctx *ctx, const char *folder, const char *path) {
+    char beside[PATH_MOST];
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT)) {
+        if (ebb__beside_create(ctx, path, beside, &fd) == EBB_OK) {
+            (void)unlink(beside);
+        }
+        ebb__ctx_clear(ctx);
+    }
+    return fd;
+}
+
+ebb_status ebb__file_create_unnamed(ebb_ctx *ctx, const char *path, file_writer *out) {
+    char folder[PATH_MOST];
+    *out = (file_writer){.ctx = ctx, .fd = -1};
+    TRY(folder_of(ctx, path, folder));
+    if (!hook(ctx)) {
+        out->fd = open_unnamed(ctx, folder, path);
+        if (out->fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
+            out->fd = open_unnamed(ctx, "/tmp", "/tmp/scratch");
+        }
+    }
+    if (out->fd < 0) {
+        return io_fail(ctx, "create", path);
+    }
+    (void)snprintf(out->path, sizeof out->path, "%s", path);
     return EBB_OK;
 }
 
@@ -241,45 +247,43 @@ ebb_status ebb__file_write(file_writer *writer, const void *data, size_t bytes) 
 }
 
 /* Sync, close, rename; the writer holds nothing afterwards if this succeeds. */
-static ebb_status replace(file_writer *writer, const char *beside) {
+static ebb_status replace(file_writer *writer) {
     TRY(ebb__file_sync(writer->ctx, writer->fd, writer->path));
-    /* Linux closes the descriptor whatever close() says, but a late write error is told here. */
+    /* Linux closes the descriptor whatever close() says, but a late write error is told here. A
+     * second one keeps the lock, so that nobody takes the file for a left-over. */
     int fd = writer->fd;
-    writer->fd = -1;
+    writer->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (close(fd) != 0 || hook(writer->ctx)) {
         return io_fail(writer->ctx, "close", writer->path);
     }
-    if (hook(writer->ctx) || rename(beside, writer->path) != 0) {
+    if (hook(writer->ctx) || rename(writer->beside, writer->path) != 0) {
         return io_fail(writer->ctx, "replace", writer->path);
     }
+    ebb__file_close(writer->fd);
+    writer->fd = -1;
     return EBB_OK;
 }
 
 ebb_status ebb__file_commit(file_writer *writer) {
-    char beside[PATH_MOST], path[PATH_MOST];
-    TRY(join(writer->ctx, writer->path, ".tmp", beside));
+    char path[PATH_MOST];
     TRY(join(writer->ctx, writer->path, "", path));
-    ebb_status status = replace(writer, beside);
+    ebb_status status = replace(writer);
     if (status != EBB_OK) {
         ebb__file_abandon(writer);
         return status;
     }
-    writer->path[0] = '\0';
+    writer->path[0] = writer->beside[0] = '\0';
     return sync_folder(writer->ctx, path);
 }
 
 void ebb__file_abandon(file_writer *writer) {
-    char beside[PATH_MOST];
+    /* Best effort: what remains is swept away by the next create. */
+    if (writer->beside[0] != '\0') {
+        (void)unlink(writer->beside);
+    }
     ebb__file_close(writer->fd);
     writer->fd = -1;
-    if (writer->path[0] != '\0') {
-        /* Best effort: what remains is overwritten by the next create. It fits: create checked. */
-        int length = snprintf(beside, sizeof beside, "%s.tmp", writer->path);
-        if (length > 0 && (size_t)length < sizeof beside) {
-            (void)unlink(beside);
-        }
-        writer->path[0] = '\0';
-    }
+    writer->path[0] = writer->beside[0] = '\0';
 }
 
 /* ---- names ------------------------------------------------------------------------------------
@@ -375,9 +379,9 @@ out:
 
 ebb_status ebb__file_link(ebb_ctx *ctx, const char *from, const char *to) {
     char beside[PATH_MOST];
-    TRY(join(ctx, to, ".tmp", beside));
-    TRY(ebb__file_remove(ctx, beside));
-    if (hook(ctx) || link(from, beside) != 0) {
+    bool made;
+    TRY(ebb__beside_link(ctx, from, to, beside, &made));
+    if (!made) {
         bool no_links = errno == EPERM || errno == EXDEV || errno == EOPNOTSUPP ||
                         errno == ENOSYS || errno == EMLINK;
         return no_links ? copy_file(ctx, from, to) : io_fail(ctx, "link", to);
@@ -385,24 +389,6 @@ ebb_status ebb__file_link(ebb_ctx *ctx, const char *from, const char *to) {
     ebb_status status = ebb__file_rename(ctx, beside, to);
     /* rename() leaves both names where they already were the same file; a failure leaves ours. */
     (void)unlink(beside);
-    return status;
-}
-
-ebb_status ebb__file_lock_dir(ebb_ctx *ctx, const char *dir, int *fd) {
-    char path[PATH_MOST];
-    *fd = -1;
-    TRY(join(ctx, dir, "/lock", path));
-    TRY(open_file(ctx, path, O_RDWR | O_CREAT, "create", fd));
-    if (!hook(ctx) && flock(*fd, LOCK_EX | LOCK_NB) == 0) {
-        return EBB_OK;
-    }
-    ebb_status status =
-        errno == EWOULDBLOCK
-            ? ebb__fail(ctx, EBB_USAGE,
-                        "%s is in use by another process; wait for it or name another folder", dir)
-            : io_fail(ctx, "lock", path);
-    ebb__file_close(*fd);
-    *fd = -1;
     return status;
 }
 

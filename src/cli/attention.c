@@ -16,7 +16,9 @@ ebb_status ebb__attention_open(ebb_ctx *ctx, const char *path, int32_t wanted, a
     if (path == NULL) {
         return EBB_OK;
     }
-    TRY(ebb__sink_open(ctx, path, &out->sink));
+    char real[1024];
+    TRY(ebb__file_follow(ctx, path, real));
+    TRY(ebb__sink_open(ctx, real, &out->sink));
     out->to_file = true;
     return EBB_OK;
 }

@@ -162,12 +162,12 @@ out:
 /* What to train on is read before the folder is made: a text that cannot be used leaves none. */
 static ebb_status build(build_state *b) {
     job_request request = {.train = true, .valid = b->run->valid_path != NULL};
-    int lock = -1;
+    file_lock lock;
     TRY(ebb__corpus_measure(b->text, 0, &request));
     TRY(ebb__file_make_dir(b->ctx, b->run->out_dir));
     TRY(ebb__file_lock_dir(b->ctx, b->run->out_dir, &lock));
     ebb_status status = store(b);
-    ebb__file_close(lock);
+    ebb__file_unlock(&lock);
     return status;
 }
 

@@ -38,7 +38,9 @@ ebb_status ebb__cli_flush(ebb_ctx *ctx, bool *quiet) {
 
 ebb_status ebb__cli_save(const cli_text *text, const char *path) {
     file_writer writer;
-    TRY(ebb__file_create(text->ctx, path, &writer));
+    char real[1024];
+    TRY(ebb__file_follow(text->ctx, path, real));
+    TRY(ebb__file_create(text->ctx, real, &writer));
     ebb_status status = ebb__file_write(&writer, text->bytes, text->used);
     if (status == EBB_OK) {
         status = ebb__file_commit(&writer);

@@ -53,8 +53,8 @@ typedef struct sentence_options {
     bool pooled; /* shapes have the same rows, and one is as long as all others on both sides */
 } sentence_options;
 
-/* Makes the index at `path`, which vanishes again, of one token file (source NULL) or two. Close
- * also after a failure. */
+/* Makes the index, in a file without a name in the folder of `path`, of one token file (source
+ * NULL) or two. Close also after a failure. */
 ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                                       const tokens_reader *target, const sentence_options *options,
                                       const char *path, sentence_batches *out) EBB_MUST_CHECK;

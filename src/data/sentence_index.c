@@ -75,13 +75,13 @@ static ebb_status write_class(index_writer *w, int32_t class) {
 }
 
 static ebb_status write_index(ebb_ctx *ctx, const sentence_lists *l, const char *path,
-                              sentence_class *classes) {
+                              sentence_class *classes, int *fd) {
     index_writer w = {.lists = l, .classes = classes, .sink = {.ctx = ctx}};
     uint64_t written = 0;
     ebb_status status;
     TRY_OUT(ebb__alloc(ctx, 2 * (size_t)CHUNK, sizeof *w.lengths[0], &w.lengths[0]));
     w.lengths[1] = w.lengths[0] + CHUNK;
-    TRY_OUT(ebb__sink_open(ctx, path, &w.sink));
+    TRY_OUT(ebb__sink_open_unnamed(ctx, path, &w.sink));
     for (int32_t i = 0; i < l->n_shapes; i++) {
         classes[i] = (sentence_class){.shape = l->shapes[i]};
     }
@@ -90,7 +90,7 @@ static ebb_status write_index(ebb_ctx *ctx, const sentence_lists *l, const char 
         TRY_OUT(write_class(&w, i));
         written += classes[i].count;
     }
-    TRY_OUT(ebb__sink_commit(&w.sink));
+    TRY_OUT(ebb__sink_take(&w.sink, fd));
 out:
     ebb__sink_close(&w.sink);
     ebb__free(ctx, w.lengths[0]);
@@ -99,18 +99,10 @@ out:
 
 ebb_status ebb__sentence_index_open(ebb_ctx *ctx, const sentence_lists *lists, const char *path,
                                     sentence_class *classes, int *fd) {
-    uint64_t bytes = 0;
     *fd = -1;
     if (lists->source != NULL && lists->source->lines != lists->target->lines) {
         return ebb__fail(ctx, EBB_DATA, "token files %s and %s: their lines do not match",
                          lists->source->path, lists->target->path);
     }
-    TRY(write_index(ctx, lists, path, classes));
-    TRY(ebb__file_open(ctx, path, fd, &bytes));
-    ebb_status status = ebb__file_remove(ctx, path); /* still open, and gone with this process */
-    if (status != EBB_OK) {
-        ebb__file_close(*fd);
-        *fd = -1;
-    }
-    return status;
+    return write_index(ctx, lists, path, classes, fd);
 }

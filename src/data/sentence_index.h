@@ -35,8 +35,9 @@ typedef struct sentence_lists {
 int32_t ebb__sentence_class(const sentence_class *classes, int32_t n_classes, uint32_t source,
                             uint32_t target);
 
-/* Makes the index at `path`, which vanishes again, and one class a shape. *fd is -1 after a
- * failure, else to be closed. EBB_DATA if two texts have not the same number of lines. */
+/* Makes the index, in a file without a name in the folder of `path`, and one class a shape. *fd is
+ * -1 after a failure, else to be closed. EBB_DATA if two texts have not the same number of lines.
+ */
 ebb_status ebb__sentence_index_open(ebb_ctx *ctx, const sentence_lists *lists, const char *path,
                                     sentence_class *classes, int *fd) EBB_MUST_CHECK;
 

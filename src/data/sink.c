@@ -8,15 +8,24 @@
 
 enum { SINK_BYTES = 65536 };
 
-ebb_status ebb__sink_open(ebb_ctx *ctx, const char *path, data_sink *out) {
+static ebb_status open_sink(ebb_ctx *ctx, const char *path, bool named, data_sink *out) {
     *out = (data_sink){.ctx = ctx};
     TRY(ebb__alloc(ctx, SINK_BYTES, 1, &out->buffer));
-    ebb_status status = ebb__file_create(ctx, path, &out->file);
+    ebb_status status = named ? ebb__file_create(ctx, path, &out->file)
+                              : ebb__file_create_unnamed(ctx, path, &out->file);
     if (status != EBB_OK) {
         ebb__free(ctx, out->buffer);
         out->buffer = NULL;
     }
     return status;
+}
+
+ebb_status ebb__sink_open(ebb_ctx *ctx, const char *path, data_sink *out) {
+    return open_sink(ctx, path, true, out);
+}
+
+ebb_status ebb__sink_open_unnamed(ebb_ctx *ctx, const char *path, data_sink *out) {
+    return open_sink(ctx, path, false, out);
 }
 
 static ebb_status flush(data_sink *sink) {
@@ -43,6 +52,13 @@ ebb_status ebb__sink_put(data_sink *sink, const void *data, size_t bytes) {
 ebb_status ebb__sink_commit(data_sink *sink) {
     TRY(flush(sink));
     return ebb__file_commit(&sink->file);
+}
+
+ebb_status ebb__sink_take(data_sink *sink, int *fd) {
+    TRY(flush(sink));
+    *fd = sink->file.fd;
+    sink->file.fd = -1;
+    return EBB_OK;
 }
 
 void ebb__sink_close(data_sink *sink) {

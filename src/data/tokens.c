@@ -183,40 +183,45 @@ static ebb_status write_lengths(const tokens_reader *from, const char *text_path
 /* Everything; `ids` is room for a chunk of them. */
 static ebb_status write_file(text_reader *text, const data_vocab *vocab, uint32_t *ids,
                              cell_writer *writer, tokens_trailer *trailer) {
-    ebb_ctx *ctx = text->source.ctx;
-    uint64_t bytes = 0;
     TRY(write_ids(text, vocab, writer, trailer));
-    tokens_reader written = {.ctx = ctx, .fd = -1, .count = text->tokens};
-    (void)snprintf(written.path, sizeof written.path, "%.1019s.tmp", writer->file->path);
-    TRY(ebb__file_open(ctx, written.path, &written.fd, &bytes));
-    ebb_status status = write_lengths(&written, text->source.path, ids, writer, trailer);
-    ebb__tokens_close(&written);
-    TRY(status);
+    tokens_reader written = {
+        .ctx = text->source.ctx, .fd = writer->file->fd, .count = text->tokens};
+    (void)snprintf(written.path, sizeof written.path, "%s", writer->file->path);
+    TRY(write_lengths(&written, text->source.path, ids, writer, trailer));
     set_field(trailer, FIELD_TRAILER_HASH, trailer_hash(trailer));
     return ebb__file_write(writer->file, trailer, sizeof *trailer);
 }
 
-static ebb_status make(ebb_ctx *ctx, const char *text_path, text_mode mode, const data_vocab *vocab,
-                       const char *tokens_path, tokens_trailer *trailer) {
+/* Fills `file`, which the caller commits or abandons. */
+static ebb_status fill(ebb_ctx *ctx, const char *text_path, text_mode mode, const data_vocab *vocab,
+                       file_writer *file, tokens_trailer *trailer) {
     ebb_status status = EBB_OK;
     XXH3_state_t source_hash, cells_hash;
     XXH3_64bits_reset(&source_hash);
     text_reader text;
-    file_writer file = {.ctx = ctx, .fd = -1};
-    cell_writer writer = {.file = &file, .hash = &cells_hash};
+    cell_writer writer = {.file = file, .hash = &cells_hash};
     TRY(ebb__text_open(ctx, text_path, mode, "make tokens", &source_hash, &text));
     TRY_OUT(ebb__alloc(ctx, 2 * (size_t)CHUNK, sizeof *writer.cells, &writer.cells));
-    TRY_OUT(ebb__file_create(ctx, tokens_path, &file));
     TRY_OUT(write_file(&text, vocab, writer.cells + CHUNK, &writer, trailer));
     if (XXH3_64bits_digest(&source_hash) != get_field(trailer, FIELD_SOURCE_HASH)) {
         TRY_OUT(ebb__fail(ctx, EBB_DATA, "data file %s: changed while it was read; run again",
                           text_path));
     }
+out:
+    ebb__free(ctx, writer.cells);
+    ebb__text_close(&text);
+    return status;
+}
+
+static ebb_status make(ebb_ctx *ctx, const char *text_path, text_mode mode, const data_vocab *vocab,
+                       const char *tokens_path, tokens_trailer *trailer) {
+    ebb_status status = EBB_OK;
+    file_writer file = {.ctx = ctx, .fd = -1};
+    TRY_OUT(ebb__file_create(ctx, tokens_path, &file));
+    TRY_OUT(fill(ctx, text_path, mode, vocab, &file, trailer));
     TRY_OUT(ebb__file_commit(&file));
 out:
     ebb__file_abandon(&file);
-    ebb__free(ctx, writer.cells);
-    ebb__text_close(&text);
     return status;
 }
 
@@ -332,23 +337,19 @@ static ebb_status check_content(const tokens_reader *reader, const tokens_traile
     return status;
 }
 
-/* Opens the file if it is the one wanted; *why says otherwise why not, and nothing is held. */
-static ebb_status open_checked(ebb_ctx *ctx, const char *path, const tokens_trailer *want,
-                               tokens_reader *out, const char **why) {
+/* Believes the open file of `bytes` if it is the one wanted; *why says otherwise why not, and it is
+ * closed. */
+static ebb_status check_opened(tokens_reader *out, uint64_t bytes, const tokens_trailer *want,
+                               const char **why) {
     ebb_status status = EBB_OK;
     tokens_trailer found;
-    uint64_t bytes = 0;
     *why = NULL;
-    if (!ebb__file_exists(path)) {
-        *why = "does not exist yet";
-        return EBB_OK;
-    }
-    TRY(ebb__file_open(ctx, path, &out->fd, &bytes));
     if (bytes < sizeof found) {
         *why = "is not a token file";
         goto out;
     }
-    TRY_OUT(ebb__file_pread(ctx, out->fd, path, &found, sizeof found, bytes - sizeof found));
+    TRY_OUT(
+        ebb__file_pread(out->ctx, out->fd, out->path, &found, sizeof found, bytes - sizeof found));
     *why = trailer_trouble(&found, want, bytes);
     if (*why != NULL) {
         goto out;
@@ -369,31 +370,70 @@ out:
     return status;
 }
 
+static ebb_status open_checked(tokens_reader *out, const tokens_trailer *want, const char **why) {
+    uint64_t bytes = 0;
+    if (!ebb__file_exists(out->path)) {
+        *why = "does not exist yet";
+        return EBB_OK;
+    }
+    TRY(ebb__file_open(out->ctx, out->path, &out->fd, &bytes));
+    return check_opened(out, bytes, want, why);
+}
+
+/* What was just made; `bad` says what is wrong with it. */
+static ebb_status take_made(tokens_reader *out, const char *bad) {
+    if (bad != NULL) {
+        return ebb__fail(out->ctx, EBB_IO, "token file %s: was just written but %s; check the disk",
+                         out->path, bad);
+    }
+    out->made = true;
+    return EBB_OK;
+}
+
+static ebb_status begin(ebb_ctx *ctx, const char *tokens_path, tokens_reader *out) {
+    *out = (tokens_reader){.ctx = ctx, .fd = -1};
+    int length = snprintf(out->path, sizeof out->path, "%s", tokens_path);
+    return length >= 0 && (size_t)length < sizeof out->path
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE, "token file %.64s...: the path is too long",
+                           tokens_path);
+}
+
 ebb_status ebb__tokens_ensure(ebb_ctx *ctx, const char *text_path, text_mode mode,
                               const data_vocab *vocab, const char *tokens_path,
                               tokens_reader *out) {
-    *out = (tokens_reader){.ctx = ctx, .fd = -1};
-    int length = snprintf(out->path, sizeof out->path, "%s", tokens_path);
-    if (length < 0 || (size_t)length >= sizeof out->path) {
-        return ebb__fail(ctx, EBB_USAGE, "token file %.64s...: the path is too long", tokens_path);
-    }
     tokens_trailer trailer;
     const char *why = NULL;
+    TRY(begin(ctx, tokens_path, out));
     TRY(describe(ctx, text_path, mode, vocab, &trailer));
-    TRY(open_checked(ctx, tokens_path, &trailer, out, &why));
+    TRY(open_checked(out, &trailer, &why));
     if (why == NULL) {
         return EBB_OK;
     }
     ebb__log(ctx, EBB_LOG_DEBUG, "token file %s: %s; making it from %s", tokens_path, why,
              text_path);
     TRY(make(ctx, text_path, mode, vocab, tokens_path, &trailer));
-    TRY(open_checked(ctx, tokens_path, &trailer, out, &why));
-    if (why != NULL) {
-        return ebb__fail(ctx, EBB_IO, "token file %s: was just written but %s; check the disk",
-                         tokens_path, why);
-    }
-    out->made = true;
-    return EBB_OK;
+    TRY(open_checked(out, &trailer, &why));
+    return take_made(out, why);
+}
+
+ebb_status ebb__tokens_unnamed(ebb_ctx *ctx, const char *text_path, text_mode mode,
+                               const data_vocab *vocab, const char *path, tokens_reader *out) {
+    ebb_status status = EBB_OK;
+    tokens_trailer trailer;
+    file_writer file = {.ctx = ctx, .fd = -1};
+    const char *why = NULL;
+    TRY(begin(ctx, path, out));
+    TRY_OUT(describe(ctx, text_path, mode, vocab, &trailer));
+    TRY_OUT(ebb__file_create_unnamed(ctx, path, &file));
+    TRY_OUT(fill(ctx, text_path, mode, vocab, &file, &trailer));
+    out->fd = file.fd; /* the file's only hold */
+    file.fd = -1;
+    TRY_OUT(check_opened(out, file.written, &trailer, &why));
+    status = take_made(out, why);
+out:
+    ebb__file_abandon(&file);
+    return status;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */

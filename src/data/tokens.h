@@ -35,6 +35,11 @@ typedef struct tokens_reader {
 ebb_status ebb__tokens_ensure(ebb_ctx *ctx, const char *text_path, text_mode mode,
                               const data_vocab *vocab, const char *tokens_path,
                               tokens_reader *out) EBB_MUST_CHECK;
+/* The same in a file that has no name, and is gone when it is closed: see ebb__file_create_unnamed.
+ */
+ebb_status ebb__tokens_unnamed(ebb_ctx *ctx, const char *text_path, text_mode mode,
+                               const data_vocab *vocab, const char *path,
+                               tokens_reader *out) EBB_MUST_CHECK;
 /* tokens_reader.ids_hash of the file that would be made. Writes nothing. */
 ebb_status ebb__tokens_hash(ebb_ctx *ctx, const char *text_path, text_mode mode,
                             const data_vocab *vocab, uint64_t *out) EBB_MUST_CHECK;

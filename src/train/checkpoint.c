@@ -22,7 +22,7 @@
 
 #define SCHEMA 1
 #define MAX_MANIFEST_BYTES (16u << 20)
-#define PATH_BYTES 1000 /* base/file adds ".tmp" within 1024 */
+#define PATH_BYTES 1000 /* base/file adds to it within 1024 */
 
 /* In the order of deletion: without its manifest a generation is gone. */
 typedef enum ckpt_kind { CKPT_MANIFEST, CKPT_STATE, CKPT_WEIGHTS, CKPT_KINDS } ckpt_kind;
@@ -35,7 +35,7 @@ typedef struct ckpt_path {
 
 typedef struct ckpt_gen { /* what the folder holds of one step; bit k: the file of kind k */
     uint64_t step;
-    unsigned files, temps;
+    unsigned files;
 } ckpt_gen;
 
 typedef struct ckpt_scan {
@@ -58,10 +58,9 @@ typedef struct ckpt_reason { /* why a generation is not whole */
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static ebb_status name_path(ebb_ctx *ctx, const char *dir, const char *name, const char *suffix,
-                            ckpt_path *out) {
+static ebb_status name_path(ebb_ctx *ctx, const char *dir, const char *name, ckpt_path *out) {
     *out = (ckpt_path){{0}};
-    int n = snprintf(out->text, sizeof out->text, "%s/%s%s", dir, name, suffix);
+    int n = snprintf(out->text, sizeof out->text, "%s/%s", dir, name);
     if (n < 0 || (size_t)n >= sizeof out->text) {
         return ebb__fail(ctx, EBB_USAGE, "%.200s...: path too long; choose a shorter folder", dir);
     }
@@ -69,23 +68,21 @@ static ebb_status name_path(ebb_ctx *ctx, const char *dir, const char *name, con
 }
 
 static ebb_status gen_path(ebb_ctx *ctx, const char *dir, uint64_t step, ckpt_kind kind,
-                           const char *suffix, ckpt_path *out) {
+                           ckpt_path *out) {
     char name[64];
     snprintf(name, sizeof name, "ckpt-%" PRIu64 "%s", step, suffixes[kind]);
-    return name_path(ctx, dir, name, suffix, out);
+    return name_path(ctx, dir, name, out);
 }
 
-/* "ckpt-<step><suffix>[.tmp]" as we write it, and nothing else: what we may delete. */
-static bool parse_name(const char *name, uint64_t *step, ckpt_kind *kind, bool *temp) {
+/* "ckpt-<step><suffix>" as we write it, and nothing else: what we may delete. */
+static bool parse_name(const char *name, uint64_t *step, ckpt_kind *kind) {
     char again[96];
     if (sscanf(name, "ckpt-%20" SCNu64, step) != 1) {
         return false;
     }
-    for (int k = 0; k < 2 * CKPT_KINDS; k++) {
-        *kind = (ckpt_kind)(k / 2);
-        *temp = k % 2 == 1;
-        snprintf(again, sizeof again, "ckpt-%" PRIu64 "%s%s", *step, suffixes[*kind],
-                 *temp ? ".tmp" : "");
+    for (int k = 0; k < CKPT_KINDS; k++) {
+        *kind = (ckpt_kind)k;
+        snprintf(again, sizeof again, "ckpt-%" PRIu64 "%s", *step, suffixes[k]);
         if (strcmp(name, again) == 0) {
             return true;
         }
@@ -100,13 +97,13 @@ static int newest_first(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static ebb_status add_file(ckpt_scan *scan, uint64_t step, ckpt_kind kind, bool temp) {
+static ebb_status add_file(ckpt_scan *scan, uint64_t step, ckpt_kind kind) {
     if (scan->n == scan->room) {
         size_t room = scan->room ? 2 * scan->room : 16;
         TRY(ebb__realloc(scan->ctx, scan->gens, room, sizeof *scan->gens, &scan->gens));
         scan->room = room;
     }
-    scan->gens[scan->n++] = (ckpt_gen){step, temp ? 0u : 1u << kind, temp ? 1u << kind : 0u};
+    scan->gens[scan->n++] = (ckpt_gen){step, 1u << kind};
     return EBB_OK;
 }
 
@@ -118,7 +115,6 @@ static void merge_files(ckpt_scan *scan) {
     for (size_t i = 0; i < scan->n; i++) {
         if (kept > 0 && scan->gens[kept - 1].step == scan->gens[i].step) {
             scan->gens[kept - 1].files |= scan->gens[i].files;
-            scan->gens[kept - 1].temps |= scan->gens[i].temps;
         } else {
             scan->gens[kept++] = scan->gens[i];
         }
@@ -138,14 +134,13 @@ static ebb_status scan_dir(ebb_ctx *ctx, const char *dir, ckpt_scan *scan) {
     for (;;) {
         uint64_t step;
         ckpt_kind kind;
-        bool temp;
         errno = 0;
         const struct dirent *entry = readdir(stream);
         if (!entry) {
             break;
         }
-        if (parse_name(entry->d_name, &step, &kind, &temp)) {
-            TRY_OUT(add_file(scan, step, kind, temp));
+        if (parse_name(entry->d_name, &step, &kind)) {
+            TRY_OUT(add_file(scan, step, kind));
         }
     }
     if (errno != 0) {
@@ -168,33 +163,26 @@ static bool is_generation(const ckpt_gen *gen) {
     return gen->files & 1u << CKPT_MANIFEST;
 }
 
-static ebb_status remove_files(const ckpt_scan *scan, ckpt_gen *gen, bool temps_only) {
+static ebb_status remove_files(const ckpt_scan *scan, ckpt_gen *gen) {
     ckpt_path path;
     for (int k = 0; k < CKPT_KINDS; k++) {
-        if (gen->temps & 1u << k) {
-            TRY(gen_path(scan->ctx, scan->dir, gen->step, (ckpt_kind)k, ".tmp", &path));
-            TRY(ebb__file_remove(scan->ctx, path.text));
-        }
-        if (!temps_only && gen->files & 1u << k) {
-            TRY(gen_path(scan->ctx, scan->dir, gen->step, (ckpt_kind)k, "", &path));
+        if (gen->files & 1u << k) {
+            TRY(gen_path(scan->ctx, scan->dir, gen->step, (ckpt_kind)k, &path));
             TRY(ebb__file_remove(scan->ctx, path.text));
         }
     }
-    gen->temps = 0;
-    gen->files = temps_only ? gen->files : 0;
+    gen->files = 0;
     return EBB_OK;
 }
 
-/* Half generations and temporary files of a writer that was killed. */
+/* Half generations and whatever else a killed writer left. */
 static ebb_status remove_leftovers(ckpt_scan *scan) {
-    ckpt_path path;
     for (size_t i = 0; i < scan->n; i++) {
-        TRY(remove_files(scan, &scan->gens[i], is_generation(&scan->gens[i])));
+        if (!is_generation(&scan->gens[i])) {
+            TRY(remove_files(scan, &scan->gens[i]));
+        }
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TRY(name_path(scan->ctx, scan->dir, names[i], ".tmp", &path));
-        TRY(ebb__file_remove(scan->ctx, path.text));
-    }
+    ebb__file_sweep(scan->dir, NULL);
     return EBB_OK;
 }
 
@@ -264,7 +252,7 @@ static ebb_status load_manifest(ebb_ctx *ctx, const char *dir, uint64_t step, ck
     size_t bytes = 0;
     json_error_t error;
     memset(out, 0, sizeof *out);
-    TRY(gen_path(ctx, dir, step, CKPT_MANIFEST, "", &path));
+    TRY(gen_path(ctx, dir, step, CKPT_MANIFEST, &path));
     ebb_status status = ebb__file_read_all(ctx, path.text, MAX_MANIFEST_BYTES, &text, &bytes);
     if (status == EBB_DATA) {
         ebb__ctx_clear(ctx);
@@ -308,7 +296,7 @@ static ebb_status check_file(ebb_ctx *ctx, const char *dir, uint64_t step, ckpt_
     struct stat stat_buffer;
     st_sum have;
     const char *fault = NULL;
-    TRY(gen_path(ctx, dir, step, kind, "", &path));
+    TRY(gen_path(ctx, dir, step, kind, &path));
     if (stat(path.text, &stat_buffer) != 0 && errno == ENOENT) {
         fault = "missing";
     } else {
@@ -361,7 +349,7 @@ static ebb_status write_manifest(ebb_ctx *ctx, const char *dir, const ckpt_manif
         json_decref(root);
         return ebb__fail(ctx, EBB_NOMEM, "%s: no memory for a manifest", dir);
     }
-    TRY_OUT(gen_path(ctx, dir, m->step, CKPT_MANIFEST, "", &path));
+    TRY_OUT(gen_path(ctx, dir, m->step, CKPT_MANIFEST, &path));
     /* Not json_dump_callback: it goes on after some failed writes and reports success. */
     size_t bytes = json_dumpb(root, NULL, 0, JSON_INDENT(1));
     TRY_OUT(ebb__alloc(ctx, bytes, 1, &text));
@@ -427,7 +415,7 @@ static ebb_status prune(ckpt_scan *scan) {
         for (size_t b = 0; b < n_best; b++) {
             keep = keep || best[b] == gen->step;
         }
-        TRY(keep ? EBB_OK : remove_files(scan, gen, false));
+        TRY(keep ? EBB_OK : remove_files(scan, gen));
         seen++;
     }
     return EBB_OK;
@@ -435,8 +423,8 @@ static ebb_status prune(ckpt_scan *scan) {
 
 static ebb_status link_name(ebb_ctx *ctx, const char *dir, uint64_t step, const char *name) {
     ckpt_path from, to;
-    TRY(gen_path(ctx, dir, step, CKPT_WEIGHTS, "", &from));
-    TRY(name_path(ctx, dir, name, "", &to));
+    TRY(gen_path(ctx, dir, step, CKPT_WEIGHTS, &from));
+    TRY(name_path(ctx, dir, name, &to));
     return ebb__file_link(ctx, from.text, to.text);
 }
 
@@ -453,9 +441,9 @@ ebb_status ebb__checkpoint_save(ebb_ctx *ctx, const char *dir, uint64_t step,
     TRY_OUT(scan_dir(ctx, dir, &scan));
     TRY_OUT(inherit_best(&scan, step, &m));
     TRY_OUT(remove_leftovers(&scan));
-    TRY_OUT(gen_path(ctx, dir, step, CKPT_WEIGHTS, "", &path));
+    TRY_OUT(gen_path(ctx, dir, step, CKPT_WEIGHTS, &path));
     TRY_OUT(ebb__safetensors_write(ctx, path.text, weights, n_weights, NULL, 0, &m.weights));
-    TRY_OUT(gen_path(ctx, dir, step, CKPT_STATE, "", &path));
+    TRY_OUT(gen_path(ctx, dir, step, CKPT_STATE, &path));
     TRY_OUT(ebb__safetensors_write(ctx, path.text, state, n_state, NULL, 0, &m.state));
     if (is_best) {
         m.has_best = true;
@@ -526,8 +514,8 @@ static ebb_status repair_name(ebb_ctx *ctx, const char *dir, const char *name, u
                               const st_sum *want) {
     ckpt_path path, weights;
     bool right;
-    TRY(name_path(ctx, dir, name, "", &path));
-    TRY(gen_path(ctx, dir, step, CKPT_WEIGHTS, "", &weights));
+    TRY(name_path(ctx, dir, name, &path));
+    TRY(gen_path(ctx, dir, step, CKPT_WEIGHTS, &weights));
     TRY(name_is_right(ctx, path.text, weights.text, want, &right));
     return right ? EBB_OK : ebb__file_link(ctx, weights.text, path.text);
 }
@@ -535,14 +523,14 @@ static ebb_status repair_name(ebb_ctx *ctx, const char *dir, const char *name, u
 static ebb_status repair(ckpt_scan *scan, const ckpt_manifest *m, size_t picked) {
     ckpt_path path;
     for (size_t i = 0; i < picked; i++) {
-        TRY(remove_files(scan, &scan->gens[i], false));
+        TRY(remove_files(scan, &scan->gens[i]));
     }
     TRY(remove_leftovers(scan));
     TRY(repair_name(scan->ctx, scan->dir, names[0], m->step, &m->weights));
     if (m->has_best) {
         TRY(repair_name(scan->ctx, scan->dir, names[1], m->best_step, &m->best));
     } else {
-        TRY(name_path(scan->ctx, scan->dir, names[1], "", &path));
+        TRY(name_path(scan->ctx, scan->dir, names[1], &path));
         TRY(ebb__file_remove(scan->ctx, path.text));
     }
     return prune(scan);
@@ -599,7 +587,7 @@ ebb_status ebb__checkpoint_open_weights(ebb_ctx *ctx, const char *dir, const che
                                         st_reader *out) {
     ckpt_path path;
     memset(out, 0, sizeof *out);
-    TRY(gen_path(ctx, dir, info->step, CKPT_WEIGHTS, "", &path));
+    TRY(gen_path(ctx, dir, info->step, CKPT_WEIGHTS, &path));
     return ebb__safetensors_open(ctx, path.text, out);
 }
 
@@ -607,7 +595,7 @@ ebb_status ebb__checkpoint_open_state(ebb_ctx *ctx, const char *dir, const check
                                       st_reader *out) {
     ckpt_path path;
     memset(out, 0, sizeof *out);
-    TRY(gen_path(ctx, dir, info->step, CKPT_STATE, "", &path));
+    TRY(gen_path(ctx, dir, info->step, CKPT_STATE, &path));
     return ebb__safetensors_open(ctx, path.text, out);
 }
 
@@ -619,11 +607,11 @@ ebb_status ebb__checkpoint_clear(ebb_ctx *ctx, const char *dir) {
     ckpt_path path;
     TRY_OUT(scan_dir(ctx, dir, &scan));
     for (size_t i = 0; i < scan.n; i++) {
-        TRY_OUT(remove_files(&scan, &scan.gens[i], false));
+        TRY_OUT(remove_files(&scan, &scan.gens[i]));
     }
     TRY_OUT(remove_leftovers(&scan));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TRY_OUT(name_path(ctx, dir, names[i], "", &path));
+        TRY_OUT(name_path(ctx, dir, names[i], &path));
         TRY_OUT(ebb__file_remove(ctx, path.text));
     }
 out:

@@ -145,7 +145,7 @@ static int64_t stored_number(const char *line, const char *key, int64_t most) {
 /* The batch that the run in the folder was started with, if there is one. */
 static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings) {
     checkpoint_info found = {0};
-    int lock = -1;
+    file_lock lock;
     if (!ebb__file_exists(dir)) {
         return EBB_OK;
     }
@@ -161,7 +161,7 @@ static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings
             settings->batch_tokens > 0 ? 0 : stored_number(lines, "batch = ", MOST_BATCH);
     }
     ebb__checkpoint_info_fini(&found);
-    ebb__file_close(lock);
+    ebb__file_unlock(&lock);
     return status;
 }
 

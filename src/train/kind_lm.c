@@ -142,9 +142,10 @@ static ebb_status store_text(lm_corpus *lm, const char *text, const char *name, 
     TRY(ebb__job_path(c->ctx, c->dir, file, ids));
     (void)snprintf(file, sizeof file, "%s.index", name);
     TRY(ebb__job_path(c->ctx, c->dir, file, index));
-    return c->s->by_sentence ? ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, set)
-                             : ebb__tokens_ensure(c->ctx, text, (text_mode)c->s->tokens, &lm->vocab,
-                                                  ids, &set->tokens[KIND_TARGET]);
+    return c->s->by_sentence
+               ? ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, true, set)
+               : ebb__tokens_ensure(c->ctx, text, (text_mode)c->s->tokens, &lm->vocab, ids,
+                                    &set->tokens[KIND_TARGET]);
 }
 
 static ebb_status store_ids(lm_corpus *lm) {

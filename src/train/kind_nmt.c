@@ -221,7 +221,7 @@ static ebb_status store_set(const nmt_corpus *nmt, const char *name,
         (void)snprintf(file, sizeof file, "%s.%s", name, parts[i]);
         TRY(ebb__job_path(c->ctx, c->dir, file, path[i]));
     }
-    return ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, set);
+    return ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, true, set);
 }
 
 static uint64_t set_hash(const sentence_set *set) {

@@ -60,11 +60,9 @@ ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char
         goto out;
     }
     TRY_OUT(ebb__use_open(&u, dir, (job_request){.valid = true}));
-    TRY_OUT(ebb__use_scratch(ctx, dir, "eval.tokens", path));
-    TRY_OUT(ebb__tokens_ensure(ctx, file, (text_mode)u.s.tokens, ebb__use_vocab(&u, KIND_TARGET),
-                               path, &tokens));
-    TRY_OUT(
-        ebb__file_remove(ctx, path)); /* still open: nobody else's, and gone with this process */
+    TRY_OUT(ebb__job_path(ctx, dir, "eval.tokens", path));
+    TRY_OUT(ebb__tokens_unnamed(ctx, file, (text_mode)u.s.tokens, ebb__use_vocab(&u, KIND_TARGET),
+                                path, &tokens));
     TRY_OUT(evaluate(&u, &tokens, observer, out));
 out:
     ebb__tokens_close(&tokens);

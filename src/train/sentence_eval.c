@@ -73,7 +73,7 @@ static ebb_status count_texts(const model_use *u, const char *const files[KIND_S
     return status;
 }
 
-/* Ids and index in files that are gone as soon as they are open. */
+/* Ids and index in files without a name; the paths are for messages. */
 static ebb_status store_sentences(const model_use *u, const char *dir,
                                   const char *const files[KIND_SIDES], sentence_set *set) {
     static const char *const names[] = {"eval.src.tokens", "eval.tgt.tokens", "eval.index"};
@@ -82,14 +82,9 @@ static ebb_status store_sentences(const model_use *u, const char *dir,
     const data_vocab *vocabs[KIND_SIDES] = {ebb__use_vocab(u, KIND_SOURCE),
                                             ebb__use_vocab(u, KIND_TARGET)};
     for (int i = 0; i <= KIND_SIDES; i++) {
-        TRY(ebb__use_scratch(u->ctx, dir, names[i], text[i]));
+        TRY(ebb__job_path(u->ctx, dir, names[i], text[i]));
     }
-    ebb_status status = ebb__sentence_set_store(u->ctx, &u->s, files, vocabs, paths, set);
-    for (int i = 0; i < KIND_SIDES; i++) {
-        ebb_status removed = files[i] != NULL ? ebb__file_remove(u->ctx, paths[i]) : EBB_OK;
-        status = status == EBB_OK ? removed : status;
-    }
-    return status;
+    return ebb__sentence_set_store(u->ctx, &u->s, files, vocabs, paths, false, set);
 }
 
 static ebb_status evaluate(model_use *u, sentence_set *set, const job_observer *observer,

@@ -263,12 +263,14 @@ job_shapes ebb__sentence_set_shapes(const sentence_set *set) {
 ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
                                    const char *const texts[KIND_SIDES],
                                    const data_vocab *const vocabs[KIND_SIDES],
-                                   const char *const paths[KIND_SIDES + 1], sentence_set *set) {
+                                   const char *const paths[KIND_SIDES + 1], bool keep,
+                                   sentence_set *set) {
     ebb__lengths_free(&set->lengths);
     for (int side = 0; side < KIND_SIDES; side++) {
         if (texts[side] != NULL) {
-            TRY(ebb__tokens_ensure(ctx, texts[side], (text_mode)s->tokens, vocabs[side],
-                                   paths[side], &set->tokens[side]));
+            TRY((keep ? ebb__tokens_ensure
+                      : ebb__tokens_unnamed)(ctx, texts[side], (text_mode)s->tokens, vocabs[side],
+                                             paths[side], &set->tokens[side]));
         }
     }
     set->options.pooled = is_pooled(set);

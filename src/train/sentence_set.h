@@ -59,12 +59,12 @@ ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *s
 /* Rows are 0, which is the settings' batch, unless batches are counted in tokens. */
 job_shapes ebb__sentence_set_shapes(const sentence_set *set);
 
-/* All sides as ids, and the index of the sentences; paths[KIND_SIDES] is the latter's, which has no
- * name afterwards. */
+/* All sides as ids, and the index of the sentences, paths[KIND_SIDES], in a file without a name; so
+ * are those of ids unless they are to be kept. */
 ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
                                    const char *const texts[KIND_SIDES],
                                    const data_vocab *const vocabs[KIND_SIDES],
-                                   const char *const paths[KIND_SIDES + 1],
+                                   const char *const paths[KIND_SIDES + 1], bool keep,
                                    sentence_set *set) EBB_MUST_CHECK;
 /* EBB_MODEL naming the run if stored shapes do not hold every sentence. */
 ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) EBB_MUST_CHECK;

@@ -28,7 +28,7 @@ typedef struct train_run {
     const job_observer *observer;
     const char *config_text, *math_text;
     char dir[JOB_PATH_BYTES / 2];
-    int lock;
+    file_lock lock;
     corpus *text;
     run_session *session;
     job_buffers data;
@@ -419,7 +419,7 @@ static void close_run(train_run *r) {
     ebb__tensorboard_close(&r->events);
     ebb__corpus_free(r->text);
     ebb__checkpoint_info_fini(&r->found);
-    ebb__file_close(r->lock);
+    ebb__file_unlock(&r->lock);
 }
 
 static ebb_status check_settings(ebb_ctx *ctx, const train_settings *s) {
@@ -516,7 +516,7 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
                      .observer = observer,
                      .config_text = config_text,
                      .math_text = math_text,
-                     .lock = -1,
+                     .lock = FILE_UNLOCKED,
                      .metrics.fd = -1,
                      .events.fd = -1,
                      .saved = -1,

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- vocabularies ---- */
 
@@ -168,10 +167,4 @@ size_t ebb__use_token(train_tokens mode, const char **at, const char *end, const
     *token = p;
     *at = p + n;
     return n;
-}
-
-ebb_status ebb__use_scratch(ebb_ctx *ctx, const char *dir, const char *name, char *out) {
-    char file[64];
-    (void)snprintf(file, sizeof file, "%.32s-%ld", name, (long)getpid());
-    return ebb__job_path(ctx, access(dir, W_OK) == 0 ? dir : "/tmp", file, out);
 }

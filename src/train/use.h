@@ -38,8 +38,4 @@ ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const t
  */
 size_t ebb__use_token(train_tokens mode, const char **at, const char *end, const char **token);
 
-/* A name for a file of this process: in the run's folder or, if that cannot be written, in /tmp. */
-ebb_status ebb__use_scratch(ebb_ctx *ctx, const char *dir, const char *name,
-                            char *out) EBB_MUST_CHECK;
-
 #endif

@@ -88,13 +88,13 @@ static void locked_folder_is_refused(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     ebb_ctx *ctx = test_ctx_new();
-    int lock = -1;
+    file_lock lock;
     (void)run_ok(room);
     assert_ok(ctx, ebb__file_lock_dir(ctx, room->out.text, &lock));
     run_refused(room, EBB_USAGE, "in use by another process");
     room->s.fresh = true;
     run_refused(room, EBB_USAGE, "in use by another process");
-    ebb__file_close(lock);
+    ebb__file_unlock(&lock);
     room->s.fresh = false;
     assert_true(run_ok(room).already_done);
     test_ctx_free(ctx);

@@ -593,11 +593,18 @@ static void repair_killed_at_every_system_call(void **state) {
 /* What the kernel could leave after a power cut: temporary and half-written files of any length. */
 static void leftovers_are_cleaned(void **state) {
     fixture *f = *state;
-    static const char *const left[] = {"ckpt-2.safetensors",       "ckpt-2.state.safetensors",
-                                       "ckpt-2.safetensors.tmp",   "ckpt-2.state.safetensors.tmp",
-                                       "ckpt-2.json.tmp",          "last.safetensors.tmp",
-                                       "best.safetensors.tmp",     "ckpt-1.json.tmp",
-                                       "ckpt-9.state.safetensors", "ckpt-9.json.tmp"};
+#define BESIDE ".ebb-0123456789ab.tmp"
+    static const char *const left[] = {"ckpt-2.safetensors",
+                                       "ckpt-2.state.safetensors",
+                                       "ckpt-9.state.safetensors",
+                                       "ckpt-2.safetensors" BESIDE,
+                                       "ckpt-2.state.safetensors" BESIDE,
+                                       "ckpt-2.json" BESIDE,
+                                       "last.safetensors" BESIDE,
+                                       "best.safetensors" BESIDE,
+                                       "ckpt-1.json" BESIDE,
+                                       "ckpt-9.json" BESIDE,
+                                       "metrics.jsonl" BESIDE};
     finish(f, f->other, 0);
     begin(f, 1);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {

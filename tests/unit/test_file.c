@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -184,6 +185,7 @@ static void bad_paths_are_refused(void **state) {
     test_place *place = *state;
     char path[1200], *text;
     file_writer writer;
+    file_lock lock;
     int fd;
     (void)snprintf(path, sizeof path, "%s/none/data", place->dir);
     assert_int_equal(ebb__file_open(place->ctx, path, &fd, NULL), EBB_IO);
@@ -200,7 +202,7 @@ static void bad_paths_are_refused(void **state) {
     assert_int_equal(ebb__file_create(place->ctx, path, &writer), EBB_USAGE);
     ebb__file_abandon(&writer);
     assert_int_equal(ebb__file_make_dir(place->ctx, path), EBB_USAGE);
-    assert_int_equal(ebb__file_lock_dir(place->ctx, path, &fd), EBB_USAGE);
+    assert_int_equal(ebb__file_lock_dir(place->ctx, path, &lock), EBB_USAGE);
     assert_int_equal(ebb__file_read_all(place->ctx, path, 10, &text, NULL), EBB_IO);
     assert_null(text);
 }
@@ -313,7 +315,7 @@ static void links_fall_back_to_copies(void **state) {
     assert_int_equal(ebb__alloc(ctx, bytes + 1, 1, &text), EBB_OK);
     memset(text, 'q', bytes);
     assert_int_equal(replace(ctx, place->path, text), EBB_OK);
-    ctx->file.fail_at = 2;
+    ctx->file.fail_at = 1;
     ctx->file.fail_errno = EXDEV;
     assert_int_equal(ebb__file_link(ctx, place->path, to), EBB_OK);
     expect_content(place, to, text);
@@ -326,14 +328,197 @@ static void links_fall_back_to_copies(void **state) {
 
 static void a_folder_is_locked_once(void **state) {
     test_place *place = *state;
-    int first, second;
+    file_lock first, second;
+    char path[600];
     assert_int_equal(ebb__file_lock_dir(place->ctx, place->dir, &first), EBB_OK);
     assert_int_equal(ebb__file_lock_dir(place->ctx, place->dir, &second), EBB_USAGE);
-    assert_int_equal(second, -1);
+    assert_int_equal(second.file, -1);
+    assert_int_equal(second.folder, -1);
     assert_non_null(strstr(ebb_last_error(place->ctx), "in use by another process"));
-    ebb__file_close(first);
+    /* Without the file as well: the folder itself is locked. */
+    (void)snprintf(path, sizeof path, "%s/lock", place->dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(ebb__file_lock_dir(place->ctx, place->dir, &second), EBB_USAGE);
+    ebb__file_unlock(&first);
     assert_int_equal(ebb__file_lock_dir(place->ctx, place->dir, &second), EBB_OK);
-    ebb__file_close(second);
+    ebb__file_unlock(&second);
+    ebb__file_unlock(&second);
+}
+
+/* Where folders cannot be locked (on_folder false) the file must still be the one that is locked.
+ */
+static void a_lock_knows_its_folder(void **state) {
+    test_place *place = *state;
+    ebb_ctx *ctx = place->ctx;
+    char dir[400], away[400], path[600];
+    file_lock lock;
+    (void)snprintf(dir, sizeof dir, "%s/run", place->dir);
+    (void)snprintf(away, sizeof away, "%s/away", place->dir);
+    (void)snprintf(path, sizeof path, "%s/lock", dir);
+    assert_int_equal(ebb__file_make_dir(ctx, dir), EBB_OK);
+    assert_int_equal(ebb__file_lock_dir(ctx, dir, &lock), EBB_OK);
+    assert_int_equal(ebb__file_lock_check(ctx, dir, &lock), EBB_OK);
+    assert_int_equal(rename(dir, away), 0);
+    assert_int_equal(ebb__file_lock_check(ctx, dir, &lock), EBB_IO);
+    assert_int_equal(ebb__file_make_dir(ctx, dir), EBB_OK);
+    assert_int_equal(ebb__file_lock_check(ctx, dir, &lock), EBB_IO);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(rename(away, dir), 0);
+    assert_int_equal(ebb__file_lock_check(ctx, dir, &lock), EBB_OK);
+    lock.on_folder = false;
+    assert_int_equal(ebb__file_lock_check(ctx, dir, &lock), EBB_OK);
+    assert_int_equal(replace(ctx, path, ""), EBB_OK);
+    ebb__ctx_clear(ctx);
+    assert_int_equal(ebb__file_lock_check(ctx, dir, &lock), EBB_IO);
+    assert_non_null(strstr(ebb_last_error(ctx), "another process may write"));
+    ebb__file_unlock(&lock);
+}
+
+/* ---- what lies in the way ---- */
+
+enum { ODD_LINK, ODD_DANGLING, ODD_PIPE, ODD_FOLDER, N_ODD };
+
+/* Puts something that is no regular file at `path`; links lead to `victim`. */
+static void put_odd(int kind, const char *path, const char *victim) {
+    int result = kind == ODD_LINK       ? symlink(victim, path)
+                 : kind == ODD_DANGLING ? symlink("nowhere", path)
+                 : kind == ODD_PIPE     ? mkfifo(path, 0666)
+                                        : mkdir(path, 0777);
+    assert_int_equal(result, 0);
+}
+
+/* Whoever opened or followed it would hang, or change the victim: all of these say at once what is
+ * in the way. */
+static void what_is_no_file_is_refused(void **state) {
+    test_place *place = *state;
+    ebb_ctx *ctx = place->ctx;
+    char victim[400], dir[400], path[600];
+    (void)snprintf(victim, sizeof victim, "%s/victim", place->dir);
+    (void)snprintf(dir, sizeof dir, "%s/run", place->dir);
+    (void)snprintf(path, sizeof path, "%s/lock", dir);
+    assert_int_equal(replace(ctx, victim, "kept"), EBB_OK);
+    for (int kind = 0; kind < N_ODD; kind++) {
+        file_writer writer;
+        file_lock lock;
+        int fd;
+        assert_int_equal(mkdir(dir, 0777), 0);
+        put_odd(kind, path, victim);
+        ebb__ctx_clear(ctx);
+        assert_int_equal(ebb__file_create(ctx, path, &writer), EBB_IO);
+        assert_non_null(strstr(ebb_last_error(ctx), "not a regular file"));
+        assert_int_equal(ebb__file_append(ctx, path, &fd, NULL), EBB_IO);
+        assert_int_equal(ebb__file_lock_dir(ctx, dir, &lock), EBB_IO);
+        expect_content(place, victim, "kept");
+        assert_int_equal(names_in(dir), 1);
+        assert_int_equal(kind == ODD_FOLDER ? rmdir(path) : unlink(path), 0);
+        assert_int_equal(rmdir(dir), 0);
+    }
+    assert_false(ebb__file_exists("nowhere"));
+}
+
+/* A link that a user names is another matter. */
+static void links_that_are_named_are_followed(void **state) {
+    test_place *place = *state;
+    char link[400], real[1024];
+    (void)snprintf(link, sizeof link, "%s/link", place->dir);
+    assert_int_equal(replace(place->ctx, place->path, "x"), EBB_OK);
+    assert_int_equal(symlink("data", link), 0);
+    assert_int_equal(ebb__file_follow(place->ctx, link, real), EBB_OK);
+    assert_non_null(strstr(real, "/data"));
+    assert_int_equal(ebb__file_follow(place->ctx, place->path, real), EBB_OK);
+    assert_string_equal(real, place->path);
+    assert_int_equal(ebb__file_follow(place->ctx, "none", real), EBB_OK);
+    assert_string_equal(real, "none");
+}
+
+/* ---- files beside ---- */
+
+static void leave(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+}
+
+/* A killed writer's file goes with the next writer of that name; a living one's stays, and so does
+ * what only looks alike. */
+static void left_overs_are_swept(void **state) {
+    static const char *const names[] = {
+        "data.ebb-0123456789ab.tmp", "other.ebb-0123456789ab.tmp", "data.tmp",
+        "data.ebb-0123456789aB.tmp", "data.ebb-0123456789ab.tmpx", ".ebb-0123456789ab.tmp"};
+    test_place *place = *state;
+    ebb_ctx *ctx = place->ctx;
+    file_writer living, next;
+    char path[6][700];
+    for (int i = 0; i < 6; i++) {
+        (void)snprintf(path[i], sizeof path[i], "%s/%s", place->dir, names[i]);
+        leave(path[i]);
+    }
+    assert_int_equal(ebb__file_create(ctx, place->path, &living), EBB_OK);
+    assert_false(ebb__file_exists(path[0]));
+    assert_true(ebb__file_exists(path[1]));
+    assert_int_equal(ebb__file_write(&living, "first", 5), EBB_OK);
+    assert_int_equal(ebb__file_create(ctx, place->path, &next), EBB_OK);
+    assert_int_equal(ebb__file_write(&next, "second", 6), EBB_OK);
+    ebb__file_sweep(place->dir, NULL);
+    assert_false(ebb__file_exists(path[1]));
+    assert_int_equal(ebb__file_commit(&next), EBB_OK);
+    expect_content(place, place->path, "second");
+    assert_int_equal(ebb__file_commit(&living), EBB_OK);
+    expect_content(place, place->path, "first");
+    for (int i = 2; i < 6; i++) {
+        assert_true(ebb__file_exists(path[i]));
+    }
+    assert_int_equal(names_in(place->dir), 4); /* and one that starts with a dot */
+}
+
+static void a_killed_writer_leaves_a_name_that_is_swept(void **state) {
+    test_place *place = *state;
+    file_writer writer;
+    int how;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(ebb__file_create(place->ctx, place->path, &writer) != EBB_OK);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    assert_int_equal(names_in(place->dir), 1);
+    assert_int_equal(replace(place->ctx, place->path, "whole"), EBB_OK);
+    assert_int_equal(names_in(place->dir), 1);
+    expect_content(place, place->path, "whole");
+}
+
+static void unnamed_files_leave_nothing(void **state) {
+    test_place *place = *state;
+    file_writer writer;
+    char text[6] = "", path[700];
+    int descriptors = open_descriptors();
+    assert_int_equal(ebb__file_create_unnamed(place->ctx, place->path, &writer), EBB_OK);
+    assert_int_equal(names_in(place->dir), 0);
+    assert_int_equal(ebb__file_write(&writer, "12345", 5), EBB_OK);
+    assert_int_equal(ebb__file_pread(place->ctx, writer.fd, writer.path, text, 5, 0), EBB_OK);
+    assert_string_equal(text, "12345");
+    ebb__file_abandon(&writer);
+    assert_int_equal(open_descriptors(), descriptors);
+    place->ctx->file.fail_at = 1;
+    place->ctx->file.fail_errno = ENOSPC;
+    assert_int_equal(ebb__file_create_unnamed(place->ctx, place->path, &writer), EBB_IO);
+    ebb__file_abandon(&writer);
+    (void)snprintf(path, sizeof path, "%s/none/data", place->dir);
+    assert_int_equal(ebb__file_create_unnamed(place->ctx, path, &writer), EBB_IO);
+    ebb__file_abandon(&writer);
+    assert_int_equal(open_descriptors(), descriptors);
+}
+
+static void a_removed_file_is_known(void **state) {
+    test_place *place = *state;
+    int fd;
+    assert_int_equal(ebb__file_append(place->ctx, place->path, &fd, NULL), EBB_OK);
+    assert_int_equal(ebb__file_named(place->ctx, fd, place->path), EBB_OK);
+    assert_int_equal(unlink(place->path), 0);
+    assert_int_equal(ebb__file_named(place->ctx, fd, place->path), EBB_IO);
+    assert_non_null(strstr(ebb_last_error(place->ctx), place->path));
+    ebb__file_close(fd);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -354,6 +539,13 @@ int main(void) {
         TEST(links_replace_atomically),
         TEST(links_fall_back_to_copies),
         TEST(a_folder_is_locked_once),
+        TEST(a_lock_knows_its_folder),
+        TEST(what_is_no_file_is_refused),
+        TEST(links_that_are_named_are_followed),
+        TEST(left_overs_are_swept),
+        TEST(a_killed_writer_leaves_a_name_that_is_swept),
+        TEST(unnamed_files_leave_nothing),
+        TEST(a_removed_file_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

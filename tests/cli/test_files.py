@@ -1,0 +1,122 @@
+"""Files of others: links, pipes and foreign files in the way are refused and never touched; nothing is left behind."""
+import os
+import signal
+import time
+
+from ebbtest import TINY, ebb, main, refused, start, text, write
+
+RUN = ["train", "lm", *TINY, "--train", "t", "--steps", "6", "--quiet"]
+VICTIM = "a letter\n"
+
+
+def put(kind, path):
+    """Something that is no regular file; links lead to a victim."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        os.symlink(os.path.abspath("victim" if kind == "link" else "nowhere"), path)
+
+
+def unharmed():
+    assert open("victim", encoding="utf8").read() == VICTIM and not os.path.lexists("nowhere")
+
+
+def test_what_a_run_writes_never_follows_and_never_waits():
+    text("t")
+    write("victim", VICTIM)
+    ebb(*RUN, "--out", "model")
+    names = [name for name in os.listdir("model") if name not in ("vocab.txt", "last.safetensors", "best.safetensors") and not name.startswith("ckpt")]
+    assert {"config", "metrics.jsonl", "lock", "train.tokens"} <= set(names)
+    for number, (name, kind) in enumerate((name, kind) for name in names for kind in ("link", "dangling", "pipe")):
+        out = "out%d" % number
+        ebb(*RUN, "--out", out)
+        os.remove(f"{out}/{name}")
+        put(kind, f"{out}/{name}")
+        refused(7, *RUN, "--fresh", "--out", out, says=[name, "not a regular file"])
+        unharmed()
+
+
+def test_renamed_files_replace_links_themselves():
+    text("t")
+    write("victim", VICTIM)
+    ebb(*RUN, "--out", "model")
+    for name in ("vocab.txt", "last.safetensors", "best.safetensors"):
+        os.remove("model/" + name)
+        put("link", "model/" + name)
+    ebb(*RUN, "--fresh", "--out", "model")
+    assert not os.path.islink("model/vocab.txt") and not os.path.islink("model/last.safetensors")
+    unharmed()
+
+
+def test_names_of_files_beside_cannot_be_guessed():
+    """What used to be opened, followed and emptied."""
+    text("t")
+    write("victim", VICTIM)
+    os.mkdir("out")
+    for name in ("config.tmp", "ckpt-6.safetensors.tmp", "vocab.new.tmp"):
+        put("link", "out/" + name)
+    put("pipe", "out/metrics.jsonl.tmp")
+    put("pipe", "out/ckpt-6.json.tmp")
+    ebb(*RUN, "--out", "out")
+    ebb("data", "grammar", "g", "--lines", "2")
+    put("pipe", "g.tmp")
+    ebb("data", "grammar", "g", "--lines", "3")
+    assert len(open("g", encoding="utf8").read().splitlines()) == 3
+    unharmed()
+
+
+def test_readers_do_not_wait_for_a_pipe():
+    text("t")
+    ebb(*RUN, "--valid", "t", "--out", "model")
+    for name in ("config", "vocab.txt", "best.safetensors"):
+        os.rename("model/" + name, "kept")
+        put("pipe", "model/" + name)
+        refused(7, "eval", "lm", "model", "t", "--quiet", says=[name, "not a regular file"])
+        os.replace("kept", "model/" + name)
+    ebb("eval", "lm", "model", "t", "--quiet")
+
+
+def unnamed_file_of(process, folder):
+    """Whether the process holds a file without a name in the folder."""
+    try:
+        held = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")]
+    except OSError:
+        return False
+    return any(name.startswith(os.path.realpath(folder) + "/") and name.endswith("(deleted)") for name in held)
+
+
+def test_a_killed_eval_leaves_nothing():
+    text("t")
+    text("long", 20000, seed=3)
+    kills = 0
+    for number, more in enumerate([[], ["--by-sentence"]]):
+        out = "model%d" % number
+        ebb(*RUN, *more, "--out", out)
+        before = sorted(os.listdir(out))
+        process = start("eval", "lm", out, "long")
+        end = time.time() + 100
+        while process.poll() is None and not unnamed_file_of(process, out) and time.time() < end:
+            assert sorted(os.listdir(out)) == before
+        assert sorted(os.listdir(out)) == before
+        process.kill()
+        kills += process.wait() == -signal.SIGKILL
+        process.stderr.close()
+        assert sorted(os.listdir(out)) == before
+    assert kills > 0
+
+
+def test_left_overs_of_killed_writers_go():
+    text("t")
+    ebb(*RUN, "--out", "model")
+    before = sorted(os.listdir("model"))
+    for name in ("config", "ckpt-99.safetensors", "metrics.jsonl"):
+        write(f"model/{name}.ebb-0123456789ab.tmp", "half")
+    write("g.ebb-0123456789ab.tmp", "half")
+    ebb(*RUN, "--fresh", "--out", "model")
+    ebb("data", "grammar", "g", "--lines", "3")
+    assert sorted(os.listdir("model")) == before
+    assert sorted(os.listdir(".")) == ["g", "model", "t"]
+
+
+if __name__ == "__main__":
+    main(globals())
