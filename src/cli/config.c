@@ -75,13 +75,25 @@ static ebb_status put_string(cli_text *out, const cli_option *option, const char
     return ebb__cli_put(out, "\"");
 }
 
+/* Plain digits, as one would write them; an exponent only where a share is too small for them. */
+static ebb_status put_percent(cli_text *out, double percent) {
+    char digits[40];
+    for (int places = 0; places <= 17; places++) {
+        (void)snprintf(digits, sizeof digits, "%.*f", places, percent);
+        if (strtod(digits, NULL) == percent) {
+            return ebb__cli_put(out, "%s%%", digits);
+        }
+    }
+    TRY(put_real(out, percent));
+    return ebb__cli_put(out, "%%");
+}
+
 static ebb_status put_memory(cli_text *out, const train_memory *memory) {
     switch (memory->form) {
     case MEMORY_BYTES:
         return ebb__cli_put(out, "%" PRIu64, memory->bytes);
     case MEMORY_PERCENT:
-        TRY(put_real(out, memory->percent));
-        return ebb__cli_put(out, "%%");
+        return put_percent(out, memory->percent);
     case MEMORY_AUTO:
         break;
     }

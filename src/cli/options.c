@@ -199,7 +199,7 @@ static const cli_option options[] = {
     {"tok", "Scores", CLI_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, CLI_SCORE, 0,
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     {"memory", "Machine", CLI_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, CLI_SHOWN,
-     "most bytes used: 512M, 2G (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
+     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
     {"threads", "Machine", CLI_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), MODEL | USE, CLI_SHOWN,
      "auto: all cores the machine allows; never changes a result"},
     {"tune", "Machine", CLI_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, MODEL | USE, 0,

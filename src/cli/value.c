@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 typedef struct value_target {
     ebb_ctx *ctx;
@@ -134,52 +135,77 @@ static ebb_status parse_switch(const value_target *t) {
 static ebb_status refuse_size(const value_target *t, const char *why) {
     return ebb__fail(
         t->ctx, EBB_USAGE,
-        "%s: '%s' %s; write 512M, 2G, 1.5G (1024-based), 80%%, auto, or a plain number "
+        "%s: '%s' %s; write 512M, 2G, 1.5GiB (1024-based), 80%%, auto, or a plain number "
         "of bytes",
         t->where, t->text, why);
 }
 
-static ebb_status parse_size(const value_target *t) {
-    train_memory memory = {MEMORY_AUTO, 0, 0};
-    size_t digits = strspn(t->text, "0123456789.");
-    const char *unit = t->text + digits;
-    char number[32];
+/* The power of two that a unit stands for: K, KiB or, as sizes are printed here, " KiB"; -1: it is
+ * unknown. KB is no unit: to some it is 1000 bytes. */
+static int unit_power(const char *unit) {
+    static const char letters[] = "BKMGTPE";
+    const char *name = unit + strspn(unit, " ");
+    const char *found = *name != '\0' ? strchr(letters, toupper((unsigned char)*name)) : NULL;
+    if (found == NULL) {
+        return -1;
+    }
+    bool spelled = strcasecmp(name + 1, found > letters ? "iB" : "") == 0;
+    bool letter = name == unit && name[1] == '\0';
+    return spelled || letter ? 10 * (int)(found - letters) : -1;
+}
+
+/* A share may have an exponent: there are configs of runs in which 60% is written so. */
+static ebb_status parse_percent(const value_target *t, const char *number) {
     double value = 0;
+    if (!read_real(number, &value)) {
+        return refuse_size(t, "is not a size");
+    }
+    if (!(value > 0 && value <= 100)) {
+        return refuse_size(t, "is not above 0% and at most 100%");
+    }
+    *(train_memory *)t->at = (train_memory){MEMORY_PERCENT, 0, value};
+    return EBB_OK;
+}
+
+static ebb_status parse_bytes(const value_target *t, const char *number, const char *unit) {
+    double value = 0;
+    int power = *unit != '\0' ? unit_power(unit) : 0;
+    if (!read_real(number, &value)) {
+        return refuse_size(t, "is not a size");
+    }
+    if (power < 0) {
+        return refuse_size(t, "has an unknown unit");
+    }
+    if (*unit == '\0' && strchr(number, '.') != NULL) {
+        return refuse_size(t, "is not a whole number of bytes");
+    }
+    double scaled = floor(ldexp(value, power));
+    if (!(scaled >= 1 && scaled < 0x1p62)) {
+        return refuse_size(t, scaled < 1 ? "is less than a byte" : "is too large");
+    }
+    /* Bytes above 2^53 must not pass through a double. */
+    uint64_t bytes = *unit == '\0' ? strtoull(number, NULL, 10) : (uint64_t)scaled;
+    *(train_memory *)t->at = (train_memory){MEMORY_BYTES, bytes, 0};
+    return EBB_OK;
+}
+
+static ebb_status parse_size(const value_target *t) {
+    char number[32];
     if (strcmp(t->text, "auto") == 0) {
-        *(train_memory *)t->at = memory;
+        *(train_memory *)t->at = (train_memory){MEMORY_AUTO, 0, 0};
         return EBB_OK;
     }
     if (t->text[0] == '-') {
         return refuse_size(t, "is negative");
     }
-    (void)snprintf(number, sizeof number, "%.*s", (int)(digits < 31 ? digits : 31), t->text);
-    if (digits == 0 || digits > 30 || !read_real(number, &value)) {
-        return refuse_size(t, digits > 30 ? "is too large" : "is not a size");
+    size_t bytes = strlen(t->text);
+    bool percent = bytes > 0 && t->text[bytes - 1] == '%';
+    size_t digits = percent ? bytes - 1 : strspn(t->text, "0123456789.");
+    if (digits >= sizeof number) {
+        return refuse_size(t, "is too large");
     }
-    const char *units = "BKMGT", *found = NULL;
-    if (strcmp(unit, "%") == 0) {
-        if (!(value > 0 && value <= 100)) {
-            return refuse_size(t, "is not above 0% and at most 100%");
-        }
-        memory = (train_memory){MEMORY_PERCENT, 0, value};
-    } else {
-        if (*unit != '\0' &&
-            (unit[1] != '\0' || (found = strchr(units, toupper((unsigned char)*unit))) == NULL)) {
-            return refuse_size(t, "has an unknown unit");
-        }
-        if (found == NULL && strchr(number, '.') != NULL) {
-            return refuse_size(t, "is not a whole number of bytes");
-        }
-        double scaled = floor(ldexp(value, found != NULL ? 10 * (int)(found - units) : 0));
-        if (!(scaled >= 1 && scaled < 0x1p62)) {
-            return refuse_size(t, scaled < 1 ? "is less than a byte" : "is too large");
-        }
-        /* Bytes above 2^53 must not pass through a double. */
-        uint64_t bytes = found == NULL ? strtoull(number, NULL, 10) : (uint64_t)scaled;
-        memory = (train_memory){MEMORY_BYTES, bytes, 0};
-    }
-    *(train_memory *)t->at = memory;
-    return EBB_OK;
+    (void)snprintf(number, sizeof number, "%.*s", (int)digits, t->text);
+    return percent ? parse_percent(t, number) : parse_bytes(t, number, t->text + digits);
 }
 
 /* ---- passes ---- */

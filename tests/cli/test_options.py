@@ -92,9 +92,11 @@ def test_sizes():
     for size, bytes_ in [("512M", 512 << 20), ("2G", 2 << 30), ("1.5G", 3 << 29), ("800K", 800 << 10), ("1t", 1 << 40),
                          ("3000000", 3000000), ("9007199254740993", 9007199254740993)]:
         assert budget(size) == bytes_, size
+    for size, bytes_ in [("64MiB", 64 << 20), ("64.0 MiB", 64 << 20), ("1.5GiB", 3 << 29), ("800 KiB", 800 << 10), ("1tib", 1 << 40)]:
+        assert budget(size) == bytes_, size
     assert 0 < budget("40%") < budget("80%") < budget("100%")
     assert 0 < budget("auto")
-    for bad in ["2 GB", "2GB", "2 G", "0", "0M", "0.1", "-1", "-5M", "nan", "inf", "", "M", "1.2.3G", "101%", "0%", "-3%",
+    for bad in ["2 GB", "2GB", "2 G", "2 M iB", "2Mi", "2iB", "2 BiB", "5e%", "1e3%", "0x5%", "2 %", "0", "0M", "0.1", "-1", "-5M", "nan", "inf", "", "M", "1.2.3G", "101%", "0%", "-3%",
                 "99999999999999999999999", "9999999999999T", "1e9", "0x10", "lots"]:
         refused(2, "plan", "lm", "--memory=" + bad, says=["--memory", "2G"])
 
@@ -145,6 +147,35 @@ def test_config_round_trip():
     assert second.pop("out") == "second" and first.pop("out") == "first"
     assert first == second
     ebb("train", "lm", "--config=first/config", "--quiet")
+
+
+def use(folder, model, texts):
+    """Everything that reads the config of a run again."""
+    if model == "lm":
+        ebb("eval", "lm", folder, *texts, "--json")
+        assert ebb("generate", folder, "--length", "3").out
+    else:
+        ebb("eval", "nmt", folder, *texts, "--json")
+        with open(texts[0], "rb") as lines:
+            assert ebb("decode", folder, stdin=lines, expect=0).out.count("\n") == 20
+    ebb("report", folder, "page.html", "--quiet")
+    with open("page.html", encoding="utf8") as page:
+        assert page.read().count("<svg") >= 3
+    ebb("train", model, "--config", folder + "/config", "--quiet")
+    ebb("train", model, "--config", folder + "/config", "--out", "again", "--fresh", "--quiet")
+
+
+def test_runs_with_every_form_of_memory_can_be_used():
+    name = text("t", 20)
+    for size, stored in [("67108864", "67108864"), ("65536K", "67108864"), ("64M", "67108864"), ("1.5G", str(3 << 29)),
+                         ("64MiB", "67108864"), ("64.0 MiB", "67108864"), ("auto", "auto"), ("10%", "10%"), ("60%", "60%"),
+                         ("100%", "100%"), ("33.3%", "33.3%"), ("50.50%", "50.5%")]:
+        ebb("train", "lm", *TINY, "--train", name, "--vocab", "25", "--steps", "1", "--memory", size, "--out", "lm", "--fresh", "--quiet")
+        assert config_of("lm")["memory"] == stored, size
+        use("lm", "lm", [name])
+    for size in ["60%", "auto", "64MiB"]:
+        ebb("train", "nmt", "--hidden", "8", "--batch", "4", "--train", name, name, "--steps", "1", "--memory", size, "--out", "nmt", "--fresh", "--quiet")
+        use("nmt", "nmt", [name, name])
 
 
 def test_command_line_wins_over_config():
