@@ -67,7 +67,7 @@ static const cli_option options[] = {
     {"tgt-vocab", "Data", CLI_INT, AT(run.tgt_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL | CLI_DATA_BUILD, MATH | CLI_NMT,
      "the same for targets only; vocab: that of --vocab"},
     {"init", "Model", CLI_TEXT, AT(run.init_path), "FILE", "none", "none", {0}, ANY, RUN, MATH,
-     "safetensors file with the weights to start from, e.g. written by PyTorch; none: drawn from --seed"},
+     "safetensors file with the weights to start from, e.g. written by PyTorch; those of a run only with the same vocabulary; none: drawn from --seed"},
     {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru", "rnn"}, ANY, MODEL, MATH | CLI_LM,
      "recurrent cell"},
     {"cell", "Model", CLI_CHOICE, AT(run.cell), NULL, "lstm", NULL, {"lstm", "gru"}, ANY, MODEL, MATH | CLI_NMT,

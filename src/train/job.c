@@ -285,6 +285,14 @@ static bool same_shape(const plan_variable *v, const st_tensor *t) {
     return same;
 }
 
+bool ebb__job_finite(const float *data, uint64_t count) {
+    bool finite = true;
+    for (uint64_t i = 0; i < count; i++) {
+        finite = finite && isfinite(data[i]);
+    }
+    return finite;
+}
+
 ebb_status ebb__job_load(run_session *session, uint32_t roles, const st_reader *reader) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
@@ -303,6 +311,22 @@ ebb_status ebb__job_load(run_session *session, uint32_t roles, const st_reader *
                              reader->path, v->name);
         }
         TRY(ebb__safetensors_read(reader, t, session->arena + v->offset, (size_t)v->bytes));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) {
+    const ebb_plan *plan = session->plan;
+    TRY(ebb__job_load(session, 1U << IR_PARAM, reader));
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        const float *data = (const float *)(session->arena + v->offset);
+        if (is_stored(v, 1U << IR_PARAM) && !ebb__job_finite(data, v->bytes / sizeof *data)) {
+            return ebb__fail(session->ctx, EBB_MODEL,
+                             "%s: tensor %s holds a value that is not finite (NaN or infinite); "
+                             "use weights from before training diverged",
+                             reader->path, v->name);
+        }
     }
     return EBB_OK;
 }

@@ -68,9 +68,14 @@ ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) EBB_MUST_C
  * memory of `region`. */
 ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
                             st_entry **out, size_t *n) EBB_MUST_CHECK;
+/* Whether none of the values is NaN or infinite. */
+bool ebb__job_finite(const float *data, uint64_t count);
 /* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
 ebb_status ebb__job_load(run_session *session, uint32_t roles,
                          const st_reader *reader) EBB_MUST_CHECK;
+/* The same of the weights; EBB_MODEL also if one holds a value that is not finite: whatever such a
+ * model predicts would be wrong and not seem so. */
+ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
 
 /* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
  * *stopped if the observer asked to stop on the way. */

@@ -13,6 +13,7 @@
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
+#include "train/use.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -78,15 +79,12 @@ static ebb_status check_step(train_run *r, int32_t program, float loss) {
  * checkpoint, or going on from there could only fail again. */
 static ebb_status check_weights(train_run *r, const st_entry *weights, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        const float *data = weights[i].data;
-        int64_t count = 1;
+        uint64_t count = 1;
         for (int d = 0; d < weights[i].rank; d++) {
-            count *= weights[i].dims[d];
+            count *= (uint64_t)weights[i].dims[d];
         }
-        for (int64_t k = 0; k < count; k++) {
-            if (!isfinite(data[k])) {
-                return diverged(r, r->at.step, "the updated ", weights[i].name);
-            }
+        if (!ebb__job_finite(weights[i].data, count)) {
+            return diverged(r, r->at.step, "the updated ", weights[i].name);
         }
     }
     return EBB_OK;
@@ -161,6 +159,9 @@ static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
     job_request request = {
         .train = true, .valid = r->s->valid_path != NULL, .observer = r->observer};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
+    if (r->s->init_path != NULL && !r->found.found) {
+        TRY(ebb__use_check_init(r->ctx, r->s, r->text->vocab_hash));
+    }
     TRY(ebb__job_compile(r->ctx, r->s, &request, plan));
     return r->text->kind->store(r->text);
 }
@@ -170,7 +171,7 @@ static ebb_status load_tensors(train_run *r) {
     ebb_status status;
     if (r->found.found) {
         TRY(ebb__checkpoint_open_weights(r->ctx, r->dir, &r->found, &reader));
-        status = ebb__job_load(r->session, 1U << IR_PARAM, &reader);
+        status = ebb__job_load_weights(r->session, &reader);
         ebb__safetensors_close(&reader);
         if (status != EBB_OK) {
             return status;
@@ -183,7 +184,7 @@ static ebb_status load_tensors(train_run *r) {
     ebb__job_init_weights(r->session, r->s);
     if (r->s->init_path != NULL) {
         TRY(ebb__safetensors_open(r->ctx, r->s->init_path, &reader));
-        status = ebb__job_load(r->session, 1U << IR_PARAM, &reader);
+        status = ebb__job_load_weights(r->session, &reader);
         ebb__safetensors_close(&reader);
         return status;
     }

@@ -56,6 +56,51 @@ static void move_vocabs(model_use *u) {
     }
 }
 
+/* The folder that a file lies in. */
+static ebb_status folder_of(ebb_ctx *ctx, const char *path, char out[JOB_PATH_BYTES]) {
+    const char *slash = strrchr(path, '/');
+    int n = slash != NULL ? snprintf(out, JOB_PATH_BYTES, "%.*s", (int)(slash + 1 - path), path)
+                          : snprintf(out, JOB_PATH_BYTES, ".");
+    return n < JOB_PATH_BYTES ? EBB_OK
+                              : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", path);
+}
+
+static ebb_status has_vocabs(const model_use *u, const char *dir, bool *out) {
+    char path[JOB_PATH_BYTES];
+    *out = true;
+    for (int side = 0; side < KIND_SIDES; side++) {
+        if (has_own(u, (kind_side)side)) {
+            TRY(ebb__job_path(u->ctx, dir, file_of(u, (kind_side)side), path));
+            *out = *out && ebb__file_exists(path);
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__use_check_init(ebb_ctx *ctx, const train_settings *settings, uint64_t hash) {
+    model_use u = {.ctx = ctx, .s = *settings};
+    job_request unused = {0};
+    char dir[JOB_PATH_BYTES];
+    bool known = false;
+    ebb_status status;
+    TRY_OUT(folder_of(ctx, settings->init_path, dir));
+    TRY_OUT(has_vocabs(&u, dir, &known));
+    if (!known) {
+        goto out;
+    }
+    TRY_OUT(ebb__use_open_vocabs(&u, dir, &unused));
+    if (vocab_hash(&u) != hash) {
+        status = ebb__fail(ctx, EBB_USAGE,
+                           "--init %s: these weights know the tokens of the %s beside them, and "
+                           "this text has others or in another order; train on the text they "
+                           "come from, or start without --init",
+                           settings->init_path, file_of(&u, KIND_TARGET));
+    }
+out:
+    ebb__use_close(&u);
+    return status;
+}
+
 /* ---- weights ---- */
 
 /* The weights must be those that the newest whole generation names, and the vocabulary theirs. */
@@ -127,7 +172,7 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
     move_vocabs(u);
     ebb__run_touch(u->session);
     TRY(open_weights(u, dir, &reader));
-    status = ebb__job_load(u->session, 1U << IR_PARAM, &reader);
+    status = ebb__job_load_weights(u->session, &reader);
     ebb__safetensors_close(&reader);
     return status;
 }

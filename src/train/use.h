@@ -28,6 +28,12 @@ void ebb__use_close(model_use *u);
 /* Of sources or of targets; a language model has only the latter. */
 const data_vocab *ebb__use_vocab(const model_use *u, kind_side side);
 
+/* Of the weights that a new run starts from (settings->init_path): EBB_USAGE if the vocabulary that
+ * lies beside them, as in the folder of a run, is not the one of the new run's texts, whose hash is
+ * given: every embedding would stand for another token. Weights that lie alone can be anything. */
+ebb_status ebb__use_check_init(ebb_ctx *ctx, const train_settings *settings,
+                               uint64_t hash) EBB_MUST_CHECK;
+
 /* sentence_eval.c: how well the run in `dir` predicts sentences; `texts` by side, of a language
  * model only the target's. Opens it as ebb__use_open does; the result's pairs are sentences. */
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],

@@ -76,6 +76,35 @@ def test_damaged_run():
         refused(5, "generate", "run", says="best.safetensors")
 
 
+def poison(path, tensor, value):
+    """The file with the last number of a tensor replaced."""
+    data = open(path, "rb").read()
+    header = 8 + struct.unpack("<Q", data[:8])[0]
+    end = header + json.loads(data[8:header])[tensor]["data_offsets"][1]
+    return data[:end - 4] + struct.pack("<f", value) + data[end:]
+
+
+def test_weights_that_are_not_finite():
+    good = text("good")
+    ebb("train", "lm", *TINY, "--steps", "1", "--quiet", "--train", good, "--out", "run")
+    ebb("train", "nmt", "--hidden", "8", "--batch", "4", "--steps", "1", "--quiet", "--train", good, good, "--out", "pairs")
+    for folder, vocabs, tensor in [("run", ["vocab.txt"], "rnn.weight_hh_l0"), ("pairs", ["vocab.src.txt", "vocab.tgt.txt"], "out.bias")]:
+        for value in [float("nan"), float("inf"), float("-inf")]:
+            os.makedirs("bad", exist_ok=True)
+            for name in ["config", *vocabs]:
+                write("bad/" + name, open(f"{folder}/{name}", "rb").read())
+            write("bad/best.safetensors", poison(folder + "/best.safetensors", tensor, value))
+            says = ["best.safetensors", tensor, "not finite"]
+            if folder == "run":
+                refused(5, "eval", "lm", "bad", good, says=says)
+                refused(5, "generate", "bad", says=says)
+                refused(5, "train", "lm", *TINY, "--quiet", "--train", good, "--init", "bad/best.safetensors", "--out", "new", says=says)
+            else:
+                refused(5, "eval", "nmt", "bad", good, good, says=says)
+                refused(5, "decode", "bad", says=says)
+    ebb("generate", "run", "--length", "1")
+
+
 def test_a_flipped_bit_is_noticed():
     good = text("good")
     ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--valid", good, "--out", "run")
