@@ -74,56 +74,18 @@ static ebb_status measure_vocab(ebb_ctx *ctx, build_vocab *v) {
 
 /* ---- the folder ---- */
 
-/* What the texts are to a model, by the vocabularies of the folder; source NULL: one text. */
-static ebb_status hash_texts(const build_state *b, const char *source, const char *target,
-                             uint64_t *out) {
-    const char *texts[KIND_SIDES] = {[KIND_SOURCE] = source, [KIND_TARGET] = target};
-    uint64_t hash[KIND_SIDES] = {0, 0};
-    for (int side = 0; side < KIND_SIDES; side++) {
-        char path[JOB_PATH_BYTES];
-        data_vocab vocab;
-        if (texts[side] == NULL) {
-            continue;
-        }
-        TRY(ebb__job_path(b->ctx, b->run->out_dir,
-                          ebb__kind(b->run)->vocab_file(b->run, (kind_side)side), path));
-        TRY(ebb__vocab_load(b->ctx, path, &vocab));
-        ebb_status status =
-            ebb__tokens_hash(b->ctx, texts[side], (text_mode)b->run->tokens, &vocab, &hash[side]);
-        ebb__vocab_free(&vocab);
-        TRY(status);
-    }
-    *out = source == NULL ? hash[KIND_TARGET]
-                          : ebb__kind_join_hashes(hash[KIND_SOURCE], hash[KIND_TARGET]);
-    return EBB_OK;
-}
-
-static ebb_status compare_texts(const build_state *b, const corpus *stored, bool *same) {
-    const train_settings *run = b->run;
-    bool pairs = run->model == MODEL_NMT;
-    uint64_t train = stored->train_hash, valid = stored->valid_hash;
-    TRY(hash_texts(b, pairs ? run->train_path : NULL, pairs ? run->train_target : run->train_path,
-                   &train));
-    if (run->valid_path != NULL && stored->valid_hash != 0) {
-        TRY(hash_texts(b, pairs ? run->valid_path : NULL,
-                       pairs ? run->valid_target : run->valid_path, &valid));
-    }
-    *same = train == stored->train_hash && valid == stored->valid_hash;
-    return EBB_OK;
-}
-
 /* A run that is there stays as it is: only files of its own texts may be made again. */
 static ebb_status respect_run(build_state *b, const checkpoint_info *found) {
-    corpus stored = {.ctx = b->ctx};
+    corpus stored = {.ctx = b->ctx, .s = b->run};
     progress_state at = ebb__progress_start(b->run);
     const char *settings = json_string_value(json_object_get(found->train, "settings"));
     TRY(ebb__progress_unpack(b->ctx, b->run->out_dir, found, settings != NULL ? settings : "",
                              &stored, &at));
-    bool same = stored.vocab_hash == b->text->vocab_hash;
-    if (same) {
-        TRY(compare_texts(b, &stored, &same));
+    bool train = stored.vocab_hash == b->text->vocab_hash, valid = false;
+    if (train) {
+        TRY(ebb__corpus_compare(&stored, b->run->out_dir, &train, &valid));
     }
-    if (!same) {
+    if (!train || !valid) {
         return ebb__fail(b->ctx, EBB_USAGE,
                          "%s: holds a run that was started with another text or vocabulary; use "
                          "another --out",

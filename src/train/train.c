@@ -473,6 +473,24 @@ static void tell_buckets(const train_run *r) {
     }
 }
 
+/* There is nothing to do, but only for the texts that the run was started with: whoever names
+ * others must not be told that they were learnt. */
+static ebb_status finish(train_run *r, job_train_result *out) {
+    bool train = false, valid = false;
+    TRY(ebb__corpus_compare(r->text, r->dir, &train, &valid));
+    if (!train || !valid) {
+        return ebb__fail(r->ctx, EBB_USAGE,
+                         "%s: is not the text that the finished run in %s was %s; use that text, "
+                         "another --out, or --fresh",
+                         train ? r->s->valid_path : r->s->train_path, r->dir,
+                         train ? "validated on" : "started with");
+    }
+    TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
+    fill_result(r, out);
+    out->already_done = true;
+    return EBB_OK;
+}
+
 static ebb_status run(train_run *r, job_train_result *out) {
     ebb_plan *plan = NULL;
     TRY(open_folder(r));
@@ -481,10 +499,7 @@ static ebb_status run(train_run *r, job_train_result *out) {
         bool validated = r->s->valid_path == NULL || r->at.validated == r->at.step;
         bool ended = r->at.step >= r->total && validated;
         if (ended || ebb__progress_exhausted(&r->at, r->s)) {
-            TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
-            fill_result(r, out);
-            out->already_done = true;
-            return EBB_OK;
+            return finish(r, out);
         }
     }
     ebb_status status = open_data_and_plan(r, &plan);

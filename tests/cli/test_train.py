@@ -245,6 +245,24 @@ def test_starts_from_given_weights():
     refused(5, *command(1, "c", "--quiet", "--init", "a/last.safetensors", "--hidden", "9"), says="shape")
 
 
+def test_a_finished_run_knows_its_texts():
+    texts()
+    text("u", 200, seed=3)
+    ebb(*command(5, "run", "--quiet"))
+    before = {name: digest("run/" + name) for name in os.listdir("run")}
+    for swapped, code, says in [(["--train", "v", "--valid", "t"], 2, ["v:", "started with", "--fresh"]), (["--train", "u"], 2, "u:"),
+                                (["--valid", "u"], 2, ["u:", "validated on"]), (["--train", "gone"], 3, "gone"), (["--valid", "gone"], 3, "gone")]:
+        refused(code, *command(5, "run", *swapped), says=says)
+    assert before == {name: digest("run/" + name) for name in os.listdir("run")}
+    assert "nothing to do" in ebb(*command(5, "run")).err
+    text("copy", 200)
+    assert ebb(*command(5, "run", "--train", "copy", "--json")).json()["already_done"]
+    pairs = ["train", "nmt", "--hidden", "8", "--batch", "4", "--steps", "1", "--out", "pairs", "--quiet", "--train"]
+    ebb(*pairs, "t", "u")
+    ebb(*pairs, "t", "u")
+    refused(2, *pairs, "u", "t", says="started with")
+
+
 def test_weights_of_another_vocabulary_are_refused():
     """Every embedding would stand for another word; weights that lie alone say nothing about words."""
     first = write("first", "a b c d e f g h\n" * 50)
