@@ -45,7 +45,8 @@ typedef enum cli_flag {
     CLI_PAIR = 1 << 4,      /* on the command line a second value may follow: the next entry's */
     CLI_OR_NUMBER = 1 << 5, /* a choice; a number in its place is the next entry's */
     CLI_SENTENCES = 1 << 6, /* of language models: only by sentence, else refused */
-    CLI_RARE = 1 << 7       /* part of the dump only where it is not off */
+    CLI_RARE = 1 << 7,      /* part of the dump only where it is not off */
+    CLI_PATH = 1 << 8       /* a path that a run stores; see paths.c */
 } cli_flag;
 
 typedef struct cli_range {
@@ -134,6 +135,15 @@ ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags,
 /* Assigns what the file says; what is wrong with it is `failure` and names file and line. */
 ebb_status ebb__cli_load(cli_settings *settings, const char *path,
                          ebb_status failure) EBB_MUST_CHECK;
+
+/* ---- paths.c ---- */
+
+/* Of settings that were just loaded from `config`: if that is the config of a run, relative paths
+ * start where the run was started. */
+ebb_status ebb__cli_paths_of_run(cli_settings *settings, const char *config) EBB_MUST_CHECK;
+/* Of a copy of settings that is to be stored as such a config: absolute paths where its place will
+ * not tell. In memory of `region`. */
+ebb_status ebb__cli_paths_to_store(cli_settings *settings, alloc_region *region) EBB_MUST_CHECK;
 
 /* ---- parse.c ---- */
 

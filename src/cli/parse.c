@@ -100,6 +100,7 @@ static ebb_status apply(parse_state *state) {
     }
     if (config != NULL) {
         TRY(ebb__cli_load(settings, config, EBB_USAGE));
+        TRY(ebb__cli_paths_of_run(settings, config));
     }
     for (size_t i = 0; i < state->n_items; i++) {
         const cli_option *option = state->items[i].option;

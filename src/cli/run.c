@@ -55,6 +55,7 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     TRY_OUT(check_kind(asked->ctx, dir, run->run.model));
     TRY_OUT(config_path(asked->ctx, dir, &path));
     TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
+    TRY_OUT(ebb__cli_paths_of_run(run, path.bytes));
     TRY_OUT(ebb__cli_resolve(run));
     if (ebb__cli_given(asked, "batch")) {
         TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));

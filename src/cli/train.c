@@ -108,7 +108,9 @@ ebb_status ebb__cli_train(cli_call *call) {
     }
     ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
     TRY(ebb__cli_fit(call, settings->run.out_dir));
-    TRY_OUT(ebb__cli_dump(settings, CLI_SHOWN, &config));
+    cli_settings stored = *settings;
+    TRY_OUT(ebb__cli_paths_to_store(&stored, &settings->region));
+    TRY_OUT(ebb__cli_dump(&stored, CLI_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
     ebb__cli_catch_signals();
     status =

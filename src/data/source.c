@@ -18,7 +18,7 @@
 
 enum { PACKED_BYTES = 65536 };
 
-static ebb_status check_regular(ebb_ctx *ctx, const char *path) {
+ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) {
     struct stat info;
     if (stat(path, &info) != 0) {
         return ebb__fail(ctx, EBB_DATA, "data file %s: %s", path, strerror(errno));
@@ -66,7 +66,7 @@ ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
     ebb_status status = EBB_OK;
     *out = (data_source){.ctx = ctx, .path = path, .phase = phase, .fd = -1, .tap = tap};
     unsigned char magic[2] = {0, 0};
-    TRY_OUT(check_regular(ctx, path));
+    TRY_OUT(ebb__source_check(ctx, path));
     TRY_OUT(ebb__file_open(ctx, path, &out->fd, &out->raw_bytes));
     if (out->raw_bytes >= sizeof magic) {
         TRY_OUT(ebb__file_pread(ctx, out->fd, path, magic, sizeof magic, 0));
@@ -175,7 +175,7 @@ ebb_status ebb__source_hash(ebb_ctx *ctx, const char *path, uint64_t *hash, uint
     data_source raw = {.ctx = ctx, .path = path, .phase = "check text", .fd = -1, .tap = &state};
     void *buffer = NULL;
     size_t got = 0;
-    TRY_OUT(check_regular(ctx, path));
+    TRY_OUT(ebb__source_check(ctx, path));
     TRY_OUT(ebb__file_open(ctx, path, &raw.fd, &raw.raw_bytes));
     TRY_OUT(ebb__alloc(ctx, PACKED_BYTES, 1, &buffer));
     do {

@@ -24,6 +24,8 @@ typedef struct data_source {
     z_stream inflater;
 } data_source;
 
+/* EBB_DATA if the path is not that of a regular file with at least a byte. */
+ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) EBB_MUST_CHECK;
 /* On failure nothing is held, and ebb__source_close is harmless. */
 ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
                             struct XXH3_state_s *tap, data_source *out) EBB_MUST_CHECK;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "data/buckets.h"
+#include "data/source.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
@@ -423,6 +424,17 @@ static void close_run(train_run *r) {
     ebb__file_unlock(&r->lock);
 }
 
+/* Before a folder is made for them. */
+static ebb_status check_texts(ebb_ctx *ctx, const train_settings *s) {
+    const char *const texts[] = {s->train_path, s->train_target, s->valid_path, s->valid_target};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i] != NULL) {
+            TRY(ebb__source_check(ctx, texts[i]));
+        }
+    }
+    return EBB_OK;
+}
+
 static ebb_status check_settings(ebb_ctx *ctx, const train_settings *s) {
     if (s->train_path == NULL) {
         return ebb__fail(ctx, EBB_USAGE, "train needs a text: --train FILE");
@@ -525,6 +537,7 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
                           job_train_result *out) {
     *out = (job_train_result){0};
     TRY(check_settings(ctx, settings));
+    TRY(check_texts(ctx, settings));
     train_run *r = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *r, &r));
     *r = (train_run){.ctx = ctx,

@@ -1,4 +1,5 @@
 """Options: help, suggestions, strict values, config files and their round trip."""
+import os
 import re
 
 from ebbtest import TINY, ebb, main, refused, text, write
@@ -147,6 +148,36 @@ def test_config_round_trip():
     assert second.pop("out") == "second" and first.pop("out") == "first"
     assert first == second
     ebb("train", "lm", "--config=first/config", "--quiet")
+
+
+def test_a_run_goes_on_from_another_folder():
+    """`--config` of a run from elsewhere is the same run: its paths start where it was started."""
+    text("t", 40)
+    os.makedirs("elsewhere")
+    for out in ["run", "./runs/a/", os.path.abspath("absolute"), "elsewhere/../dotted"]:
+        ebb("train", "lm", *TINY, "--train", "t", "--vocab", "25", "--steps", "2", "--out", out, "--quiet")
+        config = os.path.abspath(out + "/config")
+        assert "nothing to do" in ebb("train", "lm", "--config", config, cwd="elsewhere").err
+        ebb("train", "lm", "--config", config, "--steps", "4", "--quiet", cwd="elsewhere")
+        assert ebb("train", "lm", "--config", out + "/config", "--json", "--quiet").json()["steps"] == 4
+        assert os.listdir("elsewhere") == [], out
+    ebb("train", "lm", "--config", "../run/config", "--out", "mine", "--quiet", cwd="elsewhere")
+    assert os.listdir("elsewhere") == ["mine"] and config_of("elsewhere/mine")["train"] == os.path.abspath("t")
+
+
+def test_a_config_by_hand_starts_here():
+    text("t", 40)
+    os.makedirs("deep/run")
+    write("deep/by-hand", "train = t\nout = run\nsteps = 1\nhidden = 8\nlayers = 1\n")
+    ebb("train", "lm", "--config", "deep/by-hand", "--quiet")
+    assert os.path.exists("run/config") and os.listdir("deep/run") == []
+
+
+def test_texts_that_are_not_there_leave_no_folder():
+    refused(3, "train", "lm", "--train", "gone", "--out", "run", says="gone")
+    refused(3, "train", "lm", "--train", text("t"), "--valid", "gone", "--out", "run", says="gone")
+    refused(3, "train", "nmt", "--train", "t", "gone", "--out", "run", says="gone")
+    assert os.listdir() == ["t"]
 
 
 def use(folder, model, texts):

@@ -119,4 +119,19 @@ def test_refusals():
     refused(2, "report", "run", says="ebb report DIR FILE")
 
 
+def test_from_another_folder():
+    """The texts of a run lie where the run was started, and so the page has all its pictures anywhere."""
+    translation_run()
+    ebb("report", "run", "here.html")
+    os.mkdir("elsewhere")
+    ebb("report", "../run", "page.html", cwd="elsewhere")
+    ebb("report", ".", "inside.html", cwd="run")
+    ebb("report", os.path.abspath("run"), os.path.abspath("root.html"), cwd="/")
+    for name in ["elsewhere/page.html", "run/inside.html", "root.html"]:
+        assert len(page(name)[1]) == len(page("here.html")[1]) == 5, name
+    os.rename("v.src", "gone")
+    ebb("report", "../run", "page.html", cwd="elsewhere")
+    assert os.path.abspath("v.src") in page("elsewhere/page.html")[2]
+
+
 main(globals())

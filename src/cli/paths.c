@@ -1,0 +1,81 @@
+/* paths.c - where the relative paths in the config of a run start.
+ *
+ * A config that says `out = runs/a` and lies in /x/runs/a was written by a run that was started in
+ * /x: there its other relative paths start too, wherever the config is read. Configs that lie
+ * elsewhere were written by hand, and their paths start where the command is called, as those of
+ * the command line do. */
+#include "cli/options.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct real_path {
+    char text[PATH_MAX];
+} real_path;
+
+/* Whether the folder of a run can tell where the run was started. */
+static bool is_below(const char *out) {
+    return out[0] != '/' && strcmp(out, "..") != 0 && strncmp(out, "../", 3) != 0 &&
+           strstr(out, "/../") == NULL;
+}
+
+/* Cuts `out` off the end of the folder; false if it does not end so. */
+static bool cut_off(char *folder, const char *out) {
+    while (strncmp(out, "./", 2) == 0) {
+        out += 2;
+    }
+    size_t n = strlen(folder), m = strcmp(out, ".") != 0 ? strlen(out) : 0;
+    while (m > 0 && out[m - 1] == '/') {
+        m--;
+    }
+    if (m == 0) {
+        return true;
+    }
+    if (n <= m || folder[n - m - 1] != '/' || memcmp(folder + n - m, out, m) != 0) {
+        return false;
+    }
+    folder[n - m - 1] = '\0';
+    return true;
+}
+
+/* All relative paths now start in `folder`. */
+static ebb_status start_at(cli_settings *settings, alloc_region *region, const char *folder) {
+    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
+        const cli_option *option = ebb__cli_option(i);
+        const char **at = (const char **)(void *)((char *)settings + option->offset);
+        if ((option->flags & CLI_PATH) == 0 || !ebb__cli_applies(option, settings->run.model) ||
+            *at == NULL || **at == '/') {
+            continue;
+        }
+        size_t room = strlen(folder) + strlen(*at) + 2;
+        char *joined = NULL;
+        TRY(ebb__region_alloc(region, room, 1, &joined));
+        (void)snprintf(joined, room, "%s/%s", folder, *at);
+        *at = joined;
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__cli_paths_of_run(cli_settings *settings, const char *config) {
+    real_path folder, here;
+    const char *slash = strrchr(config, '/'), *out = settings->run.out_dir;
+    char dir[PATH_MAX];
+    int n = slash != NULL ? snprintf(dir, sizeof dir, "%.*s", (int)(slash + 1 - config), config)
+                          : snprintf(dir, sizeof dir, ".");
+    if (!ebb__cli_given(settings, "out") || !is_below(out) || n >= (int)sizeof dir ||
+        realpath(dir, folder.text) == NULL || realpath(".", here.text) == NULL ||
+        !cut_off(folder.text, out) || strcmp(folder.text, here.text) == 0) {
+        return EBB_OK;
+    }
+    return start_at(settings, &settings->region, folder.text);
+}
+
+ebb_status ebb__cli_paths_to_store(cli_settings *settings, alloc_region *region) {
+    real_path here;
+    if (is_below(settings->run.out_dir) || realpath(".", here.text) == NULL) {
+        return EBB_OK;
+    }
+    return start_at(settings, region, strcmp(here.text, "/") == 0 ? "" : here.text);
+}
