@@ -5,6 +5,7 @@
 #include "cli/options.h"
 
 #include "base/file.h"
+#include "data/text.h"
 #include "plan/passes.h"
 #include "train/kind.h"
 
@@ -296,7 +297,7 @@ ebb_status ebb__cli_load(cli_settings *settings, const char *path, ebb_status fa
         goto out;
     }
     /* Values are borrowed from the text, so it lives as long as the settings. */
-    TRY_OUT(ebb__region_strdup(&settings->region, read, &text));
+    TRY_OUT(ebb__region_strdup(&settings->region, read + ebb__utf8_mark(read, bytes), &text));
     while (text != NULL) {
         char *next = strchr(text, '\n');
         if (next != NULL) {

@@ -47,9 +47,9 @@ static void print_option(const cli_option *option) {
     (void)snprintf(left, sizeof left, "  --%s%s%s", option->name, value != NULL ? " " : "",
                    value != NULL ? value : "");
     list_passes(option, passes, sizeof passes);
-    bool plain =
-        option->kind == CLI_SWITCH || (option->zero != NULL && strcmp(option->zero, "none") == 0 &&
-                                       strcmp(option->standard, "none") == 0);
+    bool plain = option->kind == CLI_SWITCH || option->standard[0] == '\0' ||
+                 (option->zero != NULL && strcmp(option->zero, "none") == 0 &&
+                  strcmp(option->standard, "none") == 0);
     (void)snprintf(right, sizeof right, "%s%s%s%s%s", option->help, passes,
                    plain ? "" : " (default ", plain ? "" : option->standard, plain ? "" : ")");
     if ((int)strlen(left) > HELP_COLUMN - 1) {

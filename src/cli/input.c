@@ -56,13 +56,10 @@ static void count(uint64_t *n, uint64_t *first, uint64_t line) {
 }
 
 static void give(cli_input *input, size_t bytes, decode_line *line) {
-    static const char mark[] = "\xef\xbb\xbf";
     const char *text = input->buffer + input->begin;
-    input->lines++;
-    if (input->lines == 1 && bytes >= 3 && memcmp(text, mark, 3) == 0) {
-        text += 3;
-        bytes -= 3;
-    }
+    size_t mark = input->lines++ == 0 ? ebb__utf8_mark(text, bytes) : 0;
+    text += mark;
+    bytes -= mark;
     if (bytes > 0 && text[bytes - 1] == '\r') {
         bytes--;
     }

@@ -161,7 +161,8 @@ static void print_help(const main_command *command, train_model model) {
     ebb__cli_help_options(command->id, model);
     printf("\nA switch is turned off again by --no-NAME. Exit codes: 0 done, 1 internal error,\n"
            "2 wrong usage, 3 bad data, 4 does not fit the budget, 5 bad model or checkpoint,\n"
-           "6 diverged, 7 input or output failed, 75 stopped by a signal with state saved.\n");
+           "6 diverged, 7 input or output failed, 8 the system gave no memory, 75 stopped by\n"
+           "a signal with state saved.\n");
 }
 
 /* A command of several kinds, none of them named yet. */
@@ -336,7 +337,7 @@ int main(int argc, char **argv) {
     ebb_status status = ebb_ctx_new(&call.ctx);
     if (status != EBB_OK) {
         print_error(ebb_status_text(status));
-        return EBB_INTERNAL;
+        return (int)status;
     }
     status = dispatch(&call, argc, argv);
     if (status == EBB_OK || status == EBB_BUDGET) {
@@ -349,5 +350,5 @@ int main(int argc, char **argv) {
     }
     ebb__cli_settings_fini(&call.settings);
     ebb_ctx_free(call.ctx);
-    return status == EBB_NOMEM ? EBB_INTERNAL : (int)status;
+    return (int)status;
 }

@@ -46,7 +46,8 @@ typedef enum cli_flag {
     CLI_OR_NUMBER = 1 << 5, /* a choice; a number in its place is the next entry's */
     CLI_SENTENCES = 1 << 6, /* of language models: only by sentence, else refused */
     CLI_RARE = 1 << 7,      /* part of the dump only where it is not off */
-    CLI_PATH = 1 << 8       /* a path that a run stores; see paths.c */
+    CLI_PATH = 1 << 8,      /* a path that a run stores; see paths.c */
+    CLI_EMPTY = 1 << 9      /* a text that may be empty */
 } cli_flag;
 
 typedef struct cli_range {

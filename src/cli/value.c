@@ -272,7 +272,7 @@ static void assign_zero(const cli_option *option, void *at) {
 }
 
 static ebb_status parse_text(const value_target *t) {
-    if (t->text[0] == '\0') {
+    if (t->text[0] == '\0' && (t->option->flags & CLI_EMPTY) == 0) {
         return ebb__fail(t->ctx, EBB_USAGE, "%s: the value is empty", t->where);
     }
     *(const char **)t->at = t->text;

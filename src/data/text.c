@@ -187,8 +187,8 @@ ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const 
     if (out->end == 0) {
         TRY_OUT(ebb__fail(ctx, EBB_DATA, "data file %s: is empty once unpacked", path));
     }
-    if (mode != TEXT_BYTE && out->end >= 3 && memcmp(out->buffer, "\xef\xbb\xbf", 3) == 0) {
-        consume(out, 3);
+    if (mode != TEXT_BYTE) {
+        consume(out, ebb__utf8_mark(out->buffer, out->end));
         out->line_open = false;
     }
 out:
@@ -202,6 +202,10 @@ void ebb__text_close(text_reader *reader) {
     ebb__free(reader->source.ctx, reader->buffer);
     reader->buffer = NULL;
     ebb__source_close(&reader->source);
+}
+
+size_t ebb__utf8_mark(const void *bytes, size_t available) {
+    return available >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
 size_t ebb__utf8_length(const unsigned char *bytes, size_t available) {

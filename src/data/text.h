@@ -51,6 +51,8 @@ ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const 
 ebb_status ebb__text_next(text_reader *reader, text_token *out) EBB_MUST_CHECK;
 void ebb__text_close(text_reader *reader);
 
+/* Bytes of the byte order mark that a text starts with: 3, or 0 if there is none. */
+size_t ebb__utf8_mark(const void *bytes, size_t available);
 /* Bytes of the code point that starts here, 1 to 4; 0 if it is not well-formed UTF-8. */
 size_t ebb__utf8_length(const unsigned char *bytes, size_t available);
 

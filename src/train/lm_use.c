@@ -104,9 +104,9 @@ static void put_text(text_sink *sink, const char *text, size_t bytes) {
     sink->wanted = sink->wanted && sink->emit(sink->user, text, bytes);
 }
 
-static void put_token(const model_use *u, text_sink *sink, int32_t token) {
-    size_t n = 0;
-    const char *text = ebb__vocab_token(ebb__use_vocab(u, KIND_TARGET), (uint32_t)token, &n);
+/* `text` is the token's, of `n` bytes; of one that the vocabulary does not have, what was typed. */
+static void put_word(const model_use *u, text_sink *sink, int32_t token, const char *text,
+                     size_t n) {
     if (token == VOCAB_EOS) {
         put_text(sink, "\n", 1);
     } else {
@@ -118,6 +118,12 @@ static void put_token(const model_use *u, text_sink *sink, int32_t token) {
     sink->line_start = token == VOCAB_EOS;
 }
 
+static void put_token(const model_use *u, text_sink *sink, int32_t token) {
+    size_t n = 0;
+    const char *text = ebb__vocab_token(ebb__use_vocab(u, KIND_TARGET), (uint32_t)token, &n);
+    put_word(u, sink, token, text, n);
+}
+
 static const float *predict(model_use *u, int32_t token) {
     if (u->s.by_sentence && token == VOCAB_EOS) {
         ebb__job_reset_state(u->session, "state"); /* as every sentence starts */
@@ -127,18 +133,25 @@ static const float *predict(model_use *u, int32_t token) {
     return ebb__run_output(u->session, 0, LM_LOGITS);
 }
 
+typedef struct prompt_token {
+    int32_t id;
+    const char *text; /* as typed */
+    size_t bytes;
+} prompt_token;
+
 /* The next token of the prompt; a line end is <eos>. Advances *text; false at its end. */
-static bool next_token(const model_use *u, const char **text, int32_t *token) {
+static bool next_token(const model_use *u, const char **text, prompt_token *out) {
     const char *at = *text, *word = NULL;
     bool words = u->s.tokens == TOKENS_WORD;
     at += words ? strspn(at, " \t\r") : at[0] == '\r' && at[1] == '\n';
     if (*at == '\n') {
-        *token = VOCAB_EOS;
+        *out = (prompt_token){VOCAB_EOS, at, 1};
         *text = at + 1;
         return true;
     }
     size_t n = ebb__use_token(u->s.tokens, &at, at + strlen(at), &word);
-    *token = (int32_t)ebb__vocab_find(ebb__use_vocab(u, KIND_TARGET), word, n);
+    uint32_t id = ebb__vocab_find(ebb__use_vocab(u, KIND_TARGET), word, n);
+    *out = (prompt_token){(int32_t)id, word, n};
     *text = at;
     return n > 0;
 }
@@ -146,15 +159,15 @@ static bool next_token(const model_use *u, const char **text, int32_t *token) {
 static void generate(model_use *u, const lm_generate_options *o, text_sink *sink) {
     rng_key key = ebb__rng_key(o->seed, "generate");
     const float *logits = predict(u, VOCAB_EOS);
-    int32_t token = VOCAB_EOS;
-    for (const char *p = o->prompt != NULL ? o->prompt : ""; next_token(u, &p, &token);) {
-        put_token(u, sink, token);
-        logits = predict(u, token);
+    prompt_token given;
+    for (const char *p = o->prompt != NULL ? o->prompt : ""; next_token(u, &p, &given);) {
+        put_word(u, sink, given.id, given.text, given.bytes);
+        logits = predict(u, given.id);
     }
     for (int64_t i = 0; i < o->tokens && sink->wanted; i++) {
         rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
         double draw = ((double)block.word[0] + (double)block.word[1] * 0x1p-32) * 0x1p-32;
-        token = sample(logits, ebb__use_vocab(u, KIND_TARGET)->count, o->temperature, draw);
+        int32_t token = sample(logits, ebb__use_vocab(u, KIND_TARGET)->count, o->temperature, draw);
         put_token(u, sink, token);
         logits = predict(u, token);
     }

@@ -2,10 +2,11 @@
 import json
 import os
 import random
+import resource
 import struct
 import subprocess
 
-from ebbtest import EBB, TINY, ebb, main, refused, text, write
+from ebbtest import EBB, SANITIZED, TINY, ebb, main, refused, text, write
 
 
 def train(code, path, *args, says=()):
@@ -64,6 +65,39 @@ def test_eval_and_generate_need_a_run():
     ebb("generate", "run", "--length", "5", "--temperature", "0", "--prompt", "w1 w2")
     write("run/config", "hidden = -4\n")
     refused(5, "generate", "run", says=["run/config:1: hidden", "-4"])
+
+
+def test_prompts():
+    good = text("good")
+    for tokens in ["word", "char", "byte"]:
+        ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--tokens", tokens, "--out", tokens)
+        plain = ebb("generate", tokens, "--length", "9").out
+        assert plain == ebb("generate", tokens, "--length", "9", "--prompt", "").out
+        for typed in ["w1 w2", "nobody knows", "none", "w1 N\u00e4chte\nw2", "<unk>"]:
+            said = ebb("generate", tokens, "--length", "3", "--prompt", typed).out
+            assert said.startswith(typed) and len(said) > len(typed), (tokens, typed, said)
+    assert "text to go on from" in ebb("generate", "--help").out
+
+
+def test_no_memory_has_its_own_exit_code():
+    """The weights alone are more than the address space."""
+    if SANITIZED:
+        return  # its own memory is more than that
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    big = ["bench", "lm", "--layers", "1", "--hidden", "400", "--vocab", "1000000", "--batch", "1", "--bptt", "2", "--steps", "1", "--memory", "20G"]
+    assert len(ebb(*big, expect=8, preexec_fn=limit).err.splitlines()) == 1
+
+
+def test_byte_order_marks():
+    plain, marked = "w1 w2 w3\nw2 w3\n" * 20, "\ufeff" + "w1 w2 w3\nw2 w3\n" * 20
+    write("plain", plain), write("marked", marked)
+    for tokens in ["word", "char"]:
+        for name in ["plain", "marked"]:
+            ebb("train", "lm", *TINY, "--steps", "2", "--quiet", "--train", name, "--tokens", tokens, "--out", name + tokens)
+        assert open("plain" + tokens + "/vocab.txt", "rb").read() == open("marked" + tokens + "/vocab.txt", "rb").read()
+    write("config", "\ufefflayers = 1\nhidden = 8\n")
+    ebb("plan", "lm", "--config", "config")
 
 
 def test_damaged_run():
