@@ -39,7 +39,7 @@ static void solve_half(const line_problem *p, int32_t low, int32_t high, int32_t
                        int32_t right) {
     while (low <= high) {
         int32_t b = low + (high - low) / 2, best = left;
-        double least = INFINITY;
+        double least = (double)INFINITY;
         for (int32_t a = left; a <= right && a < b; a++) {
             double sum = p->last[a] + (double)p->lengths[b - 1] * (p->before[b] - p->before[a]);
             if (sum < least) {
@@ -67,7 +67,7 @@ static ebb_status solve_line(alloc_region *region, const uint32_t *lengths, cons
     TRY(ebb__region_alloc(region, ((size_t)k + 1) * cells, sizeof *from, &from));
     for (int32_t i = 0; i < n; i++) {
         before[i + 1] = before[i] + (double)counts[i];
-        best[i + 1] = INFINITY;
+        best[i + 1] = (double)INFINITY;
     }
     line_problem p = {lengths, before, n, best, best + cells, NULL};
     for (int32_t j = 1; j <= k; j++) {
@@ -236,9 +236,9 @@ static void band_add(band *x, const grid *g, int32_t target) {
 
 /* The least a[i] + b[i] of n, a multiple of LANES. */
 static double least_sum(const double *a, const double *b, int32_t n) {
-    double least[LANES], all = INFINITY;
+    double least[LANES], all = (double)INFINITY;
     for (int lane = 0; lane < LANES; lane++) {
-        least[lane] = INFINITY;
+        least[lane] = (double)INFINITY;
     }
     for (int32_t i = 0; i < n; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
@@ -257,7 +257,7 @@ static void band_costs(band *x, int32_t b) {
     double count = 0;
     uint32_t source = 0, target = 0;
     for (int32_t a = b; a < BAND_CELLS; a++) {
-        x->cost[a] = INFINITY;
+        x->cost[a] = (double)INFINITY;
     }
     for (int32_t a = b - 1; a >= 0; a--) {
         count += x->cells[a].count;
@@ -272,7 +272,7 @@ static void band_solve(band *x, int32_t k) {
     for (int32_t j = 0; j <= k; j++) {
         x->best[j][0] = 0;
         for (int32_t b = 1; b < BAND_CELLS; b++) {
-            x->best[j][b] = INFINITY;
+            x->best[j][b] = (double)INFINITY;
         }
     }
     for (int32_t b = 1; b <= x->n; b++) {
@@ -334,7 +334,7 @@ typedef struct band_choice {
 
 static band_choice choose_band(const band_table *table, const band_choice *const *totals, int32_t j,
                                int32_t b) {
-    band_choice best = {INFINITY, 0, 0};
+    band_choice best = {(double)INFINITY, 0, 0};
     for (int32_t a = 0; a < b; a++) {
         const double *costs = band_at(table, a, b);
         for (int32_t m = 1; m <= j; m++) {

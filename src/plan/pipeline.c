@@ -71,7 +71,7 @@ static ebb_status compact(pass_unit *unit, pass_id done) {
 }
 
 ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) {
-    for (int i = unit->config->first; i < (int)end; i++) {
+    for (int i = (int)unit->config->first; i < (int)end; i++) {
         pass_id id = pipeline[i]->id;
         uint32_t bit = 1U << id;
         if ((unit->config->disabled & bit) != 0) {

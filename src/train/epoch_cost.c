@@ -163,7 +163,7 @@ static ebb_status choose_auto(const train_settings *settings, const job_request 
                               const epoch_range *range, bucket_report *out) {
     train_settings plain = *settings;
     epoch_cost cost;
-    double least = INFINITY;
+    double least = (double)INFINITY;
     plain.threads = 1;
     plain.disabled = 0;
     TRY(ebb__epoch_cost_make(out->plans[0].ctx, &plain, sizes, range, &cost));
