@@ -169,7 +169,8 @@ static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
         TRY_OUT(ebb__api_limits(&ir, &program->limits, &program->n_limits));
     }
     bool training = options->optimizer != EBB_FORWARD;
-    plan_request request = {training ? "train" : "forward", &ir, training};
+    plan_request request = {
+        .name = training ? "train" : "forward", .graph = &ir, .training = training};
     TRY_OUT(ebb__plan_make(graph->ctx, &request, 1, NULL, 0, &settings, plan));
     for (int32_t i = 0; program != NULL && i < program->n_limits; i++) {
         api_limit *limit = &program->limits[i];

@@ -31,7 +31,7 @@ static curve_name name_choice(const plan_choice *choice) {
         (void)snprintf(again, sizeof again, ", cheap products again");
     } else if (r->scan > 0) {
         (void)snprintf(again, sizeof again, ", state every %" PRId32 " steps", r->scan);
-    } else if (choice->recomputed_nodes > 0) {
+    } else if (choice->size.recomputed_nodes > 0) {
         (void)snprintf(again, sizeof again, ", recompute");
     }
     if (choice->chunk_rows > 0) {

@@ -38,7 +38,6 @@ typedef struct layer_row {
 typedef struct step_picture {
     const ebb_plan *plan;
     const cli_picture *how;
-    int32_t program;
     plan_timeline time;
     svg_page page;
     layer_row *layers; /* in the model's order */
@@ -489,7 +488,7 @@ static double legend_fixed(step_picture *s, double y) {
 
 static void draw_title(step_picture *s) {
     const ebb_plan *plan = s->plan;
-    const ir_graph *g = &plan->programs[s->program].unit.graph;
+    const ir_graph *g = &plan->programs[plan->lead].unit.graph;
     ebb__svg_words(&s->page, &(svg_words){24, 30, 17, .bold = true}, "%s", s->how->model);
     char where[160] = "";
     if (s->time.n_columns > 0) {
@@ -510,8 +509,7 @@ static void draw_title(step_picture *s) {
 ebb_status ebb__cli_draw_step(const ebb_plan *plan, const cli_picture *picture) {
     step_picture s = {.plan = plan, .how = picture, .page = {.text = {.ctx = plan->ctx}}};
     svg_rule rules[N_RULES];
-    s.program = ebb__timeline_program(plan);
-    ebb_status status = ebb__timeline_make(plan, s.program, MOST_COLUMNS, &s.time);
+    ebb_status status = ebb__timeline_make(plan, MOST_COLUMNS, &s.time);
     if (status != EBB_OK) {
         goto out;
     }

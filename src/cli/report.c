@@ -130,7 +130,6 @@ static void print_decisions(FILE *file, const ebb_plan *plan) {
 }
 
 void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *plan) {
-    double words = (double)ebb__kind_positions(plan, ebb__kind(s)->labels);
     train_settings planned = ebb__kind_planned(s, plan);
     cli_line model = ebb__cli_model(&planned);
     char how[80];
@@ -152,9 +151,10 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
                       (double)(plan->peak_bytes > 0 ? plan->peak_bytes : 1),
                   plan->seconds_per_step_keep_all);
     print_decisions(file, plan);
-    (void)fprintf(
-        file, "  predicted     %10.4f s a step, %s words/s\n", plan->seconds_per_step,
-        ebb__cli_rate(words / (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1)).text);
+    (void)fprintf(file, "  predicted     %10.4f s a step, %s words/s\n", plan->seconds_per_step,
+                  ebb__cli_rate(plan->words_per_step /
+                                (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1))
+                      .text);
     print_table(file, plan);
     print_largest(file, plan);
     (void)fflush(file);

@@ -82,11 +82,10 @@ int32_t ebb__cost_form(const cost_table *table, const device *dev, const ir_grap
     return form;
 }
 
-double ebb__cost_expected(const cost_table *table, const device *dev, const ir_graph *graph,
+double ebb__cost_expected(double pace, const device *dev, const ir_graph *graph,
                           const ir_node_rec *node, int32_t kernel, int members) {
-    double pace = table != NULL && table->pace > 0 ? table->pace : 1;
     return ebb__cost_seconds(dev, graph, node, kernel, members) *
-           ((ebb__op(node->op)->flags & OPF_HEAVY) != 0 ? pace : 1);
+           (pace > 0 && (ebb__op(node->op)->flags & OPF_HEAVY) != 0 ? pace : 1);
 }
 
 double ebb__cost_measured(const cost_table *table, const device *dev, const ir_graph *graph,

@@ -16,9 +16,10 @@ extern const double ebb__cost_serial_seconds;
 /* The model alone: seconds of one node run by `members` threads. */
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                          int32_t kernel, int members);
-/* What plans are compared by: the model, products scaled by the table's pace. A single measurement
- * on a busy machine is too rough to choose a plan by; the median of all is not. */
-double ebb__cost_expected(const cost_table *table, const device *dev, const ir_graph *graph,
+/* What plans are compared by: the model, products scaled by a table's pace (0: none was measured).
+ * A single measurement on a busy machine is too rough to choose a plan by; the median of all is
+ * not. */
+double ebb__cost_expected(double pace, const device *dev, const ir_graph *graph,
                           const ir_node_rec *node, int32_t kernel, int members);
 /* Measured seconds of one node in the form that ebb__cost_form gives, else the model's. */
 double ebb__cost_measured(const cost_table *table, const device *dev, const ir_graph *graph,

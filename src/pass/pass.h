@@ -60,7 +60,8 @@ typedef struct pass_config {
     pass_recompute recompute;
     bool pack;               /* packed copies of weights that several time steps read */
     int members;             /* threads */
-    const cost_table *table; /* measured times; NULL: none */
+    const cost_table *table; /* measured times, that forms are picked by; NULL: built-in ones */
+    double pace;             /* of this machine: see ebb__cost_expected */
     bool training;           /* differentiate the loss and emit updates */
     grad_update_settings update;
     uint32_t dump_after; /* bit per pass_id */

@@ -1,499 +1,384 @@
-/* budget.c - one walk from the fastest plan to the smallest; a budget takes the smallest of those
- * within 2% of the fastest that fits.
+/* budget.c - which plan a budget takes, and what that is for every program of a run.
  *
- * Every candidate (size of the loss chunks, packed copies of weights, what is computed again) is
- * compiled to addresses, so its bytes are exact. `least_bytes` comes from bytes alone; seconds only
- * order the list. Plans that another one beats in both are left out, so a smaller budget never
- * gives a higher peak and a larger one never a slower plan.
+ * The plans are those of one program, the *leading* one: of those that train, the one that makes
+ * most (walk.h). Every other program has the room that it takes: it is left as fast as can be if
+ * that fits, and else does what the leading one does. Bytes of a listed plan are those of all
+ * programs together, its seconds those of the mean step. `least_bytes` comes from bytes alone.
+ *
+ * Programs are looked at one after the other, and only one has a graph at a time.
  */
-#include "plan/plan.h"
+#include "plan/walk.h"
 
 #include "base/host.h"
-#include "plan/storage.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const double PACE = 1.02; /* what saving memory may cost unasked */
+/* What a program that does not lead does. */
 enum {
-    MOST_CHUNKS = 4096, /* more would save nothing and take long to plan */
-    LEAST_SAVING =
-        256 /* a smaller chunk must save this part of the peak, or none is tried after it */
+    HOW_WHOLE,  /* nothing saved */
+    HOW_PLAIN,  /* as fast as can be */
+    HOW_FINEST, /* the loss in the smallest chunks: where nothing is learned */
+    HOW_LISTED  /* + i: plan i of the walk's list */
 };
-static const int32_t chunk_sizes[] = {1024, 512, 256, 128, 64, 32, 16, 8};
 
-typedef struct walk {
+/* What all programs together take. */
+typedef struct total {
+    uint64_t programs, transients, gradients; /* gradients: of the one with most transients */
+    double seconds;                           /* of the mean step */
+} total;
+
+typedef struct settling {
     ebb_ctx *ctx;
     const plan_request *requests;
-    int32_t n_requests;
-    const plan_extra *extras;
-    int32_t n_extras;
+    int32_t n;
     const plan_options *options;
-    bool prepared; /* the requests' graphs have been through the passes before FIRST_VARIED */
-} walk;
+    ebb_plan *plan;
+    plan_walk walk;
+    double shares; /* of all that train; 0: the leading one counts alone */
+    total whole, plain, listed[PLAN_MAX_CHOICES];
+    /* By program, what it does and takes with each plan of the walk's list; then, in the row after
+     * those, if nothing is saved. */
+    struct followed {
+        int32_t how;
+        plan_size size;
+    } * followed;
+    plan_size measured[PLAN_MAX_PROGRAMS]; /* of what was chosen, with measured forms */
+} settling;
 
-/* The passes before it do the same for every candidate. */
-static const pass_id FIRST_VARIED = PASS_CHUNK;
+/* ---- totals ---- */
 
-static pass_config config_of(const walk *w, const plan_choice *choice) {
-    const plan_options *o = w->options;
-    return (pass_config){.disabled = o->disabled,
-                         .first = w->prepared ? FIRST_VARIED : PASS_INFER,
-                         .chunk_rows = choice->chunk_rows,
-                         .pack = choice->pack,
-                         .recompute = choice->recompute,
-                         .members = o->members,
-                         .table = o->table,
-                         .update = o->update};
-}
-
-static ebb_status new_plan(const walk *w, ebb_plan **out) {
-    ebb_plan *plan = NULL;
-    TRY(ebb__alloc(w->ctx, 1, sizeof *plan, &plan));
-    plan->ctx = w->ctx;
-    plan->dev = ebb__device_default();
-    plan->members = w->options->members;
-    *out = plan;
-    return EBB_OK;
-}
-
-/* Size of program i under a choice. What is taken in the end is verified, this is not. */
-static ebb_status measure(const walk *w, int32_t i, const plan_choice *choice, const plan_bar *bar,
-                          plan_size *out) {
-    pass_config config = config_of(w, choice);
-    if (w->options->stop != NULL && w->options->stop(w->options->stop_user)) {
-        return ebb__fail(w->ctx, EBB_STOPPED, "stopped while planning, before anything was done");
+static double share_of(const settling *s, int32_t i) {
+    if (s->shares == 0) {
+        return i == s->plan->lead ? 1 : 0;
     }
-    return ebb__plan_measure(w->ctx, &w->requests[i], &config, bar, out);
+    return s->requests[i].training ? s->requests[i].share / s->shares : 0;
 }
 
-/* As arena.c lays programs, variables and transients out. */
-static uint64_t arena_bytes(const ebb_plan *plan, uint64_t programs, uint64_t transients) {
-    return transients > 0 ? programs + plan->variable_bytes + transients
-                          : programs + plan->variable_end;
-}
-
-/* As if there were only the first program. */
-static void set_size(const ebb_plan *plan, const plan_size *size, plan_choice *choice) {
-    choice->transient_bytes = size->transient_bytes;
-    choice->program_bytes = plan_align(size->program_bytes);
-    choice->peak_bytes = arena_bytes(plan, choice->program_bytes, size->transient_bytes);
-    choice->seconds = size->seconds;
-    choice->recomputed_nodes = size->recomputed_nodes;
-}
-
-/* Bytes and seconds of a choice. */
-static ebb_status price(const walk *w, const ebb_plan *plan, plan_choice *choice) {
-    plan_size size;
-    TRY(measure(w, 0, choice, NULL, &size));
-    set_size(plan, &size, choice);
-    return EBB_OK;
-}
-
-/* Does another one beat it? What takes more than keeping everything is no plan to list either. */
-static bool is_beaten(const ebb_plan *plan, const plan_choice *fresh) {
-    bool beaten = fresh->peak_bytes > plan->keep_all_bytes;
-    for (int32_t i = 0; i < plan->n_choices && !beaten; i++) {
-        const plan_choice *c = &plan->choices[i];
-        beaten = c->seconds <= fresh->seconds && c->peak_bytes <= fresh->peak_bytes;
+static void add_size(const settling *s, int32_t i, const plan_size *size, total *to) {
+    to->programs += plan_align(size->program_bytes);
+    to->seconds += share_of(s, i) * size->expected;
+    if (size->transient_bytes > to->transients || to->transients == 0) {
+        to->transients = size->transient_bytes;
+        to->gradients = size->gradient_bytes;
     }
-    return beaten;
 }
 
-/* Keeps the list sorted by seconds and free of plans that another beats. */
-static void add_choice(ebb_plan *plan, plan_choice fresh) {
-    int32_t kept = 0;
-    if (is_beaten(plan, &fresh)) {
-        return;
-    }
-    for (int32_t i = 0; i < plan->n_choices; i++) {
-        const plan_choice *c = &plan->choices[i];
-        if (!(fresh.seconds <= c->seconds && fresh.peak_bytes <= c->peak_bytes)) {
-            plan->choices[kept++] = *c;
-        }
-    }
-    int32_t at = kept;
-    while (at > 0 && plan->choices[at - 1].seconds > fresh.seconds) {
-        plan->choices[at] = plan->choices[at - 1];
-        at--;
-    }
-    plan->choices[at] = fresh;
-    plan->n_choices = kept + 1;
+static uint64_t arena_of(const settling *s, const total *all) {
+    return ebb__walk_arena(s->walk.variable_bytes, s->walk.variable_end, all->programs,
+                           all->transients);
 }
 
-static int32_t most_rows(const walk *w) {
-    int32_t rows = 0;
-    for (int32_t i = 0; i < w->n_requests; i++) {
-        const ir_graph *g = w->requests[i].graph;
-        for (int32_t k = 0; k < g->n_order; k++) {
-            const ir_node_rec *node = &g->nodes[g->order[k]];
-            if ((ebb__op(node->op)->flags & OPF_LOSS) != 0) {
-                int32_t r = op_in_type(g, node, 0)->dim[0];
-                rows = r > rows ? r : rows;
-            }
-        }
+/* ---- which program leads ---- */
+
+/* Bytes of all that the forward graph makes: with what keeping everything grows. */
+static double made_bytes(const ir_graph *g) {
+    double bytes = 0;
+    for (ir_val v = 0; v < g->n_values; v++) {
+        const ir_node def = g->values[v].def;
+        bool made = def != IR_NONE && (ebb__op(g->nodes[def].op)->flags & OPF_ALIAS) == 0;
+        bytes += made ? (double)ebb__ir_type_bytes(&g->values[v].type) : 0;
     }
-    return rows;
+    return bytes;
 }
 
-/* Without recomputation: sizes of the loss chunks, with and without packed weights. */
-static int32_t list_plain(const walk *w, plan_choice list[PLAN_MAX_CHOICES]) {
-    bool chunks = (w->options->disabled & (1U << PASS_CHUNK)) == 0;
-    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
-    int32_t rows = most_rows(w), n = 0;
-    for (int t = layouts; t >= 0; t--) {
-        list[n++] = (plan_choice){.pack = t > 0};
-        for (size_t i = 0; chunks && i < sizeof chunk_sizes / sizeof *chunk_sizes; i++) {
-            if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
-                list[n++] = (plan_choice){.chunk_rows = chunk_sizes[i], .pack = t > 0};
-            }
-        }
-    }
-    return n;
-}
-
-int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
-                             const plan_options *options, pass_config list[PLAN_MAX_CHOICES]) {
-    walk w = {.requests = requests, .n_requests = n_requests, .options = options};
-    plan_choice choices[PLAN_MAX_CHOICES];
-    int32_t n = list_plain(&w, choices);
-    for (int32_t i = 0; i < n; i++) {
-        list[i] = config_of(&w, &choices[i]);
-    }
-    return n;
-}
-
-/* Smaller chunks are tried as long as they save something worth the name. Without packed weights,
- * which is slower, only those that may go below what was reached with them. */
-static ebb_status try_plain(const walk *w, ebb_plan *plan) {
-    plan_choice list[PLAN_MAX_CHOICES];
-    int32_t n = list_plain(w, list), smallest = 0;
-    uint64_t last_peak = 0;
-    for (int32_t i = 0; i < n; i++) {
-        bool first = i == 0 || list[i].pack != list[i - 1].pack;
-        if (!list[i].pack && smallest > 0) { /* chunks are worth while: begin with those */
-            if (list[i].chunk_rows == 0 || list[i].chunk_rows > smallest) {
-                continue;
-            }
-            first = list[i].chunk_rows == smallest;
-        }
-        if (!first && last_peak == 0) {
-            continue; /* the peak lies elsewhere by now */
-        }
-        if (list[i].chunk_rows == 0) {
-            list[i] = plan->whole[list[i].pack];
-        } else {
-            TRY(price(w, plan, &list[i]));
-        }
-        add_choice(plan, list[i]);
-        bool saves = first || list[i].peak_bytes + list[i].peak_bytes / LEAST_SAVING < last_peak;
-        last_peak = saves ? list[i].peak_bytes : 0;
-        smallest = saves && list[i].pack ? list[i].chunk_rows : smallest;
-    }
-    return EBB_OK;
-}
-
-/* ---- recomputation ---- */
-
-/* Seconds that a byte of stash is worth. The first is about what writing and reading it takes. */
-static const double prices[] = {1e-10, 4e-10, 2e-9, 1e-6};
-static const double ANY_PRICE = 1e-6;
-/* The same where products may be repeated, each of which takes some nanoseconds a byte: the
- * cheapest go first. */
-static const double product_prices[] = {2.5e-9, 3.5e-9, 4.5e-9, 6e-9};
-
-static int32_t most_time(const walk *w) {
+static int32_t most_time(const ir_graph *g) {
     int32_t most = 0;
-    for (int32_t i = 0; i < w->n_requests; i++) {
-        const ir_graph *g = w->requests[i].graph;
-        for (int32_t k = 0; w->requests[i].training && k < g->n_order; k++) {
-            int32_t time = g->nodes[g->order[k]].label.time + 1;
-            most = time > most ? time : most;
-        }
+    for (int32_t k = 0; k < g->n_order; k++) {
+        int32_t time = g->nodes[g->order[k]].label.time + 1;
+        most = time > most ? time : most;
     }
     return most;
 }
 
-/* The least power of two whose square is at least n. */
-static int32_t root_of(int32_t n) {
-    int32_t r = 1;
-    while ((int64_t)r * r < n) {
-        r *= 2;
-    }
-    return r;
-}
-
-/* What was tried so far. */
-typedef struct search {
-    const walk *w;
-    ebb_plan *plan;
-    struct {
-        uint64_t graph; /* plan_size.graph */
-        uint64_t least; /* peak, were it placed without a gap */
-    } tried[PLAN_MAX_CHOICES];
-    int32_t n_tried;
-} search;
-
-/* Where a graph was tried; n_tried: it was not. */
-static int32_t find_tried(const search *s, uint64_t graph) {
-    int32_t i = 0;
-    while (i < s->n_tried && s->tried[i].graph != graph) {
-        i++;
-    }
-    return i;
-}
-
-/* Not if it is the same as one that was tried, nor if it is beaten whatever place does. */
-static bool is_worth(void *user, const plan_size *least) {
-    const search *s = user;
-    plan_choice choice = {.seconds = least->seconds};
-    bool fresh = find_tried(s, least->graph) == s->n_tried;
-    if (least->program_bytes == 0) { /* not known yet */
-        return fresh;
-    }
-    set_size(s->plan, least, &choice);
-    return fresh && !is_beaten(s->plan, &choice);
-}
-
-/* *least: its peak, were it placed without a gap; NULL: nobody asks. */
-static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how, uint64_t *least) {
-    plan_bar bar = {is_worth, s};
-    plan_size size;
-    base.recompute = how;
-    TRY(measure(s->w, 0, &base, &bar, &size));
-    int32_t at = find_tried(s, size.graph);
-    if (at == s->n_tried && at < PLAN_MAX_CHOICES) {
-        s->tried[at].graph = size.graph;
-        s->tried[at].least = arena_bytes(s->plan, plan_align(size.program_bytes), size.load_bytes);
-        s->n_tried++;
-    }
-    if (least != NULL && at < s->n_tried) {
-        *least = s->tried[at].least;
-    }
-    if (size.placed) {
-        set_size(s->plan, &size, &base);
-        add_choice(s->plan, base);
-    }
-    return EBB_OK;
-}
-
-/* Time in spans: no product repeated, but weight gradients and the loss as soon as a span is done;
- * products repeated with all of a span's steps as one; step by step with only the states between
- * spans kept; then with fewer of those, as long as shorter spans save something. */
-static ebb_status try_spans(search *s, plan_choice base, int32_t steps) {
-    int32_t root = root_of(steps);
-    uint64_t longer = 0, shorter = 0; /* what the last two replays take */
-    for (int32_t span = 2 * root; span >= 2 && 2 * span >= root; span /= 2) {
-        pass_recompute how = {.price = ANY_PRICE, .span = span};
-        if (span >= steps) {
-            continue;
-        }
-        TRY(try_recompute(s, base, how, NULL));
-        how.heavy = true;
-        TRY(try_recompute(s, base, how, NULL));
-        how.replay = true;
-        longer = shorter;
-        TRY(try_recompute(s, base, how, &shorter));
-    }
-    bool saves = shorter + shorter / LEAST_SAVING < longer;
-    for (int32_t span = root / 2; span >= 4 && steps >= 64 && saves; span /= 4) {
-        pass_recompute how = {.price = ANY_PRICE,
-                              .span = span,
-                              .outer = root_of(steps / span),
-                              .heavy = true,
-                              .replay = true};
-        longer = shorter;
-        TRY(try_recompute(s, base, how, &shorter));
-        saves = span == root / 2 || shorter < longer;
-    }
-    return EBB_OK;
-}
-
-static int32_t choose(const ebb_plan *plan, uint64_t budget);
-
-/* From what the fastest plain plan does with the loss and the weights; what saved most of that is
- * then joined to finer chunks, and to what the smallest plain plan does. */
-static ebb_status try_all_recompute(const walk *w, ebb_plan *plan) {
-    search s = {.w = w, .plan = plan};
-    int32_t steps = most_time(w);
-    plan_choice fast = plan->plain;
-    plan_choice small = plan->choices[plan->n_choices - 1], finer = fast;
-    for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
-        TRY(try_recompute(&s, fast, (pass_recompute){.price = prices[i]}, NULL));
-    }
-    if (steps >= 2) {
-        pass_recompute how = {.price = ANY_PRICE, .scan = root_of(steps)};
-        TRY(try_recompute(&s, fast, how, NULL));
-        how.merge = 2 * how.scan;
-        TRY(try_recompute(&s, fast, how, NULL));
-        how.heavy = true;
-        for (size_t i = 0; i < sizeof product_prices / sizeof *product_prices; i++) {
-            how.price = product_prices[i];
-            TRY(try_recompute(&s, fast, how, NULL));
-        }
-        TRY(try_spans(&s, fast, steps));
-    }
-    const pass_recompute best = plan->choices[plan->n_choices - 1].recompute;
-    const pass_recompute next =
-        plan->choices[plan->n_choices > 1 ? plan->n_choices - 2 : 0].recompute;
-    finer.chunk_rows = fast.chunk_rows / 2;
-    if (finer.chunk_rows > small.chunk_rows) {
-        TRY(try_recompute(&s, finer, best, NULL));
-    }
-    TRY(try_recompute(&s, small, best, NULL));
-    return try_recompute(&s, small, next, NULL);
-}
-
-static ebb_status list_choices(const walk *w, ebb_plan *plan) {
-    TRY(try_plain(w, plan));
-    plan->plain = plan->choices[choose(plan, UINT64_MAX)];
-    return (w->options->disabled & (1U << PASS_RECOMPUTE)) != 0 ? EBB_OK
-                                                                : try_all_recompute(w, plan);
-}
-
-/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken.
- * Recomputation that leaves the rest as it would be without may instead take 2% more than that. In
- * a list without dominated plans the smallest is the last, and what is allowed grows with the pace,
- * so a larger budget never gives a slower plan, nor a smaller one a higher peak. The last of all if
- * nothing fits. */
-static int32_t choose(const ebb_plan *plan, uint64_t budget) {
-    int32_t fit = 0, chosen;
-    while (fit < plan->n_choices - 1 && plan->choices[fit].peak_bytes > budget) {
-        fit++;
-    }
-    double pace = plan->choices[fit].seconds;
-    chosen = fit;
-    for (int32_t i = fit + 1; i < plan->n_choices; i++) {
-        const plan_choice *c = &plan->choices[i];
-        bool only = c->recompute.price > 0 && c->chunk_rows == plan->plain.chunk_rows &&
-                    c->pack == plan->plain.pack;
-        chosen = c->seconds <= PACE * (only ? fmax(pace, plan->plain.seconds) : pace) ? i : chosen;
-    }
-    return chosen;
-}
-
-/* All programs with nothing saved: how many bytes, and how large the variables are. */
-static ebb_status compile_whole(const walk *w, const plan_choice *choice, ebb_plan *plan,
-                                uint64_t *peak) {
-    ebb_plan *all = NULL;
-    pass_config configs[PLAN_MAX_PROGRAMS];
-    for (int32_t i = 0; i < w->n_requests; i++) {
-        configs[i] = config_of(w, choice);
-        configs[i].disabled |= 1U << PASS_VERIFY;
-    }
-    TRY(new_plan(w, &all));
-    ebb_status status =
-        ebb__plan_compile(all, w->requests, w->n_requests, w->extras, w->n_extras, configs);
+/* Looks at a forward graph: *made is what it makes. */
+static ebb_status look_at(settling *s, int32_t i, double *made) {
+    const plan_request *request = &s->requests[i];
+    pass_config config = {.first = PASS_INFER};
+    pass_unit unit;
+    ebb_status status = ebb__plan_open(&unit, s->ctx, &config, request);
     if (status == EBB_OK) {
-        status = ebb__plan_report(all);
+        int32_t rows = ebb__walk_rows(&unit.graph);
+        int32_t steps = request->training ? most_time(&unit.graph) : 0;
+        s->walk.rows = rows > s->walk.rows ? rows : s->walk.rows;
+        s->walk.steps = steps > s->walk.steps ? steps : s->walk.steps;
+        *made = made_bytes(&unit.graph);
+        status = ebb__plan_add_variables(s->plan, &unit.graph);
     }
-    plan->variable_bytes = all->variable_bytes;
-    plan->variable_end = all->variable_end;
-    plan->keep_all_activation_bytes = all->activation_bytes;
-    *peak = all->peak_bytes;
-    ebb__plan_free(all);
+    ebb__plan_close(&unit);
     return status;
 }
 
-/* The walk of the first program. What the same options take when nothing is saved is the plan taken
- * with exactly the passes chunk and recompute disabled and no limit. */
-static ebb_status walk_first(const walk *w, ebb_plan *plan) {
-    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
-    uint64_t peak = 0;
-    plan->keep_all_bytes = UINT64_MAX;
-    for (int pack = layouts; pack >= 0; pack--) {
-        plan->whole[pack] = (plan_choice){.pack = pack > 0};
-        TRY(price(w, plan, &plan->whole[pack]));
-        add_choice(plan, plan->whole[pack]);
-    }
-    plan->whole_pack = plan->choices[choose(plan, UINT64_MAX)].pack;
-    plan_choice *all = &plan->whole[plan->whole_pack];
-    TRY(compile_whole(w, all, plan, &peak));
-    for (int pack = layouts; pack >= 0; pack--) {
-        plan_choice *c = &plan->whole[pack];
-        c->peak_bytes = arena_bytes(plan, c->program_bytes, c->transient_bytes);
-    }
-    plan->n_choices = 0;
-    plan->keep_all_bytes = all->peak_bytes;
-    plan->seconds_per_step_keep_all = all->seconds;
-    add_choice(plan, *all); /* so the list is never empty */
-    TRY(list_choices(w, plan));
-    plan->keep_all_bytes = peak;
-    return EBB_OK;
-}
-
-/* ---- several programs ---- */
-
-/* Every program but the first has the room that the first one takes: it is left as fast as can be
- * if that fits, does what the first one does otherwise, and where nothing is learned, with the loss
- * in the smallest chunks. `plain` is its size as fast as can be, once it is known. */
-static ebb_status settle_one(const walk *w, const ebb_plan *plan, const plan_choice *first,
-                             int32_t i, plan_size *plain, plan_choice *taken, plan_size *size) {
-    plan_choice tries[3] = {plan->plain, *first};
-    int32_t n = 2;
-    if (!w->requests[i].training) {
-        tries[1].recompute = (pass_recompute){0};
-        tries[2] = tries[1];
-        tries[2].chunk_rows = chunk_sizes[sizeof chunk_sizes / sizeof *chunk_sizes - 1];
-        n = 3;
-    }
-    if (plain->program_bytes == 0) {
-        TRY(measure(w, i, &tries[0], NULL, plain));
-        ebb__progress(w->ctx, "plan", (uint64_t)i + 1, (uint64_t)w->n_requests);
-    }
-    *taken = tries[0];
-    *size = *plain;
-    for (int32_t k = 1; k < n && size->transient_bytes > first->transient_bytes; k++) {
-        plan_size now;
-        TRY(measure(w, i, &tries[k], NULL, &now));
-        if (now.transient_bytes < size->transient_bytes) {
-            *taken = tries[k];
-            *size = now;
+static ebb_status find_lead(settling *s) {
+    double most = -1;
+    s->plan->lead = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        const plan_request *request = &s->requests[i];
+        double made = 0;
+        TRY(look_at(s, i, &made));
+        s->shares += request->training ? request->share : 0;
+        /* Where nothing is trained, whoever asks puts the largest first. */
+        if (most < 0 || (request->training && made > most)) {
+            s->plan->lead = i;
+            most = made;
         }
     }
     return EBB_OK;
 }
 
-/* What every program does if the first one does this, and what that takes together. */
-static ebb_status settle(const walk *w, const ebb_plan *plan, plan_size *plain, plan_choice *first,
-                         plan_choice each[PLAN_MAX_PROGRAMS]) {
-    uint64_t programs = first->program_bytes, transients = first->transient_bytes;
-    each[0] = *first;
-    for (int32_t i = 1; i < w->n_requests; i++) {
-        plan_size size;
-        TRY(settle_one(w, plan, first, i, &plain[i], &each[i], &size));
-        programs += plan_align(size.program_bytes);
-        transients = size.transient_bytes > transients ? size.transient_bytes : transients;
+/* ---- the others ---- */
+
+static struct followed *followed_at(const settling *s, int32_t row, int32_t i) {
+    return &s->followed[(size_t)row * (size_t)s->n + (size_t)i];
+}
+
+static plan_choice choice_of(const settling *s, int32_t i, int32_t how) {
+    const plan_walk *w = &s->walk;
+    plan_choice choice = how >= HOW_LISTED  ? w->list[how - HOW_LISTED]
+                         : how == HOW_WHOLE ? w->whole[w->whole_pack]
+                                            : w->plain;
+    if (!s->requests[i].training) {
+        choice.recompute = (pass_recompute){0};
     }
-    first->peak_bytes = arena_bytes(plan, programs, transients);
+    if (how == HOW_FINEST) {
+        choice.chunk_rows = ebb__walk_finest();
+    }
+    return choice;
+}
+
+/* A program that does not lead, while it is looked at: how large it was in what it did so far. */
+typedef struct follower {
+    settling *s;
+    int32_t i;
+    plan_request program;
+    struct followed known[HOW_LISTED + PLAN_MAX_CHOICES];
+    int32_t n_known;
+} follower;
+
+static ebb_status size_of(follower *f, int32_t how, const plan_size **out) {
+    for (int32_t k = 0; k < f->n_known; k++) {
+        if (f->known[k].how == how) {
+            *out = &f->known[k].size;
+            return EBB_OK;
+        }
+    }
+    struct followed *fresh = &f->known[f->n_known];
+    plan_choice choice = choice_of(f->s, f->i, how);
+    fresh->how = how;
+    TRY(ebb__walk_measure(f->s->ctx, f->s->options, &f->program, &choice, NULL, &fresh->size));
+    f->n_known++;
+    *out = &fresh->size;
     return EBB_OK;
 }
 
-/* The list was made of the first program, the largest: now with the bytes of all. */
-static ebb_status settle_all(const walk *w, ebb_plan *plan, plan_choice each[PLAN_MAX_PROGRAMS]) {
-    plan_choice list[PLAN_MAX_CHOICES];
-    plan_size plain[PLAN_MAX_PROGRAMS] = {0};
-    int32_t n = plan->n_choices;
-    memcpy(list, plan->choices, (size_t)n * sizeof *list);
-    plan->n_choices = 0;
-    for (int32_t i = 0; i < n; i++) {
-        TRY(settle(w, plan, plain, &list[i], each));
-        add_choice(plan, list[i]);
+/* Takes another way if that needs less than the one taken so far. */
+static ebb_status take_smaller(follower *f, int32_t how, int32_t *taken, const plan_size **size) {
+    const plan_size *other = NULL;
+    TRY(size_of(f, how, &other));
+    if (other->transient_bytes < (*size)->transient_bytes) {
+        *taken = how;
+        *size = other;
     }
-    if (plan->n_choices == 0) { /* of small models, instructions take more than they save */
-        plan_choice all = plan->whole[plan->whole_pack];
-        all.peak_bytes = plan->keep_all_bytes;
-        add_choice(plan, all);
-        for (int32_t i = 0; i < w->n_requests; i++) {
-            each[i] = all;
-        }
-        plan->chosen = 0;
+    return EBB_OK;
+}
+
+/* What it does if the leading program does plan k. What keeps the smallest plan of all from being
+ * smaller may do as any plan of the list. */
+static ebb_status follow(follower *f, int32_t k) {
+    settling *s = f->s;
+    uint64_t room = s->walk.list[k].size.transient_bytes;
+    bool training = s->requests[f->i].training, last = k == s->walk.n_list - 1;
+    int32_t taken = HOW_PLAIN;
+    const plan_size *size = NULL;
+    TRY(size_of(f, taken, &size));
+    if (size->transient_bytes > room) {
+        TRY(take_smaller(f, HOW_LISTED + k, &taken, &size));
+    }
+    if (size->transient_bytes > room && !training) {
+        TRY(take_smaller(f, HOW_FINEST, &taken, &size));
+    }
+    for (int32_t j = k - 1; last && training && size->transient_bytes > room && j >= 0; j--) {
+        TRY(take_smaller(f, HOW_LISTED + j, &taken, &size));
+    }
+    *followed_at(s, k, f->i) = (struct followed){taken, *size};
+    add_size(s, f->i, size, &s->listed[k]);
+    return EBB_OK;
+}
+
+static ebb_status settle_one(settling *s, follower *f) {
+    const plan_size *whole = NULL, *plain = NULL;
+    TRY(size_of(f, HOW_WHOLE, &whole));
+    TRY(size_of(f, HOW_PLAIN, &plain));
+    *followed_at(s, s->walk.n_list, f->i) = (struct followed){HOW_WHOLE, *whole};
+    add_size(s, f->i, whole, &s->whole);
+    add_size(s, f->i, plain, &s->plain);
+    for (int32_t k = 0; k < s->walk.n_list; k++) {
+        TRY(follow(f, k));
+    }
+    return EBB_OK;
+}
+
+/* Prepares a program for as long as `with` looks at it. */
+static ebb_status with_program(settling *s, int32_t i,
+                               ebb_status (*with)(settling *s, follower *f)) {
+    ir_graph graph;
+    follower *f = NULL;
+    TRY(ebb__alloc(s->ctx, 1, sizeof *f, &f));
+    f->s = s;
+    f->i = i;
+    f->program = s->requests[i];
+    f->program.graph = &graph;
+    ebb_status status = ebb__walk_prepare(s->ctx, s->options, &s->requests[i], &graph);
+    if (status == EBB_OK) {
+        status = with(s, f);
+    }
+    ebb__ir_fini(&graph);
+    ebb__free(s->ctx, f);
+    return status;
+}
+
+static ebb_status walk_lead(settling *s, follower *f) {
+    plan_walk *w = &s->walk;
+    w->program = f->program;
+    TRY(ebb__plan_add_variables(s->plan,
+                                f->program.graph)); /* what training adds: the optimiser's */
+    w->variable_bytes = ebb__plan_variable_bytes(s->plan, &w->variable_end);
+    TRY(ebb__walk_run(w));
+    TRY(ebb__alloc(s->ctx, ((size_t)w->n_list + 1) * (size_t)s->n, sizeof *s->followed,
+                   &s->followed));
+    for (int32_t k = 0; k < w->n_list; k++) {
+        *followed_at(s, k, f->i) = (struct followed){HOW_LISTED + k, w->list[k].size};
+        add_size(s, f->i, &w->list[k].size, &s->listed[k]);
+    }
+    const plan_size *whole = &w->whole[w->whole_pack].size;
+    *followed_at(s, w->n_list, f->i) = (struct followed){HOW_WHOLE, *whole};
+    add_size(s, f->i, whole, &s->whole);
+    add_size(s, f->i, &w->plain.size, &s->plain);
+    return EBB_OK;
+}
+
+/* ---- all of them ---- */
+
+static ebb_status add_listed(settling *s, plan_choice choice, const total *all, int32_t row) {
+    ebb_plan *plan = s->plan;
+    choice.row = row;
+    choice.peak_bytes = arena_of(s, all);
+    choice.seconds = all->seconds;
+    return ebb__walk_add(s->ctx, plan->choices, &plan->n_choices, plan->keep_all_bytes, choice);
+}
+
+static ebb_status list_all(settling *s) {
+    const plan_walk *w = &s->walk;
+    for (int32_t k = 0; k < w->n_list; k++) {
+        TRY(add_listed(s, w->list[k], &s->listed[k], k));
+    }
+    if (s->plan->n_choices > 0) {
         return EBB_OK;
     }
-    plan->chosen = choose(plan, w->options->budget);
-    return settle(w, plan, plain, &plan->choices[plan->chosen], each);
+    /* Of small models, instructions may take more than they save: then everything is kept. */
+    return add_listed(s, w->whole[w->whole_pack], &s->whole, w->n_list);
+}
+
+static ebb_status settle(settling *s) {
+    ebb_plan *plan = s->plan;
+    uint64_t weights = 0;
+    TRY(with_program(s, plan->lead, walk_lead));
+    for (int32_t i = 0; i < s->n; i++) {
+        if (i != plan->lead) {
+            TRY(with_program(s, i, settle_one));
+        }
+        ebb__progress(s->ctx, "plan", (uint64_t)i + 1, (uint64_t)s->n);
+    }
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        ir_role role = plan->variables[i].role;
+        weights += role == IR_PARAM || role == IR_SLOT ? plan->variables[i].bytes : 0;
+    }
+    plan->keep_all_bytes = arena_of(s, &s->whole);
+    plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->whole.gradients;
+    plan->seconds_per_step_keep_all = s->whole.seconds;
+    TRY(list_all(s));
+    s->walk.plain.seconds = s->plain.seconds;
+    plan->chosen =
+        ebb__walk_choose(plan->choices, plan->n_choices, &s->walk.plain, plan->budget_bytes);
+    plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
+    return EBB_OK;
+}
+
+/* ---- the plan that is taken ---- */
+
+static struct followed *chosen_at(const settling *s, int32_t i) {
+    return followed_at(s, s->plan->choices[s->plan->chosen].row, i);
+}
+
+static plan_choice chosen_of(const settling *s, int32_t i, bool measured) {
+    plan_choice choice = choice_of(s, i, chosen_at(s, i)->how);
+    choice.measured = measured;
+    return choice;
+}
+
+static ebb_status size_measured(settling *s, follower *f) {
+    plan_choice choice = chosen_of(s, f->i, true);
+    return ebb__walk_measure(s->ctx, s->options, &f->program, &choice, NULL, &s->measured[f->i]);
+}
+
+/* Forms that were measured to be faster may need more scratch: they are taken where the budget has
+ * room for that, and never decide what fits. */
+static ebb_status try_measured(settling *s, bool *taken) {
+    const plan_choice *chosen = &s->plan->choices[s->plan->chosen];
+    total all = {0};
+    *taken = s->options->table != NULL && chosen->peak_bytes <= s->plan->budget_bytes;
+    for (int32_t i = 0; *taken && i < s->n; i++) {
+        TRY(with_program(s, i, size_measured));
+        add_size(s, i, &s->measured[i], &all);
+    }
+    *taken = *taken && arena_of(s, &all) <= s->plan->budget_bytes;
+    return EBB_OK;
+}
+
+static ebb_status name_programs(settling *s) {
+    ebb_plan *plan = s->plan;
+    const plan_options *o = s->options;
+    bool measured = false;
+    TRY(try_measured(s, &measured));
+    for (int32_t i = 0; i < s->n; i++) {
+        plan_program *program = &plan->programs[plan->n_programs++];
+        plan_choice choice = chosen_of(s, i, measured);
+        TRY(ebb__strdup(s->ctx, s->requests[i].name, &program->name));
+        program->request = s->requests[i];
+        program->size = measured ? s->measured[i] : chosen_at(s, i)->size;
+        program->config = ebb__walk_config(o, &choice, false);
+        program->config.dump_after = o->dump_after;
+        program->config.dump = o->dump;
+        program->config.dump_user = o->dump_user;
+        plan->nodes += program->size.n_nodes;
+    }
+    return EBB_OK;
+}
+
+/* The leading program stays for those who want to look at it; another only as long as it is needed
+ * for the report, or to be printed. */
+static ebb_status compile_shown(settling *s) {
+    ebb_plan *plan = s->plan;
+    int32_t largest = plan->lead;
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        bool more =
+            plan->programs[i].size.transient_bytes > plan->programs[largest].size.transient_bytes;
+        largest = more ? i : largest;
+    }
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        if (i == plan->lead || i == largest || s->options->dump_after != 0) {
+            TRY(ebb__plan_compile(plan, i));
+            plan->programs[i].config.dump_after = 0; /* once is enough */
+        }
+        if (i == largest) {
+            TRY(ebb__plan_report(plan, &plan->programs[i].unit));
+        }
+        if (i != plan->lead) {
+            ebb__plan_close_program(&plan->programs[i]);
+        }
+    }
+    return EBB_OK;
 }
 
 static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
@@ -511,85 +396,23 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
                      budget, plan->least_bytes, plan->least_bytes, largest);
 }
 
-/* Takes a graph through the passes that do the same for all candidates. *out is to be closed in any
- * case. */
-static ebb_status prepare(const walk *w, const plan_request *request, ir_graph *out) {
-    pass_config config = config_of(w, &(plan_choice){0});
-    pass_unit unit;
-    config.training = request->training;
-    ebb_status status = ebb__plan_open(&unit, w->ctx, &config, request->graph);
-    if (status == EBB_OK) {
-        status = ebb__plan_run_passes(&unit, FIRST_VARIED);
-    }
-    ebb__region_fini(&unit.region);
-    ebb__region_fini(&unit.scratch);
-    *out = unit.graph;
-    return status;
-}
-
-static ebb_status walk_all(const walk *w, ebb_plan *plan, plan_choice each[PLAN_MAX_PROGRAMS]) {
-    ir_graph graphs[PLAN_MAX_PROGRAMS];
-    plan_request requests[PLAN_MAX_PROGRAMS];
-    walk prepared = *w;
-    ebb_status status = EBB_OK;
-    int32_t n = 0;
-    while (status == EBB_OK && n < w->n_requests) {
-        requests[n] = w->requests[n];
-        requests[n].graph = &graphs[n];
-        status = prepare(w, &w->requests[n], &graphs[n]);
-        n++;
-    }
-    prepared.requests = requests;
-    prepared.prepared = true;
-    if (status == EBB_OK) {
-        ebb__progress(w->ctx, "plan", 0, (uint64_t)w->n_requests);
-        status = walk_first(&prepared, plan);
-    }
-    if (status == EBB_OK) {
-        status = settle_all(&prepared, plan, each);
-    }
-    while (n > 0) {
-        ebb__ir_fini(&graphs[--n]);
-    }
-    return status;
-}
-
-static ebb_status compile_chosen(const walk *w, ebb_plan *plan, const plan_choice *each) {
-    const plan_options *o = w->options;
-    uint64_t listed = plan->choices[plan->chosen].peak_bytes;
-    pass_config configs[PLAN_MAX_PROGRAMS];
-    for (int32_t i = 0; i < w->n_requests; i++) {
-        configs[i] = config_of(w, &each[i]);
-        configs[i].dump_after = o->dump_after;
-        configs[i].dump = o->dump;
-        configs[i].dump_user = o->dump_user;
-    }
-    TRY(ebb__plan_compile(plan, w->requests, w->n_requests, w->extras, w->n_extras, configs));
-    if (plan->peak_bytes != listed) {
-        return ebb__fail(w->ctx, EBB_INTERNAL,
-                         "the plan takes %" PRIu64 " bytes and was listed with %" PRIu64,
-                         plan->peak_bytes, listed);
-    }
-    const plan_program *last = &plan->programs[plan->n_programs - 1];
-    bool proved = (o->disabled & (1U << PASS_VERIFY)) == 0; /* else nobody will run it */
-    for (int32_t i = 0; proved && i < plan->n_programs; i++) {
-        TRY(ebb__plan_check(&plan->programs[i].unit, last->offset + last->bytes, plan->peak_bytes));
-    }
-    return EBB_OK;
-}
-
-static ebb_status make(const walk *w, ebb_plan *plan) {
-    plan_choice each[PLAN_MAX_PROGRAMS];
+static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) {
+    ebb_plan *plan = s->plan;
     double start = ebb__clock_seconds();
-    TRY(walk_all(w, plan, each));
-    plan->budget_bytes = w->options->budget;
-    plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
-    TRY(compile_chosen(w, plan, each));
-    TRY(ebb__plan_report(plan));
+    TRY(find_lead(s));
+    for (int32_t i = 0; i < n_extras; i++) {
+        TRY(ebb__plan_add_extra(plan, &extras[i]));
+    }
+    ebb__progress(s->ctx, "plan", 0, (uint64_t)s->n);
+    TRY(settle(s));
+    TRY(name_programs(s));
+    ebb__plan_lay_out(plan);
+    TRY(compile_shown(s));
     TRY(ebb__plan_decide(plan));
     const plan_choice *choice = &plan->choices[plan->chosen];
-    plan->recomputed_nodes = choice->recomputed_nodes;
-    if (w->options->explain) {
+    plan->recomputed_nodes = choice->size.recomputed_nodes;
+    plan->seconds_per_step = choice->seconds;
+    if (s->options->explain) {
         TRY(ebb__plan_products(plan));
     }
     plan->plan_seconds = ebb__clock_seconds() - start;
@@ -599,18 +422,25 @@ static ebb_status make(const walk *w, ebb_plan *plan) {
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                           const plan_extra *extras, int32_t n_extras, const plan_options *options,
                           ebb_plan **out) {
-    walk w = {ctx, requests, n_requests, extras, n_extras, options, false};
+    settling *s = NULL;
     *out = NULL;
     if (n_requests < 1 || n_requests > PLAN_MAX_PROGRAMS) {
         return ebb__fail(ctx, EBB_USAGE, "a plan takes 1 to %d programs", PLAN_MAX_PROGRAMS);
     }
-    ebb_plan *plan = NULL;
-    TRY(new_plan(&w, &plan));
-    ebb_status status = make(&w, plan);
-    plan->config.table = NULL; /* the caller's, only for planning */
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        plan->programs[i].config.table = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *s, &s));
+    *s = (settling){.ctx = ctx, .requests = requests, .n = n_requests, .options = options};
+    s->walk = (plan_walk){.ctx = ctx, .options = options};
+    ebb_status status = ebb__alloc(ctx, 1, sizeof *s->plan, &s->plan);
+    ebb_plan *plan = s->plan;
+    if (status == EBB_OK) {
+        plan->ctx = ctx;
+        plan->dev = ebb__device_default();
+        plan->members = options->members;
+        plan->budget_bytes = options->budget;
+        status = make(s, extras, n_extras);
     }
+    ebb__free(ctx, s->followed);
+    ebb__free(ctx, s);
     if (status != EBB_OK && status != EBB_BUDGET) {
         ebb__plan_free(plan);
         return status;

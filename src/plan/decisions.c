@@ -29,7 +29,7 @@ static int more_bytes(const void *a, const void *b) {
 }
 
 ebb_status ebb__plan_decide(ebb_plan *plan) {
-    const pass_unit *unit = &plan->programs[0].unit;
+    const pass_unit *unit = &plan->programs[plan->lead].unit;
     const ir_graph *g = &unit->graph;
     plan_decision *list = NULL;
     int32_t n = 0;
@@ -41,7 +41,7 @@ ebb_status ebb__plan_decide(ebb_plan *plan) {
         if (node->label.phase == IR_RECOMPUTE && runs) {
             d->nodes++;
             d->bytes += bytes_of_results(g, node);
-            d->seconds += ebb__cost_expected(unit->config->table, unit->dev, g, node,
+            d->seconds += ebb__cost_expected(unit->config->pace, unit->dev, g, node,
                                              unit->kernels[g->order[i]], unit->config->members);
         }
     }

@@ -81,13 +81,12 @@ static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node
     return EBB_OK;
 }
 
-ebb_status ebb__plan_emit(ebb_plan *plan, int32_t index, void *arena,
-                          const device_instr *const **instrs) {
-    const plan_program *program = &plan->programs[index];
+static ebb_status emit_program(const ebb_plan *plan, const plan_program *program, char *arena,
+                               const device_instr *const **instrs) {
     const pass_unit *unit = &program->unit;
-    device_instr *instr = (device_instr *)(void *)((char *)arena + program->offset);
-    op_view *views = (op_view *)(void *)(instr + program->n_instrs);
-    const device_instr **list = (const device_instr **)(void *)(views + program->n_views);
+    device_instr *instr = (device_instr *)(void *)(arena + program->offset);
+    op_view *views = (op_view *)(void *)(instr + program->size.n_instrs);
+    const device_instr **list = (const device_instr **)(void *)(views + program->size.n_views);
     int32_t at = 0, first = 0; /* of the run being written */
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
         ir_node n = unit->graph.order[i];
@@ -107,5 +106,19 @@ ebb_status ebb__plan_emit(ebb_plan *plan, int32_t index, void *arena,
         set_run(plan, unit, instr + first, at - first);
     }
     *instrs = list;
+    return EBB_OK;
+}
+
+/* The leading program is still there; each of the others comes and goes. */
+ebb_status ebb__plan_emit(ebb_plan *plan, void *arena, const device_instr *const **lists) {
+    for (int32_t k = 0; k < plan->n_programs; k++) {
+        int32_t i = (plan->lead + k) % plan->n_programs;
+        plan_program *program = &plan->programs[i];
+        if (!program->has_unit) {
+            TRY(ebb__plan_compile(plan, i));
+        }
+        TRY(emit_program(plan, program, arena, &lists[i]));
+        ebb__plan_close_program(program);
+    }
     return EBB_OK;
 }

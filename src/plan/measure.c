@@ -38,44 +38,85 @@ static uint64_t hash_unit(const pass_unit *unit) {
     return hash_values(g, hash);
 }
 
-static ebb_status run_until(plan_program *program, pass_id end) {
-    TRY(ebb__plan_run_passes(&program->unit, end));
-    program->config.first = end;
+/* Kernels, forms and places of a unit in the order in which they run. */
+static uint64_t hash_program(const pass_unit *unit) {
+    const ir_graph *g = &unit->graph;
+    const plan_placement *p = unit->placement;
+    XXH64_hash_t hash = XXH3_64bits(&g->n_order, sizeof g->n_order);
+    for (int32_t k = 0; k < g->n_order; k++) {
+        ir_node n = g->order[k];
+        const ir_node_rec *node = &g->nodes[n];
+        const int32_t what[] = {unit->kernels[n], unit->forms[n], node->op};
+        hash = XXH3_64bits_withSeed(what, sizeof what, hash);
+        hash = XXH3_64bits_withSeed(&node->attr, sizeof node->attr, hash);
+        for (int32_t j = 0; j < node->n_in + node->n_out; j++) {
+            ir_val v = j < node->n_in ? ir_in(g, node, j) : node->out + j - node->n_in;
+            uint64_t place = v == IR_NONE ? UINT64_MAX : plan_value_address(p, v);
+            hash = XXH3_64bits_withSeed(&place, sizeof place, hash);
+        }
+    }
+    return hash;
+}
+
+void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
+    const ir_graph *g = &unit->graph;
+    const pass_config *c = unit->config;
+    out->n_instrs = out->n_views = 0;
+    out->seconds = out->expected = 0;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        int32_t kernel = unit->kernels[n];
+        if (kernel != PASS_KERNEL_NONE) {
+            out->n_instrs++;
+            out->n_views += node->n_in + node->n_out;
+        }
+        out->seconds += ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
+        out->expected += ebb__cost_expected(c->pace, unit->dev, g, node, kernel, c->members);
+    }
+    out->n_nodes = g->n_order;
+    out->recomputed_nodes = ebb__plan_recomputed(unit);
+    out->program_bytes = (uint64_t)out->n_instrs * (sizeof(device_instr) + sizeof(device_instr *)) +
+                         (uint64_t)out->n_views * sizeof(op_view);
+}
+
+static ebb_status run_until(pass_unit *unit, pass_config *config, pass_id end) {
+    TRY(ebb__plan_run_passes(unit, end));
+    config->first = end;
     return EBB_OK;
 }
 
-static ebb_status measure(plan_program *program, const plan_bar *bar, plan_size *out) {
-    pass_unit *unit = &program->unit;
-    TRY(run_until(program, PASS_BATCH_TIME));
+static ebb_status measure(pass_unit *unit, pass_config *config, const plan_bar *bar,
+                          plan_size *out) {
+    TRY(run_until(unit, config, PASS_BATCH_TIME));
     out->graph = hash_unit(unit);
     if (bar != NULL && !bar->worth(bar->user, out)) {
         return EBB_OK;
     }
-    TRY(run_until(program, PASS_PLACE));
+    TRY(run_until(unit, config, PASS_PLACE));
     TRY(ebb__place_store(unit));
-    ebb__plan_size_program(program);
+    ebb__plan_size_unit(unit, out);
     out->load_bytes = out->transient_bytes = unit->placement->load_bytes;
-    out->program_bytes = program->bytes;
-    out->seconds = program->seconds;
-    out->recomputed_nodes = ebb__plan_recomputed(unit);
     if (bar != NULL && !bar->worth(bar->user, out)) {
         return EBB_OK;
     }
     TRY(ebb__place_offsets(unit));
     out->transient_bytes = unit->placement->transient_bytes;
+    out->program = hash_program(unit);
     out->placed = true;
-    return EBB_OK;
+    return ebb__plan_gradients(unit, &out->gradient_bytes);
 }
 
-ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
+ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *like,
                              const plan_bar *bar, plan_size *out) {
-    plan_program program = {.config = *config};
+    pass_config config = *like;
+    pass_unit unit;
     *out = (plan_size){.placed = false};
-    program.config.training = request->training;
-    ebb_status status = ebb__plan_open(&program.unit, ctx, &program.config, request->graph);
+    config.training = request->training;
+    ebb_status status = ebb__plan_open(&unit, ctx, &config, request);
     if (status == EBB_OK) {
-        status = measure(&program, bar, out);
+        status = measure(&unit, &config, bar, out);
     }
-    ebb__plan_close(&program.unit);
+    ebb__plan_close(&unit);
     return status;
 }

@@ -25,11 +25,13 @@ ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte,
                            uint64_t arena_bytes) EBB_MUST_CHECK;
 
 /* The pipeline: names in order, and a run over a unit from config->first up to before `end`. The
- * unit works on a copy of the graph; it is to be closed in any case. */
+ * unit works on a copy of the graph, or on the one that the request builds; it is to be closed in
+ * any case. */
 const char *ebb__pass_name(pass_id id);
 bool ebb__pass_optional(pass_id id);
+struct plan_request;
 ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *config,
-                          const ir_graph *graph) EBB_MUST_CHECK;
+                          const struct plan_request *request) EBB_MUST_CHECK;
 void ebb__plan_close(pass_unit *unit);
 ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) EBB_MUST_CHECK;
 

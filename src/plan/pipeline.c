@@ -1,6 +1,6 @@
 /* pipeline.c - the compiler in one array. Each pass is one file; after each the graph is verified.
  */
-#include "plan/passes.h"
+#include "plan/plan.h"
 
 /* clang-format off */
 static const pass_def *const pipeline[PASS_COUNT] = {
@@ -41,11 +41,15 @@ bool ebb__pass_optional(pass_id id) {
 }
 
 ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *config,
-                          const ir_graph *graph) {
+                          const plan_request *request) {
     *unit = (pass_unit){.ctx = ctx, .config = config, .dev = ebb__device_default()};
     ebb__region_init(&unit->region, ctx);
     ebb__region_init(&unit->scratch, ctx);
-    return ebb__ir_copy(graph, &unit->graph);
+    if (request->graph != NULL) {
+        return ebb__ir_copy(request->graph, &unit->graph);
+    }
+    ebb__op_graph_init(&unit->graph, ctx);
+    return request->build(request, &unit->graph);
 }
 
 void ebb__plan_close(pass_unit *unit) {

@@ -9,12 +9,21 @@
 #define PLAN_PLAN_H
 
 #include "cost/tune.h"
+#include "plan/names.h"
 #include "plan/passes.h"
 
+/* A program of a run. Its forward graph is given, or built each time that it is looked at, so that
+ * the graphs of many programs need not exist at once. What it points to must last until the plan is
+ * released. */
 typedef struct plan_request {
-    const char *name;      /* "train", "valid" */
-    const ir_graph *graph; /* forward graph; borrowed while compiling */
+    const char *name; /* "train", "valid" */
+    const ir_graph *graph;
     bool training;
+    /* Where `graph` is NULL: into an empty graph. */
+    ebb_status (*build)(const struct plan_request *request, ir_graph *out);
+    const void *user; /* for build */
+    int32_t index;    /* likewise */
+    double share;     /* of the run's steps. Where all have 0, the first counts alone */
 } plan_request;
 
 /* Bytes the caller needs beside tensors (staging, vocabulary), kind data. */
@@ -38,15 +47,31 @@ typedef struct plan_options {
     void *stop_user;
 } plan_options;
 
+/* What a program takes under one configuration. */
+typedef struct plan_size {
+    uint64_t graph;           /* a hash: who has the same is the same plan */
+    uint64_t load_bytes;      /* of transients: what no placement can go below */
+    uint64_t transient_bytes; /* before it is placed: the load */
+    uint64_t gradient_bytes;  /* of those where most of them are alive */
+    uint64_t program_bytes;   /* of the program itself */
+    uint64_t program;         /* a hash: kernels, forms, places */
+    double seconds;           /* of a step, by built-in times */
+    double expected;          /* the same on this machine, as far as it was measured */
+    int32_t n_instrs, n_views, n_nodes, recomputed_nodes;
+    bool placed; /* else it was called off */
+} plan_size;
+
 /* One plan on the walk from the fastest to the smallest. */
 typedef struct plan_choice {
     int32_t chunk_rows;
     bool pack;
+    bool
+        measured; /* products take the forms that were measured to be fastest, else built-in ones */
     pass_recompute recompute;
-    int32_t recomputed_nodes;
-    uint64_t transient_bytes, program_bytes; /* of the first program */
-    uint64_t peak_bytes;                     /* of all */
-    double seconds;                          /* of a step of the first program */
+    plan_size size;      /* of the leading program */
+    uint64_t peak_bytes; /* of all */
+    double seconds;      /* of a step, by which plans are compared: the mean of all that train */
+    int32_t row;         /* of the walk's list: what the other programs do then */
 } plan_choice;
 
 /* What a layer's forward values cost that are computed again instead of kept. */
@@ -103,29 +128,29 @@ typedef struct plan_output {
 
 typedef struct plan_program {
     char *name;
-    plan_output *outputs;
+    plan_request request;
+    plan_output *outputs; /* once it is compiled */
     int32_t n_outputs;
     pass_config config;
-    pass_unit unit; /* until ebb__plan_release */
+    pass_unit unit; /* of the leading program, until ebb__plan_release */
     bool has_unit;
-    int32_t n_instrs, n_views, n_nodes;
-    uint64_t offset, bytes; /* of the program itself in the arena */
-    double seconds;         /* of one step */
+    plan_size size;
+    uint64_t offset; /* of the program itself in the arena */
 } plan_program;
 
 typedef struct ebb_plan {
     ebb_ctx *ctx;
     const device *dev;
     int members;
-    pass_config config; /* of the chosen plan */
     uint64_t peak_bytes, least_bytes, keep_all_bytes, keep_all_activation_bytes, budget_bytes;
     uint64_t bytes_by_kind[IR_KINDS];
     uint64_t activation_bytes;
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
-    uint64_t variable_bytes, variable_end; /* of all variables; without the last one's rounding */
-    plan_choice whole[2]; /* nothing saved; with weights packed or not: by `pack` */
-    int32_t whole_pack;   /* which of them is keep-all */
-    plan_choice plain;    /* what is taken without recomputation and without a limit */
+    double
+        words_per_step; /* of what is trained on: whoever asked for the plan says so, for reports */
+    uint64_t program_end, transient_base; /* in the arena */
+    uint64_t transient_bytes;             /* of the program that has most */
+    int32_t lead; /* the program whose plans are listed: of those that train, the largest */
     int32_t recomputed_nodes;
     plan_decision *decisions; /* the most bytes first */
     int32_t n_decisions;
@@ -141,6 +166,10 @@ typedef struct ebb_plan {
     int32_t n_products;
     plan_variable *variables;
     int32_t n_variables;
+    plan_names variable_names, layer_names;
+    void *source; /* what the requests point to, and the table: freed by free_source, if it is
+                     the plan's, when the plan is released */
+    void (*free_source)(void *source);
     plan_program programs[PLAN_MAX_PROGRAMS];
     int32_t n_programs;
 } ebb_plan;
@@ -153,33 +182,30 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
                           ebb_plan **out) EBB_MUST_CHECK;
 void ebb__plan_free(ebb_plan *plan);
 
-/* Writes program `index` into the arena (its n_instrs instructions), resolving addresses and
- * preparing kernels. */
-ebb_status ebb__plan_emit(ebb_plan *plan, int32_t index, void *arena,
-                          const device_instr *const **instrs) EBB_MUST_CHECK;
-/* Lets go of graphs and pass scratch: what remains is the report and the variables. */
+/* Writes all programs into the arena, one after the other: compiles and verifies those that are not
+ * there any more, resolves addresses, prepares kernels. lists[i]: instructions of program i. */
+ebb_status ebb__plan_emit(ebb_plan *plan, void *arena,
+                          const device_instr *const **lists) EBB_MUST_CHECK;
+/* Lets go of graphs, pass scratch and the source: what remains is the report and the variables. */
 void ebb__plan_release(ebb_plan *plan);
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name);
 const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const char *name);
 
 /* ---- parts of the above, each in its file ---- */
-/* arena.c: compiles one set of units, each as its config says, and lays out the arena. */
-ebb_status ebb__plan_compile(ebb_plan *plan, const plan_request *requests, int32_t n_requests,
-                             const plan_extra *extras, int32_t n_extras,
-                             const pass_config *configs) EBB_MUST_CHECK;
-/* The program's own bytes (instructions, their views, the list of pointers to them) and seconds. */
-void ebb__plan_size_program(plan_program *program);
+/* arena.c: the variables of a graph, those that are known by name left out; one that the caller
+ * needs beside tensors. */
+ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) EBB_MUST_CHECK;
+ebb_status ebb__plan_add_extra(ebb_plan *plan, const plan_extra *extra) EBB_MUST_CHECK;
+/* Bytes of all variables; *end: without the last one's rounding. */
+uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end);
+/* Lays out programs, whose sizes are known, variables and transients. */
+void ebb__plan_lay_out(ebb_plan *plan);
+/* Compiles a program of a plan that is laid out, as its config says, and verifies it. */
+ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) EBB_MUST_CHECK;
+/* Lets go of a program's graph. */
+void ebb__plan_close_program(plan_program *program);
 /* measure.c: compiles one program only to see what it takes, without verifying it. */
-typedef struct plan_size {
-    uint64_t graph;           /* a hash: who has the same is the same plan */
-    uint64_t load_bytes;      /* of transients: what no placement can go below */
-    uint64_t transient_bytes; /* before it is placed: the load */
-    uint64_t program_bytes;
-    double seconds;
-    int32_t recomputed_nodes;
-    bool placed; /* else it was called off */
-} plan_size;
 /* Asked when the graph is known and before it is placed; what is not yet known is 0. False: it is
  * of no use. */
 typedef struct plan_bar {
@@ -188,17 +214,20 @@ typedef struct plan_bar {
 } plan_bar;
 ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
                              const plan_bar *bar, plan_size *out) EBB_MUST_CHECK;
-/* budget.c: the configurations without recomputation that the walk tries; gives their number. */
-int32_t ebb__plan_candidates(const plan_request *requests, int32_t n_requests,
-                             const plan_options *options, pass_config list[PLAN_MAX_CHOICES]);
+/* What a compiled unit takes, placed or not. */
+void ebb__plan_size_unit(const pass_unit *unit, plan_size *out);
 /* products.c: the products of all candidates, to be measured before planning; those of the plan. */
 ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
-                            const plan_options *options, cost_survey *survey) EBB_MUST_CHECK;
+                            const plan_options *options, cost_survey *survey,
+                            uint64_t *parameter_bytes) EBB_MUST_CHECK;
 ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
 /* decisions.c: nodes of a program that are done again; what those of the first buy, by layer. */
 int32_t ebb__plan_recomputed(const pass_unit *unit);
 ebb_status ebb__plan_decide(ebb_plan *plan) EBB_MUST_CHECK;
-/* report.c: bytes by kind and layer, largest values, hash. */
-ebb_status ebb__plan_report(ebb_plan *plan) EBB_MUST_CHECK;
+/* report.c: bytes by kind and layer, largest values, hash. Of transients those of the unit, which
+ * is to be that of the program that has most. */
+ebb_status ebb__plan_report(ebb_plan *plan, pass_unit *unit) EBB_MUST_CHECK;
+/* Bytes of gradients where most transients are alive. */
+ebb_status ebb__plan_gradients(pass_unit *unit, uint64_t *bytes) EBB_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* products.c - which products a plan has: those of every candidate, so that they can be measured
  * before the walk; those of the plan that was taken, with the form of each, for people. */
-#include "plan/plan.h"
+#include "plan/walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 enum { COMMON_ROWS = 128 };
 
 /* One candidate up to its kernels: addresses do not matter here. */
-static ebb_status survey_one(ebb_ctx *ctx, const plan_request *request, const pass_config *like,
+static ebb_status survey_one(ebb_ctx *ctx, const plan_request *program, const pass_config *like,
                              cost_survey *survey) {
     pass_config config = *like;
-    config.training = request->training;
+    pass_unit unit;
+    config.training = program->training;
     config.disabled |=
         (1U << PASS_VERIFY) | (1U << PASS_PLACE) | (1U << PASS_FUSE) | (1U << PASS_SCHEDULE);
-    pass_unit unit;
-    ebb_status status = ebb__plan_open(&unit, ctx, &config, request->graph);
+    ebb_status status = ebb__plan_open(&unit, ctx, &config, program);
     unit.dev = survey->dev;
     if (status == EBB_OK) {
         status = ebb__plan_run_passes(&unit, PASS_COUNT);
@@ -27,16 +27,40 @@ static ebb_status survey_one(ebb_ctx *ctx, const plan_request *request, const pa
     return status;
 }
 
-ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
-                            const plan_options *options, cost_survey *survey) {
-    pass_config list[PLAN_MAX_CHOICES];
-    int32_t n = ebb__plan_candidates(requests, n_requests, options, list);
+/* Small chunks are for small budgets: not worth the time of every first run. Of several programs
+ * chunks have the same products, but for the first. */
+static ebb_status survey_program(ebb_ctx *ctx, const plan_options *options,
+                                 const plan_request *program, bool first, cost_survey *survey) {
+    plan_choice list[PLAN_MAX_CHOICES];
+    int32_t n = ebb__walk_plain(options, ebb__walk_rows(program->graph), list);
     for (int32_t i = 0; i < n; i++) {
-        /* Small chunks are for small budgets: not worth the time of every first run. */
-        bool common = list[i].chunk_rows == 0 || list[i].chunk_rows >= COMMON_ROWS;
-        for (int32_t k = 0; k < n_requests && common; k++) {
-            TRY(survey_one(ctx, &requests[k], &list[i], survey));
+        bool whole = list[i].chunk_rows == 0;
+        if (whole || (first && list[i].chunk_rows >= COMMON_ROWS)) {
+            pass_config config = ebb__walk_config(options, &list[i], true);
+            TRY(survey_one(ctx, program, &config, survey));
         }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
+                            const plan_options *options, cost_survey *survey,
+                            uint64_t *parameter_bytes) {
+    *parameter_bytes = 0;
+    for (int32_t i = 0; i < n_requests; i++) {
+        plan_request program = requests[i];
+        ir_graph graph;
+        program.graph = &graph;
+        ebb_status status = ebb__walk_prepare(ctx, options, &requests[i], &graph);
+        if (status == EBB_OK) {
+            status = survey_program(ctx, options, &program, i == 0, survey);
+        }
+        for (ir_val v = 0; status == EBB_OK && i == 0 && v < graph.n_values; v++) {
+            const ir_value *value = &graph.values[v];
+            *parameter_bytes += value->role == IR_PARAM ? ebb__ir_type_bytes(&value->type) : 0;
+        }
+        ebb__ir_fini(&graph);
+        TRY(status);
     }
     return EBB_OK;
 }
@@ -71,14 +95,14 @@ static void settle(const pass_unit *unit, ir_node n, plan_product *product) {
                          unit->config->members, &measured);
     product->measured = measured >= 0;
     product->form = unit->forms[n];
-    product->expected = ebb__cost_expected(unit->config->table, unit->dev, &unit->graph, node,
+    product->expected = ebb__cost_expected(unit->config->pace, unit->dev, &unit->graph, node,
                                            unit->kernels[n], unit->config->members);
     product->seconds = ebb__cost_measured(unit->config->table, unit->dev, &unit->graph, node,
                                           unit->kernels[n], unit->config->members);
 }
 
 static ebb_status fill(ebb_plan *plan, cost_survey *survey) {
-    const pass_unit *unit = &plan->programs[0].unit;
+    const pass_unit *unit = &plan->programs[plan->lead].unit;
     const ir_graph *g = &unit->graph;
     cost_key key;
     TRY(ebb__cost_survey_add(survey, g, unit->kernels));

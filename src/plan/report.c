@@ -80,29 +80,56 @@ static void note_piece(ebb_plan *plan, const ir_graph *graph, const int32_t *lay
     add_large(plan, &item);
 }
 
-/* Transient bytes alive at the moment of the highest load, each byte counted once. */
-static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
+/* Transient pieces alive at the moment of the highest load, lowest first, in unit->scratch. */
+static ebb_status find_live(pass_unit *unit, live_piece **out, int32_t *n) {
     const plan_placement *p = unit->placement;
-    live_piece *live = NULL;
-    int32_t position = 0, n = 0, *layers = NULL;
-    uint64_t load = 0, covered = 0;
-    TRY(map_layers(plan, unit, &layers));
+    int32_t position = 0;
+    uint64_t load = 0;
     TRY(ebb__plan_load(unit, p, &position, &load));
-    TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_pieces + 1, sizeof *live, &live));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_pieces + 1, sizeof **out, out));
+    *n = 0;
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
         if (p->blocks[piece->block].variable == IR_NONE && piece->birth <= position &&
             position <= piece->death) {
             uint64_t base = plan_block_address(p, piece->block);
-            live[n++] = (live_piece){base + piece->lo, base + piece->hi, piece};
+            (*out)[(*n)++] = (live_piece){base + piece->lo, base + piece->hi, piece};
         }
     }
-    qsort(live, (size_t)n, sizeof *live, compare_live);
+    qsort(*out, (size_t)*n, sizeof **out, compare_live);
+    return EBB_OK;
+}
+
+/* How many of its bytes no piece before it in the list has; *covered: up to where they reach. */
+static uint64_t fresh_bytes(const live_piece *live, uint64_t *covered) {
+    uint64_t from = live->lo > *covered ? live->lo : *covered;
+    uint64_t fresh = live->hi > from ? live->hi - from : 0;
+    *covered = live->hi > *covered ? live->hi : *covered;
+    return fresh;
+}
+
+ebb_status ebb__plan_gradients(pass_unit *unit, uint64_t *bytes) {
+    live_piece *live = NULL;
+    int32_t n = 0;
+    uint64_t covered = 0;
+    *bytes = 0;
+    TRY(find_live(unit, &live, &n));
     for (int32_t i = 0; i < n; i++) {
-        uint64_t from = live[i].lo > covered ? live[i].lo : covered;
-        uint64_t fresh = live[i].hi > from ? live[i].hi - from : 0;
-        note_piece(plan, &unit->graph, layers, &live[i], fresh);
-        covered = live[i].hi > covered ? live[i].hi : covered;
+        uint64_t fresh = fresh_bytes(&live[i], &covered);
+        *bytes += live[i].piece->kind == IR_GRADIENTS ? fresh : 0;
+    }
+    ebb__region_fini(&unit->scratch);
+    return EBB_OK;
+}
+
+static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
+    live_piece *live = NULL;
+    int32_t n = 0, *layers = NULL;
+    uint64_t covered = 0;
+    TRY(map_layers(plan, unit, &layers));
+    TRY(find_live(unit, &live, &n));
+    for (int32_t i = 0; i < n; i++) {
+        note_piece(plan, &unit->graph, layers, &live[i], fresh_bytes(&live[i], &covered));
     }
     ebb__region_fini(&unit->scratch);
     return EBB_OK;
@@ -123,39 +150,20 @@ static void report_variables(ebb_plan *plan) {
 static uint64_t hash_plan(const ebb_plan *plan) {
     XXH64_hash_t hash = XXH3_64bits(&plan->peak_bytes, sizeof plan->peak_bytes);
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        const pass_unit *unit = &plan->programs[i].unit;
-        const ir_graph *g = &unit->graph;
-        for (int32_t k = 0; k < g->n_order; k++) {
-            const ir_node_rec *node = &g->nodes[g->order[k]];
-            int32_t kernel = unit->kernels[g->order[k]];
-            const char *name =
-                kernel >= 0 ? unit->dev->kernels[kernel].name : g->schemas[node->op]->name;
-            hash = XXH3_64bits_withSeed(name, strlen(name), hash);
-            hash = XXH3_64bits_withSeed(&node->attr, sizeof node->attr, hash);
-            for (int32_t j = 0; j < node->n_in + node->n_out; j++) {
-                ir_val v = j < node->n_in ? ir_in(g, node, j) : node->out + j - node->n_in;
-                uint64_t address =
-                    v == IR_NONE ? UINT64_MAX : plan_value_address(unit->placement, v);
-                hash = XXH3_64bits_withSeed(&address, sizeof address, hash);
-            }
-        }
+        const uint64_t program[] = {plan->programs[i].offset, plan->programs[i].size.program};
+        hash = XXH3_64bits_withSeed(program, sizeof program, hash);
     }
     return hash;
 }
 
-ebb_status ebb__plan_report(ebb_plan *plan) {
+ebb_status ebb__plan_report(ebb_plan *plan, pass_unit *unit) {
     uint64_t used = 0;
-    pass_unit *largest = &plan->programs[0].unit;
     memset(plan->bytes_by_kind, 0, sizeof plan->bytes_by_kind);
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        plan->bytes_by_kind[IR_PROGRAM] += plan->programs[i].bytes;
-        pass_unit *unit = &plan->programs[i].unit;
-        if (unit->placement->transient_bytes > largest->placement->transient_bytes) {
-            largest = unit;
-        }
+        plan->bytes_by_kind[IR_PROGRAM] += plan->programs[i].size.program_bytes;
     }
     report_variables(plan);
-    TRY(report_transients(plan, largest));
+    TRY(report_transients(plan, unit));
     for (int i = 0; i < IR_UNUSED; i++) {
         used += plan->bytes_by_kind[i];
     }

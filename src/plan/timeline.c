@@ -158,26 +158,12 @@ static void add_fixed(const ebb_plan *plan, plan_timeline *out) {
         out->fixed[plan_kind_of_role(plan->variables[i].role)] += plan->variables[i].bytes;
     }
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        out->fixed[IR_PROGRAM] += plan->programs[i].bytes;
+        out->fixed[IR_PROGRAM] += plan->programs[i].size.program_bytes;
     }
 }
 
-int32_t ebb__timeline_program(const ebb_plan *plan) {
-    int32_t found = 0;
-    uint64_t most = 0;
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const plan_program *program = &plan->programs[i];
-        if (program->config.training && program->unit.placement->transient_bytes > most) {
-            most = program->unit.placement->transient_bytes;
-            found = i;
-        }
-    }
-    return found;
-}
-
-ebb_status ebb__timeline_make(const ebb_plan *plan, int32_t program, int32_t columns,
-                              plan_timeline *out) {
-    const pass_unit *unit = &plan->programs[program].unit;
+ebb_status ebb__timeline_make(const ebb_plan *plan, int32_t columns, plan_timeline *out) {
+    const pass_unit *unit = &plan->programs[plan->lead].unit;
     sweep s = {.unit = unit, .g = &unit->graph, .p = unit->placement, .out = out};
     memset(out, 0, sizeof *out);
     ebb__region_init(&out->region, plan->ctx);

@@ -39,11 +39,9 @@ typedef struct plan_timeline {
     uint64_t load;            /* its bytes */
 } plan_timeline;
 
-/* The training program that takes most bytes; the first one if none trains. */
-int32_t ebb__timeline_program(const ebb_plan *plan);
-/* The step of one program in at most `columns` columns. Before ebb__plan_release; free with
- * ebb__timeline_free, also after a failure. */
-ebb_status ebb__timeline_make(const ebb_plan *plan, int32_t program, int32_t columns,
+/* The step of the plan's leading program in at most `columns` columns. Before ebb__plan_release;
+ * free with ebb__timeline_free, also after a failure. */
+ebb_status ebb__timeline_make(const ebb_plan *plan, int32_t columns,
                               plan_timeline *out) EBB_MUST_CHECK;
 void ebb__timeline_free(plan_timeline *timeline);
 

@@ -42,9 +42,7 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
     TRY_OUT(plan->dev->buffer.create(ctx, (size_t)plan->peak_bytes, &arena));
     s->arena = arena;
     TRY_OUT(plan->dev->stream.create(ctx, plan->members, &s->stream));
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        TRY_OUT(ebb__plan_emit(plan, i, arena, &s->programs[i]));
-    }
+    TRY_OUT(ebb__plan_emit(plan, arena, s->programs));
     ebb__plan_release(plan);
     ebb__region_trim(ctx);
     *out = s;
@@ -81,7 +79,7 @@ void ebb__run_free(run_session *session) {
 }
 
 void ebb__run_step(run_session *session, int32_t index) {
-    int32_t n = session->plan->programs[index].n_instrs;
+    int32_t n = session->plan->programs[index].size.n_instrs;
     for (int32_t i = 0; i < n; i++) {
         note_instr(session, session->programs[index][i]);
     }

@@ -54,79 +54,92 @@ static plan_options options_of(const train_settings *s) {
                           .dump_user = s->dump_user};
 }
 
-void ebb__job_programs_fini(job_programs *programs) {
-    for (int32_t i = 0; i < PLAN_MAX_PROGRAMS; i++) {
-        ebb__ir_fini(&programs->graphs[i]);
+static ebb_status build_program(const plan_request *request, ir_graph *out) {
+    const job_programs *p = request->user;
+    const struct job_program *program = &p->at[request->index];
+    const model_kind *kind = ebb__kind(&p->settings);
+    if (program->decode) {
+        return kind->build_decode(out, &p->settings, &p->request, program->length, program->step);
     }
+    return kind->build(out, &p->settings, &p->request, program->shape, program->use);
 }
 
 /* "train", "train.1", "train.2" and so on. */
-static ir_graph *add_program(job_programs *out, const char *what, int32_t i, bool training) {
-    ir_graph *graph = &out->graphs[out->n];
-    char *name = out->names[out->n];
-    (void)snprintf(name, sizeof *out->names, i > 0 ? "%s.%d" : "%s", what, (int)i);
-    out->list[out->n++] = (plan_request){name, graph, training};
-    return graph;
+static void add_program(job_programs *p, const char *what, int32_t i, struct job_program program) {
+    struct job_program *at = &p->at[p->n];
+    *at = program;
+    (void)snprintf(at->name, sizeof at->name, i > 0 ? "%s.%d" : "%s", what, (int)i);
+    p->list[p->n] = (plan_request){.name = at->name,
+                                   .training = !program.decode && program.use == JOB_TRAIN,
+                                   .build = build_program,
+                                   .user = p,
+                                   .index = p->n,
+                                   .share = (double)program.shape.batches};
+    p->n++;
 }
 
 /* One program a shape. */
-static ebb_status add_programs(const train_settings *s, const job_request *request,
-                               const job_shapes *shapes, job_use use, job_programs *out) {
+static void add_programs(job_programs *p, const job_shapes *shapes, job_use use) {
     static const char *const names[] = {
         [JOB_TRAIN] = "train", [JOB_VALID] = "valid", [JOB_PREDICT] = "predict"};
-    const model_kind *kind = ebb__kind(s);
-    job_shapes one = {1, {kind->shape(s)}};
+    job_shapes one = {1, {ebb__kind(&p->settings)->shape(&p->settings)}};
     shapes = shapes->n > 0 ? shapes : &one;
     for (int32_t i = 0; i < shapes->n; i++) {
-        ir_graph *graph = add_program(out, names[use], i, use == JOB_TRAIN);
-        TRY(kind->build(graph, s, request, shapes->at[i], use));
+        add_program(p, names[use], i, (struct job_program){.use = use, .shape = shapes->at[i]});
     }
-    return EBB_OK;
 }
 
-/* Steps take the most memory: the first program is that of the walk (plan/budget.c). */
-static ebb_status add_decoding(const train_settings *s, const job_request *request,
-                               job_programs *out) {
-    const model_kind *kind = ebb__kind(s);
+/* Steps take the most memory: where nothing is trained, the first program leads (plan/budget.c). */
+static void add_decoding(job_programs *p) {
     int32_t lengths[TRANSLATE_MOST_LENGTHS];
-    int32_t n = ebb__translate_lengths(request->decode.max_src, lengths);
+    int32_t n = ebb__translate_lengths(p->request.decode.max_src, lengths);
     for (int32_t i = 0; i < n; i++) {
-        TRY(kind->build_decode(add_program(out, "step", i, false), s, request, lengths[i], true));
-        TRY(kind->build_decode(add_program(out, "read", i, false), s, request, lengths[i], false));
+        struct job_program program = {.decode = true, .length = lengths[i]};
+        program.step = true;
+        add_program(p, "step", i, program);
+        program.step = false;
+        add_program(p, "read", i, program);
     }
-    return EBB_OK;
 }
 
-ebb_status ebb__job_programs_make(ebb_ctx *ctx, const train_settings *settings,
-                                  const job_request *request, job_programs *out) {
-    memset(out, 0, sizeof *out);
-    out->options = options_of(settings);
-    for (int32_t i = 0; i < PLAN_MAX_PROGRAMS; i++) {
-        ebb__op_graph_init(&out->graphs[i], ctx);
-    }
+ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
+                                 const job_request *request, job_programs **out) {
+    job_programs *p = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *p, &p));
+    p->ctx = ctx;
+    p->settings = *settings;
+    p->request = *request;
+    p->options = options_of(settings);
+    ebb__cost_table_init(&p->table, ctx, ebb__device_default());
     if (request->train || request->predict) {
-        TRY(add_programs(settings, request, &request->shapes,
-                         request->train ? JOB_TRAIN : JOB_PREDICT, out));
+        add_programs(p, &request->shapes, request->train ? JOB_TRAIN : JOB_PREDICT);
     }
     if (request->valid) {
-        TRY(add_programs(settings, request, &request->valid_shapes, JOB_VALID, out));
+        add_programs(p, &request->valid_shapes, JOB_VALID);
     }
-    return request->decode.slots > 0 ? add_decoding(settings, request, out) : EBB_OK;
+    if (request->decode.slots > 0) {
+        add_decoding(p);
+    }
+    *out = p;
+    return EBB_OK;
 }
 
-ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
-                            const job_request *request, ebb_plan **plan) {
-    job_programs programs;
+void ebb__job_programs_free(void *programs) {
+    job_programs *p = programs;
+    if (p != NULL) {
+        ebb__cost_table_fini(&p->table);
+        ebb__free(p->ctx, p);
+    }
+}
+
+static ebb_status compile(job_programs *p, ebb_plan **plan) {
+    const train_settings *settings = &p->settings;
+    const job_request *request = &p->request;
     plan_extra extras[3];
     int32_t n_extras = 0;
-    cost_table table;
-    ebb_status status;
-    *plan = NULL;
-    ebb__cost_table_init(&table, ctx, ebb__device_default());
-    TRY_OUT(ebb__job_programs_make(ctx, settings, request, &programs));
     if (request->observer != NULL) {
-        programs.options.stop = request->observer->stop_planning;
-        programs.options.stop_user = request->observer->user;
+        p->options.stop = request->observer->stop_planning;
+        p->options.stop_user = request->observer->user;
     }
     extras[n_extras++] = (plan_extra){JOB_STAGING, ebb__kind(settings)->staging(settings, request)};
     if (request->vocab_bytes > 0) {
@@ -136,22 +149,27 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
     }
     if (settings->tune_folder != NULL) {
-        TRY_OUT(ebb__job_measured(ctx, settings, &programs, &table));
-        programs.options.table = &table;
+        TRY(ebb__job_measured(p));
+        p->options.table = &p->table;
     }
-    status =
-        ebb__plan_make(ctx, programs.list, programs.n, extras, n_extras, &programs.options, plan);
-    if (status == EBB_BUDGET && programs.options.table != NULL) {
-        /* What is fastest here may need more scratch: that must not decide what fits. */
-        ebb__plan_free(*plan);
-        ebb__ctx_clear(ctx);
-        programs.options.table = NULL;
-        status = ebb__plan_make(ctx, programs.list, programs.n, extras, n_extras, &programs.options,
-                                plan);
+    return ebb__plan_make(p->ctx, p->list, p->n, extras, n_extras, &p->options, plan);
+}
+
+ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
+                            const job_request *request, ebb_plan **plan) {
+    job_programs *programs = NULL;
+    *plan = NULL;
+    TRY(ebb__job_programs_new(ctx, settings, request, &programs));
+    ebb_status status = compile(programs, plan);
+    if (*plan != NULL) {
+        (*plan)->words_per_step =
+            request->words > 0 ? request->words
+                               : (double)ebb__kind_positions(*plan, ebb__kind(settings)->labels);
+        (*plan)->source = programs;
+        (*plan)->free_source = ebb__job_programs_free;
+    } else {
+        ebb__job_programs_free(programs);
     }
-out:
-    ebb__cost_table_fini(&table);
-    ebb__job_programs_fini(&programs);
     return status;
 }
 

@@ -21,22 +21,31 @@ int ebb__job_threads(const train_settings *settings);
  * name the least budget. */
 uint64_t ebb__job_list_bytes(const train_settings *settings);
 
-/* What the settings stand for: graphs and how to plan them. Free also after a failure. */
+/* What the settings stand for: programs, whose graphs are built when they are looked at, and how to
+ * plan them. On the heap, since a plan goes on building programs from it. */
 typedef struct job_programs {
-    ir_graph graphs[PLAN_MAX_PROGRAMS];
+    ebb_ctx *ctx;
+    train_settings settings;
+    job_request request;
     plan_request list[PLAN_MAX_PROGRAMS];
-    char names[PLAN_MAX_PROGRAMS][16];
+    struct job_program {
+        char name[16];
+        job_use use;
+        bool decode, step; /* of translation: the program that reads, or a step */
+        job_shape shape;
+        int32_t length; /* of sources that are translated */
+    } at[PLAN_MAX_PROGRAMS];
     int32_t n;
     plan_options options;
+    cost_table table;
 } job_programs;
-ebb_status ebb__job_programs_make(ebb_ctx *ctx, const train_settings *settings,
-                                  const job_request *request, job_programs *out) EBB_MUST_CHECK;
-void ebb__job_programs_fini(job_programs *programs);
+ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
+                                 const job_request *request, job_programs **out) EBB_MUST_CHECK;
+void ebb__job_programs_free(void *programs);
 
-/* tune.c: what was measured on this machine, from the store; what is missing is measured first
- * if the settings give it time and the result can be stored. */
-ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
-                             const job_programs *programs, cost_table *table) EBB_MUST_CHECK;
+/* tune.c: what was measured on this machine, from the store, into programs->table; what is missing
+ * is measured first if the settings give it time and the result can be stored. */
+ebb_status ebb__job_measured(job_programs *programs) EBB_MUST_CHECK;
 
 /* bench.c: what to plan where there is no text. */
 ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,

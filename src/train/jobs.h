@@ -15,6 +15,7 @@ enum { JOB_MAX_SHAPES = 32 };
 typedef struct job_shape {
     int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
     int64_t rows;     /* of a batch; 0: settings->batch */
+    int64_t batches;  /* of an epoch: how much its time counts; 0: not known */
 } job_shape;
 typedef struct job_shapes {
     int32_t n; /* 0: only the one of the settings */

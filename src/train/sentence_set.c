@@ -62,7 +62,7 @@ job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t t
     bucket_batch batch = {.tokens = s->batch_tokens, .multiple = s->shards};
     int64_t rows =
         batch.tokens > 0 ? ebb__bucket_rows(&batch, (uint32_t)source, (uint32_t)target) : 0;
-    return (job_shape){source, target, rows};
+    return (job_shape){.src = source, .tgt = target, .rows = rows};
 }
 
 static int64_t longest_of(const job_shapes *shapes, int64_t most) {
@@ -150,7 +150,8 @@ static void take_shapes(const train_settings *s, const bucket_plan *plan, senten
                                  .shapes = {.n = o->n_shapes}};
     for (int32_t i = 0; i < o->n_shapes; i++) {
         const sentence_shape *shape = &o->shapes[i];
-        set->buckets.shapes.at[i] = (job_shape){shape->source, shape->target, shape->rows};
+        set->buckets.shapes.at[i] =
+            (job_shape){.src = shape->source, .tgt = shape->target, .rows = shape->rows};
     }
 }
 
@@ -231,6 +232,30 @@ static uint64_t pool_bytes(const sentence_set *set) {
                           : 0;
 }
 
+/* What an epoch has of each shape, every sentence on the smallest that holds it, and how many words
+ * a batch has in the mean. (A pool puts some of them on a larger one.) */
+static void count_batches(const sentence_set *set, job_request *request) {
+    sentence_class classes[BUCKETS_MOST_SHAPES] = {0};
+    uint64_t sentences[BUCKETS_MOST_SHAPES + 1] = {0}, words = 0;
+    int64_t batches = 0;
+    const sentence_options *o = &set->options;
+    for (int32_t i = 0; i < o->n_shapes; i++) {
+        classes[i].shape = o->shapes[i];
+    }
+    for (size_t i = 0; i < set->lengths.n_cells; i++) {
+        const lengths_cell *cell = &set->lengths.cells[i];
+        sentences[ebb__sentence_class(classes, o->n_shapes, cell->source, cell->target)] +=
+            cell->count;
+        words += cell->count * cell->target;
+    }
+    for (int32_t i = 0; i < o->n_shapes; i++) {
+        uint64_t rows = o->shapes[i].rows > 0 ? o->shapes[i].rows : 1;
+        request->shapes.at[i].batches = (int64_t)((sentences[i] + rows - 1) / rows);
+        batches += request->shapes.at[i].batches;
+    }
+    request->words = batches > 0 ? (double)words / (double)batches : 0;
+}
+
 ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_set *valid,
                                      job_request *request) {
     if (c->resumed && c->buckets.shapes.n > 0) {
@@ -243,6 +268,7 @@ ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_se
         TRY(ebb__sentence_set_choose_few(c->s, valid));
     }
     request->shapes = ebb__sentence_set_shapes(train);
+    count_batches(train, request);
     request->valid_shapes = ebb__sentence_set_shapes(valid);
     request->pool_bytes = pool_bytes(train);
     request->most_batch = train->own_rows ? train->most_tokens : train->sentences;
@@ -253,7 +279,8 @@ job_shapes ebb__sentence_set_shapes(const sentence_set *set) {
     job_shapes shapes = {.n = set->options.n_shapes};
     for (int32_t i = 0; i < shapes.n; i++) {
         const sentence_shape *shape = &set->options.shapes[i];
-        shapes.at[i] = (job_shape){shape->source, shape->target, set->own_rows ? shape->rows : 0};
+        shapes.at[i] = (job_shape){
+            .src = shape->source, .tgt = shape->target, .rows = set->own_rows ? shape->rows : 0};
     }
     return shapes;
 }

@@ -16,15 +16,6 @@ static cost_limits limits_of(const train_settings *s, uint64_t parameters) {
     return (cost_limits){.seconds = s->tune_seconds, .bytes = bytes < budget ? bytes : budget};
 }
 
-static uint64_t parameter_bytes(const job_programs *programs) {
-    const ir_graph *graph = programs->list[0].graph;
-    uint64_t bytes = 0;
-    for (ir_val v = 0; v < graph->n_values; v++) {
-        bytes += graph->values[v].role == IR_PARAM ? ebb__ir_type_bytes(&graph->values[v].type) : 0;
-    }
-    return bytes;
-}
-
 /* Built-in times for what is missing, if the disk does not take measured ones: else the same
  * command would give another plan every time. */
 static ebb_status give_up(const cost_survey *survey, cost_table *table, const char *path,
@@ -75,13 +66,14 @@ static ebb_status refresh(cost_table *table, const char *path) {
 }
 
 /* The table of what the survey has: read, and completed where this command may measure. */
-static ebb_status look_up(const train_settings *settings, const job_programs *programs,
-                          const char *path, cost_survey *survey, cost_table *table) {
+static ebb_status look_up(job_programs *p, const char *path, cost_survey *survey) {
+    cost_table *table = &p->table;
+    uint64_t parameters = 0;
     bool stale = false;
-    TRY(ebb__plan_survey(survey->ctx, programs->list, programs->n, &programs->options, survey));
+    TRY(ebb__plan_survey(p->ctx, p->list, p->n, &p->options, survey, &parameters));
     TRY(ebb__cost_store_load(table, path, &survey->index, &stale));
-    if (settings->tune_seconds > 0) {
-        cost_limits limits = limits_of(settings, parameter_bytes(programs));
+    if (p->settings.tune_seconds > 0) {
+        cost_limits limits = limits_of(&p->settings, parameters);
         if (stale) {
             TRY(refresh(table, path));
         }
@@ -90,16 +82,15 @@ static ebb_status look_up(const train_settings *settings, const job_programs *pr
     return ebb__cost_table_settle(table);
 }
 
-ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
-                             const job_programs *programs, cost_table *table) {
+ebb_status ebb__job_measured(job_programs *p) {
     char path[COST_PATH_BYTES];
     cost_survey survey;
-    TRY(ebb__cost_store_path(ctx, table->dev, settings->tune_folder, path));
-    if (settings->tune_seconds <= 0 && !ebb__file_exists(path)) {
-        return ebb__cost_table_settle(table); /* nothing to look up */
+    TRY(ebb__cost_store_path(p->ctx, p->table.dev, p->settings.tune_folder, path));
+    if (p->settings.tune_seconds <= 0 && !ebb__file_exists(path)) {
+        return ebb__cost_table_settle(&p->table); /* nothing to look up */
     }
-    ebb__cost_survey_init(&survey, ctx, table->dev, programs->options.members);
-    ebb_status status = look_up(settings, programs, path, &survey, table);
+    ebb__cost_survey_init(&survey, p->ctx, p->table.dev, p->options.members);
+    ebb_status status = look_up(p, path, &survey);
     ebb__cost_survey_fini(&survey);
     return status;
 }
@@ -110,15 +101,13 @@ ebb_status ebb__job_measured(ebb_ctx *ctx, const train_settings *settings,
 static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_survey *survey,
                                uint64_t *least) {
     job_request request = {.train = true, .valid = true};
-    job_programs programs;
+    job_programs *p = NULL;
+    uint64_t bytes = 0;
     ebb__kind(model)->sizes(model, &request);
-    ebb_status status = ebb__job_programs_make(ctx, model, &request, &programs);
-    if (status == EBB_OK) {
-        uint64_t bytes = parameter_bytes(&programs);
-        *least = bytes < *least ? bytes : *least;
-        status = ebb__plan_survey(ctx, programs.list, programs.n, &programs.options, survey);
-    }
-    ebb__job_programs_fini(&programs);
+    TRY(ebb__job_programs_new(ctx, model, &request, &p));
+    ebb_status status = ebb__plan_survey(ctx, p->list, p->n, &p->options, survey, &bytes);
+    *least = bytes < *least ? bytes : *least;
+    ebb__job_programs_free(p);
     return status;
 }
 

@@ -28,7 +28,8 @@ static ebb_status build_plan_run(ebb_ctx *ctx, uint64_t budget) {
     ebb__op_graph_init(&forward, ctx);
     TRY_OUT(ebb__word_lm_build(&graph, &model));
     TRY_OUT(ebb__word_lm_build(&forward, &valid));
-    plan_request requests[] = {{"train", &graph, true}, {"valid", &forward, false}};
+    plan_request requests[] = {{.name = "train", .graph = &graph, .training = true},
+                               {.name = "valid", .graph = &forward, .training = false}};
     plan_extra extra = {"staging", 100};
     plan_options options = {
         .members = 2,

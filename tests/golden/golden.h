@@ -149,7 +149,8 @@ static inline void compare_with_file(const golden *g, const run_interp *interp) 
 
 static inline run_session *start(const golden *g, const ir_graph *graph, bool training,
                                  const plan_options *options) {
-    plan_request request = {training ? "train" : "once", graph, training};
+    plan_request request = {
+        .name = training ? "train" : "once", .graph = graph, .training = training};
     ebb_plan *plan = NULL;
     run_session *session = NULL;
     must(g->ctx, ebb__plan_make(g->ctx, &request, 1, NULL, 0, options, &plan));

@@ -229,7 +229,8 @@ static void chunked(void **state) {
         ir_graph graph;
         const pass_config config = {.members = 2, .chunk_rows = i == 0 ? 0 : 8};
         test_parse(ctx, text, &graph);
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
         bytes[i] = plan->peak_bytes;
         test_run_equal(plan, &graph, false, &config.update, 3, 2);
         ebb__ir_fini(&graph);

@@ -8,7 +8,7 @@
 static ebb_status make(const ir_graph *graph, uint64_t budget, uint32_t disabled, ebb_plan **out) {
     plan_options options = {
         .members = 2, .budget = budget, .disabled = disabled, .update = {.clip = 0.5F}};
-    plan_request request = {"train", graph, true};
+    plan_request request = {.name = "train", .graph = graph, .training = true};
     return ebb__plan_make(graph->ctx, &request, 1, NULL, 0, &options, out);
 }
 
@@ -114,7 +114,8 @@ static void every_byte_has_an_owner(void **state) {
         v.state = "valid";
         test_lm(ctx, &m, &train);
         test_lm(ctx, &v, &valid);
-        plan_request requests[] = {{"train", &train, true}, {"valid", &valid, false}};
+        plan_request requests[] = {{.name = "train", .graph = &train, .training = true},
+                                   {.name = "valid", .graph = &valid, .training = false}};
         plan_extra extra = {"staging", 1000};
         plan_options options = {.members = 1,
                                 .budget = UINT64_MAX,
@@ -162,7 +163,8 @@ static void programs_must_agree(void **state) {
     v.batch = 2; /* the state would have another size */
     test_lm(ctx, &m, &train);
     test_lm(ctx, &v, &valid);
-    plan_request requests[] = {{"train", &train, true}, {"valid", &valid, false}};
+    plan_request requests[] = {{.name = "train", .graph = &train, .training = true},
+                               {.name = "valid", .graph = &valid, .training = false}};
     plan_options options = {.members = 1, .budget = UINT64_MAX};
     assert_refused(ctx, ebb__plan_make(ctx, requests, 2, NULL, 0, &options, &plan), EBB_USAGE,
                    "different types");

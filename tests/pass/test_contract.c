@@ -156,7 +156,8 @@ static nmt_model small(int i) {
 static ebb_plan *plan_of(ebb_ctx *ctx, const nmt_model *m, pass_config *config, ir_graph *graph) {
     ebb__op_graph_init(graph, ctx);
     assert_ok(ctx, ebb__nmt_build(graph, m));
-    return test_compile(ctx, &(plan_request){"t", graph, true}, config);
+    return test_compile(ctx, &(plan_request){.name = "t", .graph = graph, .training = true},
+                        config);
 }
 
 /* Every time step, backward first: the last one begins the sum, the others add to it. */
@@ -221,7 +222,8 @@ static void evaluation_is_contracted(void **state) {
     ebb__op_graph_init(&graph, ctx);
     m.dropout = 0;
     assert_ok(ctx, ebb__nmt_build(&graph, &m));
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
     assert_int_equal(test_count(&plan->programs[0].unit.graph, OP_SCORE_TANH), 4);
     test_run_equal(plan, &graph, false, &config.update, 7, 2);
     ebb__ir_fini(&graph);

@@ -45,7 +45,8 @@ static void dump_after(void **state) {
                           .dump_after = ~0U,
                           .dump = remember,
                           .dump_user = &d};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+    ebb_plan *plan =
+        test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(
         d.names, "infer grad simplify shard chunk recompute batch_time sparse contract layout "
                  "alias select schedule fuse place verify ");
@@ -61,7 +62,8 @@ static void dump_after(void **state) {
     d.names[0] = '\0';
     config.dump_after = 1U << PASS_CHUNK | 1U << PASS_LAYOUT;
     config.disabled = 1U << PASS_LAYOUT;
-    plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+    plan =
+        test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(d.names, "chunk ");
     assert_non_null(strstr(d.text, "xent"));
     free(d.text);
@@ -84,7 +86,7 @@ static void walk_dumps_once(void **state) {
                             .dump_after = 1U << PASS_GRAD,
                             .dump = remember,
                             .dump_user = &d};
-    plan_request request = {"t", &graph, true};
+    plan_request request = {.name = "t", .graph = &graph, .training = true};
     assert_ok(ctx, ebb__plan_make(ctx, &request, 1, NULL, 0, &options, &plan));
     assert_string_equal(d.names, "grad ");
     free(d.text);
@@ -115,7 +117,8 @@ static void same_bits(void **state) {
         for (int k = 0; k < 6; k++) {
             config.disabled |= (i / 3) >> k & 1 ? optional[k] : 0;
         }
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
         const ir_graph *g = &plan->programs[0].unit.graph;
         assert_int_equal(test_count(g, OP_XENT), config.disabled & optional[1] ? 1 : 4);
         assert_true((test_count(g, OP_PACK) > 0) == !(config.disabled & optional[2]));

@@ -146,7 +146,7 @@ static void residual_net(void **state) {
     assert_ok(ctx, ebb__op_emit(&g, OP_MEAN_VALID, (ir_val[]){out[0], labels}, 2, NULL, &g.loss));
     g.values[g.loss].output = true;
     assert_ok(ctx, ebb__ir_name(&g, g.loss, "loss"));
-    plan_request request = {"train", &g, true};
+    plan_request request = {.name = "train", .graph = &g, .training = true};
     pass_config config = {.members = 1};
     ebb_plan *kept = test_compile(ctx, &request, &config);
     config.recompute.price = 1e-6;
@@ -378,7 +378,7 @@ static void near_the_best(void **state) {
         way all[WAYS], ours[PLAN_MAX_CHOICES];
         uint64_t least = UINT64_MAX;
         make_small(ctx, &dice, &g);
-        plan_request request = {"train", &g, true};
+        plan_request request = {.name = "train", .graph = &g, .training = true};
         for (uint32_t bits = 0; bits < WAYS; bits++) {
             pass_config config = {
                 .members = 1, .disabled = off, .recompute = {.price = 1, .given = &bits}};

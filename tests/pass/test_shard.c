@@ -124,7 +124,8 @@ static void order_survives_every_pass(void **state) {
     ir_graph graph;
     test_lm(ctx, &m, &graph);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &ways[i]);
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &ways[i]);
         (void)check_order(&plan->programs[0].unit.graph, 4);
         check_apart(&plan->programs[0].unit.graph);
         ebb__plan_free(plan);
@@ -257,7 +258,8 @@ static uint64_t peak(ebb_ctx *ctx, int64_t shards) {
     m.steps = 20;
     test_lm(ctx, &m, &graph);
     pass_config config = {.members = 1, .training = true};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+    ebb_plan *plan =
+        test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     uint64_t bytes = plan->peak_bytes - plan->bytes_by_kind[IR_PROGRAM];
     ebb__plan_free(plan);
     ebb__ir_fini(&graph);

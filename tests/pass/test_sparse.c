@@ -89,7 +89,8 @@ static void same_bits(void **state) {
         pass_config config = {.members = 1 + i % 4,
                               .disabled = i == 7 ? 1U << PASS_SPARSE : 0,
                               .update = {.optimizer = UPDATE_SGD, .clip = i % 2 ? 0.1F : 0}};
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
         int rows = i != 3 && i != 7;
         assert_int_equal(test_count(&plan->programs[0].unit.graph, OP_EMBED_SGD), rows);
         assert_int_equal(test_count(&plan->programs[0].unit.graph, OP_EMBED_SQUARES), rows);

@@ -196,16 +196,35 @@ void test_twin_copy_weights(const test_twin *from, const test_twin *to) {
     }
 }
 
+/* The variables of a request: its own, and those that training adds. */
+static void add_variables(ebb_plan *plan, const plan_request *request, const pass_config *like) {
+    pass_config config = *like;
+    pass_unit unit;
+    config.training = request->training;
+    assert_ok(plan->ctx, ebb__plan_open(&unit, plan->ctx, &config, request));
+    assert_ok(plan->ctx, ebb__plan_run_passes(&unit, PASS_SIMPLIFY));
+    assert_ok(plan->ctx, ebb__plan_add_variables(plan, &unit.graph));
+    ebb__plan_close(&unit);
+}
+
 ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_config *config) {
     ebb_plan *plan = NULL;
     assert_ok(ctx, ebb__alloc(ctx, 1, sizeof *plan, &plan));
     plan->ctx = ctx;
     plan->dev = ebb__device_default();
     plan->members = config->members;
-    assert_ok(ctx, ebb__plan_compile(plan, request, 1, NULL, 0, config));
-    assert_ok(ctx,
-              ebb__plan_check(&plan->programs[0].unit, plan->programs[0].bytes, plan->peak_bytes));
-    assert_ok(ctx, ebb__plan_report(plan));
+    plan_program *program = &plan->programs[plan->n_programs++];
+    pass_config silent = *config;
+    silent.dump_after = 0;
+    program->request = *request;
+    program->config = *config;
+    add_variables(plan, request, &silent);
+    assert_ok(ctx, ebb__plan_measure(ctx, request, &silent, NULL, &program->size));
+    plan->seconds_per_step = program->size.seconds;
+    ebb__plan_lay_out(plan);
+    assert_ok(ctx, ebb__plan_compile(plan, 0));
+    assert_ok(ctx, ebb__plan_check(&program->unit, program->size.program_bytes, plan->peak_bytes));
+    assert_ok(ctx, ebb__plan_report(plan, &program->unit));
     return plan;
 }
 

@@ -76,13 +76,13 @@ static void other_shapes_follow(void **state) {
     epoch_cost cost;
     assert_int_equal(ebb__epoch_cost_make(room->ctx, &room->lm, &room->sizes, &texts, &cost),
                      EBB_OK);
-    check_shape(room, &room->lm, &cost, (job_shape){0, 3, 0}, 0.05);
-    check_shape(room, &room->lm, &cost, (job_shape){0, 60, 0}, 0.05);
+    check_shape(room, &room->lm, &cost, (job_shape){.src = 0, .tgt = 3}, 0.05);
+    check_shape(room, &room->lm, &cost, (job_shape){.src = 0, .tgt = 60}, 0.05);
     assert_int_equal(ebb__epoch_cost_make(room->ctx, &room->nmt, &room->sizes, &pairs, &cost),
                      EBB_OK);
-    check_shape(room, &room->nmt, &cost, (job_shape){4, 5, 0}, 0.05);
-    check_shape(room, &room->nmt, &cost, (job_shape){50, 10, 0}, 0.05);
-    check_shape(room, &room->nmt, &cost, (job_shape){40, 60, 0}, 0.05);
+    check_shape(room, &room->nmt, &cost, (job_shape){.src = 4, .tgt = 5}, 0.05);
+    check_shape(room, &room->nmt, &cost, (job_shape){.src = 50, .tgt = 10}, 0.05);
+    check_shape(room, &room->nmt, &cost, (job_shape){.src = 40, .tgt = 60}, 0.05);
 }
 
 static void other_batches_follow(void **state) {
@@ -93,7 +93,7 @@ static void other_batches_follow(void **state) {
     assert_int_equal(ebb__epoch_cost_make(room->ctx, &settings, &room->sizes, &range, &cost),
                      EBB_OK);
     for (settings.batch = 4; settings.batch <= 64; settings.batch *= 2) {
-        check_shape(room, &settings, &cost, (job_shape){12, 20, 0},
+        check_shape(room, &settings, &cost, (job_shape){.src = 12, .tgt = 20},
                     settings.batch == 4 || settings.batch == 64 ? 0.05 : 0.2);
     }
 }

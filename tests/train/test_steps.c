@@ -148,7 +148,7 @@ static void close_fixture(fixture *f) {
 
 static ebb_status make_plan(const fixture *f, int threads, uint32_t disabled, uint64_t budget,
                             ebb_plan **plan) {
-    plan_request request = {"train", &f->forward, true};
+    plan_request request = {.name = "train", .graph = &f->forward, .training = true};
     plan_options options = {
         .members = threads, .budget = budget, .disabled = disabled, .update = f->setup->update};
     return ebb__plan_make(f->ctx, &request, 1, NULL, 0, &options, plan);

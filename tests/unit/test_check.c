@@ -10,12 +10,13 @@ static const grad_update_settings update = {
 
 static ebb_plan *fresh(ebb_ctx *ctx, const ir_graph *graph) {
     pass_config config = {.members = 1, .chunk_rows = 4, .pack = true, .update = update};
-    return test_compile(ctx, &(plan_request){"t", graph, true}, &config);
+    return test_compile(ctx, &(plan_request){.name = "t", .graph = graph, .training = true},
+                        &config);
 }
 
 static ebb_status check(ebb_plan *plan) {
-    ebb_status status =
-        ebb__plan_check(&plan->programs[0].unit, plan->programs[0].bytes, plan->peak_bytes);
+    ebb_status status = ebb__plan_check(&plan->programs[0].unit,
+                                        plan->programs[0].size.program_bytes, plan->peak_bytes);
     ebb__ctx_clear(plan->ctx);
     return status;
 }
@@ -29,8 +30,8 @@ static plan_block *some_block(ebb_plan *plan, test_dice *dice) {
 
 static void move_block(ebb_plan *plan, test_dice *dice) {
     plan_block *block = some_block(plan, dice);
-    uint64_t room = (plan->peak_bytes - plan->programs[0].bytes) / PLAN_ALIGN;
-    uint64_t from = block->variable == IR_NONE ? 0 : plan->programs[0].bytes;
+    uint64_t room = (plan->peak_bytes - plan->programs[0].size.program_bytes) / PLAN_ALIGN;
+    uint64_t from = block->variable == IR_NONE ? 0 : plan->programs[0].size.program_bytes;
     block->offset = plan_align(from) + test_roll(dice) % (room + 1) * PLAN_ALIGN;
 }
 
@@ -145,10 +146,10 @@ static void swapped_blocks(void **state) {
 /* ---- one at a time, with the reason ---- */
 
 static void refused(ebb_plan *plan, const char *why) {
-    assert_refused(
-        plan->ctx,
-        ebb__plan_check(&plan->programs[0].unit, plan->programs[0].bytes, plan->peak_bytes),
-        EBB_INTERNAL, why);
+    assert_refused(plan->ctx,
+                   ebb__plan_check(&plan->programs[0].unit, plan->programs[0].size.program_bytes,
+                                   plan->peak_bytes),
+                   EBB_INTERNAL, why);
     ebb__plan_free(plan);
 }
 
@@ -163,7 +164,7 @@ static void reasons(void **state) {
                "%5:f32[40,40] = matmul - %3 %1\noutput %5 \"y\"\n",
                &graph);
     pass_config config = {.members = 2};
-    plan_request request = {"t", &graph, false};
+    plan_request request = {.name = "t", .graph = &graph, .training = false};
 #define CORRUPT(what, why)                                                                         \
     do {                                                                                           \
         ebb_plan *plan = test_compile(ctx, &request, &config);                                     \

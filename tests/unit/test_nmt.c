@@ -276,7 +276,7 @@ static void planned_programs_give_the_same_bits(void **state) {
         m.dropout = 0.2;
         build(ctx, &m, &graph);
         pass_config config = {.members = 2, .training = true, .update = adam};
-        plan_request request = {"train", &graph, true};
+        plan_request request = {.name = "train", .graph = &graph, .training = true};
         test_run_equal(test_compile(ctx, &request, &config), &graph, true, &adam, 5, 3);
         ebb__ir_fini(&graph);
     }
@@ -305,7 +305,7 @@ static void shards_give_the_same_bits(void **state) {
         for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
             pass_config config = ways[k];
             config.update = adam;
-            plan_request request = {"train", &graph, true};
+            plan_request request = {.name = "train", .graph = &graph, .training = true};
             test_run_equal(test_compile(ctx, &request, &config), &graph, true, &adam, 5, 2);
         }
         ebb__ir_fini(&graph);

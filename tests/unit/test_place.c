@@ -31,7 +31,8 @@ static void all_pairs(void **state) {
                               .chunk_rows = i % 2 ? 5 : 0,
                               .pack = i % 2 != 0,
                               .update = {.clip = i % 4 ? 1.0F : 0}};
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, i % 5 != 0}, &config);
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = i % 5 != 0}, &config);
         const plan_placement *p = plan->programs[0].unit.placement;
         no_overlap(p);
         assert_true(p->transient_bytes >= p->load_bytes);
@@ -127,7 +128,8 @@ static void nested_lifetimes_reach_the_load(void **state) {
                "%10:f64[1] = sum_squares %3\noutput %8 \"a\"\noutput %9 \"b\"\noutput %10 \"c\"\n",
                &graph);
     pass_config config = {.members = 1};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
     const plan_placement *p = plan->programs[0].unit.placement;
     no_overlap(p);
     assert_true(p->transient_bytes <= p->load_bytes + PLAN_ALIGN);
@@ -147,7 +149,8 @@ static void load_of_columns(void **state) {
                "%3:f32[64,32] = concat %1 %2\n%4:f64[1] = sum_squares %3\noutput %4 \"y\"\n",
                &graph);
     pass_config config = {.members = 1};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
     const plan_placement *p = plan->programs[0].unit.placement;
     assert_true(p->load_bytes <= p->transient_bytes);
     assert_in_range(p->load_bytes, 64 * 32 * 4, 64 * 32 * 4 + 8);
@@ -163,7 +166,8 @@ static void only_variables(void **state) {
     ir_graph graph;
     test_parse(ctx, "state %0 f32[3] \"s\" next=%1\n%1:f32[3] = tanh %0\n", &graph);
     pass_config config = {.members = 1};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
     assert_int_equal(plan->peak_bytes, plan->variables[0].offset + 12);
     test_run_equal(plan, &graph, false, &config.update, 3, 2);
     ebb__ir_fini(&graph);

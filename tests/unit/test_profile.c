@@ -146,7 +146,7 @@ static void tables_sum_to_the_step(void **state) {
         train_settings s = small(CELL_LSTM, 0);
         s.threads = threads;
         ebb_plan *plan = make_plan(ctx, &s);
-        int32_t n_instrs = plan->programs[0].n_instrs;
+        int32_t n_instrs = plan->programs[0].size.n_instrs;
         run_profile *p;
         run_session *session;
         assert_int_equal(ebb__profile_new(plan, 0, &p), EBB_OK);

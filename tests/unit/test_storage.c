@@ -206,7 +206,8 @@ static void gradients_do_not_grow_with_time(void **state) {
             test_lm(ctx, &m, &graph);
             pass_config config = {
                 .members = 1, .disabled = 1U << PASS_SPARSE, .update = {.clip = 1}};
-            ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+            ebb_plan *plan = test_compile(
+                ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
             const plan_placement *p = plan->programs[0].unit.placement;
             bool *seen = calloc((size_t)p->n_blocks, sizeof *seen);
             bytes[i] = 0;

@@ -61,7 +61,7 @@ static void check_timeline(const ebb_plan *plan, int32_t columns) {
     int32_t n = list_instrs(unit, positions), in_phases = 0;
     uint64_t fixed = 0, most = 0;
     plan_timeline t;
-    assert_ok(plan->ctx, ebb__timeline_make(plan, 0, columns, &t));
+    assert_ok(plan->ctx, ebb__timeline_make(plan, columns, &t));
     assert_int_equal(t.n_instrs, n);
     assert_int_equal(t.n_columns, n < columns ? n : columns);
     for (int32_t i = 0; i < t.n_columns; i++) {
@@ -101,7 +101,8 @@ static void against_brute_force(void **state) {
             .pack = i % 3 == 0,
             .disabled = i % 4 == 3 ? 1U << PASS_BATCH_TIME : 0,
             .update = {.optimizer = i % 2 ? UPDATE_ADAM : UPDATE_SGD, .clip = i % 4 ? 1.0F : 0}};
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, i != 4}, &config);
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = i != 4}, &config);
         static const int32_t widths[] = {1, 2, 7, 30, 1 << 20};
         for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
             check_timeline(plan, widths[k]);
@@ -126,11 +127,12 @@ static void by_hand(void **state) {
                "%5:f64[1] = sum_squares %4 @ \"c\" fwd\noutput %5 \"y\"\n", /* 8 more */
                &graph);
     pass_config config = {.members = 1};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
     static const uint64_t expected[] = {256, 512, 512, 520};
     plan_timeline t;
-    assert_int_equal(ebb__timeline_program(plan), 0);
-    assert_ok(ctx, ebb__timeline_make(plan, 0, 100, &t));
+    assert_int_equal(plan->lead, 0);
+    assert_ok(ctx, ebb__timeline_make(plan, 100, &t));
     assert_int_equal(t.n_columns, 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(t.columns[i].bytes, expected[i]);
@@ -160,8 +162,9 @@ static void nothing_transient(void **state) {
         plan_timeline t;
         test_parse(ctx, texts[i], &graph);
         pass_config config = {.members = 1};
-        ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, false}, &config);
-        assert_ok(ctx, ebb__timeline_make(plan, 0, 10, &t));
+        ebb_plan *plan = test_compile(
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
+        assert_ok(ctx, ebb__timeline_make(plan, 10, &t));
         assert_int_equal(t.n_columns, i == 0 ? 1 : 0);
         assert_int_equal(t.n_bands, 0);
         assert_int_equal(t.load, 0);
@@ -181,14 +184,15 @@ static void without_memory(void **state) {
     ir_graph graph;
     test_lm(ctx, &m, &graph);
     pass_config config = {.members = 1};
-    ebb_plan *plan = test_compile(ctx, &(plan_request){"t", &graph, true}, &config);
+    ebb_plan *plan =
+        test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     uint64_t live = ctx->mem.live_bytes;
     ebb_status status = EBB_NOMEM;
     int failures = 0;
     while (status != EBB_OK) {
         plan_timeline t;
         ctx->mem.fail_at = (uint64_t)failures + 1;
-        status = ebb__timeline_make(plan, 0, 1 << 20, &t);
+        status = ebb__timeline_make(plan, 1 << 20, &t);
         assert_true(status == EBB_OK || status == EBB_NOMEM);
         ebb__timeline_free(&t);
         assert_int_equal(ctx->mem.live_bytes, live);

@@ -196,7 +196,7 @@ static void planned_programs_give_the_same_bits(void **state) {
                               .chunk_rows = i % 2 == 0 ? 0 : 3,
                               .recompute = {.price = i % 4 < 2 ? 0 : 1e-6},
                               .update = adam};
-        plan_request request = {"train", &graph, true};
+        plan_request request = {.name = "train", .graph = &graph, .training = true};
         test_run_equal(test_compile(ctx, &request, &config), &graph, true, &adam, 5, 3);
         ebb__ir_fini(&graph);
     }
