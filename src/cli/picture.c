@@ -23,10 +23,6 @@ static const ir_kind fixed_kinds[FIXED] = {IR_WEIGHTS, IR_OPTIMIZER, IR_DATA, IR
 static const ir_kind kinds[KINDS] = {IR_STASH, IR_GRADIENTS, IR_WORKSPACE};
 static const double shades[KINDS] = {0.95, 0.58, 0.3};
 static const char letters[KINDS + 1] = "sgw"; /* of their classes */
-static const char *const phases[IR_PHASES] = {[IR_FORWARD] = "forward",
-                                              [IR_BACKWARD] = "backward",
-                                              [IR_UPDATE] = "update",
-                                              [IR_RECOMPUTE] = "recompute"};
 
 typedef struct layer_row {
     const char *name;
@@ -370,7 +366,7 @@ static int place_phases(const step_picture *s, phase_label labels[IR_PHASES]) {
             continue;
         }
         phase_label label = {.x = count > 0 ? sum / count : LEFT + PLOT_WIDTH, .phase = k};
-        (void)snprintf(label.text, sizeof label.text, "%s %s", phases[k],
+        (void)snprintf(label.text, sizeof label.text, "%s %s", ebb__ir_phase_name((ir_phase)k),
                        ebb__svg_count(s->time.instrs[k]).text);
         label.width = ebb__svg_text_width(label.text, 12) + 30;
         int at = n++;
@@ -497,7 +493,7 @@ static void draw_title(step_picture *s) {
         (void)snprintf(where, sizeof where, "; fullest at instruction %s (%.40s, %s, %s)",
                        ebb__svg_count(c->fullest + 1).text,
                        layer_name(g->layers[node->label.layer]), g->schemas[node->op]->name,
-                       phases[node->label.phase]);
+                       ebb__ir_phase_name(node->label.phase));
     }
     ebb__svg_words(&s->page, &(svg_words){24, 51, 12, .class = "muted"},
                    "%s bytes planned, %.4g s a step predicted%s",

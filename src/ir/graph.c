@@ -222,6 +222,15 @@ const char *ebb__ir_kind_name(ir_kind kind) {
     return kind < IR_KINDS ? names[kind] : "?";
 }
 
+const char *ebb__ir_phase_name(ir_phase phase) {
+    static const char *const names[IR_PHASES] = {
+#define IR_PHASE_NAME(id, name, brief) [id] = name,
+        IR_PHASE_LIST(IR_PHASE_NAME)
+#undef IR_PHASE_NAME
+    };
+    return phase < IR_PHASES ? names[phase] : "?";
+}
+
 /* ---- building ---- */
 
 static ebb_status count_fits(const ir_graph *graph, size_t count) {

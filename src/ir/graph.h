@@ -44,12 +44,18 @@ typedef enum ir_role {
     IR_ROLES
 } ir_role;
 
+/* What a node is done for; recompute: a forward node done again for the backward ones. One list:
+ * enumerator, name, name in the text form. */
+#define IR_PHASE_LIST(X)                                                                           \
+    X(IR_FORWARD, "forward", "fwd")                                                                \
+    X(IR_BACKWARD, "backward", "bwd")                                                              \
+    X(IR_UPDATE, "update", "upd")                                                                  \
+    X(IR_RECOMPUTE, "recompute", "rec")
 typedef enum ir_phase {
-    IR_FORWARD,
-    IR_BACKWARD,
-    IR_UPDATE,
-    IR_RECOMPUTE, /* a forward node done again for the backward ones */
-    IR_PHASES
+#define IR_PHASE_ENUM(id, name, brief) id,
+    IR_PHASE_LIST(IR_PHASE_ENUM)
+#undef IR_PHASE_ENUM
+        IR_PHASES
 } ir_phase;
 
 /* Every node carries where it comes from; passes preserve it. */
@@ -157,6 +163,7 @@ static inline int64_t ir_cols(const ir_type *type) {
 }
 uint64_t ebb__ir_type_bytes(const ir_type *type); /* dense */
 const char *ebb__ir_kind_name(ir_kind kind);
+const char *ebb__ir_phase_name(ir_phase phase);
 
 /* Structure only: operands defined before use, one producer each, `next` of equal type. */
 ebb_status ebb__ir_verify(const ir_graph *graph) EBB_MUST_CHECK;

@@ -19,7 +19,11 @@
 
 static const char *const dtype_names[] = {"f32", "i32", "f64"};
 static const char *const role_names[] = {"temp", "param", "slot", "state", "input"};
-static const char *const phase_names[] = {"fwd", "bwd", "upd", "rec"};
+static const char *const phase_names[IR_PHASES] = {
+#define IR_PHASE_BRIEF(id, name, brief) [id] = brief,
+    IR_PHASE_LIST(IR_PHASE_BRIEF)
+#undef IR_PHASE_BRIEF
+};
 
 /* ---- printing ---- */
 

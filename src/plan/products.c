@@ -72,7 +72,6 @@ static int compare_products(const void *a, const void *b) {
 }
 
 static void describe(const pass_unit *unit, const cost_sample *sample, plan_product *out) {
-    static const char *const phases[] = {"forward", "backward", "update"};
     const cost_table *table = unit->config->table;
     const cost_entry *entry = table != NULL ? ebb__cost_table_find(table, &sample->key) : NULL;
     *out = (plan_product){.key = sample->key,
@@ -84,7 +83,8 @@ static void describe(const pass_unit *unit, const cost_sample *sample, plan_prod
         out->forms[i] = (cost_form){sample->forms[i], at < 0 ? -1 : entry->forms[at].seconds};
     }
     (void)snprintf(out->where, sizeof out->where, "%.36s %s",
-                   unit->graph.layers[sample->label.layer], phases[sample->label.phase]);
+                   unit->graph.layers[sample->label.layer],
+                   ebb__ir_phase_name(sample->label.phase));
 }
 
 /* What the node's form and seconds are: as select and the walk saw them. */

@@ -189,6 +189,15 @@ def test_explain():
     assert "products of a step" in shown and shown.count(" * ") == 1 + len(products)
 
 
+def test_explain_names_what_is_done_again():
+    model = ["--vocab", "200", "--hidden", "64", "--batch", "64", "--bptt", "64", "--tune", "off"]
+    least = ebb("plan", "lm", *model, "--json").json()["least_bytes"]
+    plan = ebb("plan", "lm", *model, "--memory", least, "--explain", "--json").json()
+    phases = {p["where"].split()[-1] for p in plan["products"]}
+    assert "recompute" in phases and phases <= {"forward", "backward", "update", "recompute"}, phases
+    assert "recompute)" in ebb("plan", "lm", *model, "--memory", least, "--explain").out
+
+
 def test_a_small_budget_bounds_tuning():
     least = ebb("plan", "lm", *MODEL, "--json").json()["least_bytes"]
     run = ebb("bench", "lm", *MODEL, *ROOM, "--steps", "1", "--memory", 2 * least, "--json").json()
