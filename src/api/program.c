@@ -36,7 +36,8 @@ const char *ebb_program_name(const ebb_program *program, int32_t index) {
     return index < plan->programs[0].n_outputs ? plan->programs[0].outputs[index].name : NULL;
 }
 
-/* Where a name's bytes lie; variable is NULL for an output. */
+/* Where a name's bytes lie; variable is NULL for an output. To ask is not to use: what is read or
+ * written is handed out by touch(). */
 typedef struct place {
     const plan_variable *variable;
     ir_type type;
@@ -51,7 +52,7 @@ static ebb_status find(ebb_program *program, const char *name, place *out) {
     out->variable = ebb__plan_variable(session->plan, name);
     if (out->variable != NULL) {
         out->type = out->variable->type;
-        out->data = ebb__run_variable(session, name, NULL);
+        out->data = session->arena + out->variable->offset;
         return EBB_OK;
     }
     const plan_output *output = ebb__plan_output(session->plan, 0, name);
@@ -62,6 +63,13 @@ static ebb_status find(ebb_program *program, const char *name, place *out) {
     out->type = output->type;
     out->data = session->arena + output->offset;
     return EBB_OK;
+}
+
+/* Counts the bytes of a variable as used. */
+static void touch(ebb_program *program, const place *at) {
+    if (at->variable != NULL) {
+        (void)ebb__run_variable(program->session, at->variable->name, NULL);
+    }
 }
 
 static ebb_role role_of(const plan_variable *variable) {
@@ -113,6 +121,7 @@ ebb_status ebb_program_set(ebb_program *program, const char *name, const void *d
     if (at.type.dtype == IR_I32) {
         TRY(ebb__api_check_limits(program, at.variable, data));
     }
+    touch(program, &at);
     memcpy(at.data, data, bytes);
     return EBB_OK;
 }
@@ -122,6 +131,7 @@ ebb_status ebb_program_get(ebb_program *program, const char *name, void *data, s
     TRY(open_program(program));
     TRY(find(program, name, &at));
     TRY(check_bytes(program, name, &at, data, bytes));
+    touch(program, &at);
     memcpy(data, at.data, bytes);
     return EBB_OK;
 }

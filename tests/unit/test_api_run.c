@@ -307,6 +307,24 @@ static void dropout_depends_on_seed_and_step_alone(void **state) {
 
 /* ---- values by name ---- */
 
+/* What is used counts, not what is asked about. */
+static void questions_use_no_bytes(void **state) {
+    ebb_ctx *ctx = *state;
+    ebb_graph *g = new_graph(ctx);
+    ebb_options o = forward_options();
+    ebb_shape shape;
+    float xs[2][3] = {{0}};
+    ebb_output(g, "y", ebb_tanh(g, ebb_input_f32(g, "x", EBB_DIMS(2, 3))));
+    ebb_program *p = compile(ctx, g, &o);
+    uint64_t measured = ebb_program_measured(p);
+    check(ctx, ebb_program_shape(p, "x", &shape));
+    assert_int_equal(ebb_program_get(p, "x", xs, 1), EBB_USAGE);
+    assert_int_equal(ebb_program_measured(p), measured);
+    set(ctx, p, "x", xs, sizeof xs);
+    assert_true(ebb_program_measured(p) > measured);
+    ebb_program_free(p);
+}
+
 static void sizes_and_names_are_checked(void **state) {
     ebb_ctx *ctx = *state;
     ebb_program *p = compile(ctx, lm_graph(ctx, 0), NULL);
@@ -491,6 +509,7 @@ int main(void) {
         TEST(learning_rates_are_checked),
         TEST(divergence_names_its_place),
         TEST(dropout_depends_on_seed_and_step_alone),
+        TEST(questions_use_no_bytes),
         TEST(sizes_and_names_are_checked),
         TEST(ids_must_be_in_their_table),
         TEST(limits_follow_views),
