@@ -12,20 +12,30 @@
 
 /* ---- programs ---- */
 
+enum { MOST_INPUT = 32, MOST_OWN = 48 }; /* bytes of an input's name, and of what is added to it */
+#define NAME_FITS(input) _Static_assert(sizeof(input) <= MOST_INPUT, "names of inputs are whole")
+NAME_FITS(NMT_SRC);
+NAME_FITS(NMT_SRC_LEN);
+NAME_FITS(NMT_TGT_IN);
+NAME_FITS(NMT_TGT_OUT);
+NAME_FITS(LM_INPUTS);
+NAME_FITS(LM_TARGETS);
+#undef NAME_FITS
+
 typedef struct input_name {
-    char text[64];
+    char text[MOST_INPUT + MOST_OWN];
 } input_name;
 
 /* Length 0: an input with one value a row. */
 static input_name name_of(const char *input, int64_t length, int64_t rows) {
     input_name name;
-    char own[48] = "";
+    char own[MOST_OWN] = "";
     if (length > 0 && rows > 0) {
         (void)snprintf(own, sizeof own, ".%dx%d", (int)length, (int)rows);
     } else if (length > 0 || rows > 0) {
         (void)snprintf(own, sizeof own, ".%d", (int)(length > 0 ? length : rows));
     }
-    (void)snprintf(name.text, sizeof name.text, "%.15s%s", input, own);
+    (void)snprintf(name.text, sizeof name.text, "%.31s%s", input, own);
     return name;
 }
 
@@ -332,6 +342,12 @@ static ebb_status fill(const job_reader *reader, run_session *session, uint64_t 
                           .lengths = pairs ? input_at(session, NMT_SRC_LEN, 0, rows) : NULL,
                           .inputs = input_at(session, pairs ? NMT_TGT_IN : LM_INPUTS, t, rows),
                           .labels = input_at(session, pairs ? NMT_TGT_OUT : LM_TARGETS, t, rows)};
+    if (to.inputs == NULL || to.labels == NULL ||
+        (pairs && (to.source == NULL || to.lengths == NULL))) {
+        return ebb__fail(session->ctx, EBB_INTERNAL,
+                         "the plan has no inputs for sentences of %lld and %lld tokens",
+                         (long long)s, (long long)t);
+    }
     *program = reader->program + place.class;
     return ebb__sentence_fill(&set->batches, &place, &to, words);
 }
