@@ -67,7 +67,8 @@ typedef struct device_stream_table {
     ebb_status (*create)(ebb_ctx *ctx, int members, device_stream **out);
     void (*destroy)(device_stream *stream);
     /* Runs the instructions in order, each run with all members; allocates nothing, cannot fail.
-     * observe (optional) is called by member 0 after each instruction with its seconds. */
+     * observe (optional) is called by member 0 after each instruction with its seconds: the time
+     * from the end of the one before, or its part of that of a run, until its last member ended. */
     void (*run)(device_stream *stream, const device_instr *const *instrs, int32_t count,
                 device_observe_fn observe, void *user);
 } device_stream_table;

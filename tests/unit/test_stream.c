@@ -3,10 +3,12 @@
 #include "device/device.h"
 
 #include "base/alloc.h"
+#include "base/host.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -236,6 +238,66 @@ static void observer_sees_each_instruction_in_order(void **state) {
     ebb_ctx_free(ctx);
 }
 
+/* ---- a run whose blocks are mostly done by another member than the one that observes ---- */
+
+enum { BLOCKS = 6, WORK = 200000 };
+
+typedef struct test_run {
+    atomic_int taken[2]; /* blocks of the first instruction, by member */
+    _Atomic double spent;
+    double told[2], all;
+} test_run;
+
+static test_run lopsided;
+
+/* Takes a while, and notes how long. */
+static void work_kernel(const op_call *call) {
+    double start = ebb__clock_seconds(), spent = atomic_load(&lopsided.spent);
+    volatile double x = 1;
+    for (int i = 0; i < WORK; i++) {
+        x = 0.5 * x + 1;
+    }
+    double seconds = ebb__clock_seconds() - start;
+    while (!atomic_compare_exchange_weak(&lopsided.spent, &spent, spent + seconds)) {
+    }
+    atomic_fetch_add(&lopsided.taken[call->worker], 1);
+}
+
+/* Member 0 stays here with its first block until all other blocks were taken over. */
+static void wait_kernel(const op_call *call) {
+    while (call->worker == 0 &&
+           atomic_load(&lopsided.taken[0]) + atomic_load(&lopsided.taken[1]) < BLOCKS) {
+    }
+}
+
+static void hear(void *user, const device_instr *instr, double seconds) {
+    test_run *r = user;
+    r->told[instr->node] += seconds;
+    r->all += seconds;
+}
+
+/* An instruction never seems faster than its members together were. */
+static void times_are_those_of_all_members(void **state) {
+    (void)state;
+    const device *dev = ebb__device_default();
+    ebb_ctx *ctx = new_ctx();
+    device_stream *stream;
+    device_instr instrs[2] = {
+        {.run = work_kernel, .call = {.members = 2}, .units = BLOCKS, .block = 1, .node = 0},
+        {.run = wait_kernel, .call = {.members = 2}, .joined = true, .node = 1}};
+    const device_instr *list[2] = {&instrs[0], &instrs[1]};
+    memset(&lopsided, 0, sizeof lopsided);
+    assert_int_equal(dev->stream.create(ctx, 2, &stream), EBB_OK);
+    double start = ebb__clock_seconds();
+    dev->stream.run(stream, list, 2, hear, &lopsided);
+    double wall = ebb__clock_seconds() - start;
+    assert_int_equal(lopsided.taken[0] + lopsided.taken[1], BLOCKS);
+    assert_true(lopsided.told[0] >= lopsided.spent / 2);
+    assert_true(lopsided.all <= wall);
+    dev->stream.destroy(stream);
+    ebb_ctx_free(ctx);
+}
+
 static void failed_creation_leaves_nothing(void **state) {
     (void)state;
     const device *dev = ebb__device_default();
@@ -298,6 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_members_gives_the_same_bits),
         cmocka_unit_test(observer_sees_each_instruction_in_order),
+        cmocka_unit_test(times_are_those_of_all_members),
         cmocka_unit_test(failed_creation_leaves_nothing),
         cmocka_unit_test(buffer_is_zero_and_writable_to_its_last_byte),
         cmocka_unit_test(device_says_what_it_is),

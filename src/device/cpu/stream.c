@@ -20,16 +20,24 @@ typedef struct stream_count {
     _Alignas(64) atomic_int taken; /* a cache line each */
 } stream_count;
 
+/* What a member did in a run that is observed, in cache lines of its own. */
+typedef struct stream_times {
+    _Alignas(64) double end;        /* when it had nothing left to do */
+    double seconds[DEVICE_MAX_RUN]; /* of the instructions of the run */
+} stream_times;
+
 struct device_stream {
     ebb_ctx *ctx;
     base_team *team;
     stream_count *counts; /* [2][members]: those of odd runs are reset during even ones */
+    stream_times *times;  /* likewise: those of even runs are read while odd ones are written */
 };
 
 void ebb__cpu_stream_destroy(device_stream *stream) {
     if (stream != NULL) {
         ebb__team_free(stream->team);
         ebb__free(stream->ctx, stream->counts);
+        ebb__free(stream->ctx, stream->times);
         ebb__free(stream->ctx, stream);
     }
 }
@@ -39,8 +47,11 @@ ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out
     *out = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *stream, &stream));
     stream->ctx = ctx;
-    ebb_status status = ebb__alloc(ctx, 2 * (size_t)(members > 0 ? members : 1),
-                                   sizeof *stream->counts, &stream->counts);
+    size_t slots = 2 * (size_t)(members > 0 ? members : 1);
+    ebb_status status = ebb__alloc(ctx, slots, sizeof *stream->counts, &stream->counts);
+    if (status == EBB_OK) {
+        status = ebb__alloc(ctx, slots, sizeof *stream->times, &stream->times);
+    }
     if (status == EBB_OK) {
         status = ebb__team_new(ctx, members, &stream->team);
     }
@@ -56,30 +67,33 @@ ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out
 typedef struct stream_walk {
     base_team *team;
     stream_count *counts;
+    stream_times *times;
     const device_instr *const *instrs;
     int32_t count;
     device_observe_fn observe;
     void *user;
+    double start; /* while observed */
 } stream_walk;
 
 /* A member's way through the list. */
 typedef struct stream_member {
     int member, members;
-    bool observes;
-    double seconds[DEVICE_MAX_RUN]; /* of the instructions of the run */
+    stream_times *times; /* NULL: not observed */
 } stream_member;
 
 static void run_one(stream_member *m, const device_instr *instr, int k, int share, int shares,
                     int64_t lo, int64_t hi) {
     op_call call = instr->call;
-    double start = m->observes ? ebb__clock_seconds() : 0.0;
+    double start = m->times != NULL ? ebb__clock_seconds() : 0.0;
     call.member = share;
     call.members = shares;
     call.worker = m->member;
     call.lo = (int32_t)lo;
     call.hi = (int32_t)hi;
     instr->run(&call);
-    m->seconds[k] += m->observes ? ebb__clock_seconds() - start : 0.0;
+    if (m->times != NULL) {
+        m->times->seconds[k] += ebb__clock_seconds() - start;
+    }
 }
 
 /* Piece p of a run of n instructions: a share of a single one, a block of units of several. */
@@ -118,32 +132,61 @@ static void run_pieces(stream_member *m, const device_instr *const *run, int32_t
     }
 }
 
+/* Tells the times of a run of n instructions that began when the one before ended, at *last. It
+ * took until its last member was done, whoever that was: member 0 may have slept through it. Each
+ * instruction has the part of it that all members together spent on it, so that none seems faster
+ * than its members were; waiting is shared out with it. */
+static void tell(const stream_walk *w, const device_instr *const *run, int32_t n,
+                 const stream_times *times, int sharing, double *last) {
+    double each[DEVICE_MAX_RUN] = {0}, all = 0, end = *last;
+    for (int m = 0; m < sharing; m++) {
+        end = times[m].end > end ? times[m].end : end;
+        for (int32_t k = 0; k < n; k++) {
+            each[k] += times[m].seconds[k];
+            all += times[m].seconds[k];
+        }
+    }
+    for (int32_t k = 0; k < n; k++) {
+        w->observe(w->user, run[k], (end - *last) * (all > 0 ? each[k] / all : 1.0 / n));
+    }
+    *last = end;
+}
+
+/* The member's part of a run of n instructions, and how long it took. Who has none writes nothing:
+ * where nobody waits, the times of the run before may still be read. */
+static void take_part(const stream_walk *w, stream_member *m, const device_instr *const *run,
+                      int32_t n, int sharing, int odd) {
+    if (w->observe != NULL) {
+        m->times = &w->times[odd * m->members + m->member];
+        memset(m->times, 0, sizeof *m->times);
+    }
+    run_pieces(m, run, n, sharing, w->counts + odd * m->members);
+    if (m->times != NULL) {
+        m->times->end = ebb__clock_seconds();
+    }
+}
+
 static void walk(void *arg, int member, int members) {
     const stream_walk *w = arg;
-    stream_member m = {
-        .member = member, .members = members, .observes = w->observe != NULL && member == 0};
+    stream_member m = {.member = member, .members = members};
+    double last = w->start;
     int odd = 0;
     for (int32_t i = 0, end; i < w->count; i = end, odd = !odd) {
         const device_instr *const *run = w->instrs + i;
         int sharing = run[0]->call.members < members ? run[0]->call.members : members;
-        memset(m.seconds, 0, sizeof m.seconds);
         for (end = i + 1; end < w->count && w->instrs[end]->joined; end++) {
         }
         if (member < sharing) {
-            run_pieces(&m, run, end - i, sharing, w->counts + odd * members);
+            take_part(w, &m, run, end - i, sharing, odd);
         }
         /* Nobody counts there before the barrier, nor after the one before. */
         atomic_store_explicit(&w->counts[!odd * members + member].taken, 0, memory_order_relaxed);
         bool alone = sharing == 1 && end < w->count && w->instrs[end]->call.members == 1;
-        double start = m.observes ? ebb__clock_seconds() : 0.0;
         if (!alone) {
             ebb__team_barrier(w->team);
         }
-        if (m.observes) { /* waiting counts for the last */
-            m.seconds[end - i - 1] += ebb__clock_seconds() - start;
-            for (int32_t k = 0; k < end - i && w->observe != NULL; k++) {
-                w->observe(w->user, run[k], m.seconds[k]);
-            }
+        if (w->observe != NULL && member == 0) {
+            tell(w, run, end - i, w->times + odd * members, sharing, &last);
         }
     }
 }
@@ -153,6 +196,8 @@ void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instr
     for (int i = 0; i < 2 * ebb__team_size(stream->team); i++) {
         atomic_store_explicit(&stream->counts[i].taken, 0, memory_order_relaxed);
     }
-    stream_walk w = {stream->team, stream->counts, instrs, count, observe, user};
+    stream_walk w = {
+        stream->team, stream->counts, stream->times, instrs,
+        count,        observe,        user,          observe != NULL ? ebb__clock_seconds() : 0.0};
     ebb__team_run(stream->team, walk, &w);
 }
