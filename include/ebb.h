@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
 
@@ -61,7 +62,8 @@ typedef enum ebb_log_level {
     EBB_LOG_DEBUG
 } ebb_log_level;
 typedef void (*ebb_log_fn)(void *user, ebb_log_level level, const char *line);
-/* what: a phase such as "compile" or "train"; done of total units; total 0 = unknown. */
+/* what: "compile": plans that were tried, "plan": programs planned, "run": steps; done of total
+ * units; total 0 = not known, until all are done. */
 typedef void (*ebb_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
 
 EBB_API ebb_status ebb_ctx_new(ebb_ctx **out) EBB_MUST_CHECK;
@@ -89,8 +91,13 @@ typedef int32_t ebb_value;
  * all axes but the last, taken together; "columns" are the last axis. */
 #define EBB_MAX_RANK 4
 
-#ifndef __cplusplus
-/* Rank and sizes at once: ebb_param(g, "w", EBB_DIMS(rows, columns)). In C++ pass an array. */
+/* Rank and sizes at once: ebb_param(g, "w", EBB_DIMS(rows, columns)). In C++ the sizes are int64_t or
+ * fit it without narrowing. */
+#ifdef __cplusplus
+#define EBB_DIMS(...)                                                                              \
+    static_cast<int32_t>(std::initializer_list<int64_t>{__VA_ARGS__}.size()),                      \
+        std::initializer_list<int64_t>{__VA_ARGS__}.begin()
+#else
 #define EBB_DIMS(...)                                                                              \
     (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) {                   \
         __VA_ARGS__                                                                                \
@@ -121,8 +128,8 @@ EBB_API void ebb_carry(ebb_graph *graph, ebb_value state, ebb_value value);
 
 /* Rows of a table [V,E] chosen by a list of ids [R] in 0..V-1: [R,E]. */
 EBB_API ebb_value ebb_embed(ebb_graph *graph, ebb_value table, ebb_value ids);
-/* plus + x weight^T: x [...,K], weight [N,K]; plus is a bias [N], a sum so far [...,N], or left
- * out. */
+/* plus + x weight^T: x [...,K] of rank 2 or more, weight [N,K]; plus is a bias [N], a sum so far
+ * [...,N], or left out. */
 EBB_API ebb_value ebb_linear(ebb_graph *graph, ebb_value x, ebb_value weight, ebb_value plus);
 /* plus + a b, each transposed first if asked for; plus as above. */
 EBB_API ebb_value ebb_matmul(ebb_graph *graph, ebb_value plus, ebb_value a, ebb_value b,
@@ -177,6 +184,10 @@ EBB_API ebb_value ebb_mask_rows(ebb_graph *graph, ebb_value x, ebb_value lengths
 EBB_API ebb_value ebb_layer_norm(ebb_graph *graph, ebb_value x, ebb_value gain, ebb_value bias,
                                  double eps, int64_t batch);
 
+/* The sum and the mean of all elements: [1]. A squared error is
+ * ebb_mean(g, ebb_mul(g, d, d)). */
+EBB_API ebb_value ebb_sum(ebb_graph *graph, ebb_value x);
+EBB_API ebb_value ebb_mean(ebb_graph *graph, ebb_value x);
 /* Mean over rows of the negative log-likelihood of labels [R] under softmax of logits [R,V], in
  * nats: [1]. Labels are below V; rows with a negative label do not count. */
 EBB_API ebb_value ebb_cross_entropy(ebb_graph *graph, ebb_value logits, ebb_value labels);

@@ -29,7 +29,8 @@ struct ebb_graph {
     int32_t n_outputs;
     size_t cap_outputs;
     bool carries;
-    ebb_status status; /* of the first mistake */
+    const char *builder; /* the public function at work, for messages */
+    ebb_status status;   /* of the first mistake */
     char error[sizeof((ebb_ctx *)0)->error];
 };
 
@@ -58,7 +59,8 @@ struct ebb_program {
 };
 
 /* graph.c: every builder is open ... close. */
-bool ebb__api_open(ebb_graph *graph); /* false: no graph, or a mistake was made before */
+bool ebb__api_open(ebb_graph *graph,
+                   const char *builder); /* false: no graph, or a mistake was made before */
 /* *value, or EBB_NO_VALUE. By address, so that a call in `status` may still write it; may be NULL.
  */
 ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, const ir_val *value);

@@ -100,6 +100,7 @@ static ebb_status plan_options_of(ebb_ctx *ctx, const ebb_options *o, plan_optio
     TRY(check_options(ctx, o));
     *out = (plan_options){.members = o->threads > 0 ? o->threads : ebb__host_cores(),
                           .budget = o->memory > 0 ? o->memory : ebb__job_budget(&automatic),
+                          .budget_name = "ebb_options.memory",
                           .update = {.optimizer = kinds[o->optimizer],
                                      .momentum = (float)o->momentum,
                                      .beta1 = (float)o->beta1,
@@ -154,6 +155,18 @@ static ebb_status check_graph(const ebb_graph *graph, const ebb_options *options
     return EBB_OK;
 }
 
+/* Planning tries candidates, nobody knows how many: it tells how many were tried. */
+typedef struct plan_progress {
+    ebb_ctx *ctx;
+    uint64_t tried;
+} plan_progress;
+
+static bool note_candidate(void *user) {
+    plan_progress *p = user;
+    ebb__progress(p->ctx, "compile", ++p->tried, 0);
+    return false; /* go on */
+}
+
 /* *plan is given also with EBB_BUDGET. The program gets its limits; NULL: only the plan counts. */
 static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
                             ebb_program *program, ebb_plan **plan) {
@@ -161,7 +174,9 @@ static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
     plan_options settings;
     TRY(check_graph(graph, options));
     TRY(plan_options_of(graph->ctx, options, &settings));
-    ebb__progress(graph->ctx, "compile", 0, 1);
+    plan_progress progress = {.ctx = graph->ctx};
+    settings.stop = note_candidate;
+    settings.stop_user = &progress;
     ebb_status status = EBB_OK;
     TRY_OUT(ebb__ir_copy(&graph->ir, &ir));
     TRY_OUT(settle_outputs(graph, &ir));
@@ -176,7 +191,7 @@ static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
         api_limit *limit = &program->limits[i];
         limit->variable = ebb__plan_variable(*plan, ir.values[limit->input].name);
     }
-    ebb__progress(graph->ctx, "compile", 1, 1);
+    ebb__progress(graph->ctx, "compile", progress.tried, progress.tried);
 out:
     ebb__ir_fini(&ir);
     return status;

@@ -41,12 +41,23 @@ ebb_status ebb_graph_status(const ebb_graph *graph) {
                                    : ebb__fail(graph->ctx, graph->status, "%s", graph->error);
 }
 
-bool ebb__api_open(ebb_graph *graph) {
+bool ebb__api_open(ebb_graph *graph, const char *builder) {
     if (graph == NULL || graph->status != EBB_OK) {
         return false;
     }
+    graph->builder = builder;
     ebb__ctx_clear(graph->ctx);
     return true;
+}
+
+/* The caller wrote ebb_linear, not matmul: the sentence starts with that name. */
+static void name_builder(ebb_graph *graph) {
+    static const char prefix[] = "ebb_";
+    const char *own = graph->builder + strlen(prefix), *sentence = graph->ctx->error;
+    size_t n = strlen(own);
+    bool named = strncmp(sentence, own, n) == 0 && (sentence[n] == ':' || sentence[n] == '(');
+    (void)snprintf(graph->error, sizeof graph->error, named ? "%s%s" : "%s: %.900s",
+                   named ? prefix : graph->builder, sentence);
 }
 
 ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, const ir_val *value) {
@@ -54,7 +65,8 @@ ebb_value ebb__api_close(ebb_graph *graph, ebb_status status, const ir_val *valu
         return value != NULL ? *value : EBB_NO_VALUE;
     }
     graph->status = status;
-    memcpy(graph->error, graph->ctx->error, sizeof graph->error);
+    name_builder(graph);
+    memcpy(graph->ctx->error, graph->error, sizeof graph->error);
     return EBB_NO_VALUE;
 }
 
@@ -82,7 +94,7 @@ static ebb_status check_name(const ebb_graph *graph, const char *what, const cha
 }
 
 void ebb_layer(ebb_graph *graph, const char *name) {
-    if (ebb__api_open(graph)) {
+    if (ebb__api_open(graph, __func__)) {
         ebb_status status = check_name(graph, "layer", name);
         if (status == EBB_OK) {
             status = ebb__ir_layer(&graph->ir, name, &graph->ir.label.layer);
@@ -92,7 +104,7 @@ void ebb_layer(ebb_graph *graph, const char *name) {
 }
 
 void ebb_time(ebb_graph *graph, int32_t time) {
-    if (ebb__api_open(graph)) {
+    if (ebb__api_open(graph, __func__)) {
         ebb_status status = EBB_OK;
         if (time < -1) {
             status = ebb__fail(graph->ctx, EBB_USAGE, "time: %d is below -1", time);
@@ -128,13 +140,13 @@ static ebb_status check_own_name(const ebb_graph *graph, const char *what, const
     return EBB_OK;
 }
 
-static ebb_value variable(ebb_graph *graph, ir_role role, const char *what, const char *name,
+static ebb_value variable(ebb_graph *graph, ir_role role, const char *builder, const char *name,
                           ir_dtype dtype, int32_t rank, const int64_t *dims) {
     ir_val out = IR_NONE;
-    if (!ebb__api_open(graph)) {
+    if (!ebb__api_open(graph, builder)) {
         return EBB_NO_VALUE;
     }
-    ebb_status status = check_own_name(graph, what, name);
+    ebb_status status = check_own_name(graph, "name", name);
     if (status == EBB_OK) {
         status = ebb__api_add_variable(graph, role, name, dtype, rank, dims, &out);
     }
@@ -142,19 +154,19 @@ static ebb_value variable(ebb_graph *graph, ir_role role, const char *what, cons
 }
 
 ebb_value ebb_param(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {
-    return variable(graph, IR_PARAM, "param", name, IR_F32, rank, dims);
+    return variable(graph, IR_PARAM, __func__, name, IR_F32, rank, dims);
 }
 
 ebb_value ebb_input_f32(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {
-    return variable(graph, IR_INPUT, "input", name, IR_F32, rank, dims);
+    return variable(graph, IR_INPUT, __func__, name, IR_F32, rank, dims);
 }
 
 ebb_value ebb_input_i32(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {
-    return variable(graph, IR_INPUT, "input", name, IR_I32, rank, dims);
+    return variable(graph, IR_INPUT, __func__, name, IR_I32, rank, dims);
 }
 
 ebb_value ebb_state(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {
-    return variable(graph, IR_STATE, "state", name, IR_F32, rank, dims);
+    return variable(graph, IR_STATE, __func__, name, IR_F32, rank, dims);
 }
 
 /* True if the value may turn out to be a variable's own bytes: a variable, or a view (the compiler
@@ -189,7 +201,7 @@ static ebb_status carry(ebb_graph *graph, ebb_value state, ebb_value value) {
 }
 
 void ebb_carry(ebb_graph *graph, ebb_value state, ebb_value value) {
-    if (ebb__api_open(graph)) {
+    if (ebb__api_open(graph, __func__)) {
         (void)ebb__api_close(graph, carry(graph, state, value), NULL);
     }
 }
@@ -219,20 +231,22 @@ static ebb_status set_loss(ebb_graph *graph, ebb_value value) {
     TRY(name_result(graph, API_LOSS, value));
     const ir_type *type = &graph->ir.values[value].type;
     if (type->dtype != IR_F32 || type->rank != 1 || type->dim[0] != 1) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "loss: it must be one f32 number, of shape [1]");
+        return ebb__fail(graph->ctx, EBB_USAGE,
+                         "loss: it must be one f32 number, of shape [1]; "
+                         "ebb_sum() and ebb_mean() make one of many");
     }
     graph->ir.loss = value;
     return EBB_OK;
 }
 
 void ebb_loss(ebb_graph *graph, ebb_value value) {
-    if (ebb__api_open(graph)) {
+    if (ebb__api_open(graph, __func__)) {
         (void)ebb__api_close(graph, set_loss(graph, value), NULL);
     }
 }
 
 void ebb_output(ebb_graph *graph, const char *name, ebb_value value) {
-    if (ebb__api_open(graph)) {
+    if (ebb__api_open(graph, __func__)) {
         ebb_status status = check_own_name(graph, "output", name);
         if (status == EBB_OK) {
             status = name_result(graph, name, value);

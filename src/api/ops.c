@@ -5,81 +5,78 @@
 
 #include "base/rng.h"
 
-/* One node with one result. */
-static ebb_value emit(ebb_graph *graph, op_code op, const ebb_value *in, int32_t n,
-                      const ir_attr *attr) {
+/* One node with one result, for the public function of that name. */
+static ebb_value emit_as(ebb_graph *graph, const char *builder, op_code op, const ebb_value *in,
+                         int32_t n, const ir_attr *attr) {
     ir_val out[IR_MAX_OUT] = {IR_NONE};
-    if (!ebb__api_open(graph)) {
+    if (!ebb__api_open(graph, builder)) {
         return EBB_NO_VALUE;
     }
     ebb_status status = ebb__op_emit(&graph->ir, op, in, n, attr, out);
     return ebb__api_close(graph, status, &out[0]);
 }
 
-static ebb_value emit1(ebb_graph *graph, op_code op, ebb_value x) {
-    return emit(graph, op, &x, 1, NULL);
-}
-
-static ebb_value emit2(ebb_graph *graph, op_code op, ebb_value a, ebb_value b) {
-    return emit(graph, op, (ebb_value[]){a, b}, 2, NULL);
-}
+#define EMIT(graph, op, in, n, attr) emit_as(graph, __func__, op, in, n, attr)
+#define EMIT1(graph, op, x) EMIT(graph, op, &(ebb_value){x}, 1, NULL)
+#define EMIT2(graph, op, a, b) EMIT(graph, op, ((ebb_value[]){a, b}), 2, NULL)
 
 ebb_value ebb_embed(ebb_graph *graph, ebb_value table, ebb_value ids) {
-    return emit2(graph, OP_EMBED, table, ids);
+    return EMIT2(graph, OP_EMBED, table, ids);
 }
 
 ebb_value ebb_matmul(ebb_graph *graph, ebb_value plus, ebb_value a, ebb_value b, int32_t trans_a,
                      int32_t trans_b) {
-    ir_attr attr = {.i = {trans_a != 0, trans_b != 0}};
-    return emit(graph, OP_MATMUL, (ebb_value[]){plus, a, b}, 3, &attr);
+    const ir_attr attr = {.i = {trans_a != 0, trans_b != 0}};
+    return EMIT(graph, OP_MATMUL, ((ebb_value[]){plus, a, b}), 3, &attr);
 }
 
 ebb_value ebb_linear(ebb_graph *graph, ebb_value x, ebb_value weight, ebb_value plus) {
-    return ebb_matmul(graph, plus, x, weight, 0, 1);
+    const ir_attr attr = {.i = {0, 1}};
+    return EMIT(graph, OP_MATMUL, ((ebb_value[]){plus, x, weight}), 3, &attr);
 }
 
 ebb_value ebb_transpose(ebb_graph *graph, ebb_value x) {
-    return emit1(graph, OP_TRANSPOSE, x);
+    return EMIT1(graph, OP_TRANSPOSE, x);
 }
 
 ebb_value ebb_add(ebb_graph *graph, ebb_value a, ebb_value b) {
-    return emit2(graph, OP_ADD, a, b);
+    return EMIT2(graph, OP_ADD, a, b);
 }
 
 ebb_value ebb_sub(ebb_graph *graph, ebb_value a, ebb_value b) {
-    return emit2(graph, OP_SUB, a, b);
+    return EMIT2(graph, OP_SUB, a, b);
 }
 
 ebb_value ebb_mul(ebb_graph *graph, ebb_value a, ebb_value b) {
-    return emit2(graph, OP_MUL, a, b);
+    return EMIT2(graph, OP_MUL, a, b);
 }
 
 ebb_value ebb_scale(ebb_graph *graph, ebb_value x, double factor) {
-    return emit(graph, OP_SCALE, &x, 1, &(ir_attr){.f = {(float)factor}});
+    return EMIT(graph, OP_SCALE, &x, 1, (&(ir_attr){.f = {(float)factor}}));
 }
 
 ebb_value ebb_add_row(ebb_graph *graph, ebb_value x, ebb_value row) {
-    return emit2(graph, OP_ADD_ROW, x, row);
+    return EMIT2(graph, OP_ADD_ROW, x, row);
 }
 
 ebb_value ebb_tanh(ebb_graph *graph, ebb_value x) {
-    return emit1(graph, OP_TANH, x);
+    return EMIT1(graph, OP_TANH, x);
 }
 
 ebb_value ebb_sigmoid(ebb_graph *graph, ebb_value x) {
-    return emit1(graph, OP_SIGMOID, x);
+    return EMIT1(graph, OP_SIGMOID, x);
 }
 
 ebb_value ebb_relu(ebb_graph *graph, ebb_value x) {
-    return emit1(graph, OP_RELU, x);
+    return EMIT1(graph, OP_RELU, x);
 }
 
 ebb_value ebb_softmax(ebb_graph *graph, ebb_value x) {
-    return emit1(graph, OP_SOFTMAX, x);
+    return EMIT1(graph, OP_SOFTMAX, x);
 }
 
 ebb_value ebb_copy(ebb_graph *graph, ebb_value x) {
-    return emit1(graph, OP_COPY, x);
+    return EMIT1(graph, OP_COPY, x);
 }
 
 /* ---- dropout ---- */
@@ -118,8 +115,9 @@ static ebb_status dropout(ebb_graph *graph, ebb_value x, double p, const char *s
 
 ebb_value ebb_dropout(ebb_graph *graph, ebb_value x, double p, const char *site) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph) ? ebb__api_close(graph, dropout(graph, x, p, site, &out), &out)
-                                : EBB_NO_VALUE;
+    return ebb__api_open(graph, __func__)
+               ? ebb__api_close(graph, dropout(graph, x, p, site, &out), &out)
+               : EBB_NO_VALUE;
 }
 
 /* ---- cells ---- */
@@ -139,7 +137,7 @@ ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev, ebb_val
                         ebb_value *c) {
     ir_val out[2] = {IR_NONE, IR_NONE};
     ebb_value result = EBB_NO_VALUE;
-    if (ebb__api_open(graph)) {
+    if (ebb__api_open(graph, __func__)) {
         result = ebb__api_close(graph, lstm(graph, z, c_prev, &out[0], &out[1]), &out[0]);
     }
     if (h != NULL) {
@@ -152,7 +150,7 @@ ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev, ebb_val
 }
 
 ebb_value ebb_gru_cell(ebb_graph *graph, ebb_value gx, ebb_value gh, ebb_value h_prev) {
-    return emit(graph, OP_GRU_CELL, (ebb_value[]){gx, gh, h_prev}, 3, NULL);
+    return EMIT(graph, OP_GRU_CELL, ((ebb_value[]){gx, gh, h_prev}), 3, NULL);
 }
 
 /* ---- views ---- */
@@ -174,7 +172,7 @@ static ebb_status slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t beg
 
 ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, int64_t len) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph)
+    return ebb__api_open(graph, __func__)
                ? ebb__api_close(graph, slice(graph, x, axis, begin, len, &out), &out)
                : EBB_NO_VALUE;
 }
@@ -193,14 +191,16 @@ static ebb_status join(ebb_graph *graph, int32_t axis, const ebb_value *values, 
 
 ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 0, values, n, &out), &out)
-                                : EBB_NO_VALUE;
+    return ebb__api_open(graph, __func__)
+               ? ebb__api_close(graph, join(graph, 0, values, n, &out), &out)
+               : EBB_NO_VALUE;
 }
 
 ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n) {
     ir_val out = IR_NONE;
-    return ebb__api_open(graph) ? ebb__api_close(graph, join(graph, 1, values, n, &out), &out)
-                                : EBB_NO_VALUE;
+    return ebb__api_open(graph, __func__)
+               ? ebb__api_close(graph, join(graph, 1, values, n, &out), &out)
+               : EBB_NO_VALUE;
 }
 
 /* ---- attention ---- */
@@ -211,52 +211,70 @@ static ir_attr count_attr(int64_t count) {
 }
 
 ebb_value ebb_add_each(ebb_graph *graph, ebb_value stack, ebb_value rows) {
-    return emit2(graph, OP_ADD_EACH, stack, rows);
+    return EMIT2(graph, OP_ADD_EACH, stack, rows);
 }
 
 ebb_value ebb_sum_each(ebb_graph *graph, ebb_value stack, int64_t batch) {
     const ir_attr attr = count_attr(batch);
-    return emit(graph, OP_SUM_EACH, &stack, 1, &attr);
+    return EMIT(graph, OP_SUM_EACH, &stack, 1, &attr);
 }
 
 ebb_value ebb_dot_rows(ebb_graph *graph, ebb_value stack, ebb_value list, int64_t batch) {
     const ir_attr attr = count_attr(batch);
-    return emit(graph, OP_DOT_ROWS, (ebb_value[]){stack, list}, 2, &attr);
+    return EMIT(graph, OP_DOT_ROWS, ((ebb_value[]){stack, list}), 2, &attr);
 }
 
 ebb_value ebb_dot_each(ebb_graph *graph, ebb_value stack, ebb_value rows) {
-    return emit2(graph, OP_DOT_EACH, stack, rows);
+    return EMIT2(graph, OP_DOT_EACH, stack, rows);
 }
 
 ebb_value ebb_mask_softmax(ebb_graph *graph, ebb_value scores, ebb_value lengths) {
-    return emit2(graph, OP_MASK_SOFTMAX, scores, lengths);
+    return EMIT2(graph, OP_MASK_SOFTMAX, scores, lengths);
 }
 
 ebb_value ebb_weighted_sum(ebb_graph *graph, ebb_value weights, ebb_value stack) {
-    return emit2(graph, OP_WEIGHTED_SUM, weights, stack);
+    return EMIT2(graph, OP_WEIGHTED_SUM, weights, stack);
 }
 
 ebb_value ebb_mask_rows(ebb_graph *graph, ebb_value x, ebb_value lengths, int64_t position) {
     const ir_attr attr = count_attr(position);
-    return emit(graph, OP_MASK_ROWS, (ebb_value[]){x, lengths}, 2, &attr);
+    return EMIT(graph, OP_MASK_ROWS, ((ebb_value[]){x, lengths}), 2, &attr);
 }
 
 ebb_value ebb_layer_norm(ebb_graph *graph, ebb_value x, ebb_value gain, ebb_value bias, double eps,
                          int64_t batch) {
     ir_attr attr = count_attr(batch);
     attr.f[0] = (float)eps;
-    return emit(graph, OP_LAYER_NORM, (ebb_value[]){x, gain, bias}, 3, &attr);
+    return EMIT(graph, OP_LAYER_NORM, ((ebb_value[]){x, gain, bias}), 3, &attr);
 }
 
 /* ---- loss ---- */
 
+ebb_value ebb_sum(ebb_graph *graph, ebb_value x) {
+    return EMIT1(graph, OP_SUM_ALL, x);
+}
+
+ebb_value ebb_mean(ebb_graph *graph, ebb_value x) {
+    ebb_value sum = EMIT1(graph, OP_SUM_ALL, x);
+    if (sum == EBB_NO_VALUE) {
+        return sum;
+    }
+    const ir_type *type = &graph->ir.values[x].type;
+    return ebb_scale(graph, sum, 1.0 / ((double)ebb__ir_rows(type) * (double)ir_cols(type)));
+}
+
+static ebb_value cross_entropy(ebb_graph *graph, const char *builder, ebb_value logits,
+                               ebb_value labels, double smooth) {
+    const ir_attr attr = {.f = {(float)smooth}};
+    ebb_value rows = emit_as(graph, builder, OP_XENT, (ebb_value[]){logits, labels}, 2, &attr);
+    return emit_as(graph, builder, OP_MEAN_VALID, (ebb_value[]){rows, labels}, 2, NULL);
+}
+
 ebb_value ebb_cross_entropy(ebb_graph *graph, ebb_value logits, ebb_value labels) {
-    return ebb_cross_entropy_smooth(graph, logits, labels, 0.0);
+    return cross_entropy(graph, __func__, logits, labels, 0.0);
 }
 
 ebb_value ebb_cross_entropy_smooth(ebb_graph *graph, ebb_value logits, ebb_value labels,
                                    double smooth) {
-    const ir_attr attr = {.f = {(float)smooth}};
-    ebb_value rows = emit(graph, OP_XENT, (ebb_value[]){logits, labels}, 2, &attr);
-    return emit2(graph, OP_MEAN_VALID, rows, labels);
+    return cross_entropy(graph, __func__, logits, labels, smooth);
 }

@@ -204,6 +204,7 @@ ebb_status ebb_program_run(ebb_program *program, double learning_rate) {
     }
     ebb__run_step(program->session, 0);
     program->steps++;
+    ebb__progress(program->ctx, "run", program->steps, 0);
     return check_finite(program);
 }
 

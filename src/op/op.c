@@ -103,17 +103,62 @@ ebb_status ebb__op_verify(const ir_graph *graph) {
 
 /* ---- shared by the families ---- */
 
-ebb_status ebb__op_bad(const ir_graph *graph, const ir_node_rec *node, const char *format, ...) {
-    char sentence[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
-    return ebb__fail(graph->ctx, EBB_USAGE, "%s: %s", table[node->op]->schema.name, sentence);
-}
-
 static const char *dtype_name(ir_dtype dtype) {
     return dtype == IR_F32 ? "f32" : dtype == IR_I32 ? "i32" : "f64";
+}
+
+/* Adds to a text of `size` bytes, cut where it is full. */
+__attribute__((format(printf, 3, 4))) static void add_text(char *text, size_t size,
+                                                           const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+/* f32[2,3] x; - where there is no operand. */
+static void add_operand(const ir_graph *graph, ir_val v, char *text, size_t size) {
+    if (v < 0 || v >= graph->n_values) {
+        add_text(text, size, "-");
+        return;
+    }
+    const ir_value *value = &graph->values[v];
+    add_text(text, size, "%s[", dtype_name(value->type.dtype));
+    for (int32_t d = 0; d < value->type.rank; d++) {
+        add_text(text, size, "%s%d", d > 0 ? "," : "", value->type.dim[d]);
+    }
+    add_text(text, size, value->name != NULL ? "] %.60s" : "]", value->name);
+}
+
+/* What it was applied to, and where: (-, f32[2,3] x, f32[4,5] w) in rnn.l0 at time 3. */
+static void describe(const ir_graph *graph, const ir_node_rec *node, char *text, size_t size) {
+    enum { SHOWN = 6 };
+    for (int32_t i = 0; i < node->n_in && i < SHOWN; i++) {
+        add_text(text, size, i > 0 ? ", " : "(");
+        add_operand(graph, ir_in(graph, node, i), text, size);
+    }
+    if (node->n_in > 0) {
+        add_text(text, size, node->n_in > SHOWN ? ", ...)" : ")");
+    }
+    const char *layer = graph->n_layers > 0 ? graph->layers[node->label.layer] : "";
+    if (layer[0] != '\0') {
+        add_text(text, size, " in %.60s", layer);
+    }
+    if (node->label.time >= 0) {
+        add_text(text, size, " at time %d", node->label.time);
+    }
+}
+
+ebb_status ebb__op_bad(const ir_graph *graph, const ir_node_rec *node, const char *format, ...) {
+    char sentence[384], where[480] = "";
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    describe(graph, node, where, sizeof where);
+    return ebb__fail(graph->ctx, EBB_USAGE, "%s%s: %s", table[node->op]->schema.name, where,
+                     sentence);
 }
 
 ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i, ir_dtype dtype) {

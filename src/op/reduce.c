@@ -1,7 +1,7 @@
-/* reduce.c - sums over rows, over everything, and of squares.
+/* reduce.c - sums over rows, over everything, and of squares; spread, which is what the gradient of
+ * a sum over everything needs.
  *
- * sum_rows continues from c, as matmul does, so that bias gradients need no extra buffer. The sums
- * over everything have no gradient: a loss is made with mean_valid.
+ * sum_rows continues from c, as matmul does, so that bias gradients need no extra buffer.
  */
 #include "op/define.h"
 #include "op/squares.h"
@@ -62,6 +62,17 @@ static ebb_status infer_sum_all(const ir_graph *graph, const ir_node_rec *node, 
     return ebb__op_need(graph, node, 0, IR_F32);
 }
 
+static ebb_status sum_all_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    const ir_type *type = op_in_type(g, &n, 0);
+    ir_attr attr = {.i = {type->rank, type->dim[0], type->dim[1], type->dim[2], type->dim[3]}};
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    return dy == IR_NONE ? EBB_OK
+                         : ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_SPREAD, &dy, 1, &attr);
+}
+
 static const op_sample samples_sum_all[] = {
     {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(17)}},
     {.n_in = 1, .in = {F2(3, 33)}},   {.n_in = 1, .in = {F3(2, 5, 65)}},
@@ -71,13 +82,64 @@ static const op_sample samples_sum_all[] = {
 OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
                       .n_in = 1,
                       .n_out = 1,
-                      .flags = OPF_PURE | OPF_NOGRAD,
+                      .flags = OPF_PURE,
                       .layout = LAYOUT_STRIDED,
                       .infer = infer_sum_all,
+                      .grad = sum_all_grad,
+                      .keep_in = {KEEP_SHAPE},
                       .cost = cost_sum,
                       .ref = sum_all_ref,
                       .ref64 = sum_all_ref64,
                       SAMPLES(samples_sum_all)};
+
+/* ---- spread: one number everywhere ---- */
+
+static ebb_status infer_spread(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const int32_t *i = node->attr.i;
+    if (i[0] < 1 || i[0] > IR_MAX_RANK) {
+        return ebb__op_bad(graph, node, "rank must be 1 to %d", IR_MAX_RANK);
+    }
+    out[0] = (ir_type){.dtype = IR_F32, .rank = i[0]};
+    for (int32_t d = 0; d < out[0].rank; d++) {
+        out[0].dim[d] = i[1 + d];
+        if (i[1 + d] < 1) {
+            return ebb__op_bad(graph, node, "dimension %d must be at least 1", d);
+        }
+    }
+    return ebb__op_need_list(graph, node, 0, IR_F32, 1);
+}
+
+static ebb_status spread_grad(op_adjoint *adjoint, ir_node node) {
+    ir_graph *g = ebb__adjoint_graph(adjoint);
+    const ir_node_rec n = g->nodes[node];
+    ir_val dy;
+    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+    return dy == IR_NONE ? EBB_OK
+                         : ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_SUM_ALL, &dy, 1, NULL);
+}
+
+static op_cost cost_spread(const ir_graph *graph, const ir_node_rec *node) {
+    return ebb__op_cost_work(graph, node, 0);
+}
+
+static const op_sample samples_spread[] = {
+    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {1, 1}}},
+    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {2, 3, 17}}},
+    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {3, 2, 5, 33}}},
+    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {4, 2, 1, 3, 8}}},
+};
+
+OP_DEFINE(spread) = {.schema = {.name = "spread", .ints = {"rank", "d0", "d1", "d2", "d3"}},
+                     .n_in = 1,
+                     .n_out = 1,
+                     .flags = OPF_PURE,
+                     .layout = LAYOUT_STRIDED,
+                     .infer = infer_spread,
+                     .grad = spread_grad,
+                     .cost = cost_spread,
+                     .ref = spread_ref,
+                     .ref64 = spread_ref64,
+                     SAMPLES(samples_spread)};
 
 /* ---- sum_squares ---- */
 

@@ -381,7 +381,7 @@ static ebb_status compile_shown(settling *s) {
     return EBB_OK;
 }
 
-static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
+static ebb_status refuse(ebb_plan *plan, const plan_options *options) {
     char largest[256] = "";
     size_t used = 0;
     for (int32_t i = 0; i < plan->n_largest && i < 3; i++) {
@@ -389,11 +389,12 @@ static ebb_status refuse(ebb_plan *plan, uint64_t budget) {
                          plan->largest[i].what, plan->largest[i].bytes);
         used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
     }
-    return ebb__fail(plan->ctx, EBB_BUDGET,
-                     "the budget of %" PRIu64
-                     " bytes is too small: the least that works is %" PRIu64
-                     " bytes (--memory %" PRIu64 "); largest: %s",
-                     budget, plan->least_bytes, plan->least_bytes, largest);
+    return ebb__fail(
+        plan->ctx, EBB_BUDGET,
+        "the budget of %" PRIu64 " bytes is too small: the least that works is %" PRIu64
+        " bytes (%s %" PRIu64 "); largest: %s",
+        plan->budget_bytes, plan->least_bytes,
+        options->budget_name != NULL ? options->budget_name : "budget", plan->least_bytes, largest);
 }
 
 static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) {
@@ -416,7 +417,7 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
         TRY(ebb__plan_products(plan));
     }
     plan->plan_seconds = ebb__clock_seconds() - start;
-    return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, plan->budget_bytes);
+    return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, w->options);
 }
 
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,

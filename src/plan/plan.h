@@ -34,7 +34,8 @@ typedef struct plan_extra {
 
 typedef struct plan_options {
     int members;
-    uint64_t budget; /* bytes; UINT64_MAX: no limit */
+    uint64_t budget;         /* bytes; UINT64_MAX: no limit */
+    const char *budget_name; /* by which the caller sets it, for messages */
     uint32_t disabled;
     grad_update_settings update;
     const cost_table *table; /* measured times, while planning; NULL: none */

@@ -46,6 +46,7 @@ static grad_update_settings update_of(const train_settings *s) {
 static plan_options options_of(const train_settings *s) {
     return (plan_options){.members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
+                          .budget_name = "--memory",
                           .disabled = s->disabled,
                           .update = update_of(s),
                           .explain = s->explain,

@@ -30,6 +30,34 @@ static void the_first_mistake_is_kept(void **state) {
     ebb_graph_free(g);
 }
 
+/* By the function that was called, with what it was given, and where. */
+static void mistakes_are_named(void **state) {
+    ebb_ctx *ctx = *state;
+    for (int i = 0; i < 3; i++) {
+        ebb_graph *g = new_graph(ctx);
+        ebb_layer(g, "enc.l0");
+        ebb_time(g, 7);
+        ebb_value x = ebb_input_f32(g, "x", EBB_DIMS(5)), w = ebb_param(g, "w", EBB_DIMS(4, 5));
+        ebb_value ids = ebb_input_i32(g, "ids", EBB_DIMS(5));
+        if (i == 0) {
+            (void)ebb_linear(g, x, w, EBB_NO_VALUE);
+            assert_true(
+                says(ctx, "ebb_linear: matmul(-, f32[5] x, f32[4,5] w) in enc.l0 at time 7: "));
+        } else if (i == 1) {
+            (void)ebb_cross_entropy(g, w, ids);
+            assert_true(says(ctx, "ebb_cross_entropy: "));
+            assert_true(says(ctx, "(f32[4,5] w, i32[5] ids) in enc.l0 at time 7: "));
+        } else {
+            ebb_time(g, -1);
+            (void)ebb_add(g, x, w);
+            assert_true(says(ctx, "ebb_add(f32[5] x, f32[4,5] w) in enc.l0: "));
+        }
+        assert_int_equal(ebb_graph_status(g), EBB_USAGE);
+        assert_true(says(ctx, i == 0 ? "ebb_linear" : i == 1 ? "ebb_cross_entropy" : "ebb_add("));
+        ebb_graph_free(g);
+    }
+}
+
 typedef ebb_value (*mistake_fn)(ebb_graph *g, ebb_value x, ebb_value ids);
 #define MISTAKE(name, expr)                                                                        \
     static ebb_value name(ebb_graph *g, ebb_value x, ebb_value ids) {                              \
@@ -217,6 +245,8 @@ static void the_budget_is_exact(void **state) {
     assert_int_equal(ebb_compile(g, &o, &p), EBB_BUDGET);
     assert_null(p);
     assert_true(says(ctx, digits));
+    assert_true(says(ctx, "(ebb_options.memory "));
+    assert_null(strstr(ebb_last_error(ctx), "--"));
     assert_int_equal(ebb_graph_plan(g, &o, &small), EBB_BUDGET);
     assert_int_equal(small.least_bytes, info.least_bytes);
     assert_int_equal(small.budget_bytes, o.memory);
@@ -276,24 +306,45 @@ static void weights_do_not_depend_on_how(void **state) {
 static void callbacks_are_called_line(void *user, ebb_log_level level, const char *line) {
     *(int *)user += level == EBB_LOG_INFO && strstr(line, "bytes") != NULL;
 }
+typedef struct heard {
+    uint64_t tried, steps; /* the last that was told */
+    int ends;
+} heard;
 static void callbacks_are_called_progress(void *user, const char *what, uint64_t done,
                                           uint64_t total) {
-    *(int *)user += strcmp(what, "compile") == 0 && done == total;
+    heard *h = user;
+    if (strcmp(what, "compile") == 0) {
+        h->ends += done == total;
+        assert_int_equal(done, done == total ? h->tried : h->tried + 1);
+        h->tried = done;
+    } else if (strcmp(what, "run") == 0) {
+        assert_int_equal(done, ++h->steps);
+        assert_int_equal(total, 0);
+    }
 }
 static void callbacks_are_called(void **state) {
     ebb_ctx *ctx = *state;
-    int lines = 0, ends = 0;
+    int lines = 0;
+    heard ends = {0};
     ebb_ctx_on_log(ctx, callbacks_are_called_line, &lines);
     ebb_ctx_on_progress(ctx, callbacks_are_called_progress, &ends);
-    ebb_program_free(compile(ctx, lm_graph(ctx, 0), NULL));
+    ebb_program *p = compile(ctx, lm_graph(ctx, 0), NULL);
     assert_int_equal(lines, 1);
-    assert_int_equal(ends, 1);
+    assert_int_equal(ends.ends, 1);
+    assert_true(ends.tried > 3); /* not only that it began and ended */
+    feed(ctx, p);
+    for (int i = 0; i < 3; i++) {
+        check(ctx, ebb_program_run(p, 0.1));
+    }
+    assert_int_equal(ends.steps, 3);
+    ebb_program_free(p);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_first_mistake_is_kept),
+        TEST(mistakes_are_named),
         TEST(every_mistake_has_a_sentence),
         TEST(names_may_be_long_but_not_endless),
         TEST(null_handles_are_usage),

@@ -210,6 +210,63 @@ static void a_step_is_the_textbook_one(void **state) {
     }
 }
 
+/* Loss of a small regression at these weights: sum or mean of squared errors, after tanh. */
+static ebb_graph *regression(ebb_ctx *ctx, bool mean) {
+    ebb_graph *g = new_graph(ctx);
+    ebb_value x = ebb_input_f32(g, "x", EBB_DIMS(4, 3)), t = ebb_input_f32(g, "t", EBB_DIMS(4, 2));
+    ebb_value y = ebb_tanh(g, ebb_linear(g, x, ebb_param(g, "w", EBB_DIMS(2, 3)), EBB_NO_VALUE));
+    ebb_value d = ebb_sub(g, y, t), squares = ebb_mul(g, d, d);
+    ebb_loss(g, mean ? ebb_mean(g, squares) : ebb_sum(g, squares));
+    return g;
+}
+
+static double loss_at(const float x[4][3], const float t[4][2], const double w[2][3], bool mean) {
+    double sum = 0;
+    for (int r = 0; r < 4; r++) {
+        for (int j = 0; j < 2; j++) {
+            double z = 0;
+            for (int i = 0; i < 3; i++) {
+                z += (double)x[r][i] * w[j][i];
+            }
+            sum += pow(tanh(z) - (double)t[r][j], 2);
+        }
+    }
+    return mean ? sum / 8 : sum;
+}
+
+/* A step goes down the slope that differences of the loss show. */
+static void sums_and_means_are_trained(void **state) {
+    ebb_ctx *ctx = *state;
+    static const float x[4][3] = {{1, -2, 0.5F}, {0.25F, 0.5F, -1}, {-1, 1, 1}, {2, 0.5F, 0}};
+    static const float t[4][2] = {{0.5F, -0.5F}, {0.25F, 1}, {-1, 0}, {0.75F, 0.5F}};
+    static const float w[2][3] = {{0.1F, 0.2F, -0.3F}, {0.4F, -0.1F, 0.2F}};
+    const double rate = 0.1, eps = 1e-5;
+    for (int mean = 0; mean < 2; mean++) {
+        ebb_program *p = compile(ctx, regression(ctx, mean != 0), NULL);
+        float after[2][3];
+        double at[2][3];
+        set(ctx, p, "x", x, sizeof x);
+        set(ctx, p, "t", t, sizeof t);
+        set(ctx, p, "w", w, sizeof w);
+        check(ctx, ebb_program_run(p, rate));
+        get(ctx, p, "w", after, sizeof after);
+        for (int i = 0; i < 6; i++) {
+            at[i / 3][i % 3] = (double)w[i / 3][i % 3];
+        }
+        near(ebb_program_loss(p), loss_at(x, t, (const double(*)[3])at, mean != 0));
+        for (int i = 0; i < 6; i++) {
+            double *one = &at[i / 3][i % 3], before = *one;
+            *one = before + eps;
+            double slope = loss_at(x, t, (const double(*)[3])at, mean != 0);
+            *one = before - eps;
+            slope = (slope - loss_at(x, t, (const double(*)[3])at, mean != 0)) / (2 * eps);
+            *one = before;
+            near((double)after[i / 3][i % 3], before - rate * slope);
+        }
+        ebb_program_free(p);
+    }
+}
+
 static void a_model_learns_without_allocating(void **state) {
     ebb_ctx *ctx = *state;
     ebb_options o = ebb_options_default();
@@ -505,6 +562,7 @@ int main(void) {
         TEST(outputs_may_lie_in_each_other),
         TEST(states_are_carried_and_exchanged),
         TEST(a_step_is_the_textbook_one),
+        TEST(sums_and_means_are_trained),
         TEST(a_model_learns_without_allocating),
         TEST(learning_rates_are_checked),
         TEST(divergence_names_its_place),
