@@ -104,6 +104,11 @@ void ebb__cpu_matmul_xsmm(const op_call *call);
 int32_t ebb__cpu_xsmm_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                              int members);
 const char *ebb__cpu_xsmm_version(void);
+/* Brings libxsmm up, the first time (xsmm_start.c). EBB_NOMEM where there is no room for it; EBB_IO
+ * if the file it locks cannot be one. */
+ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) EBB_MUST_CHECK;
+/* Why a kernel did not come: EBB_NOMEM, or EBB_OK if it is not for want of memory. */
+ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) EBB_MUST_CHECK;
 #endif
 
 ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out);

@@ -4,8 +4,8 @@
  * block of rows of the other side (matmul_form.h), transposed where k is the slow index. It cannot
  * transpose its A: panels against the grain are packed. Its kernels are serial fma chains over k
  * starting from the sums (beta = 1), whatever the remainders: the reference, bit for bit. Code is
- * generated when the graph is compiled. Where none comes (no executable memory, say) the vector
- * kernel runs instead.
+ * generated when the graph is compiled. Where none comes (executable memory is forbidden, say) the
+ * vector kernel runs instead; where memory has run out that is said.
  *
  * Two things are left to our own kernel (ebb__cpu_matmul_lanes): less than a panel, and forms that
  * fetch what follows while they compute. libxsmm's prefetches do not help on the machines seen, and
@@ -109,13 +109,12 @@ static int64_t lanes_in_use(const matmul_shape *s, const matmul_form *f, int pie
 }
 
 ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepared) {
-    (void)ctx;
     matmul_size size = matmul_size_of(&call->in[1].type, &call->out[0].type, call->attr);
     matmul_shape s = matmul_shape_of(call);
     matmul_form f = ebb__cpu_matmul_form(&size, call->form);
     xsmm_plan plan = {0};
     bool ready = true;
-    libxsmm_init(); /* does nothing but the first time; safe from any thread */
+    TRY(ebb__cpu_xsmm_start(ctx));
     if (libxsmm_get_target_archid() > LIBXSMM_X86_AVX2) {
         /* Kernels for wider vectors may split a chain. */
         libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
@@ -132,6 +131,7 @@ ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepar
         }
     }
     if (!ready) {
+        TRY(ebb__cpu_xsmm_no_code(ctx));
         plan = (xsmm_plan){0};
     }
     memcpy(prepared, &plan, sizeof plan);
