@@ -6,16 +6,29 @@
 #include "base/file_calls.h"
 
 #include <sys/file.h>
+#include <unistd.h>
+
+/* A lock file says later that the folder is ours: it must not be the one name that a power cut
+ * takes. */
+static ebb_status sync_new(ebb_ctx *ctx, const char *dir, const file_lock *lock) {
+    return hook(ctx) || (fsync(lock->folder) != 0 && errno != EINVAL)
+               ? io_fail(ctx, "sync folder", dir)
+               : EBB_OK;
+}
 
 static ebb_status open_both(ebb_ctx *ctx, const char *dir, const char *path, file_lock *out) {
     struct stat info;
+    bool fresh = lstat(path, &info) != 0;
     TRY(open_file(ctx, dir, O_RDONLY | O_DIRECTORY, "open folder", &out->folder));
     TRY(check_way(ctx, path));
     TRY(open_file(ctx, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, "create", &out->file));
     if (fstat(out->file, &info) != 0) {
         return io_fail(ctx, "examine", path);
     }
-    return S_ISREG(info.st_mode) ? EBB_OK : refuse_odd(ctx, path, info.st_mode);
+    if (!S_ISREG(info.st_mode)) {
+        return refuse_odd(ctx, path, info.st_mode);
+    }
+    return fresh ? sync_new(ctx, dir, out) : EBB_OK;
 }
 
 static ebb_status lock_both(ebb_ctx *ctx, const char *dir, const char *path, file_lock *lock) {

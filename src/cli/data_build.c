@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/file.h"
+#include "train/folder.h"
 #include "train/job.h"
 #include "train/progress.h"
 #include "train/sentence_set.h"
@@ -74,6 +75,20 @@ static ebb_status measure_vocab(ebb_ctx *ctx, build_vocab *v) {
 
 /* ---- the folder ---- */
 
+/* The vocabularies of the text are those of the run: files that hold something else are damaged,
+ * and written again. */
+static ebb_status mend_vocabs(build_state *b) {
+    const build_vocab *last = &b->vocabs[b->n_vocabs - 1];
+    uint64_t found = b->run->model == MODEL_NMT
+                         ? ebb__kind_join_hashes(b->vocabs[0].hash, last->hash)
+                         : last->hash;
+    if (found == b->text->vocab_hash) {
+        return EBB_OK;
+    }
+    TRY(b->text->kind->save(b->text));
+    return b->text->kind->adopt(b->text);
+}
+
 /* A run that is there stays as it is: only files of its own texts may be made again. */
 static ebb_status respect_run(build_state *b, const checkpoint_info *found) {
     corpus stored = {.ctx = b->ctx, .s = b->run};
@@ -83,6 +98,7 @@ static ebb_status respect_run(build_state *b, const checkpoint_info *found) {
                              &stored, &at));
     bool train = stored.vocab_hash == b->text->vocab_hash, valid = false;
     if (train) {
+        TRY(mend_vocabs(b));
         TRY(ebb__corpus_compare(&stored, b->run->out_dir, &train, &valid));
     }
     if (!train || !valid) {
@@ -102,12 +118,12 @@ static ebb_status store(build_state *b) {
     checkpoint_info found = {0};
     ebb_status status;
     TRY_OUT(ebb__checkpoint_peek(b->ctx, b->run->out_dir, &found));
-    if (found.found) {
-        TRY_OUT(respect_run(b, &found));
-    }
     TRY_OUT(name_vocabs(b));
     for (int i = 0; i < b->n_vocabs; i++) {
         TRY_OUT(look_at_vocab(b->ctx, &b->vocabs[i]));
+    }
+    if (found.found) {
+        TRY_OUT(respect_run(b, &found));
     }
     TRY_OUT(b->text->kind->store(b->text));
     if (!found.found) {
@@ -127,7 +143,7 @@ static ebb_status build(build_state *b) {
     file_lock lock;
     TRY(ebb__corpus_measure(b->text, 0, &request));
     TRY(ebb__file_make_dir(b->ctx, b->run->out_dir));
-    TRY(ebb__file_lock_dir(b->ctx, b->run->out_dir, &lock));
+    TRY(ebb__folder_lock(b->ctx, b->run->out_dir, &lock));
     ebb_status status = store(b);
     ebb__file_unlock(&lock);
     return status;

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "pass/pass.h"
 #include "train/checkpoint.h"
+#include "train/folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings
     if (!ebb__file_exists(dir)) {
         return EBB_OK;
     }
-    TRY(ebb__file_lock_dir(ctx, dir, &lock));
+    TRY(ebb__folder_lock(ctx, dir, &lock));
     ebb_log_fn log = ctx->log;
     ctx->log = NULL; /* what is damaged is said when the run is opened */
     ebb_status status = ebb__checkpoint_peek(ctx, dir, &found);

@@ -55,8 +55,10 @@ typedef struct corpus_kind {
     ebb_status (*measure)(corpus *c, uint64_t most, job_request *request);
     /* Shapes for the plan; after measure(), and again whenever the settings' batch has changed. */
     ebb_status (*choose)(corpus *c, job_request *request);
-    /* Texts as ids, and new vocabularies, into the folder; the latter under names of their own
-     * until adopt(). Nothing of a vocabulary stays in memory. */
+    /* Vocabularies into the folder, under names of their own until adopt(). */
+    ebb_status (*save)(corpus *c);
+    /* Texts as ids into the folder, and what save() does unless the run is resumed. Nothing of a
+     * vocabulary stays in memory. */
     ebb_status (*store)(corpus *c);
     ebb_status (*adopt)(corpus *c);
     /* Makes the readers. */

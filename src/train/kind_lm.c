@@ -163,14 +163,16 @@ static ebb_status store_ids(lm_corpus *lm) {
     return EBB_OK;
 }
 
+static ebb_status save(corpus *c) {
+    char path[JOB_PATH_BYTES];
+    TRY(ebb__job_path(c->ctx, c->dir, LM_NEW_VOCAB, path));
+    return ebb__vocab_save(&((lm_corpus *)c)->vocab, path);
+}
+
 static ebb_status store(corpus *c) {
     lm_corpus *lm = (lm_corpus *)c;
-    char path[JOB_PATH_BYTES];
     TRY(store_ids(lm));
-    if (!c->resumed) {
-        TRY(ebb__job_path(c->ctx, c->dir, LM_NEW_VOCAB, path));
-        TRY(ebb__vocab_save(&lm->vocab, path));
-    }
+    TRY(c->resumed ? EBB_OK : save(c));
     ebb__vocab_free(&lm->vocab);
     return EBB_OK;
 }
@@ -224,7 +226,7 @@ static const char *vocab_file(const train_settings *s, kind_side side) {
 const model_kind ebb__kind_lm = {
     .name = "lm",
     .labels = LM_TARGETS,
-    .corpus = {sizeof(lm_corpus), measure, choose, store, adopt, begin, NULL, close_corpus},
+    .corpus = {sizeof(lm_corpus), measure, choose, save, store, adopt, begin, NULL, close_corpus},
     .vocab_file = vocab_file,
     .shape = plain_shape,
     .sizes = sizes,

@@ -229,12 +229,21 @@ static uint64_t set_hash(const sentence_set *set) {
                                  set->tokens[KIND_TARGET].ids_hash);
 }
 
+static ebb_status save(corpus *c) {
+    nmt_corpus *nmt = (nmt_corpus *)c;
+    char path[JOB_PATH_BYTES];
+    for (int side = 0; side < n_vocabs(c); side++) {
+        TRY(ebb__job_path(c->ctx, c->dir, fresh_vocab_file(c->s, (kind_side)side), path));
+        TRY(ebb__vocab_save(&nmt->vocab[side], path));
+    }
+    return EBB_OK;
+}
+
 static ebb_status store(corpus *c) {
     nmt_corpus *nmt = (nmt_corpus *)c;
     const train_settings *s = c->s;
     const char *train[] = {s->train_path, s->train_target};
     const char *valid[] = {s->valid_path, s->valid_target};
-    char path[JOB_PATH_BYTES];
     TRY(store_set(nmt, "train", train, &nmt->train));
     TRY(ebb__corpus_same(c, s->train_path, nmt->train.sentences, set_hash(&nmt->train), "pairs"));
     TRY(ebb__sentence_set_held(&nmt->train, c->dir));
@@ -242,11 +251,8 @@ static ebb_status store(corpus *c) {
         TRY(store_set(nmt, "valid", valid, &nmt->valid));
         TRY(ebb__corpus_same_valid(c, s->valid_path, set_hash(&nmt->valid)));
     }
+    TRY(c->resumed ? EBB_OK : save(c));
     for (int side = 0; side < n_vocabs(c); side++) {
-        if (!c->resumed) {
-            TRY(ebb__job_path(c->ctx, c->dir, fresh_vocab_file(c->s, (kind_side)side), path));
-            TRY(ebb__vocab_save(&nmt->vocab[side], path));
-        }
         ebb__vocab_free(&nmt->vocab[side]);
     }
     return EBB_OK;
@@ -306,16 +312,16 @@ static void close_corpus(corpus *c) {
     ebb__sentence_set_close(&nmt->valid);
 }
 
-const model_kind ebb__kind_nmt = {
-    .name = "nmt",
-    .labels = NMT_TGT_OUT,
-    .corpus = {sizeof(nmt_corpus), measure, choose, store, adopt, begin, translate, close_corpus},
-    .vocab_file = vocab_file,
-    .shape = plain_shape,
-    .sizes = sizes,
-    .build = build,
-    .build_decode = build_decode,
-    .init = init,
-    .staging = staging,
-    .randomise = randomise,
-    .planned = planned};
+const model_kind ebb__kind_nmt = {.name = "nmt",
+                                  .labels = NMT_TGT_OUT,
+                                  .corpus = {sizeof(nmt_corpus), measure, choose, save, store,
+                                             adopt, begin, translate, close_corpus},
+                                  .vocab_file = vocab_file,
+                                  .shape = plain_shape,
+                                  .sizes = sizes,
+                                  .build = build,
+                                  .build_decode = build_decode,
+                                  .init = init,
+                                  .staging = staging,
+                                  .randomise = randomise,
+                                  .planned = planned};

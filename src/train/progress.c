@@ -113,10 +113,11 @@ json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const c
         (json_int_t)text->vocab_hash, "train_tokens", (json_int_t)text->train_count, "train_hash",
         (json_int_t)text->train_hash, "valid_hash", (json_int_t)text->valid_hash, "windows",
         (json_int_t)at->windows);
-    json_t *later =
-        json_pack("{s:f,s:f,s:I,s:f,s:s,s:I}", "best_bleu", at->best.bleu, "last_bleu",
-                  at->last.bleu, "stale", (json_int_t)at->stale, "gradient_norm", at->gradient_norm,
-                  "events", at->events.name, "events_bytes", (json_int_t)at->events.bytes);
+    json_t *later = json_pack(
+        "{s:f,s:f,s:I,s:f,s:s,s:I,s:I,s:I}", "best_bleu", at->best.bleu, "last_bleu", at->last.bleu,
+        "stale", (json_int_t)at->stale, "gradient_norm", at->gradient_norm, "events",
+        at->events.name, "events_bytes", (json_int_t)at->events.bytes, "measured_bytes",
+        (json_int_t)at->measured_bytes, "planned_bytes", (json_int_t)at->planned_bytes);
     bool whole = train != NULL && later != NULL && json_object_update(train, later) == 0;
     if (whole && text->buckets.shapes.n > 0) {
         whole = json_object_set_new(train, "buckets", ebb__buckets_pack(&text->buckets)) == 0;
@@ -147,15 +148,18 @@ static ebb_status compare_settings(ebb_ctx *ctx, const char *dir, const char *st
 
 /* What checkpoints did not always have. */
 static bool unpack_later(json_t *train, progress_state *at, json_error_t *error) {
-    json_int_t stale = 0, bytes = 0;
+    json_int_t stale = 0, bytes = 0, measured = 0, planned = 0;
     const char *name = "";
-    if (json_unpack_ex(train, error, 0, "{s?F,s?F,s?I,s?F,s?s,s?I}", "best_bleu", &at->best.bleu,
-                       "last_bleu", &at->last.bleu, "stale", &stale, "gradient_norm",
-                       &at->gradient_norm, "events", &name, "events_bytes", &bytes) != 0) {
+    if (json_unpack_ex(train, error, 0, "{s?F,s?F,s?I,s?F,s?s,s?I,s?I,s?I}", "best_bleu",
+                       &at->best.bleu, "last_bleu", &at->last.bleu, "stale", &stale,
+                       "gradient_norm", &at->gradient_norm, "events", &name, "events_bytes", &bytes,
+                       "measured_bytes", &measured, "planned_bytes", &planned) != 0) {
         return false;
     }
     at->stale = stale;
     at->events.bytes = bytes > 0 ? (uint64_t)bytes : 0;
+    at->measured_bytes = measured > 0 ? (uint64_t)measured : 0;
+    at->planned_bytes = planned > 0 ? (uint64_t)planned : 0;
     /* A name that no event file can have is as good as none. */
     if (strlen(name) < sizeof at->events.name) {
         (void)snprintf(at->events.name, sizeof at->events.name, "%s", name);

@@ -27,6 +27,7 @@ typedef struct progress_state {
     int64_t loss_count;
     uint64_t metrics_bytes;
     tensorboard_mark events;
+    uint64_t measured_bytes, planned_bytes; /* of the plan that it was saved under; 0: not known */
 } progress_state;
 
 progress_state ebb__progress_start(const train_settings *s);

@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "data/buckets.h"
 #include "data/source.h"
+#include "train/folder.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
@@ -91,17 +92,26 @@ static ebb_status check_weights(train_run *r, const st_entry *weights, size_t n)
     return EBB_OK;
 }
 
+/* A folder, or a log in it, that was removed under the run: whatever is written now is lost. */
+static ebb_status check_folder(train_run *r) {
+    TRY(ebb__file_lock_check(r->ctx, r->dir, &r->lock));
+    return ebb__file_named(r->ctx, r->metrics.fd, r->metrics.path);
+}
+
 static ebb_status save(train_run *r, bool is_best) {
     alloc_region region;
     st_entry *weights = NULL, *state = NULL;
     size_t n_weights = 0, n_state = 0;
     json_t *train = NULL;
     ebb_status status;
+    TRY(check_folder(r));
     ebb__region_init(&region, r->ctx);
     TRY_OUT(ebb__job_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
     TRY_OUT(check_weights(r, weights, n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
+    r->at.measured_bytes = r->session->measured_bytes;
+    r->at.planned_bytes = r->session->plan->peak_bytes;
     if (r->events.fd >= 0) {
         TRY_OUT(ebb__tensorboard_sync(&r->events));
         r->at.events = r->events.mark;
@@ -130,7 +140,7 @@ static ebb_status open_folder(train_run *r) {
         return ebb__fail(r->ctx, EBB_USAGE, "--out: the path is empty or too long");
     }
     TRY(ebb__file_make_dir(r->ctx, r->dir));
-    TRY(ebb__file_lock_dir(r->ctx, r->dir, &r->lock));
+    TRY(ebb__folder_lock(r->ctx, r->dir, &r->lock));
     if (r->s->fresh) {
         return EBB_OK; /* what is there goes once it is known that the new run can start */
     }
@@ -222,11 +232,22 @@ static ebb_status take_folder(train_run *r) {
                                  &r->events);
 }
 
+/* What the run had measured before it was broken, as long as its plan is the same: some programs
+ * run only now and then. */
+static void recall_bytes(train_run *r) {
+    uint64_t before = r->at.measured_bytes;
+    if (r->at.planned_bytes == r->session->plan->peak_bytes && before <= r->at.planned_bytes &&
+        before > r->session->measured_bytes) {
+        r->session->measured_bytes = before;
+    }
+}
+
 static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
     r->data = ebb__job_buffers(r->session);
     TRY(r->text->kind->begin(r->text, r->session));
     r->at.windows = (int64_t)r->text->train.windows;
+    recall_bytes(r);
     TRY(load_tensors(r));
     return take_folder(r);
 }
@@ -529,7 +550,7 @@ static ebb_status run(train_run *r, job_train_result *out) {
     r->total = ebb__schedule_steps(r->s, r->at.windows);
     status = loop(r);
     fill_result(r, out);
-    return status;
+    return status == EBB_OK ? check_folder(r) : status;
 }
 
 ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,

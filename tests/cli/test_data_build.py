@@ -122,6 +122,24 @@ def test_damage_is_mended():
     assert digest("run/train.tokens") == good and weights("run") == weights("whole")
 
 
+def test_vocabularies_of_a_run_are_mended():
+    text("a", 60)
+    pairs()
+    runs = [("lm", ["--lm", "a"], ["train", "lm", "--train", "a", *TINY], ["vocab.txt"]),
+            ("nmt", ["--nmt", "s", "t"], ["train", "nmt", "--train", "s", "t", *NMT], ["vocab.src.txt", "vocab.tgt.txt"])]
+    for out, texts, run, names in runs:
+        ebb(*run, "--steps", "4", "--quiet", "--out", out)
+        before = {name: digest(f"{out}/{name}") for name in os.listdir(out)}
+        for name in names:
+            for broken in [b"", b"<unk>\n<eos>\nsame\nsame\n", b"<unk>\n<eos>\nother\n", None]:
+                os.remove(f"{out}/{name}") if broken is None else write(f"{out}/{name}", broken)
+                refused(5, *run, "--steps", "6", "--quiet", "--out", out)
+                files = build(*texts, "--out", out)
+                assert files[name]["made"] and not any(f["made"] for other, f in files.items() if other != name)
+                assert {name: digest(f"{out}/{name}") for name in os.listdir(out)} == before
+        ebb(*run, "--steps", "6", "--quiet", "--out", out)
+
+
 def test_a_run_of_others_stays():
     text("a", 60)
     text("b", 60, seed=2)

@@ -1,9 +1,11 @@
 """Files of others: links, pipes and foreign files in the way are refused and never touched; nothing is left behind."""
+import json
 import os
+import shutil
 import signal
 import time
 
-from ebbtest import TINY, ebb, main, refused, start, text, write
+from ebbtest import TINY, ebb, main, refused, start, text, wait_for_step, write
 
 RUN = ["train", "lm", *TINY, "--train", "t", "--steps", "6", "--quiet"]
 VICTIM = "a letter\n"
@@ -116,6 +118,76 @@ def test_left_overs_of_killed_writers_go():
     ebb("data", "grammar", "g", "--lines", "3")
     assert sorted(os.listdir("model")) == before
     assert sorted(os.listdir(".")) == ["g", "model", "t"]
+
+
+def test_files_that_are_not_ours_stay():
+    text("t")
+    for name in ("vocab.txt", "config", "best.safetensors", "metrics.jsonl", "train.tokens", "ckpt-3.safetensors"):
+        os.mkdir("out")
+        write("out/" + name, VICTIM)
+        for command in ([*RUN, "--out", "out"], [*RUN, "--out", "out", "--fresh"], ["data", "build", "--lm", "t", "--out", "out"],
+                        [*RUN, "--out", "out", "--batch", "auto"]):
+            refused(2, *command, says=["out/" + name, "--out"])
+        assert os.listdir("out") == [name] and open("out/" + name, encoding="utf8").read() == VICTIM
+        os.remove("out/" + name)
+        write("out/notes.txt", VICTIM)
+        ebb(*RUN, "--out", "out")
+        assert open("out/notes.txt", encoding="utf8").read() == VICTIM
+        os.remove("out/lock")  # what is there is known by its checkpoints too
+        ebb(*RUN, "--fresh", "--out", "out")
+        shutil.rmtree("out")
+
+
+def test_a_folder_removed_under_a_run_is_an_error():
+    text("t")
+    slow = ["train", "lm", *TINY, "--train", "t", "--steps", "1000000", "--save-every", "20", "--quiet", "--out", "out"]
+    for harm in (lambda: shutil.rmtree("out"), lambda: os.rename("out", "away"), lambda: os.remove("out/metrics.jsonl")):
+        process = start(*slow)
+        wait_for_step(process, "out", 20)
+        harm_until_done(harm)
+        err = process.communicate(timeout=200)[1]
+        assert process.returncode == 7 and len(err.splitlines()) == 1 and "out" in err, (process.returncode, err)
+        for name in ("out", "away"):
+            shutil.rmtree(name, ignore_errors=True)
+
+
+def harm_until_done(harm):
+    """A run that saves may put a file into a folder while it is removed."""
+    for _ in range(1000):
+        try:
+            return harm()
+        except OSError as error:
+            last = error
+    raise last
+
+
+def test_removing_the_lock_lets_nobody_in():
+    text("t")
+    slow = ["train", "lm", *TINY, "--train", "t", "--steps", "1000000", "--save-every", "20", "--quiet", "--out", "out"]
+    process = start(*slow)
+    wait_for_step(process, "out", 20)
+    os.remove("out/lock")
+    refused(2, *slow, says="in use by another process")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=200)
+    assert process.returncode == 75
+
+
+def bytes_in(folder):
+    with open(folder + "/metrics.jsonl", encoding="utf8") as file:
+        return [json.loads(line)["memory_bytes"] for line in file]
+
+
+def test_memory_is_measured_alike_after_a_resume():
+    """Batches of short sentences take less: a resumed run has not seen the long ones yet, but the run has."""
+    write("t", "".join("a " * (1 + n % 40) + "\n" for n in range(400)))
+    run = ["train", "lm", *TINY, "--train", "t", "--by-sentence", "--shapes", "4", "--memory", "64M", "--log-every", "1", "--quiet"]
+    ebb(*run, "--steps", "60", "--out", "whole")
+    whole = bytes_in("whole")
+    assert len(set(whole)) > 1
+    for steps in range(10, 61, 10):
+        ebb(*run, "--steps", steps, "--out", "broken")
+    assert bytes_in("broken") == whole
 
 
 if __name__ == "__main__":
