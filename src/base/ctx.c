@@ -77,6 +77,13 @@ void ebb__log(ebb_ctx *ctx, ebb_log_level level, const char *format, ...) {
     ctx->log(ctx->log_user, level, line);
 }
 
+ebb_status ebb__poll_stop(ebb_ctx *ctx, const char *path) {
+    return ctx->stop != NULL && ctx->stop(ctx->stop_user)
+               ? ebb__fail(ctx, EBB_STOPPED, "stopped while reading %s, before anything was done",
+                           path)
+               : EBB_OK;
+}
+
 void ebb__progress(ebb_ctx *ctx, const char *what, uint64_t done, uint64_t total) {
     if (ctx->progress != NULL) {
         ctx->progress(ctx->progress_user, what, done, total);

@@ -31,6 +31,10 @@ struct ebb_ctx {
     void *log_user;
     ebb_progress_fn progress;
     void *progress_user;
+    /* Asked while texts are read, before a run starts: true ends that with EBB_STOPPED. NULL:
+     * nobody wants to stop. */
+    bool (*stop)(void *user);
+    void *stop_user;
     char error[1024];
 };
 
@@ -45,6 +49,8 @@ void ebb__ctx_clear(ebb_ctx *ctx);
 /* Formats a line and hands it to the log callback, if there is one. */
 void ebb__log(ebb_ctx *ctx, ebb_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* EBB_STOPPED if somebody asked to stop; `path` is being read. */
+ebb_status ebb__poll_stop(ebb_ctx *ctx, const char *path) EBB_MUST_CHECK;
 void ebb__progress(ebb_ctx *ctx, const char *what, uint64_t done, uint64_t total);
 
 /* Forward a failure: TRY where nothing is held, TRY_OUT where an `out:` label frees (needs a local

@@ -107,12 +107,13 @@ ebb_status ebb__cli_train(cli_call *call) {
                              : "ebb train lm needs --train FILE, the text to learn from");
     }
     ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
+    ebb__cli_catch_signals();
+    call->ctx->stop = on_stop; /* while the batch is searched; a job has its observer */
     TRY(ebb__cli_fit(call, settings->run.out_dir));
     cli_settings stored = *settings;
     TRY_OUT(ebb__cli_paths_to_store(&stored, &settings->region));
     TRY_OUT(ebb__cli_dump(&stored, CLI_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
-    ebb__cli_catch_signals();
     status =
         ebb__job_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
     ebb__cli_progress_clear(&call->progress);

@@ -55,6 +55,7 @@ static ebb_status write_class(index_writer *w, int32_t class) {
     sentence_entry at = {0, 0, 0, 0};
     for (uint64_t line = 0; line < lines; line += CHUNK) {
         size_t part = lines - line < CHUNK ? (size_t)(lines - line) : CHUNK;
+        TRY(ebb__poll_stop(w->sink.ctx, l->target->path));
         TRY(read_lengths(w, line, part));
         for (size_t i = 0; i < part; i++) {
             at.source_len = w->lengths[0][i];

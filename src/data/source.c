@@ -83,6 +83,7 @@ out:
 
 static ebb_status read_raw(data_source *source, void *data, size_t bytes, size_t *got) {
     *got = 0;
+    TRY(ebb__poll_stop(source->ctx, source->path));
     while (*got < bytes) {
         size_t part = 0;
         TRY(ebb__file_read(source->ctx, source->fd, source->path, (char *)data + *got, bytes - *got,

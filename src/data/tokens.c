@@ -156,6 +156,7 @@ static ebb_status write_lengths(const tokens_reader *from, const char *text_path
     XXH3_64bits_reset(writer->hash);
     for (uint64_t first = 0; first < from->count; first += CHUNK) {
         size_t part = chunk_at(first, from->count);
+        TRY(ebb__poll_stop(from->ctx, text_path));
         TRY(read_cells(from, first, part, ids));
         for (size_t i = 0; i < part; i++) {
             if (length == UINT32_MAX) {
@@ -298,6 +299,7 @@ static ebb_status check_cells(const tokens_reader *reader, uint32_t *cells, toke
     XXH3_64bits_reset(&lengths_hash);
     for (uint64_t first = 0; first < reader->count; first += CHUNK) {
         size_t part = chunk_at(first, reader->count);
+        TRY(ebb__poll_stop(reader->ctx, reader->path));
         TRY(read_cells(reader, first, part, cells));
         XXH3_64bits_update(&ids_hash, cells, part * CELL_BYTES);
         for (size_t i = 0; i < part; i++) {

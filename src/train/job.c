@@ -138,10 +138,8 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const job_request *request = &p->request;
     plan_extra extras[3];
     int32_t n_extras = 0;
-    if (request->observer != NULL) {
-        p->options.stop = request->observer->stop_planning;
-        p->options.stop_user = request->observer->user;
-    }
+    p->options.stop = p->ctx->stop;
+    p->options.stop_user = p->ctx->stop_user;
     extras[n_extras++] = (plan_extra){JOB_STAGING, ebb__kind(settings)->staging(settings, request)};
     if (request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};

@@ -34,7 +34,8 @@ typedef struct job_buckets {
 /* Of a run whose settings->batch is 0: finds the largest batch whose plan fits the budget (the next
  * one tried does not) and puts it there. With `dir`, the run in that folder decides instead, if
  * there is one to go on with. EBB_BUDGET with the least budget if not even a batch of 1 fits. The
- * batch depends on the settings, the budget and the threads, on no measured time.
+ * batch depends on the settings, the budget and the threads, on no measured time. EBB_STOPPED where
+ * ctx->stop says so.
  *
  * Sentences of a text come in shapes, and short ones in larger batches: there what is found are
  * settings->batch_tokens, of which each shape takes as many sentences as have no more. Up to
@@ -124,7 +125,8 @@ typedef struct job_observer {
     void (*progress)(void *user, const job_progress *progress, bool tick);
     /* Polled between steps and during validation: true asks to save and stop. May be NULL. */
     bool (*stop)(void *user);
-    /* The same while plans are made, when there is nothing new to save. May be NULL. */
+    /* The same while texts are read and plans made, when there is nothing new to save. May be
+     * NULL. */
     bool (*stop_planning)(void *user);
     void (*sample)(void *user, const job_sample *sample); /* may be NULL */
 } job_observer;
@@ -141,8 +143,8 @@ typedef struct job_train_result {
 
 /* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all
  * settings (key = value lines) to store as DIR/config; `math_text` the dump of those that change
- * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved.
- */
+ * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved,
+ * or before there was any. */
 ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
                           const char *math_text, const job_observer *observer,
                           job_train_result *out) EBB_MUST_CHECK;

@@ -167,8 +167,7 @@ static ebb_status write_text(train_run *r, const char *name, const char *text) {
 
 /* The plan comes before any token file is written: a budget that does not fit costs nothing. */
 static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
-    job_request request = {
-        .train = true, .valid = r->s->valid_path != NULL, .observer = r->observer};
+    job_request request = {.train = true, .valid = r->s->valid_path != NULL};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
     if (r->s->init_path != NULL && !r->found.found) {
         TRY(ebb__use_check_init(r->ctx, r->s, r->text->vocab_hash));
@@ -547,6 +546,7 @@ static ebb_status run(train_run *r, job_train_result *out) {
     }
     tell_buckets(r);
     TRY(start(r, plan));
+    r->ctx->stop = NULL; /* from here on the loop looks, and saves first */
     r->total = ebb__schedule_steps(r->s, r->at.windows);
     status = loop(r);
     fill_result(r, out);
@@ -571,10 +571,13 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
                      .events.fd = -1,
                      .saved = -1,
                      .at = ebb__progress_start(settings)};
+    ctx->stop = observer != NULL ? observer->stop_planning : NULL;
+    ctx->stop_user = observer != NULL ? observer->user : NULL;
     ebb_status status = ebb__corpus_new(ctx, settings, r->dir, &r->text);
     if (status == EBB_OK) {
         status = run(r, out);
     }
+    ctx->stop = NULL;
     close_run(r);
     ebb__free(ctx, r);
     return status;

@@ -245,6 +245,27 @@ def test_starts_from_given_weights():
     refused(5, *command(1, "c", "--quiet", "--init", "a/last.safetensors", "--hidden", "9"), says="shape")
 
 
+def catches(process, number):
+    """Whether the process has a handler for the signal."""
+    with open(f"/proc/{process.pid}/status", encoding="utf8") as file:
+        caught = next(line for line in file if line.startswith("SigCgt"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1
+
+
+def test_a_stop_does_not_wait_for_the_text():
+    """Asked while the text is read, or for --batch auto the largest batch is searched."""
+    write("t", "".join(f"{i % 7} line {i * 7919 % 9000} of a long text\n" for i in range(700000)))
+    for number, more in [(signal.SIGTERM, []), (signal.SIGINT, ["--batch", "auto"]), (signal.SIGTERM, ["--batch", "auto"])]:
+        process = start("train", "lm", "--train", "t", "--hidden", "64", "--threads", "1", "--out", "run", *more)
+        while process.poll() is None and not catches(process, number):
+            time.sleep(0.001)
+        process.send_signal(number)
+        err = process.communicate()[1]
+        assert process.returncode == 75 and "stopped while reading t, before anything was done" in err, err
+        assert len(err.splitlines()) == 1, err
+    assert set(os.listdir()) <= {"t", "run"} and (not os.path.exists("run") or os.listdir("run") == ["lock"])
+
+
 def test_a_finished_run_knows_its_texts():
     texts()
     text("u", 200, seed=3)
