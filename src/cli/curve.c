@@ -1,8 +1,8 @@
 /* curve.c - time against memory: every plan worth taking, from the fastest to the smallest, as a
  * table, as JSON and as a picture.
  *
- * A budget takes the fastest plan that fits, so between two plans the curve is a step: more bytes
- * buy nothing until the next plan fits. */
+ * The fastest plan that fits a budget sets the pace, so between two plans the curve is a step: more
+ * bytes buy nothing until the next plan fits. */
 #include "cli/picture.h"
 
 #include "cli/svg.h"

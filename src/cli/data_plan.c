@@ -200,6 +200,7 @@ static void print_shapes(const bucket_report *report) {
     for (int32_t i = 0; fewer && i < plan->n_programs; i++) {
         print_shape(report, plan->programs[i]);
     }
+    printf("\n  at most: memory that such a batch takes if all is kept; --memory may be less\n");
 }
 
 static ebb_status show(cli_call *call, const data_lengths *lengths, const bucket_report *report) {

@@ -201,9 +201,9 @@ static ebb_status put_plan(report_page *p) {
                          .budget = p->run.run.memory.form != MEMORY_AUTO};
     TRY(ebb__cli_put(&p->text, "<h2>What a budget costs</h2>\n<figure>\n"));
     TRY(ebb__cli_draw_curve(p->plan, &curve));
-    return ebb__cli_put(&p->text,
-                        "<figcaption>Every plan worth taking. A budget takes the fastest that "
-                        "fits.</figcaption></figure>\n");
+    return ebb__cli_put(
+        &p->text, "<figcaption>Every plan worth taking. A budget takes the smallest that "
+                  "is at most 2%% slower than the fastest that fits.</figcaption></figure>\n");
 }
 
 /* ---- training ---- */
@@ -215,6 +215,13 @@ static ebb_status put_learning(report_page *p) {
     }
     TRY(ebb__cli_put(&p->text, "<figure>\n"));
     TRY(ebb__learning_draw(p->call->ctx, &p->learning, &p->text));
+    if (p->run.run.smoothing > 0) {
+        TRY(ebb__cli_put(&p->text,
+                         "<figcaption>What is trained has smoothed labels (smoothing %g), so the "
+                         "line of training lies higher than the perplexity of the words "
+                         "alone, which validation measures.</figcaption>",
+                         p->run.run.smoothing));
+    }
     return ebb__cli_put(&p->text, "</figure>\n");
 }
 
@@ -337,7 +344,7 @@ static ebb_status write_page(report_page *p, const char *path) {
     TRY(ebb__cli_run_kind(p->call->ctx, p->dir, &kind));
     TRY(ebb__cli_settings_init(p->call->ctx, kind, &p->run));
     TRY(ebb__cli_load_run(&p->call->settings, p->dir, &p->run));
-    TRY(ebb__learning_read(&p->region, p->dir, &p->learning));
+    TRY(ebb__learning_read(p->call->ctx, p->dir, &p->learning));
     TRY(make_plans(p));
     TRY(put_head(p));
     TRY(put_plan(p));
@@ -354,6 +361,7 @@ ebb_status ebb__cli_report(cli_call *call) {
     ebb_status status = write_page(&p, call->words[1]);
     ebb__plan_free(p.plan);
     ebb__plan_free(p.before);
+    ebb__free(call->ctx, p.learning.points);
     ebb__region_fini(&p.region);
     ebb__cli_text_fini(&p.text);
     ebb__cli_settings_fini(&p.run);

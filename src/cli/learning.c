@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { METRICS_MOST_BYTES = 256 << 20 };
+enum { METRICS_MOST_BYTES = 256 << 20, FIRST_ROOM = 1024 };
+static const json_int_t most_steps = INT64_C(1) << 53; /* as far as doubles count */
 
 /* ---- reading ---- */
 
@@ -19,10 +20,10 @@ static double real_of(const json_t *object, const char *key, double otherwise) {
 static bool read_line(const char *line, size_t bytes, learning_point *out) {
     json_t *object = json_loadb(line, bytes, 0, NULL);
     const json_t *step = json_object_get(object, "step");
-    bool good = json_is_integer(step) && json_integer_value(step) > 0;
+    bool good = json_integer_value(step) > 0 && json_integer_value(step) <= most_steps;
     if (good) {
         *out = (learning_point){.step = json_integer_value(step),
-                                .epoch = (int64_t)real_of(object, "epoch", 0),
+                                .epoch = json_integer_value(json_object_get(object, "epoch")),
                                 .loss = real_of(object, "loss", (double)NAN),
                                 .words_per_second = real_of(object, "words_per_second", 0),
                                 .perplexity = real_of(object, "valid_perplexity", -1),
@@ -32,24 +33,32 @@ static bool read_line(const char *line, size_t bytes, learning_point *out) {
     return good;
 }
 
-ebb_status ebb__learning_read(alloc_region *region, const char *dir, learning_curve *out) {
-    ebb_ctx *ctx = region->ctx;
+/* Room for as many points as there are, whatever else the file is full of. */
+static ebb_status read_points(ebb_ctx *ctx, const char *text, learning_curve *out) {
+    size_t room = 0;
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        learning_point point;
+        if (!read_line(line, (size_t)(end - line), &point)) {
+            continue;
+        }
+        if (out->n == room) {
+            room = room > 0 ? 2 * room : FIRST_ROOM;
+            TRY(ebb__realloc(ctx, out->points, room, sizeof *out->points, &out->points));
+        }
+        out->points[out->n++] = point;
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__learning_read(ebb_ctx *ctx, const char *dir, learning_curve *out) {
     cli_text path = {.ctx = ctx};
     char *text = NULL;
-    size_t bytes = 0, lines = 0;
+    size_t bytes = 0;
     ebb_status status;
-    *out = (learning_curve){0};
     TRY_OUT(ebb__cli_put(&path, "%s/metrics.jsonl", dir));
-    if (!ebb__file_exists(path.bytes)) {
-        goto out;
-    }
-    TRY_OUT(ebb__file_read_all(ctx, path.bytes, METRICS_MOST_BYTES, &text, &bytes));
-    for (size_t i = 0; i < bytes; i++) {
-        lines += text[i] == '\n';
-    }
-    TRY_OUT(ebb__region_alloc(region, lines + 1, sizeof *out->points, &out->points));
-    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        out->n += read_line(line, (size_t)(end - line), &out->points[out->n]);
+    if (ebb__file_exists(path.bytes)) {
+        TRY_OUT(ebb__file_read_all(ctx, path.bytes, METRICS_MOST_BYTES, &text, &bytes));
+        TRY_OUT(read_points(ctx, text, out));
     }
 out:
     ebb__free(ctx, text);
@@ -122,6 +131,28 @@ static void draw_line(panel *p, value_fn value, const char *class, double width)
         }
     }
     ebb__svg_put(p->page, "\"/>\n");
+}
+
+/* How high the last point lies; not finite: there is none. */
+static double end_of(const panel *p, value_fn value) {
+    double last = (double)NAN;
+    for (size_t i = 0; i < p->curve->n; i++) {
+        double v = value(&p->curve->points[i]);
+        last = isfinite(v) ? v : last;
+    }
+    return y_at(p, last);
+}
+
+/* How far down a label at `y` moves so that it does not touch the one at `other`, which moves the
+ * other way; of two at one height the first of the panel goes up. */
+static double make_way(double y, double other, bool first) {
+    enum { LABEL = 17 };
+    double apart = fabs(y - other);
+    if (!(apart < LABEL)) { /* or there is no other */
+        return 0;
+    }
+    bool up = y < other || (y == other && first);
+    return (up ? -1 : 1) * (LABEL - apart) / 2;
 }
 
 /* Points where they are few, and the last one's value beside its end. */
@@ -217,9 +248,9 @@ static void draw_perplexity(panel *p, bool named) {
     draw_steps(p, named);
     draw_line(p, trained, "ours", 1.8);
     draw_line(p, validated, "warn", 1.8);
-    bool both = has(p->curve, validated);
-    draw_points(p, trained, "ours", "training", true, both ? 9 : 0);
-    draw_points(p, validated, "warn", "validation", true, -9);
+    double train = end_of(p, trained), valid = end_of(p, validated);
+    draw_points(p, trained, "ours", "training", true, make_way(train, valid, false));
+    draw_points(p, validated, "warn", "validation", true, make_way(valid, train, true));
 }
 
 static void draw_bleu(panel *p) {

@@ -17,10 +17,9 @@ typedef struct learning_curve {
     size_t n;
 } learning_curve;
 
-/* The lines of DIR/metrics.jsonl in their order, those that are none left out; a file that is not
- * there has none. They live in the region. */
-ebb_status ebb__learning_read(alloc_region *region, const char *dir,
-                              learning_curve *out) EBB_MUST_CHECK;
+/* Adds the lines of DIR/metrics.jsonl in their order, those that are none left out; a file that is
+ * not there has none. The points are the caller's to free, also after a failure. */
+ebb_status ebb__learning_read(ebb_ctx *ctx, const char *dir, learning_curve *out) EBB_MUST_CHECK;
 /* Perplexity and, if it was measured, BLEU over the steps. */
 ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve,
                               cli_text *into) EBB_MUST_CHECK;

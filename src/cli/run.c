@@ -49,6 +49,18 @@ static ebb_status check_kind(ebb_ctx *ctx, const char *dir, train_model wanted) 
                                        kinds[found].what, kinds[wanted].what, kinds[found].used_by);
 }
 
+/* What the stored settings say cannot be: the run is bad, not the usage. */
+static ebb_status resolve_stored(cli_settings *run, const char *path) {
+    char why[512];
+    ebb_status status = ebb__cli_resolve(run);
+    if (status != EBB_USAGE) {
+        return status;
+    }
+    (void)snprintf(why, sizeof why, "%s", ebb_last_error(run->ctx));
+    ebb__ctx_clear(run->ctx);
+    return ebb__fail(run->ctx, EBB_MODEL, "%s: %s", path, why);
+}
+
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
     cli_text path = {.ctx = asked->ctx};
     ebb_status status;
@@ -56,7 +68,7 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     TRY_OUT(config_path(asked->ctx, dir, &path));
     TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
     TRY_OUT(ebb__cli_paths_of_run(run, path.bytes));
-    TRY_OUT(ebb__cli_resolve(run));
+    TRY_OUT(resolve_stored(run, path.bytes));
     if (ebb__cli_given(asked, "batch")) {
         TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
         run->run.batch = asked->run.batch;

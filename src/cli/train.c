@@ -6,9 +6,11 @@
 #include <inttypes.h>
 #include <math.h>
 
+/* A plan that does not fit is refused in one line, which names the least that does. */
 static void on_planned(void *user, const ebb_plan *plan) {
     cli_call *call = user;
-    if (!call->settings.quiet) {
+    bool fits = plan->peak_bytes <= plan->budget_bytes;
+    if (!call->settings.quiet && (fits || call->settings.verbose)) {
         ebb__cli_progress_clear(&call->progress);
         ebb__cli_print_plan(stderr, &call->settings.run, plan);
     }

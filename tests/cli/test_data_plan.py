@@ -159,7 +159,7 @@ def test_table():
     assert [row[1] for row in rows] == NAMES
     assert [row[0] for row in rows].count("*") == 1 and max(map(len, shown.splitlines())) <= 80
     marked = ebb("data", "plan", "--lm", "a", "--bucket", "width", *LM).out
-    assert re.search(r"^\* width ", marked, re.M) and "\n* width: " in marked
+    assert re.search(r"^\* width ", marked, re.M) and "\n* width: " in marked and "  at most: memory" in marked
     assert "more than --shapes" not in marked
     marked = ebb("data", "plan", "--lm", "a", "--bucket", "greedy", "--shapes", "2", "--batch", "8", *LM).out
     assert "more than --shapes: a sentence runs on the smallest of these that holds it\n" in marked

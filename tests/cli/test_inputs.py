@@ -43,6 +43,8 @@ def test_impossible_options():
     train(2, good, "--lr", "nan", says="--lr")
     train(2, good, "--schedule", "plateau", says="--valid")
     train(4, good, "--memory", "1000", says=["1000 bytes", "least"])
+    refused(4, "train", "lm", *TINY, "--train", good, "--memory", "1000", "--out", "small", says=["1000 bytes", "least"])
+    assert "bytes by kind" in ebb("train", "lm", *TINY, "--train", good, "--memory", "1000", "--out", "small", "--verbose", expect=4).err
     train(6, good, "--lr", "1e9", "--weight-decay", "0.9", "--steps", "200", "--out", "diverged", says="finite")
     write("file", "")
     train(7, good, "--out", "file/run", says="file")
@@ -63,6 +65,13 @@ def test_eval_and_generate_need_a_run():
     assert first == ebb("generate", "run", "--length", "20", "--seed", "7", "--threads", "2").out and len(first) > 20
     assert first != ebb("generate", "run", "--length", "20", "--seed", "8").out
     ebb("generate", "run", "--length", "5", "--temperature", "0", "--prompt", "w1 w2")
+    config = open("run/config", encoding="utf8").read()
+    for line, says in [("layers = 1\nbptt = 65536", "65536"), ("tie = true\nembed = 7", "--tie"), ("batch = 3\nshards = 2", "--shards")]:
+        write("run/config", config + line + "\n")
+        for command in [["generate", "run"], ["eval", "lm", "run", good], ["report", "run", "page.html"]]:
+            refused(5, *command, says=["run/config: ", says])
+    write("run/config", config)
+    refused(2, "eval", "lm", "run", good, "--batch", "3", "--shards", "2", says="--shards")
     write("run/config", "hidden = -4\n")
     refused(5, "generate", "run", says=["run/config:1: hidden", "-4"])
 

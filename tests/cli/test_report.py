@@ -2,9 +2,10 @@
 import html.parser
 import os
 import re
+import resource
 import xml.etree.ElementTree as tree
 
-from ebbtest import TINY, ebb, main, refused, text, write
+from ebbtest import SANITIZED, TINY, ebb, main, refused, text, write
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
@@ -117,6 +118,54 @@ def test_refusals():
     translation_run()
     refused(7, "report", "run", "no/report.html", says="no/report.html")
     refused(2, "report", "run", says="ebb report DIR FILE")
+
+
+def small_run():
+    text("t", 40)
+    ebb("train", "lm", *TINY, "--train", "t", "--steps", "2", "--out", "run", "--quiet")
+
+
+def labels(picture):
+    """Heights of the labels at the ends of the lines."""
+    texts = list(tree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text"))
+    return [next(float(node.get("y")) for node in texts if (node.text or "").startswith(name + " ")) for name in ["training", "validation"]]
+
+
+def test_labels_do_not_touch():
+    small_run()
+    for train, valid in [(3.0, 20.0), (3.0, 20.1), (3.0, 20.5), (3.0, 22.0), (3.0, 19.0), (3.0, 15.0), (3.0, 14.0), (3.0, 13.0), (3.0, 40.0), (2.0, 3.0)]:
+        write("run/metrics.jsonl", '{"step": 1, "epoch": 1, "loss": 4.6, "words_per_second": 1}\n'
+              '{"step": 2, "epoch": 1, "loss": %r, "words_per_second": 1, "valid_perplexity": %r}\n' % (train, valid))
+        ebb("report", "run", "page.html")
+        at = labels(page("page.html")[1][-1])
+        assert abs(at[0] - at[1]) >= 15, (train, valid, at)
+        assert (at[0] < at[1]) == (2.718281828 ** train > valid), (train, valid, at)
+
+
+def test_metrics_of_any_sort():
+    """Numbers that are none, and a file of nothing but line ends, which takes no memory."""
+    small_run()
+    write("run/metrics.jsonl", '{"step": 1, "epoch": 1e300, "loss": 4}\n{"step": 9223372036854775807, "loss": 4}\n{"step": -1}\n{"step": 2.5}\n[]\n'
+          '{"step": 2, "epoch": "x", "loss": 1e308, "valid_perplexity": -4}\n{"step": 3, "epoch": 2, "loss": null}\nnot json\n')
+    ebb("report", "run", "page.html")
+    found, pictures, data = page("page.html")
+    assert "steps, 2 epochs" in data and "9223372036854775" not in data and len(pictures) == 4
+    if not SANITIZED:
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        write("run/metrics.jsonl", b"\n" * (32 << 20))
+        ebb("report", "run", "page.html", preexec_fn=limit)
+        assert "Nothing was noted yet" in page("page.html")[2]
+
+
+def test_captions_say_what_is_so():
+    translation_run("--smoothing", "0.1")
+    ebb("report", "run", "page.html")
+    data = page("page.html")[2]
+    assert data.count("smoothed labels (smoothing 0.1)") == 1 and "at most 2% slower than the fastest that fits" in data
+    translation_run("--fresh")
+    ebb("report", "run", "page.html")
+    assert "smoothed labels" not in page("page.html")[2]
 
 
 def test_from_another_folder():
