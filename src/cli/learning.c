@@ -17,13 +17,19 @@ static double real_of(const json_t *object, const char *key, double otherwise) {
     return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
+/* A count; what cannot be one is 0. */
+static int64_t count_of(const json_t *object, const char *key) {
+    double value = real_of(object, key, 0);
+    return value >= 0 && value <= 0x1p53 ? (int64_t)value : 0;
+}
+
 static bool read_line(const char *line, size_t bytes, learning_point *out) {
     json_t *object = json_loadb(line, bytes, 0, NULL);
     const json_t *step = json_object_get(object, "step");
     bool good = json_integer_value(step) > 0 && json_integer_value(step) <= most_steps;
     if (good) {
         *out = (learning_point){.step = json_integer_value(step),
-                                .epoch = json_integer_value(json_object_get(object, "epoch")),
+                                .epoch = count_of(object, "epoch"),
                                 .loss = real_of(object, "loss", (double)NAN),
                                 .words_per_second = real_of(object, "words_per_second", 0),
                                 .perplexity = real_of(object, "valid_perplexity", -1),
