@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +192,8 @@ static void make_name(char out[TENSORBOARD_NAME_BYTES], const char *last, int nu
     long long seconds = (long long)wall_seconds();
     if (last[0] != '\0') {
         long long before = strtoll(last + sizeof NAME_START - 1, NULL, 10);
-        seconds = seconds > before ? seconds : before + 1;
+        /* What no clock has shown is not a time: there is no second after the largest number. */
+        seconds = seconds > before || before == LLONG_MAX ? seconds : before + 1;
     }
     if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') {
         (void)snprintf(host, sizeof host, "localhost");
