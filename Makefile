@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo test asan tsan lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo test asan tsan fuzz lint format bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -25,11 +25,26 @@ demo:
 	@$(call build,$(BUILD),,ebb)
 	@tools/demo.sh $(BUILD)/ebb
 
+# The fuzz targets, by clang with libFuzzer, ASan and UBSan: also the build of the library by clang
+# in every test run. Where clang is not and cannot be installed, kept inputs are only replayed.
+FUZZ_CC ?= clang
+build_fuzz = if tools/setup.sh fuzz; then \
+	$(call build,build-fuzz,-DCMAKE_C_COMPILER=$(FUZZ_CC) -DEBB_SANITIZE=fuzz -DEBB_TESTS=OFF,ebb_fuzz); \
+	fi
+
 # T=name runs only the test programs whose path contains name.
 test:
 	@tools/setup.sh test
 	@$(call build,$(BUILD))
+	@$(if $(or $(if $(T),,all),$(findstring fuzz,$(T)),$(findstring search,$(T))),$(build_fuzz))
 	@tools/run_tests.sh $(BUILD) $(T)
+
+# Looks for inputs that break a parser: make fuzz SECONDS=600 T=vocab (all targets without T), and
+# with KEEP=1 adds what reaches new code to tests/fuzz/corpus.
+SECONDS ?= 60
+fuzz:
+	@$(build_fuzz)
+	@python3 tests/fuzz/test_search.py --seed 0 --seconds $(SECONDS) $(if $(KEEP),--keep) $(T)
 
 asan:
 	@tools/setup.sh test
@@ -65,4 +80,4 @@ install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$$(realpath -m "$(PREFIX)")"
 
 clean:
-	@rm -rf build build-asan build-tsan demo
+	@rm -rf build build-asan build-tsan build-fuzz demo

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks for what ebb needs and, as root on Debian or Ubuntu, installs what is missing.
-# Usage: tools/setup.sh build|test|lint
+# Usage: tools/setup.sh build|test|fuzz|lint
 # Elsewhere, or without root, names the missing packages and exits 1. Silent when all is there.
 set -u
 
@@ -8,6 +8,10 @@ cc=${CC:-gcc}
 
 has_tool() { command -v "$1" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "$cc" -E - >/dev/null 2>&1; }
+has_fuzzer() {
+    echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && n < 0; }' |
+        clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null >/dev/null 2>&1
+}
 
 # package, kind of probe, what to probe for
 needs_of() {
@@ -30,6 +34,10 @@ LIST
     if [ "$1" = test ]; then
         echo "g++ tool g++"
         echo "python3 tool python3"
+    elif [ "$1" = fuzz ]; then
+        echo "python3 tool python3"
+        echo "clang tool clang"
+        echo "libclang-rt-dev fuzzer -"
     elif [ "$1" = lint ]; then
         echo "python3 tool python3"
         echo "clang-format tool clang-format"
@@ -44,15 +52,16 @@ missing_for() {
         tool) has_tool "$what" ;;
         header) has_header "$what" ;;
         module) pkg-config --exists "$what" 2>/dev/null ;;
+        fuzzer) has_fuzzer ;;
         esac || echo "$package"
     done | tr '\n' ' '
 }
 
 purpose=${1:-build}
 case $purpose in
-build | test | lint) ;;
+build | test | fuzz | lint) ;;
 *)
-    echo "usage: tools/setup.sh build|test|lint" >&2
+    echo "usage: tools/setup.sh build|test|fuzz|lint" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,17 @@
+/* learning.c - the metrics of a run as the page about it reads and draws them. */
+#include "cli/page.h"
+#include "fuzz/fuzz.h"
+
+void fuzz_learning(fuzz_room *room, fuzz_input input) {
+    alloc_region region;
+    learning_curve curve;
+    ebb__region_init(&region, room->ctx);
+    fuzz_write(fuzz_file(room, "metrics.jsonl"), input.at, input.left);
+    if (fuzz_fine(room, ebb__learning_read(&region, room->folder, &curve))) {
+        cli_text text = {.ctx = room->ctx};
+        fuzz_require(curve.n <= input.left, "more points than bytes");
+        (void)fuzz_fine(room, ebb__learning_draw(room->ctx, &curve, &text));
+        ebb__cli_text_fini(&text);
+    }
+    ebb__region_fini(&region);
+}

@@ -1,0 +1,62 @@
+/* progress.c - what a checkpoint says of its run: steps, scores, the shapes of sentences. What is
+ * accepted is packed and unpacked again, to the same object. */
+#include "fuzz/fuzz.h"
+#include "train/progress.h"
+
+#include <string.h>
+
+static const char settings_text[] = "a = 1\nb = 2\n";
+
+/* The part that must agree with the settings is put right if the first byte says so. */
+static json_t *object_of(fuzz_input input) {
+    uint8_t what = fuzz_byte(&input);
+    json_t *train = json_loadb((const char *)input.at, input.left, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(train) && (what & 1) != 0) {
+        (void)json_object_set_new(train, "settings", json_string(settings_text));
+        (void)json_object_set_new(train, "step", json_integer(5));
+    }
+    return train;
+}
+
+static void use(progress_state *at) {
+    train_settings settings;
+    memset(&settings, 0, sizeof settings);
+    settings.patience = 2;
+    settings.epochs = 3;
+    (void)ebb__progress_exhausted(at, &settings);
+    (void)ebb__progress_loss(at);
+    (void)ebb__progress_validated(at, &settings, (progress_scores){1, 2});
+}
+
+static void round_trip(fuzz_room *room, const progress_state *at, const corpus *text) {
+    checkpoint_info info = {.found = true, .step = 5};
+    progress_state again;
+    corpus other;
+    memset(&other, 0, sizeof other);
+    memset(&again, 0, sizeof again);
+    info.train = ebb__progress_pack(at, text, settings_text);
+    fuzz_require(info.train != NULL, "it cannot be packed");
+    if (ebb__progress_unpack(room->ctx, "run", &info, settings_text, &other, &again) != EBB_OK) {
+        fuzz_require(false, ebb_last_error(room->ctx));
+    }
+    json_t *second = ebb__progress_pack(&again, &other, settings_text);
+    fuzz_require(json_equal(info.train, second), "what was packed is unpacked otherwise");
+    json_decref(second);
+    ebb__checkpoint_info_fini(&info);
+}
+
+void fuzz_progress(fuzz_room *room, fuzz_input input) {
+    checkpoint_info info = {.found = true, .step = 5, .train = object_of(input)};
+    progress_state at;
+    corpus text;
+    memset(&text, 0, sizeof text);
+    memset(&at, 0, sizeof at);
+    if (json_is_object(info.train) &&
+        fuzz_fine(room, ebb__progress_unpack(room->ctx, "run", &info, settings_text, &text, &at))) {
+        fuzz_require(text.buckets.shapes.n >= 0 && text.buckets.shapes.n <= JOB_MAX_SHAPES,
+                     "more shapes than there can be");
+        round_trip(room, &at, &text);
+        use(&at);
+    }
+    ebb__checkpoint_info_fini(&info);
+}
