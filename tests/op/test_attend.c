@@ -67,7 +67,7 @@ static op_data run_all(const attempt *a) {
 
 /* Whatever is written where nobody may look, the results are the same. */
 static void ignores_garbage(attempt a) {
-    static const double garbage[] = {1e30, -0.0, INFINITY, -INFINITY, NAN};
+    static const double garbage[] = {1e30, -0.0, (double)INFINITY, -(double)INFINITY, (double)NAN};
     a.magnitude = 1.0;
     op_data want = run_all(&a);
     for (int32_t i = 0; i < want.n_out; i++) {

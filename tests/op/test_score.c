@@ -17,7 +17,8 @@ static const op_sample grad[2] = {
 
 /* Strange numbers here and there; in some rounds only finite ones. */
 static void make_hard(op_data *data, uint64_t round) {
-    static const double strange[] = {0, -0.0, 1e-45, -1e-45, 1e-30, 1e30, INFINITY, -INFINITY, NAN};
+    static const double strange[] = {
+        0, -0.0, 1e-45, -1e-45, 1e-30, 1e30, (double)INFINITY, -(double)INFINITY, (double)NAN};
     draw d = {round};
     for (int32_t i = 0; i < data->n_in; i++) {
         for (int64_t e = 0; data->in[i].block != NULL && e < tensor_count(&data->in[i]); e++) {

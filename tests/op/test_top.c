@@ -28,7 +28,7 @@ typedef enum row_kind {
 } row_kind;
 
 static double element(row_kind kind, int64_t j, int64_t n, draw *d) {
-    static const double huge[] = {INFINITY, 3.4e38, -3.4e38, -INFINITY, 0};
+    static const double huge[] = {(double)INFINITY, 3.4e38, -3.4e38, -(double)INFINITY, 0};
     uint64_t bits = draw_bits(d);
     double x = 3 * draw_normal(d);
     switch (kind) {
@@ -47,11 +47,11 @@ static double element(row_kind kind, int64_t j, int64_t n, draw *d) {
     case ROW_HOLES:
         return bits % 32 == 0 ? x : -(double)INFINITY;
     case ROW_NO_FLOOR:
-        return -INFINITY;
+        return -(double)INFINITY;
     case ROW_SOME_NAN:
         return bits % 4 == 0 ? (double)NAN : x;
     case ROW_ALL_NAN:
-        return NAN;
+        return (double)NAN;
     case ROW_HUGE:
         return huge[bits % 5];
     default:
@@ -194,7 +194,7 @@ static void kinds(void **state) {
 static void by_hand(void **state) {
     (void)state;
     const op_sample sample = {.n_in = 1, .in = {F2(2, 4)}, .attr = {.i = {3}}};
-    const double logits[] = {0, log(2), 0, log(4), NAN, 1, NAN, NAN};
+    const double logits[] = {0, log(2), 0, log(4), (double)NAN, 1, (double)NAN, (double)NAN};
     const int32_t at[] = {3, 1, 0, 1, 0, 2};
     op_case c;
     op_views v;

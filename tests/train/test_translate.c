@@ -208,7 +208,7 @@ static const float *model_logits(run_session *session, const outcome *o, const i
 }
 
 static double log_prob(const float *logits, int32_t token) {
-    double most = -INFINITY, sum = 0;
+    double most = -(double)INFINITY, sum = 0;
     for (int32_t i = 0; i < V; i++) {
         most = fmax(most, (double)logits[i]);
     }

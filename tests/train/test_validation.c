@@ -148,7 +148,7 @@ static run_room *bleu_room(void) {
 /* Of the metrics lines with a BLEU: the step of the highest. */
 static int64_t best_step(const char *dir, const char *key, double sign, int *n) {
     json_t *lines = run_metric_lines(dir);
-    double best = -INFINITY;
+    double best = -(double)INFINITY;
     int64_t step = -1;
     *n = 0;
     for (size_t i = 0; i < json_array_size(lines); i++) {

@@ -326,7 +326,7 @@ static void optimal_of_long_texts(void **state) {
     assert_int_equal(ebb__lengths_finish(&lengths), EBB_OK);
     for (int b = 1; b <= LONGEST; b++) {
         before[b] = before[b - 1] + (double)counts[b];
-        best[0][b] = INFINITY;
+        best[0][b] = (double)INFINITY;
         for (int k = 1; k <= K; k++) {
             best[k][b] = counts[b] == 0 ? best[k][b - 1] : (double)INFINITY;
             for (int a = 0; counts[b] > 0 && a < b; a++) {

@@ -95,7 +95,8 @@ static void what_is_written_is_read(void **state) {
     uint64_t calls = f->ctx->mem.calls;
     assert_ok(f->ctx, ebb__tensorboard_write(&log, 1, scalars, 3));
     assert_ok(f->ctx, ebb__tensorboard_write(&log, INT64_MAX, scalars + 1, 1));
-    assert_ok(f->ctx, ebb__tensorboard_write(&log, 128, &(tensorboard_scalar){"n", NAN}, 1));
+    assert_ok(f->ctx,
+              ebb__tensorboard_write(&log, 128, &(tensorboard_scalar){"n", (double)NAN}, 1));
     assert_int_equal(f->ctx->mem.calls, calls);
     events_seen *seen = events_of(f->folder.text);
     assert_int_equal(seen->n, 5);
