@@ -417,7 +417,7 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
         TRY(ebb__plan_products(plan));
     }
     plan->plan_seconds = ebb__clock_seconds() - start;
-    return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, w->options);
+    return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, s->options);
 }
 
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,

@@ -3,15 +3,13 @@
 #include "fuzz/fuzz.h"
 
 void fuzz_learning(fuzz_room *room, fuzz_input input) {
-    alloc_region region;
-    learning_curve curve;
-    ebb__region_init(&region, room->ctx);
+    learning_curve curve = {0};
     fuzz_write(fuzz_file(room, "metrics.jsonl"), input.at, input.left);
-    if (fuzz_fine(room, ebb__learning_read(&region, room->folder, &curve))) {
+    if (fuzz_fine(room, ebb__learning_read(room->ctx, room->folder, &curve))) {
         cli_text text = {.ctx = room->ctx};
         fuzz_require(curve.n <= input.left, "more points than bytes");
         (void)fuzz_fine(room, ebb__learning_draw(room->ctx, &curve, &text));
         ebb__cli_text_fini(&text);
     }
-    ebb__region_fini(&region);
+    ebb__free(room->ctx, curve.points);
 }
