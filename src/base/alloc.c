@@ -17,7 +17,8 @@
 
 enum { BLOCK_ALIGN = 64, REGION_ALIGN = 16 };
 #define SHARED_BYTES ((size_t)256 << 10) /* of a chunk for small requests */
-#define LARGE_BYTES ((size_t)64 << 10)   /* a request from here on has a chunk of its own */
+#define SPARE_BYTES ((size_t)1 << 20)
+#define LARGE_BYTES ((size_t)64 << 10) /* a request from here on has a chunk of its own */
 
 typedef struct block_header {
     void *raw;
@@ -199,12 +200,23 @@ void ebb__unmap(ebb_ctx *ctx, void *block, size_t bytes) {
 /* ---- regions ----------------------------------------------------------------------------------
  *
  * Small requests share chunks of SHARED_BYTES; a large one has a chunk of its own, so that an array
- * grows where it is, by mremap, and leaves no copy behind. What regions gave back is kept for the
- * next ones, but live and spare chunks together never take more than live ones did at their peak.
+ * grows where it is, by mremap, and leaves no copy behind. Of what regions give back, SPARE_BYTES
+ * at most are kept for the next ones.
  */
 
 void ebb__region_init(alloc_region *region, ebb_ctx *ctx) {
     *region = (alloc_region){.ctx = ctx};
+}
+
+static void keep_or_unmap(ebb_ctx *ctx, alloc_chunk *chunk) {
+    if (chunk->bytes > SPARE_BYTES - ctx->mem.spare_bytes) {
+        (void)munmap(chunk, chunk->bytes);
+        return;
+    }
+    chunk->dirty = chunk->used > chunk->dirty ? chunk->used : chunk->dirty;
+    chunk->next = ctx->mem.spare;
+    ctx->mem.spare = chunk;
+    ctx->mem.spare_bytes += chunk->bytes;
 }
 
 void ebb__region_fini(alloc_region *region) {
@@ -212,10 +224,7 @@ void ebb__region_fini(alloc_region *region) {
     while (chunk != NULL) {
         alloc_chunk *next = chunk->next;
         count_out(region->ctx, chunk->bytes);
-        chunk->dirty = chunk->used > chunk->dirty ? chunk->used : chunk->dirty;
-        chunk->next = region->ctx->mem.spare;
-        region->ctx->mem.spare = chunk;
-        region->ctx->mem.spare_bytes += chunk->bytes;
+        keep_or_unmap(region->ctx, chunk);
         chunk = next;
     }
     region->chunks = NULL;
@@ -229,23 +238,10 @@ static alloc_chunk *unlink_spare(ebb_ctx *ctx, alloc_chunk **link) {
     return chunk;
 }
 
-static void drop_spare(ebb_ctx *ctx) {
-    alloc_chunk *chunk = unlink_spare(ctx, &ctx->mem.spare);
-    (void)munmap(chunk, chunk->bytes);
-}
-
 void ebb__region_trim(ebb_ctx *ctx) {
     while (ctx->mem.spare != NULL) {
-        drop_spare(ctx);
-    }
-}
-
-/* Before `fresh` bytes are mapped for something that will take `bytes`. */
-static void make_room(ebb_ctx *ctx, size_t fresh, size_t bytes) {
-    uint64_t peak = ctx->mem.peak_bytes, live = ctx->mem.live_bytes;
-    peak = live + bytes > peak ? live + bytes : peak;
-    while (ctx->mem.spare != NULL && live + ctx->mem.spare_bytes + fresh > peak) {
-        drop_spare(ctx);
+        alloc_chunk *chunk = unlink_spare(ctx, &ctx->mem.spare);
+        (void)munmap(chunk, chunk->bytes);
     }
 }
 
@@ -281,7 +277,6 @@ static alloc_chunk *resize_chunk(alloc_chunk *chunk, size_t bytes) {
 static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
     alloc_chunk **link = find_spare(ctx, bytes), *spare, *chunk;
     if (link == NULL) {
-        make_room(ctx, bytes, bytes);
         chunk = map_pages(ctx, bytes, PROT_READ | PROT_WRITE);
         if (chunk != NULL) {
             *chunk = (alloc_chunk){.bytes = bytes};
@@ -292,9 +287,6 @@ static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
         return NULL;
     }
     spare = unlink_spare(ctx, link);
-    if (bytes > spare->bytes) {
-        make_room(ctx, bytes, bytes); /* the spare one is part of it, and no longer counted */
-    }
     chunk = resize_chunk(spare, bytes);
     if (chunk == NULL) {
         (void)munmap(spare, spare->bytes);
@@ -381,9 +373,6 @@ static ebb_status resize(alloc_region *region, alloc_chunk **link, size_t need, 
     size_t bytes, old = (*link)->bytes;
     if (!ebb__add_size(need, CHUNK_HEADER, &bytes) || !whole_pages(bytes, 0, &bytes)) {
         return refuse(ctx, need);
-    }
-    if (bytes > old) {
-        make_room(ctx, bytes - old, bytes - old);
     }
     alloc_chunk *chunk = call_fails(ctx) ? NULL : resize_chunk(*link, bytes);
     if (chunk == NULL) {

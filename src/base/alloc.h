@@ -32,8 +32,8 @@ typedef struct alloc_region {
 
 void ebb__region_init(alloc_region *region, ebb_ctx *ctx);
 void ebb__region_fini(alloc_region *region);
-/* What regions gave back is kept for the next ones, since fresh pages cost more than what is done
- * with them, as long as that does not raise the peak; this unmaps it. */
+/* A little of what regions gave back is kept for the next ones, since fresh pages cost time; this
+ * unmaps it. */
 void ebb__region_trim(ebb_ctx *ctx);
 /* Zeroed, aligned to 16; lives until ebb__region_fini. */
 ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size,

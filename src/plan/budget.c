@@ -26,7 +26,7 @@ enum {
 /* What all programs together take. */
 typedef struct total {
     uint64_t programs, transients, gradients; /* gradients: of the one with most transients */
-    double seconds;                           /* of the mean step */
+    double seconds, heavy;                    /* of the mean step, see plan_size */
 } total;
 
 typedef struct settling {
@@ -36,7 +36,8 @@ typedef struct settling {
     const plan_options *options;
     ebb_plan *plan;
     plan_walk walk;
-    double shares; /* of all that train; 0: the leading one counts alone */
+    double shares;           /* of all that train; 0: the leading one counts alone */
+    const cost_table *table; /* measured times, once they are asked for; NULL: none */
     total whole, plain, listed[PLAN_MAX_CHOICES];
     /* By program, what it does and takes with each plan of the walk's list; then, in the row after
      * those, if nothing is saved. */
@@ -58,11 +59,18 @@ static double share_of(const settling *s, int32_t i) {
 
 static void add_size(const settling *s, int32_t i, const plan_size *size, total *to) {
     to->programs += plan_align(size->program_bytes);
-    to->seconds += share_of(s, i) * size->expected;
+    to->seconds += share_of(s, i) * size->seconds;
+    to->heavy += share_of(s, i) * size->heavy;
     if (size->transient_bytes > to->transients || to->transients == 0) {
         to->transients = size->transient_bytes;
         to->gradients = size->gradient_bytes;
     }
+}
+
+/* On this machine, as far as it was measured. */
+static double expected_of(const settling *s, const total *all) {
+    double pace = s->table != NULL && s->table->pace > 0 ? s->table->pace : 1;
+    return all->seconds + all->heavy * (pace - 1);
 }
 
 static uint64_t arena_of(const settling *s, const total *all) {
@@ -264,7 +272,7 @@ static ebb_status add_listed(settling *s, plan_choice choice, const total *all, 
     ebb_plan *plan = s->plan;
     choice.row = row;
     choice.peak_bytes = arena_of(s, all);
-    choice.seconds = all->seconds;
+    choice.seconds = expected_of(s, all);
     return ebb__walk_add(s->ctx, plan->choices, &plan->n_choices, plan->keep_all_bytes, choice);
 }
 
@@ -280,9 +288,15 @@ static ebb_status list_all(settling *s) {
     return add_listed(s, w->whole[w->whole_pack], &s->whole, w->n_list);
 }
 
-static ebb_status settle(settling *s) {
-    ebb_plan *plan = s->plan;
-    uint64_t weights = 0;
+static ebb_status look_up(settling *s) {
+    const plan_options *o = s->options;
+    ebb__region_trim(s->ctx);
+    s->table = o->table;
+    return o->table == NULL && o->look_up != NULL ? o->look_up(o->look_up_user, &s->table) : EBB_OK;
+}
+
+static ebb_status settle_programs(settling *s) {
+    const ebb_plan *plan = s->plan;
     TRY(with_program(s, plan->lead, walk_lead));
     for (int32_t i = 0; i < s->n; i++) {
         if (i != plan->lead) {
@@ -290,15 +304,23 @@ static ebb_status settle(settling *s) {
         }
         ebb__progress(s->ctx, "plan", (uint64_t)i + 1, (uint64_t)s->n);
     }
+    return EBB_OK;
+}
+
+static ebb_status settle(settling *s) {
+    ebb_plan *plan = s->plan;
+    uint64_t weights = 0;
+    TRY(settle_programs(s));
+    TRY(look_up(s));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         ir_role role = plan->variables[i].role;
         weights += role == IR_PARAM || role == IR_SLOT ? plan->variables[i].bytes : 0;
     }
     plan->keep_all_bytes = arena_of(s, &s->whole);
     plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->whole.gradients;
-    plan->seconds_per_step_keep_all = s->whole.seconds;
+    plan->seconds_per_step_keep_all = expected_of(s, &s->whole);
     TRY(list_all(s));
-    s->walk.plain.seconds = s->plain.seconds;
+    s->walk.plain.seconds = expected_of(s, &s->plain);
     plan->chosen =
         ebb__walk_choose(plan->choices, plan->n_choices, &s->walk.plain, plan->budget_bytes);
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
@@ -313,7 +335,7 @@ static struct followed *chosen_at(const settling *s, int32_t i) {
 
 static plan_choice chosen_of(const settling *s, int32_t i, bool measured) {
     plan_choice choice = choice_of(s, i, chosen_at(s, i)->how);
-    choice.measured = measured;
+    choice.forms = measured ? s->table : NULL;
     return choice;
 }
 
@@ -327,7 +349,7 @@ static ebb_status size_measured(settling *s, follower *f) {
 static ebb_status try_measured(settling *s, bool *taken) {
     const plan_choice *chosen = &s->plan->choices[s->plan->chosen];
     total all = {0};
-    *taken = s->options->table != NULL && chosen->peak_bytes <= s->plan->budget_bytes;
+    *taken = s->table != NULL && chosen->peak_bytes <= s->plan->budget_bytes;
     for (int32_t i = 0; *taken && i < s->n; i++) {
         TRY(with_program(s, i, size_measured));
         add_size(s, i, &s->measured[i], &all);
@@ -348,6 +370,7 @@ static ebb_status name_programs(settling *s) {
         program->request = s->requests[i];
         program->size = measured ? s->measured[i] : chosen_at(s, i)->size;
         program->config = ebb__walk_config(o, &choice, false);
+        program->config.pace = s->table != NULL ? s->table->pace : 0;
         program->config.dump_after = o->dump_after;
         program->config.dump = o->dump;
         program->config.dump_user = o->dump_user;

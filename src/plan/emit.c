@@ -47,8 +47,8 @@ static op_view make_view(const pass_unit *unit, ir_val v, char *arena) {
                      .ld = unit->placement->ld[v]};
 }
 
-static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, char *arena,
-                            device_instr *instr, op_view *views) {
+static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, char *arena,
+                      device_instr *instr, op_view *views) {
     const ir_graph *g = &unit->graph;
     const ir_node_rec *node = &g->nodes[n];
     int32_t k = unit->kernels[n];
@@ -75,14 +75,10 @@ static ebb_status emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node
         .prepared = instr->prepared,
         .form = unit->forms[n],
         .members = plan->members};
-    if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
-        return plan->dev->kernels[k].prepare(plan->ctx, &instr->call, instr->prepared);
-    }
-    return EBB_OK;
 }
 
-static ebb_status emit_program(const ebb_plan *plan, const plan_program *program, char *arena,
-                               const device_instr *const **instrs) {
+static void emit_program(const ebb_plan *plan, const plan_program *program, char *arena,
+                         const device_instr *const **instrs) {
     const pass_unit *unit = &program->unit;
     device_instr *instr = (device_instr *)(void *)(arena + program->offset);
     op_view *views = (op_view *)(void *)(instr + program->size.n_instrs);
@@ -97,7 +93,7 @@ static ebb_status emit_program(const ebb_plan *plan, const plan_program *program
             set_run(plan, unit, instr + first, at - first);
             first = at;
         }
-        TRY(emit_node(plan, unit, n, arena, &instr[at], views));
+        emit_node(plan, unit, n, arena, &instr[at], views);
         list[at] = &instr[at];
         views += unit->graph.nodes[n].n_in + unit->graph.nodes[n].n_out;
         at++;
@@ -106,10 +102,25 @@ static ebb_status emit_program(const ebb_plan *plan, const plan_program *program
         set_run(plan, unit, instr + first, at - first);
     }
     *instrs = list;
+}
+
+/* Kernels look at the operands that they will get. `members` is by now who takes part; they are
+ * asked for all. */
+static ebb_status prepare_program(const ebb_plan *plan, const plan_program *program, char *arena) {
+    device_instr *instr = (device_instr *)(void *)(arena + program->offset);
+    for (int32_t i = 0; i < program->size.n_instrs; i++) {
+        int32_t k = instr[i].kernel;
+        if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
+            op_call call = instr[i].call;
+            call.members = plan->members;
+            TRY(plan->dev->kernels[k].prepare(plan->ctx, &call, instr[i].prepared));
+        }
+    }
     return EBB_OK;
 }
 
-/* The leading program is still there; each of the others comes and goes. */
+/* The leading program is still there; each of the others comes and goes. Kernels are prepared when
+ * all graphs are gone: generating code brings a library into memory. */
 ebb_status ebb__plan_emit(ebb_plan *plan, void *arena, const device_instr *const **lists) {
     for (int32_t k = 0; k < plan->n_programs; k++) {
         int32_t i = (plan->lead + k) % plan->n_programs;
@@ -117,8 +128,12 @@ ebb_status ebb__plan_emit(ebb_plan *plan, void *arena, const device_instr *const
         if (!program->has_unit) {
             TRY(ebb__plan_compile(plan, i));
         }
-        TRY(emit_program(plan, program, arena, &lists[i]));
+        emit_program(plan, program, arena, &lists[i]);
         ebb__plan_close_program(program);
+    }
+    ebb__region_trim(plan->ctx);
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        TRY(prepare_program(plan, &plan->programs[i], arena));
     }
     return EBB_OK;
 }

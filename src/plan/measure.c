@@ -62,7 +62,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
     const ir_graph *g = &unit->graph;
     const pass_config *c = unit->config;
     out->n_instrs = out->n_views = 0;
-    out->seconds = out->expected = 0;
+    out->seconds = out->heavy = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
@@ -71,8 +71,9 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
             out->n_instrs++;
             out->n_views += node->n_in + node->n_out;
         }
-        out->seconds += ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
-        out->expected += ebb__cost_expected(c->pace, unit->dev, g, node, kernel, c->members);
+        double seconds = ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
+        out->seconds += seconds;
+        out->heavy += (ebb__op(node->op)->flags & OPF_HEAVY) != 0 ? seconds : 0;
     }
     out->n_nodes = g->n_order;
     out->recomputed_nodes = ebb__plan_recomputed(unit);

@@ -38,8 +38,12 @@ typedef struct plan_options {
     const char *budget_name; /* by which the caller sets it, for messages */
     uint32_t disabled;
     grad_update_settings update;
-    const cost_table *table; /* measured times, while planning; NULL: none */
-    bool explain;            /* list the products */
+    const cost_table *table; /* measured times, until the plan is released; NULL: none */
+    /* Where table is NULL: gives it, once all plans are known and their graphs are gone. Nothing
+     * that it brings into memory is there while plans are looked for. NULL: there is none. */
+    ebb_status (*look_up)(void *user, const cost_table **table);
+    void *look_up_user;
+    bool explain; /* list the products */
     uint32_t dump_after;
     pass_dump_fn dump;
     void *dump_user;
@@ -56,8 +60,7 @@ typedef struct plan_size {
     uint64_t gradient_bytes;  /* of those where most of them are alive */
     uint64_t program_bytes;   /* of the program itself */
     uint64_t program;         /* a hash: kernels, forms, places */
-    double seconds;           /* of a step, by built-in times */
-    double expected;          /* the same on this machine, as far as it was measured */
+    double seconds, heavy;    /* of a step, by built-in times; of its products alone */
     int32_t n_instrs, n_views, n_nodes, recomputed_nodes;
     bool placed; /* else it was called off */
 } plan_size;
@@ -66,8 +69,7 @@ typedef struct plan_size {
 typedef struct plan_choice {
     int32_t chunk_rows;
     bool pack;
-    bool
-        measured; /* products take the forms that were measured to be fastest, else built-in ones */
+    const cost_table *forms; /* products take those that it has as the fastest; NULL: built-in */
     pass_recompute recompute;
     plan_size size;      /* of the leading program */
     uint64_t peak_bytes; /* of all */

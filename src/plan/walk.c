@@ -25,8 +25,7 @@ pass_config ebb__walk_config(const plan_options *options, const plan_choice *cho
                          .pack = choice->pack,
                          .recompute = choice->recompute,
                          .members = options->members,
-                         .table = choice->measured ? options->table : NULL,
-                         .pace = options->table != NULL ? options->table->pace : 0,
+                         .table = choice->forms,
                          .update = options->update};
 }
 

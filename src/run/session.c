@@ -39,12 +39,12 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
     }
     s->ctx = ctx;
     s->plan = plan;
+    ebb__region_trim(ctx);
     TRY_OUT(plan->dev->buffer.create(ctx, (size_t)plan->peak_bytes, &arena));
     s->arena = arena;
     TRY_OUT(plan->dev->stream.create(ctx, plan->members, &s->stream));
     TRY_OUT(ebb__plan_emit(plan, arena, s->programs));
     ebb__plan_release(plan);
-    ebb__region_trim(ctx);
     *out = s;
     return EBB_OK;
 out:

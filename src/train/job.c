@@ -133,6 +133,12 @@ void ebb__job_programs_free(void *programs) {
     }
 }
 
+static ebb_status look_up(void *user, const cost_table **table) {
+    job_programs *p = user;
+    *table = &p->table;
+    return ebb__job_measured(p);
+}
+
 static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const train_settings *settings = &p->settings;
     const job_request *request = &p->request;
@@ -148,8 +154,8 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
     }
     if (settings->tune_folder != NULL) {
-        TRY(ebb__job_measured(p));
-        p->options.table = &p->table;
+        p->options.look_up = look_up;
+        p->options.look_up_user = p;
     }
     return ebb__plan_make(p->ctx, p->list, p->n, extras, n_extras, &p->options, plan);
 }
