@@ -217,8 +217,11 @@ static int open_unnamed(ebb_ctx *ctx, const char *folder, const char *path) {
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT)) {
         if (ebb__beside_create(ctx, path, beside, &fd) == EBB_OK) {
             (void)unlink(beside);
+        } else {
+            int why = errno;
+            ebb__ctx_clear(ctx); /* the caller says it */
+            errno = why;
         }
-        ebb__ctx_clear(ctx);
     }
     return fd;
 }
