@@ -134,6 +134,10 @@ static void print_lengths(const train_settings *run, const data_lengths *lengths
                " tokens (--max-len), the first in line %" PRIu64 "\n",
                lengths->over, run->max_len, lengths->first_over);
     }
+    if (lengths->parted > 0) {
+        printf("  split: %" PRIu64 " lines of more than %" PRId64 " tokens (--max-len)\n",
+               lengths->parted, run->max_len);
+    }
     if (lengths->empty > 0) {
         printf("  left out: %" PRIu64 " without a token%s, the first in line %" PRIu64 "\n",
                lengths->empty, lengths->pairs ? " on a side" : "", lengths->first_empty);
@@ -233,7 +237,7 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
     TRY(ebb__cli_fit(call, NULL));
     lengths_texts texts = {pairs ? run->train_path : NULL,
                            pairs ? run->train_target : run->train_path, (text_mode)run->tokens,
-                           (uint32_t)run->max_len};
+                           (uint32_t)run->max_len, run->split_long};
     TRY_OUT(ebb__lengths_scan(call->ctx, &texts, &lengths));
     TRY_OUT(count_vocabs(call->ctx, run, &sizes));
     TRY_OUT(ebb__bucket_report_make(run, &sizes, &lengths, &report));

@@ -53,14 +53,10 @@ static ebb_status grow(data_lengths *lengths) {
     return EBB_OK;
 }
 
-ebb_status ebb__lengths_add(data_lengths *lengths, uint64_t source, uint64_t target) {
-    lengths->lines++;
-    source = lengths->pairs ? source : target;
-    if (!ebb__lengths_usable(source, target, lengths->max_len)) {
-        bool empty = source < 2 || target < 2;
-        uint64_t *count = empty ? &lengths->empty : &lengths->over;
-        uint64_t *first = empty ? &lengths->first_empty : &lengths->first_over;
-        *first = (*count)++ == 0 ? lengths->lines : *first;
+/* `count` more sentences of these lengths. */
+static ebb_status add_sentences(data_lengths *lengths, uint64_t source, uint64_t target,
+                                uint64_t count) {
+    if (count == 0) {
         return EBB_OK;
     }
     if (4 * lengths->n_cells >= 3 * lengths->capacity) {
@@ -70,8 +66,31 @@ ebb_status ebb__lengths_add(data_lengths *lengths, uint64_t source, uint64_t tar
     lengths_cell *cell =
         find_cell(lengths->cells, lengths->capacity, (uint32_t)source, (uint32_t)target);
     lengths->n_cells += cell->count == 0;
-    *cell = (lengths_cell){(uint32_t)source, (uint32_t)target, cell->count + 1};
-    lengths->used++;
+    *cell = (lengths_cell){(uint32_t)source, (uint32_t)target, cell->count + count};
+    lengths->used += count;
+    return EBB_OK;
+}
+
+static ebb_status add_parts(data_lengths *lengths, uint64_t length) {
+    uint64_t parts = ebb__lengths_parts(length, lengths->max_len), longer = length % parts;
+    lengths->parted++;
+    TRY(add_sentences(lengths, 0, ebb__lengths_part(length, parts, 0), longer));
+    return add_sentences(lengths, 0, length / parts, parts - longer);
+}
+
+ebb_status ebb__lengths_add(data_lengths *lengths, uint64_t source, uint64_t target) {
+    lengths->lines++;
+    source = lengths->pairs ? source : target;
+    if (ebb__lengths_usable(source, target, lengths->max_len)) {
+        return add_sentences(lengths, source, target, 1);
+    }
+    bool empty = source < 2 || target < 2;
+    if (!empty && lengths->split) {
+        return add_parts(lengths, target);
+    }
+    uint64_t *count = empty ? &lengths->empty : &lengths->over;
+    uint64_t *first = empty ? &lengths->first_empty : &lengths->first_over;
+    *first = (*count)++ == 0 ? lengths->lines : *first;
     return EBB_OK;
 }
 
@@ -197,6 +216,7 @@ ebb_status ebb__lengths_scan(ebb_ctx *ctx, const lengths_texts *texts, data_leng
     line_reader source = {.path = texts->source}, target = {.path = texts->target};
     ebb_status status = EBB_OK;
     TRY(ebb__lengths_init(ctx, pairs, texts->max_len, out));
+    out->split = texts->split && !pairs;
     if (pairs) {
         TRY(ebb__text_open(ctx, texts->source, texts->mode, phase, NULL, &source.text));
     }

@@ -4,7 +4,8 @@
  *
  * A line is a sentence. Its length counts its end, which becomes <eos>: a source is read with it,
  * and what is predicted goes up to it. Lines without a token, and pairs with such a side, are left
- * out, as are those with more tokens than allowed; both are counted. */
+ * out, as are those with more tokens than allowed; both are counted. The long lines of one text can
+ * be split instead: each part is a sentence, of which only the last has the line's end. */
 #ifndef DATA_LENGTHS_H
 #define DATA_LENGTHS_H
 
@@ -14,11 +15,22 @@ typedef struct lengths_texts {
     const char *source, *target; /* files; source NULL: one text */
     text_mode mode;
     uint32_t max_len; /* tokens of a sentence without its end */
+    bool split;       /* of one text: longer ones are split, else they are left out */
 } lengths_texts;
 
 /* Whether a pair of these lengths, ends included, is used at all. */
 static inline bool ebb__lengths_usable(uint64_t source, uint64_t target, uint32_t max_len) {
     return source > 1 && target > 1 && source - 1 <= max_len && target - 1 <= max_len;
+}
+
+/* Into how many parts a long line is split, and how long each is: as few and as equal as can be.
+ * The length counts the line's end, and a part has no more than max_len + 1. */
+static inline uint64_t ebb__lengths_parts(uint64_t length, uint32_t max_len) {
+    uint64_t most = (uint64_t)max_len + 1;
+    return length / most + (length % most != 0);
+}
+static inline uint64_t ebb__lengths_part(uint64_t length, uint64_t parts, uint64_t number) {
+    return length / parts + (number < length % parts);
 }
 
 typedef struct lengths_cell {
@@ -32,9 +44,10 @@ typedef struct lengths_cell {
  */
 typedef struct data_lengths {
     ebb_ctx *ctx;
-    bool pairs;
+    bool pairs, split;
     uint32_t max_len;
-    uint64_t lines, used;
+    uint64_t lines, used;        /* used: sentences, which parts of lines are too */
+    uint64_t parted;             /* lines that were split */
     uint64_t empty, first_empty; /* lines left out for having no token; number of the first */
     uint64_t over, first_over;   /* lines left out for being too long */
     lengths_cell *cells;
@@ -46,7 +59,8 @@ typedef struct data_lengths {
 int ebb__lengths_compare(uint32_t source, uint32_t target, uint32_t other_source,
                          uint32_t other_target);
 
-/* From numbers. Free also after a failure; add nothing after ebb__lengths_finish. */
+/* From numbers. Set `split` before adding. Free also after a failure; add nothing after
+ * ebb__lengths_finish. */
 ebb_status ebb__lengths_init(ebb_ctx *ctx, bool pairs, uint32_t max_len,
                              data_lengths *out) EBB_MUST_CHECK;
 /* The next line, or pair; lengths with their ends. */

@@ -41,7 +41,8 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
     if (n < 0 || (size_t)n >= sizeof out->path) {
         return ebb__fail(ctx, EBB_USAGE, "index %.64s...: the path is too long", path);
     }
-    sentence_lists lists = {source, target, options->max_len, options->shapes, options->n_shapes};
+    sentence_lists lists = {
+        source, target, options->max_len, options->shapes, options->n_shapes, options->split};
     TRY(ebb__sentence_index_open(ctx, &lists, path, out->classes, &out->index));
     for (int32_t i = 0; i < out->n_classes; i++) {
         out->sentences += out->classes[i].count;
@@ -234,9 +235,13 @@ static ebb_status fill_row(const sentence_batches *b, const sentence_place *plac
     if (b->source != NULL) {
         TRY(fill_source(b, shape, &entry, row, to));
     }
+    /* The token before a sentence is the end of the line before; before a later part of a line it
+     * is the last one of the part before. */
+    size_t before = entry.target > 0;
     b->staging[0] = VOCAB_EOS;
     if (entry.target_len > 0) {
-        TRY(ebb__tokens_read(b->target, entry.target, entry.target_len, b->staging + 1));
+        TRY(ebb__tokens_read(b->target, entry.target - before, entry.target_len + before,
+                             b->staging + 1 - before));
     }
     put_column(shape->rows, row, shape->target, b->staging, entry.target_len, VOCAB_EOS,
                to->inputs);

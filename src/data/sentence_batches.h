@@ -46,6 +46,7 @@ typedef struct sentence_batches {
 
 typedef struct sentence_options {
     uint32_t max_len; /* as scanned */
+    bool split;       /* likewise */
     sentence_shape shapes[BUCKETS_MOST_SHAPES];
     int32_t n_shapes; /* every sentence has one that holds it */
     uint64_t seed;
@@ -74,7 +75,7 @@ ebb_status ebb__sentence_place(const sentence_batches *batches, uint64_t step,
 typedef struct sentence_target {
     int32_t *source;  /* [S*B]; padding is <eos> */
     int32_t *lengths; /* [B]; 0: an empty row */
-    int32_t *inputs;  /* [T*B]: <eos>, then the target's tokens */
+    int32_t *inputs;  /* [T*B]: the token before (<eos>, but for later parts), then the target's */
     int32_t *labels;  /* [T*B]: the target's tokens, then <eos>; -1: padding */
 } sentence_target;
 /* The batch of the place that was asked for last. Allocates nothing. *words: labels that are not

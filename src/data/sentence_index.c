@@ -33,10 +33,35 @@ typedef struct index_writer {
     uint32_t *lengths[2]; /* [CHUNK] of sources, of targets; sources of one text are all 0 */
 } index_writer;
 
-static bool is_member(const index_writer *w, int32_t class, uint32_t source, uint32_t target) {
+/* Adds the sentence if it belongs to the class. */
+static ebb_status put_sentence(index_writer *w, int32_t class, const sentence_entry *at) {
+    if (ebb__sentence_class(w->classes, w->lists->n_shapes, at->source_len, at->target_len) !=
+        class) {
+        return EBB_OK;
+    }
+    w->classes[class].count++;
+    return ebb__sink_put(&w->sink, at, sizeof *at);
+}
+
+static ebb_status put_parts(index_writer *w, int32_t class, sentence_entry at) {
+    uint32_t length = at.target_len;
+    uint64_t parts = ebb__lengths_parts(length, w->lists->max_len);
+    for (uint64_t i = 0; i < parts; i++) {
+        at.target_len = (uint32_t)ebb__lengths_part(length, parts, i);
+        TRY(put_sentence(w, class, &at));
+        at.target += at.target_len;
+    }
+    return EBB_OK;
+}
+
+/* What a line, or a pair, has in the class. */
+static ebb_status put_line(index_writer *w, int32_t class, const sentence_entry *at) {
     const sentence_lists *l = w->lists;
-    return ebb__lengths_usable(l->source != NULL ? source : target, target, l->max_len) &&
-           ebb__sentence_class(w->classes, l->n_shapes, source, target) == class;
+    uint32_t source = l->source != NULL ? at->source_len : at->target_len;
+    if (ebb__lengths_usable(source, at->target_len, l->max_len)) {
+        return put_sentence(w, class, at);
+    }
+    return l->split && l->source == NULL && at->target_len > 1 ? put_parts(w, class, *at) : EBB_OK;
 }
 
 static ebb_status read_lengths(const index_writer *w, uint64_t line, size_t count) {
@@ -60,10 +85,7 @@ static ebb_status write_class(index_writer *w, int32_t class) {
         for (size_t i = 0; i < part; i++) {
             at.source_len = w->lengths[0][i];
             at.target_len = w->lengths[1][i];
-            if (is_member(w, class, at.source_len, at.target_len)) {
-                TRY(ebb__sink_put(&w->sink, &at, sizeof at));
-                to->count++;
-            }
+            TRY(put_line(w, class, &at));
             at.source += at.source_len;
             at.target += at.target_len;
         }

@@ -21,7 +21,7 @@ typedef struct sentence_class {
 
 typedef struct sentence_entry {
     uint64_t source, target;         /* position of the first token */
-    uint32_t source_len, target_len; /* with the line end */
+    uint32_t source_len, target_len; /* with the line end, which parts but the last have not */
 } sentence_entry;
 
 typedef struct sentence_lists {
@@ -29,6 +29,7 @@ typedef struct sentence_lists {
     uint32_t max_len;             /* as scanned: longer sentences, and empty ones, have no entry */
     const sentence_shape *shapes; /* a sentence that none holds has no entry either */
     int32_t n_shapes;             /* at most BUCKETS_MOST_SHAPES */
+    bool split;                   /* of one text: each part of a longer sentence has an entry */
 } sentence_lists;
 
 /* The smallest shape that holds so many positions, the first of equals; n_classes: none does. */

@@ -42,8 +42,9 @@ static ebb_status count_lines(const model_use *u, bool pairs, text_reader texts[
         if (source.ended || target.ended) {
             return EBB_OK;
         }
-        if (ebb__lengths_usable(pairs ? source.tokens : target.tokens, target.tokens,
-                                (uint32_t)u->s.max_len)) {
+        bool parted = u->s.split_long && !pairs && target.tokens > 1;
+        if (parted || ebb__lengths_usable(pairs ? source.tokens : target.tokens, target.tokens,
+                                          (uint32_t)u->s.max_len)) {
             out->source_unknown += source.unknown;
             out->target.unknown += target.unknown;
             out->target.words += target.words;

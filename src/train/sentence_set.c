@@ -103,10 +103,16 @@ static void report_left_out(ebb_ctx *ctx, const lengths_texts *texts, const data
     if (scan->over > 0) {
         ebb__log(ctx, EBB_LOG_WARN,
                  "%s%s%s: %llu of %llu lines have more than %u tokens and are left out "
-                 "(--max-len); the first is line %llu",
+                 "(--max-len); the first is line %llu%s",
                  source, and, texts->target, (unsigned long long)scan->over,
                  (unsigned long long)scan->lines, texts->max_len,
-                 (unsigned long long)scan->first_over);
+                 (unsigned long long)scan->first_over,
+                 scan->pairs ? "" : "; --split-long splits them");
+    }
+    if (scan->parted > 0) {
+        ebb__log(ctx, EBB_LOG_INFO, "%s: %llu of %llu lines have more than %u tokens and are split",
+                 texts->target, (unsigned long long)scan->parted, (unsigned long long)scan->lines,
+                 texts->max_len);
     }
     if (scan->empty > 0) {
         ebb__log(ctx, EBB_LOG_WARN,
@@ -121,14 +127,15 @@ ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
                                   const char *const texts[KIND_SIDES], bool silent,
                                   sentence_set *set) {
     lengths_texts scanned = {texts[KIND_SOURCE], texts[KIND_TARGET], (text_mode)s->tokens,
-                             (uint32_t)s->max_len};
+                             (uint32_t)s->max_len, s->split_long};
     TRY(ebb__lengths_scan(ctx, &scanned, &set->lengths));
     if (!silent) {
         report_left_out(ctx, &scanned, &set->lengths);
     }
-    set->options = (sentence_options){.max_len = scanned.max_len, .seed = s->seed};
+    set->options = (sentence_options){
+        .max_len = scanned.max_len, .split = set->lengths.split, .seed = s->seed};
     set->sentences = set->lengths.used;
-    set->left_out = set->lengths.lines - set->lengths.used;
+    set->left_out = set->lengths.over + set->lengths.empty;
     return EBB_OK;
 }
 

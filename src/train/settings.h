@@ -51,6 +51,7 @@ typedef struct train_settings {
     int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
     int64_t max_len;              /* words of a sentence; longer ones are left out */
     bool by_sentence;             /* lm: lines are sentences, each starts from zeros */
+    bool split_long;              /* by sentence: longer ones are split instead */
     /* model */
     train_cell cell;
     int64_t layers, hidden, embed; /* embed 0: hidden */

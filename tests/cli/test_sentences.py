@@ -47,6 +47,41 @@ def test_a_language_model_by_sentence():
         assert {"by-sentence = true\n", "bucket = auto\n", "shapes = 8\n", "max-len = 100\n"} <= set(file)
 
 
+def test_long_lines_can_be_split():
+    with open(lines("t", 60, 40), encoding="utf8") as file:
+        tokens = [len(line.split()) + 1 for line in file]
+    long = sum(n > 9 for n in tokens)
+    args = ["--train", "t", "--valid", "t", *LM, "--max-len", "8", "--batch", "6", "--epochs", "2", "--split-long"]
+    shown = ebb("train", "lm", *args, "--out", "whole")
+    assert f"t: {long} of 60 lines have more than 8 tokens and are split" in shown.err and "left out" not in shown.err
+    found = ebb("eval", "lm", "whole", "t", "--json").json()
+    assert found["tokens"] == sum(tokens) == found["words"] and found["left_out"] == 0
+    assert found["sentences"] == sum(-(-n // 9) for n in tokens)
+    for steps in ["3", "20"]:
+        ebb("train", "lm", *args, "--out", "parts", "--steps", steps, "--quiet")
+    ebb("train", "lm", *args, "--out", "parts", "--quiet")
+    assert weights("parts")[0] == weights("whole")[0]
+    assert ebb("train", "lm", "--config", "whole/config", "--json", "--quiet").json()["already_done"]
+    refused(2, "train", "lm", *args[:-1], "--out", "whole", "--quiet", says="split-long")
+    for more in [["--tokens", "45"], ["--bucket", "pool"], ["--batch", "auto", "--memory", "2M"], ["--max-len", "1"], ["--tokens", "char"], ["--tokens", "byte"]]:
+        by_tokens = [a for a in args if a not in ("--batch", "6")] if more == ["--tokens", "45"] else args
+        ebb("train", "lm", *by_tokens, *more, "--out", "other", "--fresh", "--quiet")
+        assert ebb("eval", "lm", "other", "t", "--json").json()["left_out"] == 0
+    plan = ebb("data", "plan", "--lm", "t", *LM[:-1], "--max-len", "8", "--split-long")
+    assert f"split: {long} lines of more than 8 tokens" in plan.out and f"{found['sentences']} sentences" in plan.out
+    refused(2, "train", "lm", "--train", "t", "--split-long", says="--by-sentence")
+
+
+def test_lines_that_are_short_are_not_split():
+    lines("t")
+    lines("v", 15, seed=2)
+    train(*LM, "--batch", "6", "--out", "plain", "--quiet")
+    train(*LM, "--batch", "6", "--split-long", "--out", "split", "--quiet")
+    assert weights("plain") == weights("split") and metrics("plain") == metrics("split")
+    with open("plain/config", encoding="utf8") as file:
+        assert "split-long" not in file.read()
+
+
 def test_stopped_and_gone_on_with():
     lines("t")
     lines("v", 15, seed=2)

@@ -114,9 +114,12 @@ static void entries_are_those_of_the_definition(void **state) {
     for (int k = 0; k < CASES; k++) {
         sentence_shape shapes[MOST_SHAPES];
         bool pairs = k % 3 != 0;
-        sentence_lists lists = {pairs ? &f.tokens[0] : NULL, &f.tokens[1],
-                                3 + help_throw(&dice, MOST_LEN), shapes,
-                                1 + (int32_t)help_throw(&dice, MOST_SHAPES)};
+        sentence_lists lists = {pairs ? &f.tokens[0] : NULL,
+                                &f.tokens[1],
+                                3 + help_throw(&dice, MOST_LEN),
+                                shapes,
+                                1 + (int32_t)help_throw(&dice, MOST_SHAPES),
+                                false};
         for (int i = 0; i < lists.n_shapes; i++) { /* equal ones, and equally large ones, occur */
             shapes[i] = (sentence_shape){pairs ? 2 + help_throw(&dice, MOST_LEN) : 0,
                                          2 + help_throw(&dice, MOST_LEN), 1 + help_throw(&dice, 9)};
@@ -137,7 +140,7 @@ static void many_lines_cross_chunks(void **state) {
         target[i] = i % 5;
     }
     open_texts(*state, words, LINES, &f);
-    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 9, shapes, 3};
+    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 9, shapes, 3, false};
     check_index(&f, &lists, words, LINES);
     lists.source = NULL;
     check_index(&f, &lists, words, LINES);
@@ -153,7 +156,7 @@ static void texts_that_changed_are_noticed(void **state) {
     fixture f;
     int fd = 7;
     open_texts(room, words, 3, &f);
-    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 8, &shape, 1};
+    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 8, &shape, 1, false};
     f.tokens[1].lines = 2; /* as if the file had been another one */
     help_expect(room->ctx, ebb__sentence_index_open(room->ctx, &lists, f.index, classes, &fd),
                 EBB_DATA, "their lines do not match");
