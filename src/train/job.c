@@ -343,7 +343,7 @@ ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) 
     TRY(ebb__job_load(session, 1U << IR_PARAM, reader));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        const float *data = (const float *)(session->arena + v->offset);
+        const float *data = (const void *)(session->arena + v->offset);
         if (is_stored(v, 1U << IR_PARAM) && !ebb__job_finite(data, v->bytes / sizeof *data)) {
             return ebb__fail(session->ctx, EBB_MODEL,
                              "%s: tensor %s holds a value that is not finite (NaN or infinite); "
