@@ -136,7 +136,8 @@ static ebb_status make_plan(const train_settings *s, const data_lengths *lengths
                               .seed = s->seed};
     *out = (bucket_plan){.ctx = lengths->ctx};
     if (strategy == BUCKET_STATIC) {
-        TRY(ebb__buckets_list(lengths->ctx, s->shape_list, lengths->pairs, &options));
+        const char *list = s->shape_list != NULL ? s->shape_list : TRAIN_SHAPE_LIST;
+        TRY(ebb__buckets_list(lengths->ctx, list, lengths->pairs, &options));
     }
     return ebb__buckets_make(lengths, &options, out);
 }

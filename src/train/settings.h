@@ -19,6 +19,7 @@ typedef enum train_schedule {
     SCHEDULE_INVERSE
 } train_schedule;
 typedef enum train_metric { METRIC_PERPLEXITY, METRIC_BLEU } train_metric;
+#define TRAIN_SHAPE_LIST "8,16,24,32,60" /* the usual lengths of TRAIN_BUCKET_STATIC */
 /* As bucket_strategy; auto: the one with the shortest epoch. */
 typedef enum train_bucket {
     TRAIN_BUCKET_NONE,
@@ -68,7 +69,7 @@ typedef struct train_settings {
     int64_t batch_tokens;   /* padded tokens of a batch, in place of sentences; 0: by `batch` */
     train_bucket bucket;    /* which sentences share batches */
     int64_t shapes;         /* at most, that batches are padded to */
-    const char *shape_list; /* of TRAIN_BUCKET_STATIC, which AUTO tries too: "8,16,24" */
+    const char *shape_list; /* of TRAIN_BUCKET_STATIC, which AUTO tries too; NULL: the usual one */
     int64_t bptt;
     int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */

@@ -139,6 +139,14 @@ static void auto_is_the_shortest_epoch(void **state) {
         assert_int_equal(plan.strategy, BUCKET_STATIC);
         assert_int_equal(plan.n_shapes, 3); /* the list, and what is longer */
         ebb__buckets_free(&plan);
+        settings.shape_list = NULL; /* the usual list */
+        assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_OK);
+        assert_int_equal(plan.strategy, BUCKET_STATIC);
+        ebb__buckets_free(&plan);
+        settings.bucket = TRAIN_BUCKET_AUTO;
+        assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_OK);
+        ebb__buckets_free(&plan);
+        settings.bucket = TRAIN_BUCKET_STATIC;
         settings.shape_list = "5,x";
         assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_USAGE);
         ebb__buckets_free(&plan);
