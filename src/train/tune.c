@@ -31,21 +31,35 @@ static ebb_status give_up(const cost_survey *survey, cost_table *table, const ch
     return ebb__cost_store_load(table, path, &survey->index, &stale);
 }
 
+static int32_t count_doubtful(const cost_survey *survey, const cost_table *table) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < survey->n_samples; i++) {
+        const cost_entry *entry = ebb__cost_table_find(table, &survey->samples[i].key);
+        n += entry != NULL && cost_entry_doubtful(entry);
+    }
+    return n;
+}
+
 static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cost_table *table,
                        const char *path) {
     ebb_ctx *ctx = survey->ctx;
     cost_tuned tuned;
     int32_t missing = ebb__cost_survey_missing(survey, table, false);
+    bool again = missing == count_doubtful(survey, table); /* all are known, if not well */
     if (missing == 0) {
         return EBB_OK;
     }
     /* Writing what is known already tells whether the time would be well spent. */
     ebb_status status = ebb__cost_store_save(table, path);
+    if (status == EBB_IO && again) {
+        ebb__ctx_clear(ctx);
+        return EBB_OK;
+    }
     if (status != EBB_OK) {
         return give_up(survey, table, path, status);
     }
-    ebb__log(ctx, EBB_LOG_INFO, "tuning %" PRId32 " products for this machine (once, at most %g s)",
-             missing, limits->seconds);
+    ebb__log(ctx, EBB_LOG_INFO, "tuning %" PRId32 " products for this machine (%s, at most %g s)",
+             missing, again ? "again, it was busy before" : "once", limits->seconds);
     TRY(ebb__cost_tune(survey, table, limits, &tuned));
     ebb__log(ctx, EBB_LOG_DEBUG,
              "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s; runs took %.2f times their least",

@@ -139,16 +139,33 @@ def test_a_damaged_store_is_measured_anew():
     assert ebb("plan", "lm", *MODEL, *ROOM).err == ""
 
 
-def grow_store(path, n):
-    """Puts n products of other models before those that are stored."""
+def rewrite_store(path, change):
+    """Replaces the lines of all products by what change makes of their list."""
     lines = open(path, "rb").read().split(b"\n")
-    own = [line.rstrip(b",") for line in lines[1:-2]]
-    product = max(own, key=len)
-    others = [re.sub(rb'"m": \d+', b'"m": %d' % (100000 + i), product) for i in range(n)]
-    body = lines[0] + b"\n" + b",\n".join(others + own) + b"\n"
+    body = lines[0] + b"\n" + b",\n".join(change([line.rstrip(b",") for line in lines[1:-2]])) + b"\n"
     digest = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits
     digest.restype, digest.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
     write(path, body + b'], "hash": "%016x"}\n' % digest(body, len(body)))
+
+
+def grow_store(path, n):
+    """Puts n products of other models before those that are stored."""
+    def change(own):
+        product = max(own, key=len)
+        return [re.sub(rb'"m": \d+', b'"m": %d' % (100000 + i), product) for i in range(n)] + own
+    rewrite_store(path, change)
+
+
+def test_times_of_a_busy_machine():
+    tuned()
+    run = ["bench", "lm", *MODEL, *ROOM, "--steps", "1"]
+    for times, again in ((1, True), (2, True), (3, False), (0, False)):
+        rewrite_store(store(), lambda own: [re.sub(rb'"loaded": \d', b'"loaded": %d' % times, line) for line in own])
+        known = open(store(), "rb").read()
+        assert ebb("plan", "lm", *MODEL, *ROOM).err == "" and open(store(), "rb").read() == known
+        err = ebb(*run).err
+        assert ("again, it was busy before" in err) == again and len(err.splitlines()) == again, err
+        assert (open(store(), "rb").read() != known) == again
 
 
 def test_memory_does_not_grow_with_the_store():
