@@ -91,8 +91,8 @@ typedef int32_t ebb_value;
  * all axes but the last, taken together; "columns" are the last axis. */
 #define EBB_MAX_RANK 4
 
-/* Rank and sizes at once: ebb_param(g, "w", EBB_DIMS(rows, columns)). In C++ the sizes are int64_t or
- * fit it without narrowing. */
+/* Rank and sizes at once: ebb_param(g, "w", EBB_DIMS(rows, columns)). In C++ the sizes are int64_t
+ * or fit it without narrowing. */
 #ifdef __cplusplus
 #define EBB_DIMS(...)                                                                              \
     static_cast<int32_t>(std::initializer_list<int64_t>{__VA_ARGS__}.size()),                      \
