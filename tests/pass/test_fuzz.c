@@ -259,6 +259,15 @@ static ir_val make_loss(maker *m, bool first) {
     return loss;
 }
 
+/* A little of the sum of a value's squares. */
+static ir_val make_penalty(maker *m) {
+    ir_val x = any(m), squares = IR_NONE, loss = IR_NONE;
+    emit(m, OP_MUL, (ir_val[]){x, x}, 2, NULL, &squares);
+    emit(m, OP_SUM_ALL, &squares, 1, NULL, &loss);
+    emit(m, OP_SCALE, &loss, 1, &(ir_attr){.f = {0.001F}}, &loss);
+    return loss;
+}
+
 /* Some values are read by name, some become the next content of a state of their type. */
 static void finish(maker *m) {
     ir_graph *g = m->g;
@@ -307,7 +316,8 @@ static void make_graph(ebb_ctx *ctx, test_dice *dice, ir_graph *g) {
     }
     g->loss = make_loss(m, true);
     while (roll(m, 3) == 0) {
-        emit(m, OP_ADD, (ir_val[]){g->loss, make_loss(m, false)}, 2, NULL, &g->loss);
+        ir_val more = roll(m, 2) == 0 ? make_penalty(m) : make_loss(m, false);
+        emit(m, OP_ADD, (ir_val[]){g->loss, more}, 2, NULL, &g->loss);
     }
     g->values[g->loss].output = true;
     assert_ok(ctx, ebb__ir_name(g, g->loss, "loss"));
