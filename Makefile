@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo test asan tsan fuzz lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo test asan tsan tsan-commands fuzz lint format bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -55,6 +55,12 @@ tsan:
 	@tools/setup.sh test
 	@$(call build,build-tsan,-DEBB_SANITIZE=thread)
 	@EBB_SANITIZE=thread tools/run_tests.sh build-tsan $(T)
+
+# The same of whole commands on 2 to 4 threads alone, for which only the command is built.
+tsan-commands:
+	@tools/setup.sh test
+	@$(call build,build-tsan,-DEBB_SANITIZE=thread,ebb_command)
+	@EBB_SANITIZE=thread tools/run_tests.sh build-tsan cli/test_threads.py
 
 lint:
 	@tools/setup.sh lint
