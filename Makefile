@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo test asan tsan tsan-commands fuzz lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo test asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -62,6 +62,14 @@ tsan-commands:
 	@$(call build,build-tsan,-DEBB_SANITIZE=thread,ebb_command)
 	@EBB_SANITIZE=thread tools/run_tests.sh build-tsan cli/test_threads.py
 
+# Which lines of src/ the tests reach, by folder, and what is below its goal (tools/coverage.py).
+coverage:
+	@tools/setup.sh coverage
+	@$(call build,build-coverage,-DEBB_COVERAGE=ON)
+	@find build-coverage -name '*.gcda' -delete
+	@TEST_TIMEOUT=1200 tools/run_tests.sh build-coverage $(T); code=$$?; \
+	python3 tools/coverage.py build-coverage && exit $$code
+
 lint:
 	@tools/setup.sh lint
 	@$(call configure,$(BUILD))
@@ -86,4 +94,4 @@ install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$$(realpath -m "$(PREFIX)")"
 
 clean:
-	@rm -rf build build-asan build-tsan build-fuzz demo
+	@rm -rf build build-asan build-tsan build-fuzz build-coverage demo

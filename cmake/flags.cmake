@@ -36,6 +36,11 @@ else()
     message(FATAL_ERROR
         "EBB_SANITIZE must be address, thread, fuzz or empty, not '${EBB_SANITIZE}'")
 endif()
+if(EBB_COVERAGE)
+    # Threads count together. With -O1 lines stay what they are, but gcc warns of other things.
+    target_compile_options(ebb_flags INTERFACE --coverage -fprofile-update=atomic -O1 -Wno-error)
+    target_link_options(ebb_flags INTERFACE --coverage)
+endif()
 if(sanitize)
     target_compile_options(ebb_flags INTERFACE ${sanitize})
     target_link_options(ebb_flags INTERFACE ${sanitize})

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks for what ebb needs and, as root on Debian or Ubuntu, installs what is missing.
-# Usage: tools/setup.sh build|test|fuzz|lint
+# Usage: tools/setup.sh build|test|fuzz|coverage|lint
 # Elsewhere, or without root, names the missing packages and exits 1. Silent when all is there.
 set -u
 
@@ -31,9 +31,10 @@ LIST
     if [ "$(uname -m)" = x86_64 ]; then
         echo "libxsmm-dev header libxsmm.h"
     fi
-    if [ "$1" = test ]; then
+    if [ "$1" = test ] || [ "$1" = coverage ]; then
         echo "g++ tool g++"
         echo "python3 tool python3"
+        [ "$1" = test ] || echo "gcovr tool gcovr"
     elif [ "$1" = fuzz ]; then
         echo "python3 tool python3"
         echo "clang tool clang"
@@ -59,9 +60,9 @@ missing_for() {
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | lint) ;;
+build | test | fuzz | coverage | lint) ;;
 *)
-    echo "usage: tools/setup.sh build|test|fuzz|lint" >&2
+    echo "usage: tools/setup.sh build|test|fuzz|coverage|lint" >&2
     exit 2
     ;;
 esac
