@@ -141,7 +141,8 @@ static void describe(const ir_graph *graph, const ir_node_rec *node, char *text,
     if (node->n_in > 0) {
         add_text(text, size, node->n_in > SHOWN ? ", ...)" : ")");
     }
-    const char *layer = graph->n_layers > 0 ? graph->layers[node->label.layer] : "";
+    bool known = node->label.layer >= 0 && node->label.layer < graph->n_layers;
+    const char *layer = known ? graph->layers[node->label.layer] : "";
     if (layer[0] != '\0') {
         add_text(text, size, " in %.60s", layer);
     }

@@ -117,7 +117,8 @@ static void verifier(void **state) {
     /* Types are the op layer's: EBB_USAGE with the op's name. */
     assert_ok(ctx, ebb__ir_copy(&g, &bad));
     bad.values[4].type.dim[0] = 3;
-    assert_refused(ctx, ebb__op_verify(&bad), EBB_USAGE, "sum_rows: result 0 has another type");
+    assert_refused(ctx, ebb__op_verify(&bad), EBB_USAGE,
+                   "sum_rows(-, f32[2,2]): result 0 has another type");
     ebb__ir_fini(&bad);
     assert_ok(ctx, ebb__op_verify(&g));
     ebb__ir_fini(&g);
