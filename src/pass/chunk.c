@@ -13,6 +13,7 @@
  */
 #include "pass/pass.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -25,12 +26,20 @@ typedef struct row_range {
     int32_t begin, len, time;
 } row_range;
 
+/* A part of a stack and the row where it begins. */
+typedef struct stack_mark {
+    int32_t part, row;
+} stack_mark;
+
+/* Every shard has a loss, so what is known of the graph is found once for all; what depends on one
+ * loss alone takes no more time than its region has nodes. */
 typedef struct chunker {
     pass_unit *unit;
     ir_graph *graph;
     int32_t rows;    /* of the whole */
     int64_t width;   /* columns of the logits */
     bool *member;    /* by node */
+    bool *after;     /* by value: depends on the region through a node outside it */
     ir_node *region; /* members in graph order */
     int32_t n_region;
     int32_t *reader_first; /* readers by value: reader_list[reader_first[v] .. reader_first[v+1]) */
@@ -38,10 +47,18 @@ typedef struct chunker {
     int32_t *position; /* of a node in the order; -1: not in it */
     ir_val *wide;      /* work list */
     int32_t n_wide;
-    bool *seen;       /* by value */
-    int32_t n_values; /* before splitting */
+    bool *seen;                /* by value */
+    int32_t n_nodes, n_values; /* before splitting */
     row_range *chunks;
     int32_t n_chunks;
+    alloc_region scratch; /* of one loss */
+    ir_val *part;         /* by value: the chunk's share of it, or IR_NONE */
+    stack_mark *marks;    /* by value */
+    ir_val *carry; /* by value, of all losses: what stands for it after the last chunk so far */
+    int64_t *keys; /* by node, for the sort in the end */
+    size_t cap_keys;
+    bool split; /* any loss was, since the graph was indexed */
+    bool stale; /* a region came upon what was split */
 } chunker;
 
 static ebb_status index_graph(chunker *c) {
@@ -56,6 +73,14 @@ static ebb_status index_graph(chunker *c) {
                           &c->reader_list));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *c->wide, &c->wide));
     TRY(ebb__region_alloc(region, nv + 1, sizeof *c->seen, &c->seen));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->after, &c->after));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->part, &c->part));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->marks, &c->marks));
+    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->carry, &c->carry));
+    TRY(ebb__pass_keys(g, region, nn, KEY_STEP, &c->keys));
+    c->cap_keys = nn;
+    memset(c->part, 0xff, nv * sizeof *c->part);
+    memset(c->carry, 0xff, nv * sizeof *c->carry);
     memset(c->position, 0xff, (nn + 1) * sizeof *c->position);
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
@@ -78,8 +103,28 @@ static ebb_status index_graph(chunker *c) {
             }
         }
     }
+    c->n_nodes = g->n_nodes;
     c->n_values = g->n_values;
     return EBB_OK;
+}
+
+/* Before the next loss. */
+static void forget_region(chunker *c) {
+    const ir_graph *g = c->graph;
+    for (int32_t i = 0; i < c->n_region; i++) {
+        const ir_node_rec *node = &g->nodes[c->region[i]];
+        c->member[c->region[i]] = false;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                c->marks[ir_in(g, node, k)] = (stack_mark){0, 0};
+            }
+        }
+    }
+    for (int32_t i = 0; i < c->n_wide; i++) {
+        c->seen[c->wide[i]] = false;
+    }
+    c->n_region = c->n_wide = c->n_chunks = 0;
+    ebb__region_fini(&c->scratch);
 }
 
 /* ---- growing the region ---- */
@@ -109,13 +154,17 @@ static bool admit(chunker *c, ir_node n) {
     if (c->member[n]) {
         return true;
     }
-    if (!ebb__pass_roles(g, node, &r)) {
+    if (c->position[n] < 0 || !ebb__pass_roles(g, node, &r)) {
         return false;
     }
     for (int32_t k = 0; k < node->n_in; k++) {
         ir_val v = ir_in(g, node, k);
         if (v == IR_NONE) {
             continue;
+        }
+        if (v >= c->n_values) {
+            c->stale = true;
+            return false;
         }
         if (r.in[k] == ROWS_SPLIT && !splits_into_rows(c, v)) {
             return false;
@@ -138,6 +187,9 @@ static bool admit(chunker *c, ir_node n) {
         }
     }
     c->member[n] = useful;
+    if (useful) {
+        c->region[c->n_region++] = n;
+    }
     return useful;
 }
 
@@ -168,35 +220,48 @@ static bool is_sum_of_region(const chunker *c, ir_val v) {
            r.out[v - g->nodes[def].out] == ROWS_CARRY;
 }
 
-/* No path may leave the region and come back: chunks would wait for each other. */
-static ebb_status is_convex(chunker *c, bool *convex) {
+static int compare_nodes(const void *a, const void *b, void *user) {
+    const int32_t *position = user;
+    int32_t x = position[*(const ir_node *)a], y = position[*(const ir_node *)b];
+    return (x > y) - (x < y);
+}
+
+/* Does the node depend on the region through a node outside it, or is it one that does? */
+static bool is_tainted(const chunker *c, ir_node n) {
     const ir_graph *g = c->graph;
-    bool *after = NULL; /* by value: depends on the region through a node outside it */
-    TRY(ebb__region_alloc(&c->unit->scratch, (size_t)g->n_values + 1, sizeof *after, &after));
-    *convex = true;
-    c->n_region = 0;
-    for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node n = g->order[i];
-        const ir_node_rec *node = &g->nodes[n];
-        bool inside = c->member[n], tainted = false;
-        for (int32_t k = 0; k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            if (v == IR_NONE) {
-                continue;
-            }
-            bool from_region = g->values[v].def != IR_NONE && c->member[g->values[v].def];
-            tainted = tainted || after[v] || (from_region && !inside) || is_sum_of_region(c, v);
+    const ir_node_rec *node = &g->nodes[n];
+    bool tainted = false;
+    for (int32_t k = 0; k < node->n_in && !tainted; k++) {
+        ir_val v = ir_in(g, node, k);
+        if (v == IR_NONE || v >= c->n_values) {
+            continue;
         }
-        if (inside) {
-            *convex = *convex && !tainted;
-            c->region[c->n_region++] = n;
-        } else {
-            for (int32_t k = 0; k < node->n_out; k++) {
-                after[node->out + k] = tainted;
-            }
+        bool from_region = g->values[v].def != IR_NONE && c->member[g->values[v].def];
+        tainted = c->after[v] || (from_region && !c->member[n]) || is_sum_of_region(c, v);
+    }
+    return tainted;
+}
+
+/* No path may leave the region and come back: chunks would wait for each other. Whatever lies on
+ * such a path stands between the first and the last node of the region. */
+static bool is_convex(chunker *c) {
+    const ir_graph *g = c->graph;
+    qsort_r(c->region, (size_t)c->n_region, sizeof *c->region, compare_nodes, c->position);
+    int32_t first = c->position[c->region[0]], last = c->position[c->region[c->n_region - 1]];
+    bool convex = true;
+    for (int32_t i = first; i <= last; i++) {
+        ir_node n = g->order[i];
+        bool tainted = is_tainted(c, n);
+        convex = convex && !(c->member[n] && tainted);
+        for (int32_t k = 0; k < g->nodes[n].n_out && !c->member[n]; k++) {
+            c->after[g->nodes[n].out + k] = tainted;
         }
     }
-    return EBB_OK;
+    for (int32_t i = first; i <= last; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        memset(&c->after[node->out], 0, node->n_out * sizeof *c->after);
+    }
+    return convex;
 }
 
 /* ---- where to cut ---- */
@@ -241,7 +306,7 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
     const ir_graph *g = c->graph;
     const ir_node_rec *steps = span > 0 ? find_steps(c) : NULL;
     size_t n = (size_t)(c->rows / most) + 2 + (steps == NULL ? 0 : (size_t)steps->n_in);
-    TRY(ebb__region_alloc(&c->unit->scratch, n, sizeof *c->chunks, &c->chunks));
+    TRY(ebb__region_alloc(&c->scratch, n, sizeof *c->chunks, &c->chunks));
     if (steps == NULL) {
         add_chunks(c, (row_range){0, c->rows, -1}, most, most % GRAIN == 0 ? GRAIN : 1);
         return EBB_OK;
@@ -267,11 +332,6 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
 
 /* ---- splitting ---- */
 
-/* A part of a stack and the row where it begins. */
-typedef struct stack_mark {
-    int32_t part, row;
-} stack_mark;
-
 /* Rows of v; of a stack, if they are whole parts of it, a stack of those: it need not wait for the
  * others. `mark` is where the rows of the chunk before ended. */
 static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, stack_mark *mark,
@@ -294,7 +354,7 @@ static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, stack_mar
         }
         if (taken == rows->len && at == rows->begin + rows->len) {
             ir_val *parts = NULL;
-            TRY(ebb__region_alloc(&c->unit->scratch, (size_t)n, sizeof *parts, &parts));
+            TRY(ebb__region_alloc(&c->scratch, (size_t)n, sizeof *parts, &parts));
             for (int32_t k = 0; k < n; k++) {
                 parts[k] = ir_in(g, &node, first + k);
             }
@@ -304,47 +364,45 @@ static ebb_status rows_of(chunker *c, ir_val v, const row_range *rows, stack_mar
     return ebb__op_slice(g, v, 0, rows->begin, rows->len, out);
 }
 
+/* The results of a region that were split, in its order. */
 typedef struct chunk_state {
-    ir_val *part;      /* by value of the original graph: the chunk's share of it, or IR_NONE */
-    ir_val *carry;     /* by the same: the chain's value after the previous chunk */
-    stack_mark *marks; /* by the same */
-    ir_val *parts;     /* [n_chunks] lists of split results, by rank in `split` */
-    ir_val *split;     /* results that were split, in order of the region */
+    ir_val *split;
+    ir_val *parts; /* [n_chunks] of each */
     int32_t n_split;
 } chunk_state;
 
 /* The operand of `node` for this chunk. */
 static ebb_status chunk_operand(chunker *c, const ir_node_rec *node, const pass_roles *r, int32_t k,
-                                const row_range *rows, chunk_state *s, ir_val *out) {
+                                const row_range *rows, ir_val *out) {
     ir_val v = ir_in(c->graph, node, k);
     *out = v;
     if (r->in[k] == ROWS_CARRY) {
         const op_def *def = ebb__op(node->op);
         for (int32_t p = 0; p < def->n_inplace; p++) {
-            if (def->inplace[p].in == k && s->carry[node->out + def->inplace[p].out] != IR_NONE) {
-                *out = s->carry[node->out + def->inplace[p].out];
+            if (def->inplace[p].in == k && c->carry[node->out + def->inplace[p].out] != IR_NONE) {
+                *out = c->carry[node->out + def->inplace[p].out];
             }
         }
     } else if (r->in[k] == ROWS_SPLIT && v != IR_NONE) {
-        if (s->part[v] == IR_NONE) {
-            TRY(rows_of(c, v, rows, &s->marks[v], &s->part[v]));
+        if (c->part[v] == IR_NONE) {
+            TRY(rows_of(c, v, rows, &c->marks[v], &c->part[v]));
         }
-        *out = s->part[v];
+        *out = c->part[v];
     }
     return EBB_OK;
 }
 
-static void forget_parts(const chunker *c, chunk_state *s) {
+static void forget_parts(const chunker *c) {
     const ir_graph *g = c->graph;
     for (int32_t i = 0; i < c->n_region; i++) {
         const ir_node_rec *node = &g->nodes[c->region[i]];
         for (int32_t k = 0; k < node->n_in; k++) {
             if (ir_in(g, node, k) != IR_NONE) {
-                s->part[ir_in(g, node, k)] = IR_NONE;
+                c->part[ir_in(g, node, k)] = IR_NONE;
             }
         }
         for (int32_t k = 0; k < node->n_out; k++) {
-            s->part[node->out + k] = IR_NONE;
+            c->part[node->out + k] = IR_NONE;
         }
     }
 }
@@ -352,7 +410,7 @@ static void forget_parts(const chunker *c, chunk_state *s) {
 static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
     ir_graph *g = c->graph;
     const row_range *rows = &c->chunks[index];
-    forget_parts(c, s);
+    forget_parts(c);
     s->n_split = 0;
     for (int32_t i = 0; i < c->n_region; i++) {
         ir_node_rec node = g->nodes[c->region[i]];
@@ -364,16 +422,16 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
         }
         g->label = node.label;
         for (int32_t k = 0; k < node.n_in; k++) {
-            TRY(chunk_operand(c, &node, &r, k, rows, s, &in[k]));
+            TRY(chunk_operand(c, &node, &r, k, rows, &in[k]));
         }
         if (def->row_shift > 0) {
             node.attr.i[def->row_shift - 1] += rows->begin;
         }
         TRY(ebb__op_emit(g, (op_code)node.op, in, node.n_in, &node.attr, out));
         for (int32_t k = 0; k < node.n_out; k++) {
-            s->part[node.out + k] = out[k];
+            c->part[node.out + k] = out[k];
             if (r.out[k] == ROWS_CARRY) {
-                s->carry[node.out + k] = out[k];
+                c->carry[node.out + k] = out[k];
             } else {
                 s->split[s->n_split] = node.out + k;
                 s->parts[(size_t)s->n_split++ * (size_t)c->n_chunks + (size_t)index] = out[k];
@@ -419,143 +477,184 @@ static ebb_status narrow_readers(chunker *c, ir_val v, const ir_val *parts) {
     return EBB_OK;
 }
 
+/* What v was is v's last carry from now on: for readers outside the region, and by name. */
+static void replace_value(chunker *c, ir_val v) {
+    ir_graph *g = c->graph;
+    ir_value *from = &g->values[v], *to = &g->values[c->carry[v]];
+    to->output = from->output;
+    to->param_grad = from->param_grad;
+    to->name = from->name;
+    from->output = false;
+    from->name = NULL;
+    for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
+        const ir_node_rec *reader = &g->nodes[c->reader_list[i]];
+        for (int32_t k = 0; k < reader->n_in && !c->member[c->reader_list[i]]; k++) {
+            if (ir_in(g, reader, k) == v) {
+                ir_set_in(g, reader, k, c->carry[v]);
+            }
+        }
+    }
+}
+
 /* Points every reader outside the region to the stacks and ends of chains. */
 static ebb_status rewire(chunker *c, chunk_state *s) {
     ir_graph *g = c->graph;
     for (int32_t i = 0; i < s->n_split; i++) {
         ir_val v = s->split[i];
+        const ir_val *parts = &s->parts[(size_t)i * (size_t)c->n_chunks];
         bool outside = g->values[v].output;
         for (int32_t k = c->reader_first[v]; k < c->reader_first[v + 1]; k++) {
             outside = outside || !c->member[c->reader_list[k]];
         }
         if (outside) {
             g->label = g->nodes[g->values[v].def].label;
-            TRY(ebb__op_join(g, 0, &s->parts[(size_t)i * (size_t)c->n_chunks], c->n_chunks,
-                             &s->carry[v]));
-            TRY(narrow_readers(c, v, &s->parts[(size_t)i * (size_t)c->n_chunks]));
+            TRY(ebb__op_join(g, 0, parts, c->n_chunks, &c->carry[v]));
+            TRY(narrow_readers(c, v, parts));
         }
     }
-    for (ir_val v = 0; v < c->n_values; v++) {
-        if (s->carry[v] == IR_NONE) {
-            continue;
-        }
-        ir_value *from = &g->values[v], *to = &g->values[s->carry[v]];
-        to->output = from->output;
-        to->param_grad = from->param_grad;
-        to->name = from->name;
-        from->output = false;
-        from->name = NULL;
-        for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
-            const ir_node_rec *reader = &g->nodes[c->reader_list[i]];
-            for (int32_t k = 0; k < reader->n_in && !c->member[c->reader_list[i]]; k++) {
-                if (ir_in(g, reader, k) == v) {
-                    ir_set_in(g, reader, k, s->carry[v]);
-                }
+    for (int32_t i = 0; i < c->n_region; i++) {
+        const ir_node_rec *node = &g->nodes[c->region[i]];
+        for (int32_t k = 0; k < node->n_out; k++) {
+            if (c->carry[node->out + k] != IR_NONE) {
+                replace_value(c, node->out + k);
             }
         }
-    }
-    for (ir_val v = 0; v < c->n_values; v++) {
-        ir_val next = g->values[v].next;
-        if (next != IR_NONE && next < c->n_values && s->carry[next] != IR_NONE) {
-            g->values[v].next = s->carry[next];
-        }
-    }
-    if (g->loss != IR_NONE && g->loss < c->n_values && s->carry[g->loss] != IR_NONE) {
-        g->loss = s->carry[g->loss];
     }
     return EBB_OK;
 }
 
+/* What variables become, and the loss, once all losses are split. */
+static void rewire_ends(chunker *c) {
+    ir_graph *g = c->graph;
+    for (ir_val v = 0; v < c->n_values; v++) {
+        ir_val next = g->values[v].next;
+        if (next != IR_NONE && next < c->n_values && c->carry[next] != IR_NONE) {
+            g->values[v].next = c->carry[next];
+        }
+    }
+    if (g->loss != IR_NONE && g->loss < c->n_values && c->carry[g->loss] != IR_NONE) {
+        g->loss = c->carry[g->loss];
+    }
+}
+
 /* Tells the recompute pass when the nodes of a chunk, from `first` on, are done: with the forward
- * nodes, or with their span's backward ones. There is room for them. */
-static void mark_era(chunker *c, ir_node first, int32_t time) {
+ * nodes, or with their span's backward ones. */
+static ebb_status mark_era(chunker *c, ir_node first, int32_t time) {
     pass_unit *unit = c->unit;
+    TRY(ebb__region_grow(&unit->region, &unit->era, &unit->cap_eras, (size_t)c->graph->n_nodes,
+                         sizeof *unit->era));
     for (; unit->n_eras < c->graph->n_nodes; unit->n_eras++) {
         unit->era[unit->n_eras] = unit->n_eras < first ? 0 : time < 0 ? PASS_ERA_FORWARD : time + 1;
     }
+    return EBB_OK;
+}
+
+/* Of all nodes from `first` on. */
+static ebb_status set_keys(chunker *c, ir_node first, int64_t key) {
+    TRY(ebb__region_grow(&c->unit->scratch, &c->keys, &c->cap_keys, (size_t)c->graph->n_nodes,
+                         sizeof *c->keys));
+    for (ir_node n = first; n < c->graph->n_nodes; n++) {
+        c->keys[n] = key;
+    }
+    return EBB_OK;
 }
 
 static ebb_status split(chunker *c) {
     ir_graph *g = c->graph;
-    alloc_region *region = &c->unit->scratch;
     chunk_state s = {.n_split = 0};
-    size_t nv = (size_t)c->n_values, results = (size_t)c->n_region * IR_MAX_OUT;
-    /* Per chunk: its nodes and a slice for each of their operands; then the stacks, of everything
-     * and of what readers need. */
-    size_t added = (size_t)c->n_chunks * (size_t)c->n_region * (1 + OP_MAX_KEEP) + results +
-                   (size_t)g->n_nodes;
-    size_t eras = (size_t)c->unit->n_eras;
-    int64_t *keys = NULL;
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *s.part, &s.part));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *s.marks, &s.marks));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *s.carry, &s.carry));
-    TRY(ebb__region_alloc(region, results + 1, sizeof *s.split, &s.split));
-    TRY(ebb__region_alloc(region, results * (size_t)c->n_chunks + 1, sizeof *s.parts, &s.parts));
-    TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + added, KEY_STEP, &keys));
-    TRY(ebb__region_grow(&c->unit->region, &c->unit->era, &eras, (size_t)g->n_nodes + added,
-                         sizeof *c->unit->era));
-    memset(s.carry, 0xff, nv * sizeof *s.carry);
+    size_t results = (size_t)c->n_region * IR_MAX_OUT;
+    TRY(ebb__region_alloc(&c->scratch, results + 1, sizeof *s.split, &s.split));
+    TRY(ebb__region_alloc(&c->scratch, results * (size_t)c->n_chunks + 1, sizeof *s.parts,
+                          &s.parts));
     /* All chunks stand, one after the other, where the region ended. */
     int64_t key = (int64_t)c->position[c->region[c->n_region - 1]] * KEY_STEP - 1;
     ir_node first = g->n_nodes;
     for (int32_t i = 0; i < c->n_chunks; i++) {
         ir_node begin = g->n_nodes;
         TRY(emit_chunk(c, &s, i));
-        mark_era(c, begin, c->chunks[i].time);
+        TRY(mark_era(c, begin, c->chunks[i].time));
     }
-    for (ir_node n = first; n < g->n_nodes; n++) {
-        keys[n] = key;
-    }
+    TRY(set_keys(c, first, key));
     first = g->n_nodes;
     TRY(rewire(c, &s));
-    for (ir_node n = first; n < g->n_nodes; n++) {
-        keys[n] = 0; /* stacks: as soon as their parts are there */
+    for (int32_t i = 0; i < c->n_region; i++) {
+        c->position[c->region[i]] = -1;
     }
-    TRY(ebb__pass_sort(g, keys));
-    return ebb__pass_drop_dead(g); /* the unsplit region */
+    c->split = true;
+    return set_keys(c, first, 0); /* stacks: as soon as their parts are there */
 }
 
-static ebb_status chunk_loss(pass_unit *unit, ir_node loss, int32_t most, int32_t span) {
-    chunker c = {.unit = unit, .graph = &unit->graph};
-    const ir_type *logits = op_in_type(c.graph, &c.graph->nodes[loss], 0);
-    bool convex = false;
-    c.rows = logits->dim[0];
-    c.width = ir_cols(logits);
-    if (logits->rank != 2 || (c.rows <= most && span <= 0)) {
+static ebb_status chunk_loss(chunker *c, ir_node loss, int32_t most, int32_t span) {
+    const ir_type *logits = op_in_type(c->graph, &c->graph->nodes[loss], 0);
+    c->rows = logits->dim[0];
+    c->width = ir_cols(logits);
+    if (c->position[loss] < 0 || logits->rank != 2 || (c->rows <= most && span <= 0)) {
+        return EBB_OK; /* the first: it was split with another one */
+    }
+    bool grown = grow(c, loss);
+    if (c->stale) {
         return EBB_OK;
     }
-    TRY(index_graph(&c));
-    if (!grow(&c, loss)) {
-        ebb__log(unit->ctx, EBB_LOG_DEBUG, "chunk: the loss's chain is not row-wise throughout");
+    if (!grown) {
+        ebb__log(c->unit->ctx, EBB_LOG_DEBUG, "chunk: the loss's chain is not row-wise throughout");
         return EBB_OK;
     }
-    TRY(is_convex(&c, &convex));
-    if (!convex) {
+    if (!is_convex(c)) {
         return EBB_OK;
     }
-    TRY(cut_rows(&c, most, span));
-    return split(&c);
+    TRY(cut_rows(c, most, span));
+    return split(c);
+}
+
+/* Puts everything in order; nothing that is indexed holds any more. */
+static ebb_status finish(chunker *c) {
+    if (c->split) {
+        rewire_ends(c);
+        TRY(ebb__pass_sort(c->graph, c->keys));
+        TRY(ebb__pass_drop_dead(c->graph)); /* the unsplit regions */
+    }
+    ebb__region_fini(&c->unit->scratch);
+    *c = (chunker){.unit = c->unit, .graph = c->graph};
+    ebb__region_init(&c->scratch, c->unit->ctx);
+    return EBB_OK;
+}
+
+static ebb_status chunk_losses(chunker *c, const ir_node *losses, int32_t n) {
+    const pass_config *config = c->unit->config;
+    int32_t most = config->chunk_rows > 0 ? config->chunk_rows : INT32_MAX;
+    int32_t span = config->training ? config->recompute.span : 0;
+    TRY(index_graph(c));
+    for (int32_t i = 0; i < n; i++) {
+        ebb_status status = chunk_loss(c, losses[i], most, span);
+        bool stale = c->stale;
+        forget_region(c);
+        TRY(status);
+        if (stale) {
+            TRY(finish(c));
+            TRY(index_graph(c));
+            i--;
+        }
+    }
+    return finish(c);
 }
 
 static ebb_status run(pass_unit *unit) {
-    int32_t chunk_rows = unit->config->chunk_rows, n_order = unit->graph.n_order;
-    int32_t span = unit->config->training ? unit->config->recompute.span : 0;
-    if (chunk_rows <= 0 && span <= 0) {
-        return EBB_OK;
-    }
+    const ir_graph *g = &unit->graph;
+    chunker c = {.unit = unit, .graph = &unit->graph};
     ir_node *losses = NULL;
     int32_t n = 0;
-    TRY(ebb__alloc(unit->ctx, (size_t)n_order + 1, sizeof *losses, &losses));
-    for (int32_t i = 0; i < n_order; i++) {
-        if ((ebb__op(unit->graph.nodes[unit->graph.order[i]].op)->flags & OPF_LOSS) != 0) {
-            losses[n++] = unit->graph.order[i];
+    if (unit->config->chunk_rows <= 0 &&
+        !(unit->config->training && unit->config->recompute.span > 0)) {
+        return EBB_OK;
+    }
+    TRY(ebb__alloc(unit->ctx, (size_t)g->n_order + 1, sizeof *losses, &losses));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        if ((ebb__op(g->nodes[g->order[i]].op)->flags & OPF_LOSS) != 0) {
+            losses[n++] = g->order[i];
         }
     }
-    ebb_status status = EBB_OK;
-    for (int32_t i = 0; i < n && status == EBB_OK; i++) {
-        status = chunk_loss(unit, losses[i], chunk_rows > 0 ? chunk_rows : INT32_MAX, span);
-        ebb__region_fini(&unit->scratch); /* every shard has a loss */
-    }
+    ebb__region_init(&c.scratch, unit->ctx);
+    ebb_status status = chunk_losses(&c, losses, n);
     ebb__free(unit->ctx, losses);
     return status;
 }

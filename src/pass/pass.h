@@ -82,6 +82,7 @@ typedef struct pass_unit {
     int32_t *era; /* by node < n_eras, from chunk: when it is done, whatever its phase. 0: by phase;
                      PASS_ERA_FORWARD; else 1 + the time step with whose backward nodes */
     int32_t n_eras;
+    size_t cap_eras;
     int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to
                           run */
     int32_t *forms;    /* by node, from select: how its kernel carries it out */
