@@ -273,9 +273,18 @@ static alloc_chunk *resize_chunk(alloc_chunk *chunk, size_t bytes) {
     return chunk;
 }
 
+static bool is_over(ebb_ctx *ctx, size_t more) {
+    bool over = ctx->mem.most > 0 && ctx->mem.live_bytes + more > ctx->mem.most;
+    ctx->mem.over = ctx->mem.over || over;
+    return over;
+}
+
 /* A chunk of so many bytes; NULL: refused. */
 static alloc_chunk *take_chunk(ebb_ctx *ctx, size_t bytes) {
     alloc_chunk **link = find_spare(ctx, bytes), *spare, *chunk;
+    if (is_over(ctx, bytes)) {
+        return NULL;
+    }
     if (link == NULL) {
         chunk = map_pages(ctx, bytes, PROT_READ | PROT_WRITE);
         if (chunk != NULL) {
@@ -374,7 +383,8 @@ static ebb_status resize(alloc_region *region, alloc_chunk **link, size_t need, 
     if (!ebb__add_size(need, CHUNK_HEADER, &bytes) || !whole_pages(bytes, 0, &bytes)) {
         return refuse(ctx, need);
     }
-    alloc_chunk *chunk = call_fails(ctx) ? NULL : resize_chunk(*link, bytes);
+    bool refused = call_fails(ctx) || (bytes > old && is_over(ctx, bytes - old));
+    alloc_chunk *chunk = refused ? NULL : resize_chunk(*link, bytes);
     if (chunk == NULL) {
         return refuse(ctx, need);
     }

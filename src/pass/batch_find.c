@@ -192,7 +192,7 @@ static void dissolve_some(batcher *b, dependence *d) {
 
 static ebb_status dissolve_dependent(batcher *b) {
     const ir_graph *g = b->g;
-    alloc_region *region = &b->unit->scratch;
+    alloc_region *region = &b->scratch;
     dependence d = {.n = 0};
     TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *d.position, &d.position));
     TRY(ebb__region_alloc(region, (size_t)g->n_values + 1, sizeof *d.on, &d.on));
@@ -313,7 +313,7 @@ static bool is_stacked(const batcher *b, const bool *for_product, ir_val v) {
 static ebb_status dissolve_lonely_sums(batcher *b) {
     const ir_graph *g = b->g;
     bool *for_product = NULL; /* by value */
-    TRY(ebb__region_alloc(&b->unit->scratch, (size_t)g->n_values + 1, sizeof *for_product,
+    TRY(ebb__region_alloc(&b->scratch, (size_t)g->n_values + 1, sizeof *for_product,
                           &for_product));
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < b->n_batches; i++) {
@@ -343,10 +343,10 @@ static ebb_status dissolve_lonely_sums(batcher *b) {
 
 ebb_status ebb__batch_find(batcher *b) {
     size_t nn = (size_t)b->g->n_nodes + 1;
-    alloc_region *region = &b->unit->scratch;
+    alloc_region *region = &b->scratch;
     for (b->n_hashes = 64; b->n_hashes < nn; b->n_hashes *= 2) {
     }
-    TRY(ebb__region_alloc(region, nn, sizeof *b->batches, &b->batches));
+    TRY(ebb__region_alloc(&b->unit->scratch, nn, sizeof *b->batches, &b->batches));
     TRY(ebb__region_alloc(region, nn, sizeof *b->batch_of, &b->batch_of));
     TRY(ebb__region_alloc(region, nn, sizeof *b->next_member, &b->next_member));
     TRY(ebb__region_alloc(region, b->n_hashes, sizeof *b->newest, &b->newest));

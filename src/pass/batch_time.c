@@ -72,7 +72,7 @@ static ebb_status make_join(batcher *b, ir_val member) {
     for (ir_val v = head; v != IR_NONE; v = b->succ[v]) {
         n++;
     }
-    TRY(ebb__region_alloc(&b->unit->scratch, (size_t)n, sizeof *parts, &parts));
+    TRY(ebb__region_alloc(&b->scratch, (size_t)n, sizeof *parts, &parts));
     n = 0;
     for (ir_val v = head; v != IR_NONE; v = b->succ[v]) {
         parts[n++] = b->same[v];
@@ -185,7 +185,7 @@ static ebb_status visit_lists(batcher *b, list_fn fn) {
 
 /* Makes the stack of the list's sequence, which whoever reads the list then waits for. */
 static ebb_status await_join(batcher *b, const ir_val *list, int32_t n, ir_node reader) {
-    alloc_region *region = &b->unit->scratch;
+    alloc_region *region = &b->scratch;
     if (!is_linked(b, list, n) || n < 2) {
         return EBB_OK;
     }
@@ -231,7 +231,7 @@ static void forget_sequence(batcher *b, ir_val member) {
 /* A reader of part of a sequence waits for all of it. Where that would close a ring, its lists have
  * stacks of their own, and values that are in two of them are copied. */
 static ebb_status make_sequences(batcher *b) {
-    alloc_region *region = &b->unit->scratch;
+    alloc_region *region = &b->scratch;
     TRY(visit_lists(b, link_list));
     TRY(visit_lists(b, await_join));
     TRY(ebb__region_alloc(region, (size_t)b->g->n_values + 1, sizeof *b->split, &b->split));
@@ -345,9 +345,10 @@ static ebb_status reorder(batcher *b, ir_node first_new) {
 
 static ebb_status new_batcher(pass_unit *unit, batcher *b) {
     ir_graph *g = &unit->graph;
-    alloc_region *region = &unit->scratch;
+    alloc_region *region = &b->scratch;
     size_t nv = (size_t)g->n_values + 1;
     *b = (batcher){.unit = unit, .g = g, .n_values = g->n_values, .n_order = g->n_order};
+    ebb__region_init(&b->scratch, unit->ctx);
     TRY(ebb__region_alloc(region, nv, sizeof *b->n_readers, &b->n_readers));
     TRY(ebb__region_alloc(region, nv, sizeof *b->same, &b->same));
     for (ir_val v = 0; v < g->n_values; v++) {
@@ -369,7 +370,7 @@ static ebb_status new_batcher(pass_unit *unit, batcher *b) {
 
 /* What sequences need. */
 static ebb_status prepare_sequences(batcher *b) {
-    alloc_region *region = &b->unit->scratch;
+    alloc_region *region = &b->scratch;
     size_t nv = (size_t)b->n_values + 1, nn = (size_t)b->g->n_nodes + 1;
     TRY(ebb__region_alloc(region, nv, sizeof *b->succ, &b->succ));
     TRY(ebb__region_alloc(region, nv, sizeof *b->pred, &b->pred));
@@ -388,28 +389,37 @@ static ebb_status prepare_sequences(batcher *b) {
     return EBB_OK;
 }
 
+static ebb_status merge_all(batcher *b, bool *any) {
+    TRY(ebb__batch_find(b));
+    *any = false;
+    for (int32_t i = 0; i < b->n_batches; i++) {
+        *any = *any || !b->batches[i].dissolved;
+    }
+    if (!*any) {
+        return EBB_OK;
+    }
+    TRY(prepare_sequences(b));
+    TRY(make_sequences(b));
+    for (int32_t i = 0; i < b->n_batches; i++) {
+        if (!b->batches[i].dissolved) {
+            TRY(merge(b, &b->batches[i]));
+        }
+    }
+    TRY(restack(b));
+    rewire(b);
+    return EBB_OK;
+}
+
 static ebb_status run(pass_unit *unit) {
     batcher b;
     bool any = false;
     ir_node first_new = unit->graph.n_nodes;
-    TRY(new_batcher(unit, &b));
-    TRY(ebb__batch_find(&b));
-    for (int32_t i = 0; i < b.n_batches; i++) {
-        any = any || !b.batches[i].dissolved;
+    ebb_status status = new_batcher(unit, &b);
+    if (status == EBB_OK) {
+        status = merge_all(&b, &any);
     }
-    if (!any) {
-        return EBB_OK;
-    }
-    TRY(prepare_sequences(&b));
-    TRY(make_sequences(&b));
-    for (int32_t i = 0; i < b.n_batches; i++) {
-        if (!b.batches[i].dissolved) {
-            TRY(merge(&b, &b.batches[i]));
-        }
-    }
-    TRY(restack(&b));
-    rewire(&b);
-    return reorder(&b, first_new);
+    ebb__region_fini(&b.scratch);
+    return status == EBB_OK && any ? reorder(&b, first_new) : status;
 }
 
 const pass_def ebb__pass_batch_time = {.id = PASS_BATCH_TIME, .run = run};

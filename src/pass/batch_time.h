@@ -19,6 +19,7 @@ typedef struct batcher {
     pass_unit *unit;
     ir_graph *g;
     int32_t n_values, n_order; /* before the pass */
+    alloc_region scratch;      /* of all but the batches; empty before nodes are put in order */
     batch *batches;
     int32_t n_batches;
     int32_t *batch_of; /* by node; -1 */

@@ -68,11 +68,10 @@ typedef struct waits {
     const pass_edge *extra;
     int32_t n_extra;
     alloc_region region;
-    ir_node *writer;  /* by value, see find_writers */
-    pass_edge *edges; /* as they are found */
+    ir_node *writer; /* by value, see find_writers */
     int32_t n_edges;
     int32_t *first;   /* by node: its edges are to[first[n]] .. to[first[n + 1]] */
-    ir_node *to;      /* the ends of all edges, by their beginning */
+    ir_node *to;      /* the ends of all edges, by their beginning; NULL while they are counted */
     int32_t *waiting; /* by node: edges not yet satisfied */
 } waits;
 
@@ -81,10 +80,15 @@ static void add_edge(waits *w, ir_node from, ir_node to) {
         from = w->leader[from];
         to = w->leader[to];
     }
-    if (from != to) {
+    if (from == to) {
+        return;
+    }
+    if (w->to == NULL) {
         w->first[from + 2]++;
         w->waiting[to]++;
-        w->edges[w->n_edges++] = (pass_edge){from, to};
+        w->n_edges++;
+    } else {
+        w->to[w->first[from + 1]++] = to; /* leaves first shifted into place */
     }
 }
 
@@ -130,22 +134,19 @@ static void visit_edges(waits *w) {
     }
 }
 
+/* Visits them twice, which takes less memory than a list of them. */
 static ebb_status find_edges(waits *w) {
     size_t n = (size_t)w->graph->n_nodes + 2;
-    size_t most = 2 * (size_t)w->graph->n_operands + (size_t)w->n_extra;
     TRY(ebb__region_alloc(&w->region, (size_t)w->graph->n_values + 1, sizeof *w->writer,
                           &w->writer));
     TRY(ebb__region_alloc(&w->region, n, sizeof *w->first, &w->first));
     TRY(ebb__region_alloc(&w->region, n, sizeof *w->waiting, &w->waiting));
-    TRY(ebb__region_alloc(&w->region, most + 1, sizeof *w->edges, &w->edges));
     visit_edges(w);
     for (size_t i = 2; i < n; i++) {
         w->first[i] += w->first[i - 1];
     }
     TRY(ebb__region_alloc(&w->region, (size_t)w->n_edges + 1, sizeof *w->to, &w->to));
-    for (int32_t i = 0; i < w->n_edges; i++) { /* leaves first shifted into place */
-        w->to[w->first[w->edges[i].from + 1]++] = w->edges[i].to;
-    }
+    visit_edges(w);
     return EBB_OK;
 }
 

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_NODES = 150000 }; /* of a forward graph: some 20 seconds */
+
 /* What a program that does not lead does. */
 enum {
     HOW_WHOLE,  /* nothing saved */
@@ -106,6 +108,13 @@ static ebb_status look_at(settling *s, int32_t i, double *made) {
     pass_config config = {.first = PASS_INFER};
     pass_unit unit;
     ebb_status status = ebb__plan_open(&unit, s->ctx, &config, request);
+    if (status == EBB_OK && unit.graph.n_nodes > MOST_NODES) {
+        status =
+            ebb__fail(s->ctx, EBB_USAGE,
+                      "program %s has %d nodes, and more than %d take too long to plan: unroll "
+                      "fewer time steps, or part the batch in fewer shards",
+                      request->name, unit.graph.n_nodes, MOST_NODES);
+    }
     if (status == EBB_OK) {
         int32_t rows = ebb__walk_rows(&unit.graph);
         int32_t steps = request->training ? most_time(&unit.graph) : 0;
@@ -371,6 +380,9 @@ static ebb_status name_programs(settling *s) {
         program->size = measured ? s->measured[i] : chosen_at(s, i)->size;
         program->config = ebb__walk_config(o, &choice, false);
         program->config.pace = s->table != NULL ? s->table->pace : 0;
+        if (plan->choices[plan->chosen].peak_bytes > plan->budget_bytes) {
+            program->config.disabled |= 1U << PASS_VERIFY; /* nobody will run it */
+        }
         program->config.dump_after = o->dump_after;
         program->config.dump = o->dump;
         program->config.dump_user = o->dump_user;

@@ -96,6 +96,10 @@ typedef struct plan_variable {
 
 enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 96, PLAN_MAX_PROGRAMS = 80 };
 
+/* What planning may take beside the bytes of a plan: of the 32 MiB that a process may have, what
+ * code and libraries leave before kernels are generated. */
+#define PLAN_BESIDE_BYTES ((uint64_t)26 << 20)
+
 typedef struct plan_large {
     char what[96]; /* "rnn.l0 lstm_gates t=34" or a variable's name */
     ir_type type;

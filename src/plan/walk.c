@@ -254,12 +254,34 @@ static bool is_worth(void *user, const plan_size *least) {
            !is_beaten(s->w->list, s->w->n_list, s->w->whole[s->w->whole_pack].peak_bytes, &choice);
 }
 
+/* Of a candidate that may be left out: not where looking at it takes more than the process may have
+ * beside the smallest plan so far. Not all that is counted is ever written. */
+static ebb_status measure_within(plan_walk *w, const plan_choice *choice, const plan_bar *bar,
+                                 plan_size *size, bool *left_out) {
+    ebb_ctx *ctx = w->ctx;
+    ctx->mem.most = (smallest(w)->peak_bytes + PLAN_BESIDE_BYTES) / 8 * 9;
+    ctx->mem.over = false;
+    ebb_status status = ebb__walk_measure(ctx, w->options, &w->program, choice, bar, size);
+    *left_out = status == EBB_NOMEM && ctx->mem.over;
+    ctx->mem.most = 0;
+    if (*left_out) {
+        ebb__ctx_clear(ctx);
+        ebb__log(ctx, EBB_LOG_DEBUG, "plan: a candidate would take more memory than its plan");
+        status = EBB_OK;
+    }
+    return status;
+}
+
 /* *least: its peak, were it placed without a gap; NULL: nobody asks. */
 static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how, uint64_t *least) {
     plan_bar bar = {is_worth, s};
     plan_size size;
+    bool left_out = false;
     base.recompute = how;
-    TRY(ebb__walk_measure(s->w->ctx, s->w->options, &s->w->program, &base, &bar, &size));
+    TRY(measure_within(s->w, &base, &bar, &size, &left_out));
+    if (left_out) {
+        return EBB_OK;
+    }
     int32_t at = find_tried(s, size.graph);
     if (at == PLAN_MAX_CHOICES) {
         return ebb__fail(s->w->ctx, EBB_INTERNAL, "plan: more than %d plans to try", at);

@@ -115,7 +115,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     job_request request = {.train = true};
     *out = (job_bench_result){0};
     TRY(ebb__job_plain_sizes(ctx, settings, &request));
-    ebb_status status = ebb__job_compile(ctx, settings, &request, &plan);
+    ebb_status status = ebb__job_compile_run(ctx, settings, &request, &plan);
     if (status == EBB_OK && settings->profile) {
         status = ebb__profile_new(plan, 0, &out->profile);
     }

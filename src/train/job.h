@@ -50,7 +50,13 @@ ebb_status ebb__job_measured(job_programs *programs) EBB_MUST_CHECK;
 /* bench.c: what to plan where there is no text. */
 ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,
                                 job_request *request) EBB_MUST_CHECK;
-/* *plan is given also with EBB_BUDGET. */
+/* *plan is given also with EBB_BUDGET. One that is to be run is compiled by ebb__job_compile_run:
+ * that refuses programs of more than JOB_MANY_NODES nodes if planning them took more memory than
+ * the process may have, which is what the plan takes (or a budget that the user gave), and
+ * JOB_OVERHEAD_BYTES. */
+enum { JOB_MANY_NODES = 50000 };
+ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
+                                const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
 ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
                             const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
 

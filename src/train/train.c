@@ -172,7 +172,7 @@ static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
     if (r->s->init_path != NULL && !r->found.found) {
         TRY(ebb__use_check_init(r->ctx, r->s, r->text->vocab_hash));
     }
-    TRY(ebb__job_compile(r->ctx, r->s, &request, plan));
+    TRY(ebb__job_compile_run(r->ctx, r->s, &request, plan));
     return r->text->kind->store(r->text);
 }
 

@@ -162,7 +162,7 @@ static ebb_status open_weights(const model_use *u, const char *dir, st_reader *r
 ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request *request) {
     ebb_plan *plan = NULL;
     st_reader reader = {0};
-    ebb_status status = ebb__job_compile(u->ctx, &u->s, request, &plan);
+    ebb_status status = ebb__job_compile_run(u->ctx, &u->s, request, &plan);
     if (status != EBB_OK) {
         ebb__plan_free(plan);
         return status;
