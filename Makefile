@@ -67,7 +67,7 @@ coverage:
 	@tools/setup.sh coverage
 	@$(call build,build-coverage,-DEBB_COVERAGE=ON)
 	@find build-coverage -name '*.gcda' -delete
-	@TEST_TIMEOUT=1200 tools/run_tests.sh build-coverage $(T); code=$$?; \
+	@EBB_COVERAGE=1 TEST_TIMEOUT=1200 tools/run_tests.sh build-coverage $(T); code=$$?; \
 	python3 tools/coverage.py build-coverage && exit $$code
 
 lint:

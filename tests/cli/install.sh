@@ -28,7 +28,9 @@ case ${EBB_SANITIZE:-} in
 address) sanitize=(-fsanitize=address,undefined) ;;
 thread) sanitize=(-fsanitize=thread) ;;
 esac
-strict=(-Wall -Wextra -Wconversion -pedantic -Werror "${sanitize[@]}")
+[ -z "${EBB_COVERAGE:-}" ] || sanitize+=(--coverage) # the static library counts its lines
+warn=(-Wall -Wextra -Wconversion -pedantic -Werror)
+strict=("${warn[@]}" "${sanitize[@]}")
 
 # flags FOLDER OPTIONS...: what pkg-config says of the package installed there.
 flags() {
@@ -98,7 +100,7 @@ check "C++17: run" env LD_LIBRARY_PATH="$work/shared/lib" "$work/user"
 echo '#include <ebb.h>' >"$work/header.c"
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
-    check "header: $compiler, C11" $compiler -std=c11 "${strict[@]}" -Wshadow -Wundef -Iinclude -fsyntax-only "$work/header.c"
+    check "header: $compiler, C11" $compiler -std=c11 "${warn[@]}" -Wshadow -Wundef -Iinclude -fsyntax-only "$work/header.c"
 done
 
 # Nothing is exported but what the header declares.
