@@ -27,11 +27,11 @@ def walk(args, stdin=None, step=2 << 10):
         assert kib < 1 << 20, said
         said.append((kib, *limited(kib, args, stdin)))
     assert said[0][1] != 0, said
-    assert any("libxsmm" in line for _, _, line in said) or not USES_XSMM
     for (before, *a), (after, *b) in zip(said, said[1:]):
         if a != b:
             for kib in range(before, after, step // 8):
                 limited(kib, args, stdin)
+    return [line for _, _, line in said]
 
 
 USES_XSMM = "libxsmm" in subprocess.run([EBB, "--version"], capture_output=True, text=True).stdout
@@ -42,7 +42,9 @@ def test_no_address_space():
         return  # a sanitizer maps more than any limit
     text("t")
     walk([*RUN, "out"])
-    walk(["bench", "lm", "--hidden", "48", "--vocab", "100", "--batch", "4", "--bptt", "8", "--steps", "2", "--memory", "100M", "--threads", "1", "--json"])
+    # Without a text nothing asks for more than libxsmm does.
+    said = walk(["bench", "lm", "--hidden", "48", "--vocab", "100", "--batch", "4", "--bptt", "8", "--steps", "2", "--memory", "100M", "--threads", "1", "--json"])
+    assert any("libxsmm" in line for line in said) or not USES_XSMM, said
     ebb(*RUN, "model")
     walk(["generate", "model", "--length", "5", "--memory", "100M", "--threads", "1", "--quiet"])
     ebb("data", "dates", "s", "t2", "--lines", "40")
