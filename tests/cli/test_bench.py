@@ -1,5 +1,5 @@
 """Prediction is reality: bytes to the byte, budgets held, the same bits however it is run."""
-from ebbtest import SANITIZED, ebb, main, refused
+from ebbtest import SANITIZED, SANITIZED, ebb, main, refused
 
 SMALL = {
     "lm": ["--layers", "2", "--hidden", "24", "--vocab", "300", "--batch", "6", "--bptt", "8", "--dropout", "0.2", "--steps", "2"],
@@ -126,6 +126,20 @@ def test_lengths_of_sentences():
     WORDS["nmt"] = 1
     assert bench("nmt", *one, "--threads", "1")["loss"] > 0
     WORDS["nmt"] = 6 * 7
+
+
+def test_absurd_sizes():
+    """Refused at once, in one line: nothing is looked at for minutes."""
+    refused(4, "bench", "lm", "--batch", "1000000", "--memory", "200M", "--steps", "1", says="the least that works is")
+    refused(2, "bench", "lm", "--batch", "1024", "--shards", "1024", "--steps", "1", says=["467958 nodes", "fewer shards"])
+
+
+def test_planning_that_takes_more_than_the_plan():
+    """Beyond 50,000 nodes planning may take more than the run: that is refused, unless the budget allows it."""
+    many = ["bench", "lm", "--hidden", "8", "--embed", "8", "--bptt", "1000", "--batch", "8", "--shards", "8", "--vocab", "50", "--steps", "1", "--threads", "1"]
+    if not SANITIZED:
+        refused(4, *many, says=["planning its", "nodes took", "--memory"])
+        assert ebb(*many, "--memory", "150M", "--json").json()["vm_hwm_bytes"] < (150 << 20) + (32 << 20)
 
 
 def test_plain_report():

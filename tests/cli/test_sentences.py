@@ -198,6 +198,21 @@ def test_batches_by_tokens():
     assert train(*LM, "--tokens", "1", "--out", "one", "--json", "--quiet").json()["steps"] == 2 * 80
 
 
+def test_tokens_are_planned_by_what_holds_the_bytes():
+    """One long sentence makes a shape of one row. Plans must be those of the shape that holds the bytes; words/s are those of the text."""
+    rng = random.Random(5)
+    write("short", "".join(" ".join(f"w{rng.randrange(2000)}" for _ in range(7)) + "\n" for _ in range(500)) + "long " * 60 + "\n")
+    sizes = ["plan", "lm", "--by-sentence", "--hidden", "16", "--embed", "16", "--threads", "1", "--tune", "off"]
+    mixed = ebb(*sizes, "--train", "short", "--tokens", "4000", "--json").json()
+    alone = ebb(*sizes, "--vocab", "2001", "--tokens", "4000", "--bptt", "8", "--json").json()
+    assert mixed["least_bytes"] < 1.3 * alone["least_bytes"] < 0.5 * mixed["keep_all_bytes"]
+    report = ebb(*sizes, "--train", "short", "--tokens", "4000").out
+    seconds, words = re.search(r"predicted +([\d.]+) s a step, ([\d.]+)k? words/s", report).groups()
+    scale = 1000 if f"{words}k words/s" in report else 1
+    # Nine batches at most, of 3561 words, not of 4000 tokens each.
+    assert 500 < float(seconds) * float(words) * scale < 4000
+
+
 def test_shards_divide_batches_by_tokens():
     lines("t")
     lines("v", 15, seed=2)

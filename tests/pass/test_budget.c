@@ -176,9 +176,92 @@ static void programs_must_agree(void **state) {
     test_ctx_free(ctx);
 }
 
+/* ---- several programs ---- */
+
+typedef struct built {
+    word_lm models[3];
+    int32_t asked[3];
+} built;
+
+static ebb_status build(const plan_request *request, ir_graph *out) {
+    built *b = (built *)(uintptr_t)request->user;
+    static const char *const inputs[] = {LM_INPUTS, LM_TARGETS};
+    b->asked[request->index]++;
+    TRY(ebb__word_lm_build(out, &b->models[request->index]));
+    for (int i = 0; i < 2; i++) { /* of another size in each */
+        char name[32];
+        (void)snprintf(name, sizeof name, "%s.%d", inputs[i], request->index);
+        TRY(ebb__ir_name(out, ebb__ir_find(out, inputs[i]), name));
+    }
+    return EBB_OK;
+}
+
+static void list_requests(built *b, const double shares[3], plan_request list[3]) {
+    static const char *const names[] = {"train", "train.1", "train.2"};
+    for (int32_t i = 0; i < 3; i++) {
+        list[i] = (plan_request){.name = names[i],
+                                 .training = true,
+                                 .build = build,
+                                 .user = b,
+                                 .index = i,
+                                 .share = shares[i]};
+    }
+}
+
+/* The largest leads, wherever it stands; seconds are those of the mean step; the least budget of
+ * all is not that of keeping everything. */
+static void the_largest_leads(void **state) {
+    (void)state;
+    const int64_t steps[] = {3, 24, 9};
+    plan_options options = {.members = 1, .budget = UINT64_MAX, .update = {.clip = 1.0F}};
+    double alone[3] = {0}, shares[] = {1, 0, 3};
+    uint64_t least[3] = {0};
+    ebb_ctx *ctx = test_ctx_new();
+    built b = {.asked = {0}};
+    plan_request list[3];
+    ebb_plan *plan = NULL;
+    for (int i = 0; i < 3; i++) {
+        b.models[i] = wide_model();
+        b.models[i].steps = steps[i];
+        b.models[i].state = NULL;
+    }
+    list_requests(&b, shares, list);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(ctx, ebb__plan_make(ctx, &list[i], 1, NULL, 0, &options, &plan));
+        alone[i] = plan->choices[0].seconds;
+        least[i] = plan->least_bytes;
+        ebb__plan_free(plan);
+    }
+    assert_ok(ctx, ebb__plan_make(ctx, list, 3, NULL, 0, &options, &plan));
+    assert_int_equal(plan->lead, 1);
+    assert_true(plan->choices[0].seconds > 0.99 * (alone[0] + 3 * alone[2]) / 4);
+    assert_true(plan->choices[0].seconds < 1.05 * (alone[0] + 3 * alone[2]) / 4);
+    assert_true(plan->least_bytes >= least[1]);
+    assert_true(plan->least_bytes < plan->keep_all_bytes);
+    uint64_t planned = plan->least_bytes;
+    ebb__plan_free(plan);
+    options.budget = planned;
+    assert_ok(ctx, ebb__plan_make(ctx, list, 3, NULL, 0, &options, &plan));
+    assert_int_equal(plan->peak_bytes, planned);
+    run_session *session = NULL;
+    int32_t before = b.asked[0];
+    assert_ok(ctx, ebb__run_new(ctx, plan, &session));
+    assert_true(b.asked[0] > before); /* only the leading program was still there */
+    for (int32_t i = 0; i < 3; i++) {
+        assert_true(session->plan->programs[i].n_outputs > 0);
+        ebb__run_step(session, i);
+    }
+    assert_int_equal(session->measured_bytes, planned);
+    ebb__run_free(session);
+    test_ctx_free(ctx);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(least_budget), cmocka_unit_test(monotone), cmocka_unit_test(disabled),
-        cmocka_unit_test(every_byte_has_an_owner), cmocka_unit_test(programs_must_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(least_budget),
+                                       cmocka_unit_test(monotone),
+                                       cmocka_unit_test(disabled),
+                                       cmocka_unit_test(every_byte_has_an_owner),
+                                       cmocka_unit_test(programs_must_agree),
+                                       cmocka_unit_test(the_largest_leads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,6 +265,28 @@ static void large_arrays_grow_alone(void **state) {
     ebb__region_fini(&region);
 }
 
+/* Regions may be bounded: what goes beyond is refused like memory that is not there. */
+static void bounded_regions(void **state) {
+    ebb_ctx *ctx = *state;
+    alloc_region region;
+    unsigned char *block = NULL;
+    size_t capacity = 0;
+    ebb__region_init(&region, ctx);
+    ctx->mem.most = 1 << 20;
+    assert_int_equal(ebb__region_alloc(&region, 200 << 10, 1, &block), EBB_OK);
+    assert_false(ctx->mem.over);
+    assert_int_equal(ebb__region_alloc(&region, 900 << 10, 1, &block), EBB_NOMEM);
+    assert_true(ctx->mem.over);
+    ctx->mem.over = false;
+    block = NULL;
+    assert_int_equal(ebb__region_grow(&region, &block, &capacity, 300 << 10, 1), EBB_OK);
+    assert_int_equal(ebb__region_grow(&region, &block, &capacity, 900 << 10, 1), EBB_NOMEM);
+    assert_true(ctx->mem.over);
+    ctx->mem.most = 0;
+    assert_int_equal(ebb__region_grow(&region, &block, &capacity, 900 << 10, 1), EBB_OK);
+    ebb__region_fini(&region);
+}
+
 /* What is kept for later regions is little. */
 static void spare_chunks_are_few(void **state) {
     ebb_ctx *ctx = *state;
@@ -338,6 +360,7 @@ int main(void) {
         TEST(region_chunk_failure_is_clean),
         TEST(region_arrays_grow),
         TEST(large_arrays_grow_alone),
+        TEST(bounded_regions),
         TEST(spare_chunks_are_few),
         TEST(first_failure_is_the_one_told),
         TEST(callbacks_are_called),

@@ -55,6 +55,38 @@ static void types(void **state) {
     test_ctx_free(ctx);
 }
 
+/* What is not in the order goes, numbers close up in their old order, and marks go along. */
+static void compact(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph g;
+    test_parse(ctx,
+               "param %0 f32[2,3] \"w\" next=%4\n"
+               "%1:f32[2,3] = tanh %0 @ \"a\" fwd\n"
+               "%2:f32[2,3] = relu %0 @ \"b\" fwd\n"
+               "%3:f32[2,3] = add %1 %2 @ \"a\" fwd\n"
+               "%4:f32[2,3] = tanh %2 @ \"b\" fwd\n"
+               "output %4 \"y\"\n",
+               &g);
+    int32_t marks[] = {10, 11, 12, 13}, n_marks = 3; /* the last node has none */
+    ir_val y = ebb__ir_find(&g, "y");
+    assert_int_equal(g.n_nodes, 4);
+    assert_ok(ctx, ebb__pass_drop_dead(&g));
+    assert_int_equal(g.n_order, 2);
+    assert_ok(ctx, ebb__ir_compact(&g, marks, &n_marks));
+    assert_ok(ctx, ebb__op_verify(&g));
+    assert_int_equal(g.n_nodes, 2);
+    assert_int_equal(g.n_values, 3);
+    assert_int_equal(n_marks, 1);
+    assert_int_equal(marks[0], 11);
+    assert_int_not_equal(ebb__ir_find(&g, "y"), y);
+    assert_int_equal(g.values[ebb__ir_find(&g, "w")].next, ebb__ir_find(&g, "y"));
+    assert_int_equal(g.nodes[g.order[0]].op, OP_RELU);
+    assert_int_equal(ir_in(&g, &g.nodes[g.order[1]], 0), g.nodes[g.order[0]].out);
+    ebb__ir_fini(&g);
+    test_ctx_free(ctx);
+}
+
 static void copies_are_apart(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
@@ -126,8 +158,8 @@ static void verifier(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(building), cmocka_unit_test(types),
-                                       cmocka_unit_test(copies_are_apart),
-                                       cmocka_unit_test(verifier)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(building), cmocka_unit_test(types), cmocka_unit_test(compact),
+        cmocka_unit_test(copies_are_apart), cmocka_unit_test(verifier)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
