@@ -1,5 +1,5 @@
 """Prediction is reality: bytes to the byte, budgets held, the same bits however it is run."""
-from ebbtest import SANITIZED, SANITIZED, ebb, main, refused
+from ebbtest import SANITIZED, ebb, main, refused
 
 SMALL = {
     "lm": ["--layers", "2", "--hidden", "24", "--vocab", "300", "--batch", "6", "--bptt", "8", "--dropout", "0.2", "--steps", "2"],
