@@ -21,7 +21,8 @@ target_compile_options(ebb_flags INTERFACE
     -Wdouble-promotion -Werror)
 
 if(EBB_SANITIZE STREQUAL "")
-    target_compile_options(ebb_flags INTERFACE -fstack-protector-strong)
+    target_compile_options(ebb_flags INTERFACE -fstack-protector-strong
+        $<$<BOOL:${EBB_X86}>:-fcf-protection>)
     target_compile_definitions(ebb_flags INTERFACE _FORTIFY_SOURCE=2)
     target_link_options(ebb_flags INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
 elseif(EBB_SANITIZE STREQUAL "address")
