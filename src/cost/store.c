@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
 #include <xxhash.h>
 
@@ -367,24 +366,18 @@ static ebb_status make_folder(ebb_ctx *ctx, const char *path) {
     return ebb__file_make_dir(ctx, folder);
 }
 
-/* Two processes may do this at once: each writes beside under a name of its own, the last one to
- * rename wins, and no reader ever sees a part. */
+/* Two processes may do this at once: each writes beside under a name of its own (base/beside.c), the
+ * last one to rename wins, and no reader ever sees a part. */
 static ebb_status replace_file(cost_table *table, const char *path, store_reader *old) {
-    char own[COST_PATH_BYTES + 24];
     store_writer writer = {.file = {.ctx = table->ctx, .fd = -1}};
     ebb_status status;
     XXH3_64bits_reset(&writer.hash);
-    (void)snprintf(own, sizeof own, "%s.%ld", path, (long)getpid());
     TRY(make_folder(table->ctx, path));
-    TRY_OUT(ebb__file_create(table->ctx, own, &writer.file));
+    TRY_OUT(ebb__file_create(table->ctx, path, &writer.file));
     TRY_OUT(put_all(&writer, table, old));
-    TRY_OUT(ebb__file_commit(&writer.file));
-    status = ebb__file_rename(table->ctx, own, path);
+    status = ebb__file_commit(&writer.file);
 out:
     ebb__file_abandon(&writer.file);
-    if (status != EBB_OK) {
-        (void)unlink(own);
-    }
     return status;
 }
 
