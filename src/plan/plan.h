@@ -112,7 +112,7 @@ typedef struct plan_layer {
     uint64_t bytes;
 } plan_layer;
 
-/* One kind of product of the first program (plan_options.explain), the most expensive first. */
+/* One kind of product of the leading program (plan_options.explain), the most expensive first. */
 typedef struct plan_product {
     cost_key key;
     uint16_t op;
@@ -223,7 +223,7 @@ ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pa
                              const plan_bar *bar, plan_size *out) EBB_MUST_CHECK;
 /* What a compiled unit takes, placed or not. */
 void ebb__plan_size_unit(const pass_unit *unit, plan_size *out);
-/* products.c: the products of all candidates, to be measured before planning; those of the plan. */
+/* products.c: the products of common candidates, to be measured; those of the plan. */
 ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                             const plan_options *options, cost_survey *survey,
                             uint64_t *parameter_bytes) EBB_MUST_CHECK;

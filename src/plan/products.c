@@ -1,5 +1,5 @@
-/* products.c - which products a plan has: those of every candidate, so that they can be measured
- * before the walk; those of the plan that was taken, with the form of each, for people. */
+/* products.c - which products a plan has: those of common candidates, so that they can be measured
+ * once all plans are known; those of the plan that was taken, with the form of each, for people. */
 #include "plan/walk.h"
 
 #include <stdio.h>
