@@ -17,8 +17,8 @@ struct ebb_ctx {
         uint64_t calls;
         uint64_t fail_at;
         bool fail_sticky;
-        uint64_t most; /* live bytes beyond which regions get no more; 0: no bound */
-        bool over;     /* one was refused for that */
+        uint64_t most;             /* live bytes beyond which regions get no more; 0: no bound */
+        bool over;                 /* one was refused for that */
         struct alloc_chunk *spare; /* what regions gave back, for the next ones; not counted */
         uint64_t spare_bytes;
     } mem;

@@ -366,8 +366,8 @@ static ebb_status make_folder(ebb_ctx *ctx, const char *path) {
     return ebb__file_make_dir(ctx, folder);
 }
 
-/* Two processes may do this at once: each writes beside under a name of its own (base/beside.c), the
- * last one to rename wins, and no reader ever sees a part. */
+/* Two processes may do this at once: each writes beside under a name of its own (base/beside.c),
+ * the last one to rename wins, and no reader ever sees a part. */
 static ebb_status replace_file(cost_table *table, const char *path, store_reader *old) {
     store_writer writer = {.file = {.ctx = table->ctx, .fd = -1}};
     ebb_status status;

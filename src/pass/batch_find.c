@@ -313,8 +313,7 @@ static bool is_stacked(const batcher *b, const bool *for_product, ir_val v) {
 static ebb_status dissolve_lonely_sums(batcher *b) {
     const ir_graph *g = b->g;
     bool *for_product = NULL; /* by value */
-    TRY(ebb__region_alloc(&b->scratch, (size_t)g->n_values + 1, sizeof *for_product,
-                          &for_product));
+    TRY(ebb__region_alloc(&b->scratch, (size_t)g->n_values + 1, sizeof *for_product, &for_product));
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < b->n_batches; i++) {
             batch *group = &b->batches[i];

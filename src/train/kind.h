@@ -27,7 +27,7 @@ typedef struct job_request {
     translate_options decode; /* slots 0: nothing is translated */
     uint64_t most_batch; /* rows, or tokens where batches are counted so, that the text can fill; 0:
                             not known */
-    double words; /* of a batch, in the mean; 0: all positions of the largest */
+    double words;        /* of a batch, in the mean; 0: all positions of the largest */
 } job_request;
 
 /* Batches by number. Step s is batch s mod `windows` of epoch s / `windows`. */
