@@ -26,10 +26,8 @@ static ebb_status add_layer(ebb_plan *plan, const char *name, int32_t *out) {
 static ebb_status add_variable(ebb_plan *plan, const plan_variable *like, const char *layer) {
     plan_variable v = *like;
     TRY(add_layer(plan, layer, &v.layer));
-    if ((plan->n_variables & (plan->n_variables - 1)) == 0) { /* a power of 2: it is full */
-        TRY(ebb__realloc(plan->ctx, plan->variables, 2 * (size_t)plan->n_variables + 1,
-                         sizeof *plan->variables, &plan->variables));
-    }
+    TRY(ebb__realloc(plan->ctx, plan->variables, (size_t)plan->n_variables + 1,
+                     sizeof *plan->variables, &plan->variables));
     TRY(ebb__strdup(plan->ctx, like->name, &v.name));
     plan->variables[plan->n_variables++] = v;
     return ebb__names_add(plan->ctx, &plan->variable_names, plan->variables,

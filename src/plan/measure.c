@@ -108,15 +108,15 @@ static ebb_status measure(pass_unit *unit, pass_config *config, const plan_bar *
     return ebb__plan_gradients(unit, &out->gradient_bytes);
 }
 
-ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *like,
+ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pass_config *config,
                              const plan_bar *bar, plan_size *out) {
-    pass_config config = *like;
+    pass_config own = *config;
     pass_unit unit;
     *out = (plan_size){.placed = false};
-    config.training = request->training;
-    ebb_status status = ebb__plan_open(&unit, ctx, &config, request);
+    own.training = request->training;
+    ebb_status status = ebb__plan_open(&unit, ctx, &own, request);
     if (status == EBB_OK) {
-        status = measure(&unit, &config, bar, out);
+        status = measure(&unit, &own, bar, out);
     }
     ebb__plan_close(&unit);
     return status;

@@ -178,24 +178,28 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
     return status;
 }
 
+/* Whether planning has kept to what the process may take. */
+static bool planning_fits(const train_settings *settings, const ebb_plan *plan) {
+    uint64_t given = plan->peak_bytes;
+    if (settings->memory.form != MEMORY_AUTO && plan->budget_bytes > given) {
+        given = plan->budget_bytes;
+    }
+    return plan->nodes <= JOB_MANY_NODES || given >= UINT64_MAX - JOB_OVERHEAD_BYTES ||
+           ebb__host_peak_resident() <= given + JOB_OVERHEAD_BYTES;
+}
+
 ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
                                 const job_request *request, ebb_plan **plan) {
     TRY(ebb__job_compile(ctx, settings, request, plan));
-    const ebb_plan *made = *plan;
-    uint64_t taken = ebb__host_peak_resident(), given = made->peak_bytes;
-    if (settings->memory.form != MEMORY_AUTO) {
-        given = made->budget_bytes > given ? made->budget_bytes : given;
-    }
-    if (made->nodes <= JOB_MANY_NODES || given >= UINT64_MAX - JOB_OVERHEAD_BYTES ||
-        taken <= given + JOB_OVERHEAD_BYTES) {
+    if (*plan == NULL || planning_fits(settings, *plan)) {
         return EBB_OK;
     }
+    unsigned long long taken = ebb__host_peak_resident(), most = (*plan)->peak_bytes;
     return ebb__fail(ctx, EBB_BUDGET,
                      "planning its %d nodes took %llu bytes, more than the plan of %llu and the "
                      "32 MiB beside it: --memory %llu allows that; or unroll fewer time steps, or "
                      "use fewer shards",
-                     made->nodes, (unsigned long long)taken, (unsigned long long)made->peak_bytes,
-                     (unsigned long long)(taken - JOB_OVERHEAD_BYTES));
+                     (*plan)->nodes, taken, most, taken - JOB_OVERHEAD_BYTES);
 }
 
 job_buffers ebb__job_buffers(run_session *session) {
