@@ -48,39 +48,40 @@ static const main_command commands[] = {
      "of full length. Words are those of targets.\n"},
     {"tune", "lm", CLI_TUNE, 0, ebb__cli_tune, "tune lm [options of bench lm]",
      "measure this machine ahead of time",
-     "Times every way to carry out the products of a model, and stores what it finds for\n"
-     "plans to come. train lm and bench lm do the same by themselves, for 5 seconds, the\n"
+     "Times every way to carry out the products of a model, and stores what it finds\n"
+     "for runs to come. train and bench do the same by themselves, for 5 seconds, the\n"
      "first time. Without a size the models of docs/results.md are tuned.\n"},
     {"tune", "nmt", CLI_TUNE, 0, ebb__cli_tune, "tune nmt [options of bench nmt]",
      "the same of a translation model",
-     "Times every way to carry out the products of a model, and stores what it finds for\n"
-     "plans to come.\n"},
+     "Times every way to carry out the products of a model, and stores what it finds\n"
+     "for runs to come.\n"},
     {"eval", "lm", CLI_EVAL, 2, ebb__cli_eval, "eval lm DIR FILE [options]",
      "perplexity of a trained model on a text",
      "Measures the best weights of the run in the folder DIR on the text FILE.\n"},
     {"eval", "nmt", CLI_EVAL, 3, ebb__cli_eval_nmt, "eval nmt DIR SRC TGT [options]",
      "the same of a translation model",
-     "Measures how well the best weights of the run in the folder DIR predict the lines\n"
-     "of TGT, the translations of those of SRC.\n"},
+     "Measures how well the best weights of the run in the folder DIR predict the\n"
+     "lines of TGT, the translations of those of SRC.\n"},
     {"eval", "bleu", CLI_SCORE, 2, ebb__cli_bleu, "eval bleu HYP REF [options]",
      "BLEU of translations",
-     "Compares the translations in the file HYP with the references in REF, line by line.\n"
-     "The number is that of sacreBLEU. Text that is tokenised already needs --tok none.\n"},
+     "Compares the translations in the file HYP with the references in REF, line by\n"
+     "line. The number is that of sacreBLEU. Text that is tokenised already needs\n"
+     "--tok none.\n"},
     {"eval", "chrf", CLI_CHRF, 2, ebb__cli_chrf, "eval chrf HYP REF [options]",
      "the same by characters: chrF",
-     "Compares the translations in the file HYP with the references in REF, line by line,\n"
-     "by their characters. The number is that of sacreBLEU.\n"},
+     "Compares the translations in the file HYP with the references in REF, line by\n"
+     "line, by their characters. The number is that of sacreBLEU.\n"},
     {"decode", NULL, CLI_DECODE, 1, ebb__cli_decode, "decode DIR [options] <SRC >HYP",
      "translate with a trained model",
-     "Translates standard input to standard output, line by line, with the best weights\n"
-     "of the run in the folder DIR. Lines are answered as they come.\n"},
+     "Translates standard input to standard output, line by line, with the best\n"
+     "weights of the run in the folder DIR. Lines are answered as they come.\n"},
     {"generate", NULL, CLI_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
      "let a trained model write text",
      "Writes text with the best weights of the run in the folder DIR.\n"},
     {"report", NULL, CLI_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
      "a page about a run",
-     "Writes a page about the run in the folder DIR that needs nothing else: the bytes of\n"
-     "a step, time against memory, how training went, translations, all settings.\n"},
+     "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
+     "of a step, time against memory, how training went, translations, all settings.\n"},
     {"inspect", NULL, CLI_INSPECT, 1, ebb__cli_inspect, "inspect FILE [options]",
      "what a safetensors file holds", "Checks a safetensors file whole and lists what it holds.\n"},
     {"data", "grammar", CLI_DATA, 1, ebb__cli_data_grammar, "data grammar FILE [options]",
@@ -99,11 +100,11 @@ static const main_command commands[] = {
     {"data", "build", CLI_DATA_BUILD, 0, ebb__cli_data_build,
      "data build --lm FILE | --nmt SRC TGT", "make the files that training reads, ahead",
      "Makes what training would make first, in the folder --out: vocabularies, and\n"
-     "texts as token files. ebb train with the same texts and the same of these options\n"
-     "finds them there. What is whole stays; token files that are stale or damaged are\n"
-     "made again. A folder with a run of other texts or another vocabulary is refused.\n"
-     "With --nmt the options are those of translation; ebb data build --nmt --help\n"
-     "lists them.\n"},
+     "texts as token files. ebb train with the same texts and the same of these\n"
+     "options finds them there. What is whole stays; token files that are stale or\n"
+     "damaged are made again. A folder with a run of other texts or another\n"
+     "vocabulary is refused. With --nmt the options are those of translation;\n"
+     "ebb data build --nmt --help lists them.\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -36,6 +36,8 @@ def test_help_lists_every_option():
         assert set(options) <= set(listed), (command, set(options) - set(listed))
         assert len(listed) == len(set(listed))
         assert max(map(len, shown.splitlines())) <= 80
+    for command in set(re.findall(r"^  ebb ([a-z]+(?: [a-z]+)?) ", overview, re.M)) - {"help"}:
+        assert max(map(len, ebb(*command.split(), "--help").out.splitlines())) <= 80, command
     assert re.search(r"--hidden N +units of a layer \(default 200\)", ebb("train", "lm", "--help").out)
     assert ebb("help", "train").out == ebb("train", "--help").out
     assert "ebb train lm" in ebb("help", "train").out and "ebb train nmt" in ebb("help", "train").out
