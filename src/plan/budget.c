@@ -297,11 +297,22 @@ static ebb_status list_all(settling *s) {
     return add_listed(s, w->whole[w->whole_pack], &s->whole, w->n_list);
 }
 
+static bool any_fits(const settling *s) {
+    bool fits = arena_of(s, &s->whole) <= s->plan->budget_bytes;
+    for (int32_t k = 0; k < s->walk.n_list && !fits; k++) {
+        fits = arena_of(s, &s->listed[k]) <= s->plan->budget_bytes;
+    }
+    return fits;
+}
+
+/* Not where nothing fits: measuring would only delay the answer. */
 static ebb_status look_up(settling *s) {
     const plan_options *o = s->options;
     ebb__region_trim(s->ctx);
     s->table = o->table;
-    return o->table == NULL && o->look_up != NULL ? o->look_up(o->look_up_user, &s->table) : EBB_OK;
+    return o->table == NULL && o->look_up != NULL && any_fits(s)
+               ? o->look_up(o->look_up_user, &s->table)
+               : EBB_OK;
 }
 
 static ebb_status settle_programs(settling *s) {

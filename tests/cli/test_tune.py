@@ -230,6 +230,13 @@ def test_explain_names_what_is_done_again():
     assert "recompute)" in ebb("plan", "lm", *model, "--memory", least, "--explain").out
 
 
+def test_a_budget_that_is_refused_is_refused_at_once():
+    least = ebb("plan", "lm", *MODEL, "--json").json()["least_bytes"]
+    run = ebb("bench", "lm", *MODEL, *ROOM, "--steps", "1", "--memory", least - 1, expect=4)
+    assert len(run.err.splitlines()) == 1 and f"--memory {least}" in run.err, run.err
+    assert not os.path.exists("store") or os.listdir("store") == []
+
+
 def test_a_small_budget_bounds_tuning():
     least = ebb("plan", "lm", *MODEL, "--json").json()["least_bytes"]
     run = ebb("bench", "lm", *MODEL, *ROOM, "--steps", "1", "--memory", 2 * least, "--json").json()
