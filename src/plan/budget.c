@@ -40,6 +40,7 @@ typedef struct settling {
     plan_walk walk;
     double shares;           /* of all that train; 0: the leading one counts alone */
     const cost_table *table; /* measured times, once they are asked for; NULL: none */
+    double looked;           /* seconds that asking took: they may be measured now */
     total whole, plain, listed[PLAN_MAX_CHOICES];
     /* By program, what it does and takes with each plan of the walk's list; then, in the row after
      * those, if nothing is saved. */
@@ -308,11 +309,14 @@ static bool any_fits(const settling *s) {
 /* Not where nothing fits: measuring would only delay the answer. */
 static ebb_status look_up(settling *s) {
     const plan_options *o = s->options;
+    double start = ebb__clock_seconds();
     ebb__region_trim(s->ctx);
     s->table = o->table;
-    return o->table == NULL && o->look_up != NULL && any_fits(s)
-               ? o->look_up(o->look_up_user, &s->table)
-               : EBB_OK;
+    if (o->table == NULL && o->look_up != NULL && any_fits(s)) {
+        TRY(o->look_up(o->look_up_user, &s->table));
+    }
+    s->looked = ebb__clock_seconds() - start;
+    return EBB_OK;
 }
 
 static ebb_status settle_programs(settling *s) {
@@ -462,7 +466,7 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
     if (s->options->explain) {
         TRY(ebb__plan_products(plan));
     }
-    plan->plan_seconds = ebb__clock_seconds() - start;
+    plan->plan_seconds = ebb__clock_seconds() - start - s->looked;
     return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, s->options);
 }
 

@@ -196,8 +196,9 @@ def test_tools_of_plan_and_bench():
     assert "# after infer" in dumped and "mask_softmax" in dumped and '@ "attn" t=4' in dumped
     tuned = ebb("tune", "nmt", *small, "--tune", "store", "--seconds", "600", "--json").json()
     assert tuned["measured"] == len(tuned["entries"]) > 3 and tuned["left"] == 0
-    again = ebb("bench", "nmt", *small, "--steps", "1", "--tune", "store", "--verbose")
-    assert "tuning" not in again.err
+    # What comes from a busy machine is measured up to three times, then it stays.
+    again = [ebb("bench", "nmt", *small, "--steps", "1", "--tune", "store", "--verbose").err for _ in range(4)]
+    assert "tuning" not in again[-1], again
     texts()
     ebb(*command(5, "run", "--tune", "store", "--quiet"))
     ebb(*command(5, "other", "--quiet"))
