@@ -24,6 +24,7 @@
 #include "pass/pass.h"
 
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 static const double TICK = 1e-13; /* seconds; unit of the cut's costs */
@@ -33,6 +34,7 @@ typedef struct recomputer {
     pass_unit *unit;
     ir_graph *g;
     pass_recompute how;
+    double tick;               /* seconds: TICK, or more where costs would not fit the cut */
     int32_t n_values, n_nodes; /* before the application */
     bool *late;                /* by node: a backward one, or done with them */
     bool *model;               /* by node: a forward one of the model, hence a candidate */
@@ -240,6 +242,16 @@ static int32_t number_choices(recomputer *r, ir_val *list) {
     return n;
 }
 
+/* A unit of costs such that all of them together stay below MINCUT_NEVER. */
+static double find_tick(const recomputer *r, const ir_val *list, int32_t n) {
+    double all = 0;
+    for (int32_t i = 0; i < n; i++) {
+        all += (double)ebb__ir_type_bytes(&r->g->values[list[i]].type) * r->how.price +
+               seconds_of(r, producer(r, list[i]));
+    }
+    return fmax(TICK, all / (double)(MINCUT_NEVER / 4));
+}
+
 static ebb_status price_value(recomputer *r, mincut *cut, ir_val v) {
     int32_t there = 2 * r->choice[v], anew = there + 1;
     ir_node def = producer(r, v);
@@ -248,8 +260,9 @@ static ebb_status price_value(recomputer *r, mincut *cut, ir_val v) {
     bool view = is_view(r, def), may = r->repeatable[def] && !r->pinned[v];
     /* A view has no bytes of its own: what it shows is kept or not. */
     double bytes = view ? 0 : (double)ebb__ir_type_bytes(&r->g->values[v].type);
-    int64_t kept = r->pinned[v] ? 0 : (int64_t)(bytes * r->how.price / TICK) + (view ? 1 << 20 : 0);
-    int64_t repeated = view ? 0 : (int64_t)(seconds_of(r, def) / TICK) + 1;
+    int64_t kept =
+        r->pinned[v] ? 0 : (int64_t)(bytes * r->how.price / r->tick) + (view ? 1 << 20 : 0);
+    int64_t repeated = view ? 0 : (int64_t)(seconds_of(r, def) / r->tick) + 1;
     TRY(ebb__mincut_cost(cut, there, r->needed[v] ? -MINCUT_NEVER : 0));
     TRY(ebb__mincut_cost(cut, there, kept));
     TRY(ebb__mincut_cost(cut, anew, may ? repeated - kept : MINCUT_NEVER));
@@ -287,6 +300,7 @@ static ebb_status decide(recomputer *r) {
     mincut cut;
     TRY(ebb__region_alloc(region, (size_t)r->n_values + 1, sizeof *list, &list));
     int32_t n = number_choices(r, list);
+    r->tick = find_tick(r, list, n);
     TRY(ebb__region_alloc(region, 2 * (size_t)n + 1, sizeof *taken, &taken));
     TRY(ebb__mincut_new(&cut, region, 2 * n));
     for (int32_t i = 0; i < n; i++) {
