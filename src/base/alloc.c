@@ -17,8 +17,8 @@
 
 enum { BLOCK_ALIGN = 64, REGION_ALIGN = 16 };
 #define SHARED_BYTES ((size_t)256 << 10) /* of a chunk for small requests */
-#define SPARE_BYTES ((size_t)1 << 20)
-#define LARGE_BYTES ((size_t)64 << 10) /* a request from here on has a chunk of its own */
+#define SPARE_BYTES ((size_t)1 << 20)    /* of what was given back, kept at most */
+#define LARGE_BYTES ((size_t)64 << 10)   /* a request from here on has a chunk of its own */
 
 typedef struct block_header {
     void *raw;

@@ -47,8 +47,8 @@ typedef struct chunker {
     int32_t *position; /* of a node in the order; -1: not in it */
     ir_val *wide;      /* work list */
     int32_t n_wide;
-    bool *seen;                /* by value */
-    int32_t n_nodes, n_values; /* before splitting */
+    bool *seen;       /* by value */
+    int32_t n_values; /* before splitting */
     row_range *chunks;
     int32_t n_chunks;
     alloc_region scratch; /* of one loss */
@@ -103,7 +103,6 @@ static ebb_status index_graph(chunker *c) {
             }
         }
     }
-    c->n_nodes = g->n_nodes;
     c->n_values = g->n_values;
     return EBB_OK;
 }

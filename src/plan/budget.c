@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { MOST_NODES = 150000 }; /* of a forward graph: some 20 seconds */
 

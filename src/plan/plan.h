@@ -23,7 +23,7 @@ typedef struct plan_request {
     ebb_status (*build)(const struct plan_request *request, ir_graph *out);
     const void *user; /* for build */
     int32_t index;    /* likewise */
-    double share;     /* of the run's steps. Where all have 0, the first counts alone */
+    double share;     /* of the run's steps. Where all have 0, the leading one counts alone */
 } plan_request;
 
 /* Bytes the caller needs beside tensors (staging, vocabulary), kind data. */

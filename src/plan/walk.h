@@ -13,7 +13,7 @@ typedef struct plan_walk {
     ebb_ctx *ctx;
     const plan_options *options;
     plan_request program; /* its graph has been through the passes that all candidates share */
-    uint64_t variable_bytes, variable_end; /* of all programs: see plan_arena_bytes */
+    uint64_t variable_bytes, variable_end; /* of all programs: see ebb__walk_arena */
     int32_t rows, steps; /* most rows of a loss, most time steps, of any program */
     /* What is found. */
     plan_choice whole[2]; /* nothing saved; by `pack` */
