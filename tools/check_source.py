@@ -23,7 +23,9 @@ BELOW = {
     "data": ["base"],
     "model": ["op"],
     "score": ["data"],
-    "train": ["score", "data", "model", "run"],
+    "store": ["base"],
+    "decode": ["data", "model", "run"],
+    "train": ["score", "store", "decode"],
     "api": ["train"],
     "cli": ["train"],
 }

@@ -3,7 +3,7 @@
 
 Sentences sorted by length go in batches; each batch is encoded once; keys and memory are not copied for
 the hypotheses of a sentence; a sentence that is done leaves its batch at once. The search is that of
-src/train/beam.h, so that translations can be compared line by line. Prints one JSON object; its
+src/decode/beam.h, so that translations can be compared line by line. Prints one JSON object; its
 seconds are those from words to translations, without loading and compiling. peak_mib is VmHWM.
 """
 import argparse

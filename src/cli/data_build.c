@@ -3,7 +3,7 @@
 #include "cli/command.h"
 
 #include "base/file.h"
-#include "train/folder.h"
+#include "store/folder.h"
 #include "train/job.h"
 #include "train/progress.h"
 #include "train/sentence_set.h"

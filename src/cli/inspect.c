@@ -1,7 +1,7 @@
 /* inspect.c - `ebb inspect FILE`: what a safetensors file holds. */
 #include "cli/command.h"
 
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include <inttypes.h>
 #include <string.h>

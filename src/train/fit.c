@@ -10,8 +10,8 @@
 
 #include "base/file.h"
 #include "pass/pass.h"
-#include "train/checkpoint.h"
-#include "train/folder.h"
+#include "store/checkpoint.h"
+#include "store/folder.h"
 
 #include <stdlib.h>
 #include <string.h>

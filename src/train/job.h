@@ -4,7 +4,7 @@
 #define TRAIN_JOB_H
 
 #include "train/kind.h"
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 /* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what auto and percentages leave.
  */

@@ -7,7 +7,7 @@
 #include "plan/plan.h"
 #include "run/profile.h"
 #include "train/settings.h"
-#include "train/translate.h"
+#include "decode/translate.h"
 
 /* ---- shapes ---- */
 

@@ -4,9 +4,9 @@
 #ifndef TRAIN_PROGRESS_H
 #define TRAIN_PROGRESS_H
 
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 #include "train/kind.h"
-#include "train/tensorboard.h"
+#include "store/tensorboard.h"
 
 /* What a validation found; < 0: not looked at. */
 typedef struct progress_scores {

@@ -2,7 +2,7 @@
 #include "train/use.h"
 
 #include "base/file.h"
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* generations.c - a run folder whose files have any names, one a line of the input: which are
  * generations, what is found, and that clearing leaves none of them. */
 #include "fuzz/fuzz.h"
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>

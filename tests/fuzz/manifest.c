@@ -1,7 +1,7 @@
 /* manifest.c - the manifest of a checkpoint. The first byte chooses how much of it is put right
  * before it is read, so that what lies behind the hashes is reached too. */
 #include "fuzz/fuzz.h"
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 
 enum { RIGHT_FILES = 1, RIGHT_BEST = 2, RIGHT_HASH = 4 };
 

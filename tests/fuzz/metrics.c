@@ -1,7 +1,7 @@
 /* metrics.c - metrics.jsonl of a run that goes on: what is kept of it ends with a whole line, and
  * the next line can be written. The first bytes are what the checkpoint says of it. */
 #include "fuzz/fuzz.h"
-#include "train/metrics.h"
+#include "store/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * with its length put before it, then data. The first byte chooses. What is accepted can be read
  * whole, and tensors lie inside the file. */
 #include "fuzz/fuzz.h"
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include <endian.h>
 #include <stdlib.h>

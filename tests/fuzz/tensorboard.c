@@ -2,7 +2,7 @@
  * separated by zero bytes, are the name in the mark, the list and the file that it names. Whatever
  * they say, events can be added, and no file outside the folder is touched. */
 #include "fuzz/fuzz.h"
-#include "train/tensorboard.h"
+#include "store/tensorboard.h"
 
 #include <string.h>
 #include <sys/stat.h>

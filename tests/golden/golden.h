@@ -5,7 +5,7 @@
 
 #include "golden/lm_graph.h"
 
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>

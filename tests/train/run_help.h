@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "data/grammar.h"
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 #include "train/jobs.h"
 
 #include <dirent.h>

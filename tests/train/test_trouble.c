@@ -3,7 +3,7 @@
  * Each ends with its status and one line that names the cause, and what was good is kept. */
 #include "train/run_help.h"
 
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 /* Weights of an LSTM with 6 hidden units, the first n of them, under PyTorch's names. */
 enum { WEIGHTS = 7, WEIGHT_MOST = 144 };

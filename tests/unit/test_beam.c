@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "train/beam.h"
+#include "decode/beam.h"
 
 enum { MOST_BEAM = 8, MOST_LENGTH = 12, MOST_VOCAB = 20, CASES = 6000, GUARD = 64, PATTERN = 0xa5 };
 

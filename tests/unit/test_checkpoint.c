@@ -1,7 +1,7 @@
 /* test_checkpoint.c - generations: kept, found, repaired; every file call failed; the writer killed
  * at every system call, after which the resumed run must leave the same folder as an unbroken one.
  */
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 
 #include "base/file.h"
 

@@ -1,5 +1,5 @@
 /* test_metrics.c - metrics.jsonl: what is written, and what is kept of it on resume. */
-#include "train/metrics.h"
+#include "store/metrics.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -3,7 +3,7 @@
  *
  * Run as `test_safetensors copy IN OUT` it reads IN and writes its tensors and notes to OUT;
  * test_safetensors.py uses that to compare with Python's safetensors. */
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include "base/alloc.h"
 

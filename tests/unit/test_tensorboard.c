@@ -2,7 +2,7 @@
  * run goes on from a checkpoint, starts over, or its disk fails. */
 #include "support/events.h"
 
-#include "train/tensorboard.h"
+#include "store/tensorboard.h"
 
 #include <errno.h>
 #include <time.h>

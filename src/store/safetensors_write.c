@@ -2,7 +2,7 @@
  *
  * Only the header is built in memory, in one canonical form; tensor bytes go from the caller's
  * memory to the file, hashed on the way. Equal entries give equal files, byte for byte. */
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -2,7 +2,7 @@
  *
  * Numbers are written as the shortest decimals that read back as the same double, whatever the
  * process's locale. Parsing happens only in open(): never while training. */
-#include "train/metrics.h"
+#include "store/metrics.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -1,6 +1,6 @@
 /* folder.c - see folder.h. A folder that ebb has used holds its lock file or, if that was tidied
  * away, manifests of checkpoints. */
-#include "train/folder.h"
+#include "store/folder.h"
 
 #include <dirent.h>
 #include <errno.h>

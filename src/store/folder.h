@@ -1,7 +1,7 @@
 /* folder.h - the folder of a run before and while it is used: taken only if what is in it is ours
  * to write over. */
-#ifndef TRAIN_FOLDER_H
-#define TRAIN_FOLDER_H
+#ifndef STORE_FOLDER_H
+#define STORE_FOLDER_H
 
 #include "base/file.h"
 

@@ -4,7 +4,7 @@
  * names are made from the step, never taken from a manifest. A generation is whole only if the
  * weights that it calls best are whole too, since a resumed run must end with the same
  * best.safetensors. What a read error hides is not called damaged: that is EBB_IO. */
-#include "train/checkpoint.h"
+#include "store/checkpoint.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -8,8 +8,8 @@
  *
  * A sentence's result depends on nothing but the sentence and the weights: not on its neighbours,
  * the number of slots, the pool or the threads. */
-#ifndef TRAIN_TRANSLATE_H
-#define TRAIN_TRANSLATE_H
+#ifndef DECODE_TRANSLATE_H
+#define DECODE_TRANSLATE_H
 
 #include "run/session.h"
 

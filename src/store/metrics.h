@@ -3,8 +3,8 @@
  * A line is one write, so what a kill can leave is at most one torn last line, and open() cuts it.
  * write() allocates nothing. On resume the file is cut back to the checkpoint, so that it reads as
  * if the run had never been broken. */
-#ifndef TRAIN_METRICS_H
-#define TRAIN_METRICS_H
+#ifndef STORE_METRICS_H
+#define STORE_METRICS_H
 
 #include "base/ctx.h"
 

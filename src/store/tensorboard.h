@@ -6,8 +6,8 @@
  * resume later files are dropped and the file of the checkpoint is cut back to it. What was cut is
  * not written on, since a viewer that is open has read beyond that place; a new file is begun, with
  * a START at the first step to come, at which viewers drop what they know from there on. */
-#ifndef TRAIN_TENSORBOARD_H
-#define TRAIN_TENSORBOARD_H
+#ifndef STORE_TENSORBOARD_H
+#define STORE_TENSORBOARD_H
 
 #include "base/ctx.h"
 

@@ -1,5 +1,5 @@
 /* beam.c - beam search for one sentence: offers in, hypotheses out. See beam.h for the rules. */
-#include "train/beam.h"
+#include "decode/beam.h"
 
 #include <math.h>
 

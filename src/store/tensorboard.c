@@ -7,7 +7,7 @@
  *
  * A file begins with its version and a START. TensorBoard takes the first START it sees for the
  * beginning of the run, so the first file has one too. */
-#include "train/tensorboard.h"
+#include "store/tensorboard.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -3,8 +3,8 @@
  * Knows nothing of graphs or models. Files are hostile until open() has checked them whole: after
  * EBB_OK every tensor's bytes lie inside the file, shapes and bytes agree, and nothing overlaps,
  * is left over or is named twice. What is written depends on nothing but the entries given. */
-#ifndef TRAIN_SAFETENSORS_H
-#define TRAIN_SAFETENSORS_H
+#ifndef STORE_SAFETENSORS_H
+#define STORE_SAFETENSORS_H
 
 #include "base/ctx.h"
 

@@ -11,8 +11,8 @@
  * Done hypotheses are ordered by score; of equal ones the earlier comes first. A log probability
  * that is NaN counts as -inf.
  */
-#ifndef TRAIN_BEAM_H
-#define TRAIN_BEAM_H
+#ifndef DECODE_BEAM_H
+#define DECODE_BEAM_H
 
 #include "ebb.h"
 

@@ -9,11 +9,11 @@
  * A generation exists when its manifest does. The newest two and the ones that they name as best
  * are kept. Killed between any two system calls, the folder still holds an older or the newer
  * generation whole; find() then puts the two names right. Callers hold the folder's lock. */
-#ifndef TRAIN_CHECKPOINT_H
-#define TRAIN_CHECKPOINT_H
+#ifndef STORE_CHECKPOINT_H
+#define STORE_CHECKPOINT_H
 
 #include "base/ctx.h"
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include <jansson.h>
 

@@ -4,7 +4,7 @@
  * single strings and single tensor entries go to jansson: a JSON tree of a whole hostile header
  * would take twenty times its bytes. Strings are decoded in place, over their own source text. Does
  * not convert element types and never maps a file. The writer is safetensors_write.c. */
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -4,11 +4,11 @@
  *
  * Ids of sources and of translations, and weights of results, fill `ids` from the front while the
  * pool is read: every sentence reserves what its translations can take at most. */
-#include "train/translate.h"
+#include "decode/translate.h"
 
 #include "data/vocab.h"
 #include "model/nmt_decode.h"
-#include "train/beam.h"
+#include "decode/beam.h"
 
 #include <math.h>
 #include <stdio.h>
