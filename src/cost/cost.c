@@ -11,7 +11,8 @@ static const double EXPOSED = 0.25;
  * cache of a whole step only so well. */
 static const double PACE = 1.08;
 
-const double ebb__cost_serial_seconds = 5e-6;
+/* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
+static const double MEETING_SECONDS = 5e-6;
 
 /* Members share one memory bus: two already saturate most of it. */
 static double memory_rate(const device *dev, int members, double bytes) {
@@ -20,11 +21,11 @@ static double memory_rate(const device *dev, int members, double bytes) {
 
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                          int32_t kernel, int members) {
-    if (kernel == -2) {
+    if (kernel == DEVICE_KERNEL_NONE) {
         return 0;
     }
     op_cost cost = ebb__op(node->op)->cost(graph, node);
-    if (kernel == -1) { /* scalar and on one member */
+    if (kernel == DEVICE_KERNEL_REFERENCE) { /* scalar and on one member */
         return cost.flops / (dev->flops_per_second / 32) + cost.bytes / dev->bytes_per_second +
                dev->seconds_per_instr;
     }
@@ -35,6 +36,15 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
                        : dev->kernels[kernel].extra_bytes(graph, node);
     return fmax(arithmetic, traffic) + EXPOSED * fmin(arithmetic, traffic) +
            extra / memory_rate(dev, members, HUGE_VAL) + dev->seconds_per_instr;
+}
+
+double ebb__cost_alone(const device *dev, const ir_graph *graph, const ir_node_rec *node,
+                       int32_t kernel) {
+    return ebb__cost_seconds(dev, graph, node, kernel, 1) - dev->seconds_per_instr;
+}
+
+int ebb__cost_members(double alone, int members) {
+    return alone < MEETING_SECONDS ? 1 : members;
 }
 
 /* ---- what was measured ---- */

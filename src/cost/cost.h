@@ -8,14 +8,16 @@
 #include "cost/table.h"
 #include "device/device.h"
 
-/* Kernels are indices in dev->kernels, -1: reference, -2: nothing to run. Tables may be NULL. */
-
-/* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
-extern const double ebb__cost_serial_seconds;
+/* Kernels are indices in dev->kernels, or DEVICE_KERNEL_*. Tables may be NULL. */
 
 /* The model alone: seconds of one node run by `members` threads. */
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                          int32_t kernel, int members);
+/* The same on one member, without the price of an instruction; and how many of `members` take part
+ * in work that is worth so many seconds alone. */
+double ebb__cost_alone(const device *dev, const ir_graph *graph, const ir_node_rec *node,
+                       int32_t kernel);
+int ebb__cost_members(double alone, int members);
 /* What plans are compared by: the model, products scaled by a table's pace (0: none was measured).
  * A single measurement on a busy machine is too rough to choose a plan by; the median of all is
  * not. */

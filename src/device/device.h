@@ -10,6 +10,9 @@
 #include "op/op.h"
 
 enum { DEVICE_PREPARED_BYTES = 160, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16 };
+/* A node's kernel is an index in device.kernels or one of these: the op's reference; nothing to
+ * run, since the node only names bytes of others. */
+enum { DEVICE_KERNEL_REFERENCE = -1, DEVICE_KERNEL_NONE = -2 };
 
 typedef struct device_kernel {
     const char *name; /* "matmul.xsmm" */
@@ -48,7 +51,7 @@ typedef struct device_instr {
     bool joined;          /* to the one before */
     int32_t units, block; /* of the first of a run of several; else 0 */
     int32_t shares;       /* of one that runs by itself */
-    int32_t kernel;       /* index in the device's list; -1: reference */
+    int32_t kernel;       /* index in the device's list, or DEVICE_KERNEL_REFERENCE */
     int32_t node;         /* of the compiled graph, for reports */
     ir_label label;
 } device_instr;

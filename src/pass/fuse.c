@@ -126,7 +126,7 @@ static ebb_status run(pass_unit *unit) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
         uint32_t whole;
-        if (unit->kernels[n] == PASS_KERNEL_NONE) {
+        if (unit->kernels[n] == DEVICE_KERNEL_NONE) {
             continue;
         }
         int32_t units = units_of(&f, n, &whole);

@@ -29,6 +29,7 @@
     X(PASS_SCHEDULE, "schedule", false)                                                            \
     X(PASS_FUSE, "fuse", true)                                                                     \
     X(PASS_PLACE, "place", false)                                                                  \
+    X(PASS_TEAM, "team", false)                                                                    \
     X(PASS_VERIFY, "verify", false)
 typedef enum pass_id {
 #define PASS_ENUM(id, name, optional) id,
@@ -71,6 +72,14 @@ typedef struct pass_config {
 
 struct plan_placement;
 
+/* How the members of the team share a node. */
+typedef struct pass_share {
+    int32_t members;      /* how many take part: the same for all nodes of a run */
+    int32_t units, block; /* of the first node of a run of several: units of the run, and how many
+                             of them a member takes at a time; else 0 */
+    int32_t pieces;       /* of a node that runs by itself: into how many it is cut */
+} pass_share;
+
 /* What is being compiled. `region` holds what passes find out, as long as the unit lives; `scratch`
  * what a pass needs only while it runs: the driver empties it after each. */
 typedef struct pass_unit {
@@ -83,13 +92,13 @@ typedef struct pass_unit {
                      PASS_ERA_FORWARD; else 1 + the time step with whose backward nodes */
     int32_t n_eras;
     size_t cap_eras;
-    int32_t *kernels;  /* by node, from select: index in dev->kernels; -1: reference, -2: nothing to
-                          run */
+    int32_t *kernels;  /* by node, from select: index in dev->kernels, or DEVICE_KERNEL_* */
     int32_t *forms;    /* by node, from select: how its kernel carries it out */
     size_t *workspace; /* by node, from select: bytes */
     bool *joined;      /* by node, from fuse: runs on without a barrier from the one before it that
                           runs anything; NULL: none does */
     struct plan_placement *placement; /* from place */
+    pass_share *shares;               /* by node, from team */
 } pass_unit;
 
 typedef struct pass_def {
@@ -97,11 +106,17 @@ typedef struct pass_def {
     ebb_status (*run)(pass_unit *unit);
 } pass_def;
 
-enum { PASS_KERNEL_REFERENCE = -1, PASS_KERNEL_NONE = -2, PASS_ERA_FORWARD = -1 };
+/* Is a node that runs anything carried out together with the one before it? */
+static inline bool pass_joined(const pass_unit *unit, ir_node node) {
+    return unit->joined != NULL && unit->joined[node];
+}
+
+enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_shard,
     ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk,
-    ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse;
+    ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse,
+    ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 

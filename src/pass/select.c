@@ -5,7 +5,7 @@
 
 static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
     if ((ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
-        return PASS_KERNEL_NONE;
+        return DEVICE_KERNEL_NONE;
     }
     for (int32_t k = 0; k < unit->dev->n_kernels; k++) {
         const device_kernel *kernel = &unit->dev->kernels[k];
@@ -19,7 +19,7 @@ static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
         ebb__log(unit->ctx, EBB_LOG_DEBUG, "select: node of %s refuses %s: %s",
                  unit->graph.layers[node->label.layer], kernel->name, why);
     }
-    return PASS_KERNEL_REFERENCE;
+    return DEVICE_KERNEL_REFERENCE;
 }
 
 static ebb_status run(pass_unit *unit) {

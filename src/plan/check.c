@@ -440,15 +440,27 @@ static ebb_status check_run(checker *c, const ir_node *run, int32_t n) {
     return EBB_OK;
 }
 
+/* As many members as there are, the same in all of a run; a reference knows nothing of shares. */
+static ebb_status check_members(checker *c, ir_node first, ir_node n) {
+    const pass_share *shares = c->unit->shares;
+    int32_t members = shares == NULL ? 1 : shares[n].members;
+    bool alone = c->unit->kernels[n] == DEVICE_KERNEL_REFERENCE;
+    c->node = n;
+    return members < 1 || members > (alone ? 1 : c->unit->config->members) ||
+                   (shares != NULL && shares[first].members != members)
+               ? refuse(c, "members that cannot take part: result", c->g->nodes[n].out)
+               : EBB_OK;
+}
+
 static ebb_status check_runs(checker *c) {
     ir_node run[DEVICE_MAX_RUN];
     int32_t n = 0;
-    for (int32_t i = 0; i < c->g->n_order && c->unit->joined != NULL; i++) {
+    for (int32_t i = 0; i < c->g->n_order; i++) {
         ir_node node = c->g->order[i];
-        if (c->unit->kernels[node] == PASS_KERNEL_NONE) {
+        if (c->unit->kernels[node] == DEVICE_KERNEL_NONE) {
             continue;
         }
-        if (!c->unit->joined[node]) {
+        if (!pass_joined(c->unit, node)) {
             TRY(check_run(c, run, n));
             n = 0;
         }
@@ -456,6 +468,7 @@ static ebb_status check_runs(checker *c) {
             return refuse(c, "too long a run: result", c->g->nodes[node].out);
         }
         run[n++] = node;
+        TRY(check_members(c, run[0], node));
     }
     return check_run(c, run, n);
 }

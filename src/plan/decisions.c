@@ -10,7 +10,7 @@ int32_t ebb__plan_recomputed(const pass_unit *unit) {
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node at = g->order[i];
-        n += g->nodes[at].label.phase == IR_RECOMPUTE && unit->kernels[at] != PASS_KERNEL_NONE;
+        n += g->nodes[at].label.phase == IR_RECOMPUTE && unit->kernels[at] != DEVICE_KERNEL_NONE;
     }
     return n;
 }
@@ -37,7 +37,7 @@ ebb_status ebb__plan_decide(ebb_plan *plan) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         plan_decision *d = &list[node->label.layer];
-        bool runs = unit->kernels[g->order[i]] != PASS_KERNEL_NONE;
+        bool runs = unit->kernels[g->order[i]] != DEVICE_KERNEL_NONE;
         if (node->label.phase == IR_RECOMPUTE && runs) {
             d->nodes++;
             d->bytes += bytes_of_results(g, node);

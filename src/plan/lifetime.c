@@ -286,8 +286,8 @@ static void find_runs(plan_lifetimes *l) {
     for (int32_t i = g->n_order - 1; i >= 0; i--) {
         ir_node n = g->order[i];
         l->run_end[i] = end >= 0 ? end : i;
-        if (l->unit->kernels[n] != PASS_KERNEL_NONE) {
-            end = l->unit->joined != NULL && l->unit->joined[n] ? l->run_end[i] : -1;
+        if (l->unit->kernels[n] != DEVICE_KERNEL_NONE) {
+            end = pass_joined(l->unit, n) ? l->run_end[i] : -1;
         }
     }
 }

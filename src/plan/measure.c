@@ -67,7 +67,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
         int32_t kernel = unit->kernels[n];
-        if (kernel != PASS_KERNEL_NONE) {
+        if (kernel != DEVICE_KERNEL_NONE) {
             out->n_instrs++;
             out->n_views += node->n_in + node->n_out;
         }

@@ -19,6 +19,7 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_schedule, /* the order with the lowest peak                   */
     &ebb__pass_fuse, /* runs of nodes, block by block of hidden units */
     &ebb__pass_place,    /* a byte offset for every value                    */
+    &ebb__pass_team,     /* how many members take part in each run           */
     &ebb__pass_verify,   /* separate code replays the plan                   */
 };
 /* clang-format on */

@@ -13,12 +13,10 @@ static ebb_status survey_one(ebb_ctx *ctx, const plan_request *program, const pa
     pass_config config = *like;
     pass_unit unit;
     config.training = program->training;
-    config.disabled |=
-        (1U << PASS_VERIFY) | (1U << PASS_PLACE) | (1U << PASS_FUSE) | (1U << PASS_SCHEDULE);
     ebb_status status = ebb__plan_open(&unit, ctx, &config, program);
     unit.dev = survey->dev;
     if (status == EBB_OK) {
-        status = ebb__plan_run_passes(&unit, PASS_COUNT);
+        status = ebb__plan_run_passes(&unit, PASS_SCHEDULE);
     }
     if (status == EBB_OK) {
         status = ebb__cost_survey_add(survey, &unit.graph, unit.kernels);

@@ -29,7 +29,7 @@ static ebb_status list_instrs(sweep *s) {
                           &s->instrs));
     for (int32_t i = 0; i < s->g->n_order; i++) {
         ir_node n = s->g->order[i];
-        if (s->unit->kernels[n] != PASS_KERNEL_NONE) {
+        if (s->unit->kernels[n] != DEVICE_KERNEL_NONE) {
             s->instrs[s->out->n_instrs++] = i;
             s->out->instrs[s->g->nodes[n].label.phase]++;
         }

@@ -319,7 +319,7 @@ static ebb_status fill(run_profile *profile, const pass_unit *unit, alloc_region
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         profile->group_of[n] = -1;
-        if (unit->kernels[n] != PASS_KERNEL_NONE) {
+        if (unit->kernels[n] != DEVICE_KERNEL_NONE) {
             TRY(add_node(profile, &scan, unit, n, &capacity));
         }
     }

@@ -9,7 +9,7 @@ static char *runs_of(const test_unit *t) {
     char *text = calloc(1, 1 << 16);
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
-        if (t->unit.kernels[n] != PASS_KERNEL_NONE) {
+        if (t->unit.kernels[n] != DEVICE_KERNEL_NONE) {
             strcat(text, t->unit.joined[n] ? " " : "|");
             strcat(text, g->schemas[g->nodes[n].op]->name);
         }
@@ -89,7 +89,7 @@ static void the_model(void **state) {
             ir_node n = g->order[i];
             const ir_node_rec *node = &g->nodes[n];
             bool layer = strncmp(g->layers[node->label.layer], "rnn", 3) == 0;
-            if (t.unit.kernels[n] != PASS_KERNEL_NONE && layer && node->label.time >= 0) {
+            if (t.unit.kernels[n] != DEVICE_KERNEL_NONE && layer && node->label.time >= 0) {
                 begins += !t.unit.joined[n];
                 steps += node->op == OP_MATMUL;
             }

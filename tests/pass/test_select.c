@@ -59,7 +59,7 @@ static void first_that_accepts(void **state) {
     t.unit.dev = &dev;
     t.config.members = 3;
     test_pass(&t, &ebb__pass_select);
-    const int32_t wanted[] = {0, 1, PASS_KERNEL_NONE, PASS_KERNEL_REFERENCE, 2};
+    const int32_t wanted[] = {0, 1, DEVICE_KERNEL_NONE, DEVICE_KERNEL_REFERENCE, 2};
     for (int i = 0; i < 5; i++) {
         assert_int_equal(t.unit.kernels[t.unit.graph.order[i]], wanted[i]);
         assert_int_equal(t.unit.workspace[t.unit.graph.order[i]], i == 0 ? 120 : 0);
@@ -88,7 +88,7 @@ static void every_node_of_the_models(void **state) {
             const ir_node_rec *node = &g->nodes[g->order[i]];
             int32_t k = t.unit.kernels[g->order[i]];
             bool alias = (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
-            assert_int_equal(k == PASS_KERNEL_NONE, alias);
+            assert_int_equal(k == DEVICE_KERNEL_NONE, alias);
             if (k >= 0) {
                 const device_kernel *kernel = &t.unit.dev->kernels[k];
                 assert_true(k < t.unit.dev->n_kernels);

@@ -184,6 +184,11 @@ static void reasons(void **state) {
             "result written over an operand");
     CORRUPT(p->block[4] = p->block[5], "wrong next value");
     CORRUPT(u->graph.order[1] = u->graph.order[2], "wrong next value"); /* tanh never runs */
+    CORRUPT(u->shares[u->graph.order[0]].members = 3, "members that cannot take part");
+    CORRUPT(u->shares[u->graph.order[1]].members = 0, "members that cannot take part");
+    CORRUPT((u->kernels[u->graph.order[0]] = DEVICE_KERNEL_REFERENCE,
+             u->shares[u->graph.order[0]].members = 2),
+            "members that cannot take part");
     /* Scratch, where a kernel wants some. */
     ebb_plan *sound = test_compile(ctx, &request, &config);
     ir_node product = sound->programs[0].unit.graph.values[3].def;

@@ -25,7 +25,7 @@ static uint64_t count_alive(const pass_unit *unit, int32_t position, const plan_
 static int32_t list_instrs(const pass_unit *unit, int32_t *positions) {
     int32_t n = 0;
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
-        if (unit->kernels[unit->graph.order[i]] != PASS_KERNEL_NONE) {
+        if (unit->kernels[unit->graph.order[i]] != DEVICE_KERNEL_NONE) {
             positions[n++] = i;
         }
     }

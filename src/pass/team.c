@@ -1,0 +1,70 @@
+/* team.c - who takes part in what: of each run how many members of the team, and into which pieces
+ * it is cut for them. Work that is shorter than a meeting is left to one member, and so are
+ * reference kernels, which know nothing of shares (decision 0005).
+ *
+ * The pass stands behind place, so candidates that are only measured do not pay for it: the answer
+ * changes neither bytes nor the seconds that plans are compared by.
+ */
+#include "pass/pass.h"
+
+/* Units of a run that a member takes at a time: full panels, few enough bytes for its second-level
+ * cache, and little enough work for others to take over. */
+enum { BLOCK_UNITS = 32 };
+
+static pass_share share_alone(const pass_unit *unit, ir_node n, int members) {
+    int32_t k = unit->kernels[n];
+    bool cut = members > 1 && unit->dev->kernels[k].shares != NULL;
+    return (pass_share){.members = members,
+                        .pieces =
+                            cut ? unit->dev->kernels[k].shares(&unit->graph, &unit->graph.nodes[n],
+                                                               unit->forms[n], members)
+                                : members};
+}
+
+static void share_run(pass_unit *unit, const ir_node *run, int32_t n) {
+    const ir_graph *g = &unit->graph;
+    const ir_node_rec *first = &g->nodes[run[0]];
+    double alone = 0;
+    bool reference = false;
+    uint32_t whole;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t kernel = unit->kernels[run[i]];
+        alone += ebb__cost_alone(unit->dev, g, &g->nodes[run[i]], kernel);
+        reference = reference || kernel == DEVICE_KERNEL_REFERENCE;
+    }
+    int members = reference ? 1 : ebb__cost_members(alone, unit->config->members);
+    for (int32_t i = 0; i < n; i++) {
+        unit->shares[run[i]] = (pass_share){.members = members};
+    }
+    if (n == 1) {
+        unit->shares[run[0]] = share_alone(unit, run[0], members);
+    } else {
+        unit->shares[run[0]].units = ebb__op(first->op)->units(g, first, &whole);
+        unit->shares[run[0]].block = BLOCK_UNITS;
+    }
+}
+
+static ebb_status run(pass_unit *unit) {
+    const ir_graph *g = &unit->graph;
+    ir_node together[DEVICE_MAX_RUN];
+    int32_t n = 0;
+    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->shares,
+                          &unit->shares));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node node = g->order[i];
+        if (unit->kernels[node] == DEVICE_KERNEL_NONE) {
+            continue;
+        }
+        if (n > 0 && !pass_joined(unit, node)) {
+            share_run(unit, together, n);
+            n = 0;
+        }
+        together[n++] = node;
+    }
+    if (n > 0) {
+        share_run(unit, together, n);
+    }
+    return EBB_OK;
+}
+
+const pass_def ebb__pass_team = {.id = PASS_TEAM, .run = run};
