@@ -26,8 +26,9 @@ BELOW = {
     "store": ["base"],
     "decode": ["data", "model", "run"],
     "train": ["score", "store", "decode"],
+    "kind": ["train"],
     "api": ["train"],
-    "cli": ["train"],
+    "cli": ["kind"],
 }
 
 

@@ -3,7 +3,7 @@
 #include "api/api.h"
 
 #include "base/host.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include <math.h>
 #include <string.h>

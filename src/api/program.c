@@ -4,7 +4,7 @@
 #include "api/api.h"
 
 #include "base/rng.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include <inttypes.h>
 #include <math.h>

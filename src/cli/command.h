@@ -3,7 +3,7 @@
 #define CLI_COMMAND_H
 
 #include "cli/options.h"
-#include "train/jobs.h"
+#include "train/job.h"
 
 #include <jansson.h>
 #include <stdio.h>

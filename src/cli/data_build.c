@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "store/folder.h"
-#include "train/job.h"
+#include "train/job_int.h"
 #include "train/progress.h"
 #include "train/sentence_set.h"
 

@@ -1,5 +1,5 @@
 /* bench.c - planning and benchmarking: jobs that need no data. */
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include "base/host.h"
 #include "train/meter.h"

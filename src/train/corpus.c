@@ -1,6 +1,6 @@
 /* corpus.c - what the texts of all kinds share: where their files lie, and whether they are those
  * that the run was started with. */
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include "base/file.h"
 #include "data/tokens.h"

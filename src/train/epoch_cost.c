@@ -2,7 +2,7 @@
 #include "train/epoch_cost.h"
 
 #include "pass/pass.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  * the search where it does not. What is counted are rows (with shards, all of the same rows, those
  * of one) or, of sentences of a text, the tokens of a batch: each probe then has the shapes and
  * rows that a run of so many tokens has. */
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include "base/file.h"
 #include "pass/pass.h"

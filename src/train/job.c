@@ -1,5 +1,5 @@
-/* job.c - see job.h. */
-#include "train/job.h"
+/* job.c - see job_int.h. */
+#include "train/job_int.h"
 
 #include "base/host.h"
 #include "base/rng.h"

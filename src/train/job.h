@@ -1,137 +1,225 @@
-/* job.h - what the jobs share: settings to graphs, graphs to a plan, a plan to a session with its
- * named buffers. */
+/* job.h - what can be done with a model: plan, train, bench, evaluate, generate, decode. What the
+ * command calls.
+ */
 #ifndef TRAIN_JOB_H
 #define TRAIN_JOB_H
 
-#include "train/kind.h"
-#include "store/safetensors.h"
+#include "plan/plan.h"
+#include "run/profile.h"
+#include "train/settings.h"
+#include "decode/translate.h"
 
-/* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what auto and percentages leave.
- */
-#define JOB_OVERHEAD_BYTES ((uint64_t)32 << 20)
-#define JOB_STAGING "data.staging"
-#define JOB_VOCAB "data.vocab"
-#define JOB_STEP "train.step" /* as models name it */
-#define JOB_LOSS "loss"
+/* ---- shapes ---- */
 
-/* Budget in bytes and number of threads that the settings stand for on this machine. */
-uint64_t ebb__job_budget(const train_settings *settings);
-int ebb__job_threads(const train_settings *settings);
-/* Bytes that a list of words may take. A small one fits the fixed overhead, and then the plan can
- * name the least budget. */
-uint64_t ebb__job_list_bytes(const train_settings *settings);
+enum { JOB_MAX_SHAPES = 32 };
+typedef struct job_shape {
+    int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
+    int64_t rows;     /* of a batch; 0: settings->batch */
+    int64_t batches;  /* of an epoch: how much its time counts; 0: not known */
+} job_shape;
+typedef struct job_shapes {
+    int32_t n; /* 0: only the one of the settings */
+    job_shape at[JOB_MAX_SHAPES];
+} job_shapes;
 
-/* What the settings stand for: programs, whose graphs are built when they are looked at, and how to
- * plan them. On the heap, since a plan goes on building programs from it. */
-typedef struct job_programs {
-    ebb_ctx *ctx;
-    train_settings settings;
-    job_request request;
-    plan_request list[PLAN_MAX_PROGRAMS];
-    struct job_program {
-        char name[16];
-        job_use use;
-        bool decode, step; /* of translation: the program that reads, or a step */
-        job_shape shape;
-        int32_t length; /* of sources that are translated */
-    } at[PLAN_MAX_PROGRAMS];
-    int32_t n;
-    plan_options options;
-    cost_table table;
-} job_programs;
-ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
-                                 const job_request *request, job_programs **out) EBB_MUST_CHECK;
-void ebb__job_programs_free(void *programs);
+/* How sentences are put in batches: what the order of training depends on, stored with the run. */
+typedef struct job_buckets {
+    train_bucket strategy; /* taken: never auto */
+    double padded_share;   /* of all positions of rows with a sentence */
+    job_shapes shapes;     /* longest first, each with its rows; n 0: not by sentence */
+} job_buckets;
 
-/* tune.c: what was measured on this machine, from the store, into programs->table; what is missing
- * is measured first if the settings give it time and the result can be stored. */
-ebb_status ebb__job_measured(job_programs *programs) EBB_MUST_CHECK;
+/* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
 
-/* bench.c: what to plan where there is no text. */
-ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,
-                                job_request *request) EBB_MUST_CHECK;
-/* *plan is given also with EBB_BUDGET. One that is to be run is compiled by ebb__job_compile_run:
- * that refuses programs of more than JOB_MANY_NODES nodes if planning them took more memory than
- * the process may have, which is what the plan takes (or a budget that the user gave), and
- * JOB_OVERHEAD_BYTES. */
-enum { JOB_MANY_NODES = 50000 };
-ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
-                                const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
-ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
-                            const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
+/* Of a run whose settings->batch is 0: finds the largest batch whose plan fits the budget (the next
+ * one tried does not) and puts it there. With `dir`, the run in that folder decides instead, if
+ * there is one to go on with. EBB_BUDGET with the least budget if not even a batch of 1 fits. The
+ * batch depends on the settings, the budget and the threads, on no measured time. EBB_STOPPED where
+ * ctx->stop says so.
+ *
+ * Sentences of a text come in shapes, and short ones in larger batches: there what is found are
+ * settings->batch_tokens, of which each shape takes as many sentences as have no more. Up to
+ * JOB_FINE_TOKENS any number, above that multiples of a power of two, at least JOB_FINE_TOKENS / 2
+ * of it. Else it is a number of rows: every one up to 16, above that multiples of 8. */
+enum { JOB_MOST_FIT = 4096, JOB_MOST_FIT_TOKENS = 1 << 17, JOB_FINE_TOKENS = 128 };
+typedef struct job_fit {
+    bool recalled;     /* the batch is that of the run in the folder */
+    bool most;         /* a larger one was not tried: */
+    bool by_text;      /* the text has no more to fill it with */
+    job_shapes shapes; /* where it was found in tokens: how many sentences of which length */
+} job_fit;
+ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
+                        job_fit *out) EBB_MUST_CHECK;
 
-/* Where a step's data lies in the arena; NULL where the plan has none. */
-typedef struct job_buffers {
-    int32_t *step;
-    float *hyper;
-    void *staging, *vocab;
-} job_buffers;
-job_buffers ebb__job_buffers(run_session *session);
+/* The plan of the training run that `settings` describe. With settings->train_path set, the text is
+ * scanned for its vocabulary first (nothing is written); a validation program is planned if
+ * settings->valid_path is set. *out is given also with EBB_BUDGET (see ebb__plan_make). */
+ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings,
+                         ebb_plan **out) EBB_MUST_CHECK;
 
-/* What the optimisers read beside the gradients (UPDATE_HYPER); t counts steps from 1. */
-void ebb__job_hyper(const train_settings *settings, double lr, int64_t t, float *hyper);
-void ebb__job_init_weights(run_session *session, const train_settings *settings);
-/* Ids below `vocab` for the whole of an input. */
-void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
-                         const char *site);
-/* Sets every state variable whose name starts with `prefix` to zero. */
-void ebb__job_reset_state(run_session *session, const char *prefix);
-/* XXH3-64 over names sorted, each with its row-major fp32 bytes. */
-ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;
+typedef struct job_bench_result {
+    double words_per_second, seconds_per_step; /* median over the timed steps */
+    double cpu_seconds;                        /* of the process, a timed step */
+    double joules; /* of the processor packages, a timed step; < 0: cannot be read */
+    uint64_t planned_peak_bytes, measured_peak_bytes, vm_hwm_bytes;
+    double loss;           /* of the last step */
+    uint64_t weights_hash; /* after the last step */
+    uint64_t allocations_after_first_step;
+    int threads;
+    uint64_t plan_hash;
+    run_profile *profile; /* finished, the caller's to free; NULL if not asked for */
+} job_bench_result;
+/* `steps` timed steps after 2 warm-up steps, on random tokens. With settings->profile as many again
+ * are observed, in turn with as many that are not, after everything else has been noted. */
+ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
+                          job_bench_result *out) EBB_MUST_CHECK;
 
-/* Tensors of all variables with one of the roles in `roles` (bit per ir_role), sorted by name; in
- * memory of `region`. */
-ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
-                            st_entry **out, size_t *n) EBB_MUST_CHECK;
-/* Whether none of the values is NaN or infinite. */
-bool ebb__job_finite(const float *data, uint64_t count);
-/* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
-ebb_status ebb__job_load(run_session *session, uint32_t roles,
-                         const st_reader *reader) EBB_MUST_CHECK;
-/* The same of the weights; EBB_MODEL also if one holds a value that is not finite: whatever such a
- * model predicts would be wrong and not seem so. */
-ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
+/* ---- tune ---- */
 
-/* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
- * *stopped if the observer asked to stop on the way. */
-typedef struct job_score {
-    double loss_sum; /* nats */
-    uint64_t tokens;
-    bool stopped;
-} job_score;
-ebb_status ebb__job_score(run_session *session, const job_reader *reader,
-                          const job_observer *observer, job_score *out) EBB_MUST_CHECK;
+/* What tuning found; lives as long as the call of the function it is given to. */
+typedef struct job_tune_report {
+    const char *store; /* path of the file */
+    const cost_survey *survey;
+    const cost_table *table;
+    cost_tuned tuned;
+    int threads;
+} job_tune_report;
+typedef struct job_tune_observer {
+    void *user;
+    void (*progress)(void *user, int32_t done, int32_t total); /* products */
+    ebb_status (*report)(void *user, const job_tune_report *report);
+} job_tune_observer;
+/* Measures the products of all `n` models for at most tune_seconds of the first one's settings and
+ * stores the times in its tune_folder; with its `fresh` also those that are stored already. EBB_IO
+ * if they cannot be stored. */
+ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
+                         const job_tune_observer *observer) EBB_MUST_CHECK;
 
-static inline bool job_should_stop(const job_observer *observer) {
-    return observer != NULL && observer->stop != NULL && observer->stop(observer->user);
-}
+/* ---- train ---- */
 
-/* ---- corpus.c: what the kinds' texts share ---- */
+typedef struct job_progress {
+    int64_t epoch, epochs; /* from 1; epochs 0: unknown */
+    int64_t step, steps;   /* done, total */
+    double loss;           /* mean since the last report */
+    double lr;
+    double words_per_second;
+    uint64_t memory_bytes, budget_bytes;
+    double seconds_left;     /* < 0: unknown */
+    double valid_perplexity; /* < 0: not validated here */
+    double valid_bleu;       /* < 0: likewise, or not asked for */
+    double gradient_norm;    /* before clipping, of the last step; < 0: none yet */
+    const char *phase;       /* "train"; "valid": step and steps count windows of the text */
+} job_progress;
 
-/* An empty one of the settings' kind. `dir` must outlive it. Free with ebb__corpus_free. */
-ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                           corpus **out) EBB_MUST_CHECK;
-void ebb__corpus_free(corpus *c);
-/* kind->measure, kind->choose. */
-ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) EBB_MUST_CHECK;
+/* A translation of a validation sentence. */
+typedef struct job_sample {
+    const char *source, *target, *translation;
+} job_sample;
 
-/* "DIR/NAME" into JOB_PATH_BYTES; EBB_USAGE if that is too long. */
-ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *out) EBB_MUST_CHECK;
-/* EBB_USAGE if the run was started, or validated, with another text; notes it otherwise. `what`
- * `count` counts. */
-ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,
-                            const char *what) EBB_MUST_CHECK;
-ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) EBB_MUST_CHECK;
-/* Whether the settings' texts are, by the vocabularies in `dir`, those that the run was started
- * with and validated on: `stored` holds its settings and hashes. Reads them whole and writes
- * nothing. */
-ebb_status ebb__corpus_compare(const corpus *stored, const char *dir, bool *train,
-                               bool *valid) EBB_MUST_CHECK;
-/* Renames a file of the folder. */
-ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) EBB_MUST_CHECK;
+typedef struct job_observer {
+    void *user;
+    /* Once, before the first step: the plan that will be run. May be NULL. */
+    void (*planned)(void *user, const ebb_plan *plan);
+    /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after
+     * every step for a live bar. May be NULL. */
+    void (*progress)(void *user, const job_progress *progress, bool tick);
+    /* Polled between steps and during validation: true asks to save and stop. May be NULL. */
+    bool (*stop)(void *user);
+    /* The same while texts are read and plans made, when there is nothing new to save. May be
+     * NULL. */
+    bool (*stop_planning)(void *user);
+    void (*sample)(void *user, const job_sample *sample); /* may be NULL */
+} job_observer;
 
-/* kind_lm.c: job_reader.fill over a data_batcher. */
-ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
-                        int32_t *program, uint64_t *words) EBB_MUST_CHECK;
+typedef struct job_train_result {
+    int64_t steps, epochs;
+    double loss, valid_perplexity, best_perplexity;   /* perplexities < 0: none */
+    double valid_bleu, best_bleu;                     /* < 0: none */
+    uint64_t planned_peak_bytes, measured_peak_bytes; /* 0: already done, nothing was planned */
+    bool resumed, already_done;
+    bool stopped_early;  /* ended by --patience, before the last step */
+    job_buckets buckets; /* as used, or as stored where the run is already done */
+} job_train_result;
+
+/* Runs, resumes or finds finished the run in settings->out_dir. `config_text` is the dump of all
+ * settings (key = value lines) to store as DIR/config; `math_text` the dump of those that change
+ * the mathematics, which must match on resume. EBB_STOPPED after a requested stop with state saved,
+ * or before there was any. */
+ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const char *config_text,
+                          const char *math_text, const job_observer *observer,
+                          job_train_result *out) EBB_MUST_CHECK;
+
+/* ---- use ---- */
+
+typedef struct lm_eval_result {
+    uint64_t tokens, words, bytes, unknown; /* predicted tokens; words and bytes of the text */
+    double loss;                            /* mean negative log likelihood a token, nats */
+    double token_perplexity, word_perplexity, bits_per_byte;
+    uint64_t sentences, left_out; /* by sentence: lines used; empty or too long */
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+} lm_eval_result;
+/* `settings` are those of the run (read from DIR/config by the caller) with memory, threads and
+ * batch replaced as the user asked. */
+ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                        const char *file, const job_observer *observer,
+                        lm_eval_result *out) EBB_MUST_CHECK;
+
+typedef struct nmt_eval_result {
+    lm_eval_result target;    /* of the targets of the pairs used, line ends included */
+    uint64_t pairs, left_out; /* lines used; empty or too long */
+    uint64_t source_unknown;
+} nmt_eval_result;
+/* The same of a translation model: targets are predicted, sources given, line by line. */
+ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                         const char *source, const char *target, const job_observer *observer,
+                         nmt_eval_result *out) EBB_MUST_CHECK;
+
+typedef struct lm_generate_options {
+    int64_t tokens;     /* how many */
+    double temperature; /* 0: always the likeliest */
+    uint64_t seed;
+    const char *prompt; /* NULL: start after <eos> */
+} lm_generate_options;
+/* False: nobody wants more, and generating ends. */
+typedef bool (*lm_emit_fn)(void *user, const char *text, size_t bytes);
+ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                            const lm_generate_options *options, lm_emit_fn emit,
+                            void *user) EBB_MUST_CHECK;
+
+typedef struct decode_options {
+    int64_t beam, nbest;
+    double alpha, max_ratio; /* see translate.h */
+    bool attention;
+    bool fixed_batch; /* settings->batch sentences at once, or none fit; else fewer if need be */
+} decode_options;
+typedef struct decode_line {
+    const char *text; /* without its line end; valid until the next is read */
+    size_t bytes;
+} decode_line;
+typedef struct decode_result {
+    uint64_t line;                 /* from 1 */
+    uint64_t tokens;               /* of the source; of a long one only the first were read */
+    const translate_result *found; /* ids, scores, attention */
+    const struct data_vocab *source, *target; /* ids to words */
+    bool characters;                          /* a token is a character, not a word */
+} decode_result;
+typedef struct decode_io {
+    void *user;
+    ebb_status (*read)(void *user, decode_line *line, translate_next *got);
+    ebb_status (*write)(void *user, const decode_result *result);
+    bool (*stop)(void *user); /* NULL: never */
+} decode_io;
+typedef struct decode_summary {
+    uint64_t lines, tokens, unknown; /* of sources */
+    uint64_t cut, first_cut;         /* lines too long, and the first one's number */
+    int64_t batch;                   /* sentences at once */
+    double seconds;                  /* of translating */
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+} decode_summary;
+/* Translates line after line with the best weights of the run, in order (translate.h). EBB_STOPPED
+ * if stop() said so. */
+ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           const decode_options *options, const decode_io *io,
+                           decode_summary *out) EBB_MUST_CHECK;
 
 #endif

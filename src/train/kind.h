@@ -8,7 +8,7 @@
 #define TRAIN_KIND_H
 
 #include "run/session.h"
-#include "train/jobs.h"
+#include "train/job.h"
 
 enum { JOB_PATH_BYTES = 1024 };
 _Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,

@@ -4,7 +4,7 @@
 #include "model/nmt.h"
 #include "model/word_lm.h"
 #include "train/epoch_cost.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * checkpoint, so that a killed run ends with the same bits as an unbroken one. At a step: validate
  * if due, save if due, then train the next batch.
  */
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include "base/file.h"
 #include "base/host.h"

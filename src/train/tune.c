@@ -1,6 +1,6 @@
 /* tune.c - times of products, measured once and kept: read for every plan, completed by the
  * first run that misses some, filled ahead by `ebb tune`. */
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include "base/file.h"
 #include "cost/store.h"

@@ -4,7 +4,7 @@
 #define TRAIN_USE_H
 
 #include "data/vocab.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 typedef struct model_use {
     ebb_ctx *ctx;

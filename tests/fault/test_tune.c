@@ -4,7 +4,7 @@
 #include "support/graphs.h"
 
 #include "cost/store.h"
-#include "train/jobs.h"
+#include "train/job.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "data/grammar.h"
 #include "store/checkpoint.h"
-#include "train/jobs.h"
+#include "train/job.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "run_help.h"
 
 #include "train/epoch_cost.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 typedef struct cost_room {
     ebb_ctx *ctx;

@@ -5,7 +5,7 @@
 
 #include "data/vocab.h"
 #include "model/nmt.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "run/profile.h"
 
 #include "plan/passes.h"
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 
 #include "data/lengths.h"
 #include "data/tokens.h"
-#include "train/jobs.h"
+#include "train/job.h"
 
 enum { LINES = 40000 };
 

@@ -1,7 +1,7 @@
-/* nmt_validate.h - how well a model in training translates: greedy translations of the validation
+/* validate.h - how well a model in training translates: greedy translations of the validation
  * sources, their BLEU against the targets, and some of them to look at. */
-#ifndef TRAIN_NMT_VALIDATE_H
-#define TRAIN_NMT_VALIDATE_H
+#ifndef KIND_NMT_VALIDATE_H
+#define KIND_NMT_VALIDATE_H
 
 #include "data/sentence_batches.h"
 #include "train/kind.h"

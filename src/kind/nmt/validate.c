@@ -1,5 +1,5 @@
-/* nmt_validate.c - see nmt_validate.h. */
-#include "train/nmt_validate.h"
+/* validate.c - see validate.h. */
+#include "kind/nmt/validate.h"
 
 #include "score/bleu.h"
 

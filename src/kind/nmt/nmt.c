@@ -1,9 +1,9 @@
-/* kind_nmt.c - translation with attention: pairs of sentences, on a few shapes (sentence_set.h). */
-#include "train/job.h"
+/* nmt.c - translation with attention: pairs of sentences, on a few shapes (sentence_set.h). */
+#include "train/job_int.h"
 
 #include "model/nmt_decode.h"
 #include "train/sentence_set.h"
-#include "train/nmt_validate.h"
+#include "kind/nmt/validate.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* lm_use.c - using a trained language model: perplexity of a text, and generated text. */
+/* use.c - using a trained language model: perplexity of a text, and generated text. */
 #include "train/use.h"
 
 #include "base/file.h"

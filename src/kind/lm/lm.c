@@ -1,6 +1,6 @@
-/* kind_lm.c - language models: one text, read in contiguous columns (data/batcher.h) or, with
+/* lm.c - language models: one text, read in contiguous columns (data/batcher.h) or, with
  * --by-sentence, line by line, on a few shapes (sentence_set.h). */
-#include "train/job.h"
+#include "train/job_int.h"
 
 #include "data/batcher.h"
 #include "model/word_lm.h"

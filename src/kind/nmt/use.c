@@ -1,4 +1,4 @@
-/* nmt_use.c - using a trained translation model: lines of text in, translations out. */
+/* use.c - using a trained translation model: lines of text in, translations out. */
 #include "train/use.h"
 
 #include "base/host.h"

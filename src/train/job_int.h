@@ -1,0 +1,137 @@
+/* job_int.h - what the jobs share, for them and the kinds of models alone: settings to graphs,
+ * graphs to a plan, a plan to a session with its named buffers. The command uses job.h. */
+#ifndef TRAIN_JOB_INT_H
+#define TRAIN_JOB_INT_H
+
+#include "train/kind.h"
+#include "store/safetensors.h"
+
+/* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what auto and percentages leave.
+ */
+#define JOB_OVERHEAD_BYTES ((uint64_t)32 << 20)
+#define JOB_STAGING "data.staging"
+#define JOB_VOCAB "data.vocab"
+#define JOB_STEP "train.step" /* as models name it */
+#define JOB_LOSS "loss"
+
+/* Budget in bytes and number of threads that the settings stand for on this machine. */
+uint64_t ebb__job_budget(const train_settings *settings);
+int ebb__job_threads(const train_settings *settings);
+/* Bytes that a list of words may take. A small one fits the fixed overhead, and then the plan can
+ * name the least budget. */
+uint64_t ebb__job_list_bytes(const train_settings *settings);
+
+/* What the settings stand for: programs, whose graphs are built when they are looked at, and how to
+ * plan them. On the heap, since a plan goes on building programs from it. */
+typedef struct job_programs {
+    ebb_ctx *ctx;
+    train_settings settings;
+    job_request request;
+    plan_request list[PLAN_MAX_PROGRAMS];
+    struct job_program {
+        char name[16];
+        job_use use;
+        bool decode, step; /* of translation: the program that reads, or a step */
+        job_shape shape;
+        int32_t length; /* of sources that are translated */
+    } at[PLAN_MAX_PROGRAMS];
+    int32_t n;
+    plan_options options;
+    cost_table table;
+} job_programs;
+ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
+                                 const job_request *request, job_programs **out) EBB_MUST_CHECK;
+void ebb__job_programs_free(void *programs);
+
+/* tune.c: what was measured on this machine, from the store, into programs->table; what is missing
+ * is measured first if the settings give it time and the result can be stored. */
+ebb_status ebb__job_measured(job_programs *programs) EBB_MUST_CHECK;
+
+/* bench.c: what to plan where there is no text. */
+ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,
+                                job_request *request) EBB_MUST_CHECK;
+/* *plan is given also with EBB_BUDGET. One that is to be run is compiled by ebb__job_compile_run:
+ * that refuses programs of more than JOB_MANY_NODES nodes if planning them took more memory than
+ * the process may have, which is what the plan takes (or a budget that the user gave), and
+ * JOB_OVERHEAD_BYTES. */
+enum { JOB_MANY_NODES = 50000 };
+ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
+                                const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
+ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
+                            const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
+
+/* Where a step's data lies in the arena; NULL where the plan has none. */
+typedef struct job_buffers {
+    int32_t *step;
+    float *hyper;
+    void *staging, *vocab;
+} job_buffers;
+job_buffers ebb__job_buffers(run_session *session);
+
+/* What the optimisers read beside the gradients (UPDATE_HYPER); t counts steps from 1. */
+void ebb__job_hyper(const train_settings *settings, double lr, int64_t t, float *hyper);
+void ebb__job_init_weights(run_session *session, const train_settings *settings);
+/* Ids below `vocab` for the whole of an input. */
+void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
+                         const char *site);
+/* Sets every state variable whose name starts with `prefix` to zero. */
+void ebb__job_reset_state(run_session *session, const char *prefix);
+/* XXH3-64 over names sorted, each with its row-major fp32 bytes. */
+ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;
+
+/* Tensors of all variables with one of the roles in `roles` (bit per ir_role), sorted by name; in
+ * memory of `region`. */
+ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
+                            st_entry **out, size_t *n) EBB_MUST_CHECK;
+/* Whether none of the values is NaN or infinite. */
+bool ebb__job_finite(const float *data, uint64_t count);
+/* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
+ebb_status ebb__job_load(run_session *session, uint32_t roles,
+                         const st_reader *reader) EBB_MUST_CHECK;
+/* The same of the weights; EBB_MODEL also if one holds a value that is not finite: whatever such a
+ * model predicts would be wrong and not seem so. */
+ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
+
+/* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
+ * *stopped if the observer asked to stop on the way. */
+typedef struct job_score {
+    double loss_sum; /* nats */
+    uint64_t tokens;
+    bool stopped;
+} job_score;
+ebb_status ebb__job_score(run_session *session, const job_reader *reader,
+                          const job_observer *observer, job_score *out) EBB_MUST_CHECK;
+
+static inline bool job_should_stop(const job_observer *observer) {
+    return observer != NULL && observer->stop != NULL && observer->stop(observer->user);
+}
+
+/* ---- corpus.c: what the kinds' texts share ---- */
+
+/* An empty one of the settings' kind. `dir` must outlive it. Free with ebb__corpus_free. */
+ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           corpus **out) EBB_MUST_CHECK;
+void ebb__corpus_free(corpus *c);
+/* kind->measure, kind->choose. */
+ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) EBB_MUST_CHECK;
+
+/* "DIR/NAME" into JOB_PATH_BYTES; EBB_USAGE if that is too long. */
+ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *out) EBB_MUST_CHECK;
+/* EBB_USAGE if the run was started, or validated, with another text; notes it otherwise. `what`
+ * `count` counts. */
+ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,
+                            const char *what) EBB_MUST_CHECK;
+ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) EBB_MUST_CHECK;
+/* Whether the settings' texts are, by the vocabularies in `dir`, those that the run was started
+ * with and validated on: `stored` holds its settings and hashes. Reads them whole and writes
+ * nothing. */
+ebb_status ebb__corpus_compare(const corpus *stored, const char *dir, bool *train,
+                               bool *valid) EBB_MUST_CHECK;
+/* Renames a file of the folder. */
+ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) EBB_MUST_CHECK;
+
+/* kind/lm/lm.c: job_reader.fill over a data_batcher. */
+ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
+                        int32_t *program, uint64_t *words) EBB_MUST_CHECK;
+
+#endif
