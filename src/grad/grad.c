@@ -1,19 +1,40 @@
-/* grad.c - the reverse walk. Knows no op: each emits its own gradient. */
+/* grad.c - the reverse walk. It knows no op: each emits the gradient of its operands from that of
+ * its results, and is asked only if something arrived there and something is wanted. */
 #include "grad/grad.h"
 
+/* Takes the gradients of the node's results; *any: something arrived. */
+static ebb_status take_gradients(op_grad *g, const op_take *take, bool *any) {
+    for (int32_t i = 0; i < g->node.n_out; i++) {
+        ir_val result = g->node.out + i;
+        bool arrived = ebb__adjoint_arrived(g->adjoint, result);
+        g->d[i] = IR_NONE;
+        if (arrived && take[i] == TAKE_NONE) {
+            return ebb__op_bad(g->graph, &g->node,
+                               "result %d has no gradient: do not use it in the loss", i);
+        }
+        if (take[i] == TAKE_WHOLE) {
+            TRY(ebb__adjoint_take(g->adjoint, result, &g->d[i]));
+        }
+        *any = *any || arrived;
+    }
+    g->dy = g->d[0];
+    return EBB_OK;
+}
+
 static ebb_status emit_gradient(op_adjoint *adjoint, ir_graph *graph, ir_node n) {
-    const op_def *def = ebb__op(graph->nodes[n].op);
-    ir_label label = graph->nodes[n].label;
-    bool wanted = false;
-    for (int32_t k = 0; k < graph->nodes[n].n_in; k++) {
-        wanted = wanted || ebb__adjoint_wanted(adjoint, ir_in(graph, &graph->nodes[n], k));
+    op_grad g = {.adjoint = adjoint, .graph = graph, .node = graph->nodes[n]};
+    const op_def *def = ebb__op(g.node.op);
+    bool wanted = false, any = false;
+    for (int32_t k = 0; k < g.node.n_in; k++) {
+        wanted = wanted || ebb__adjoint_wanted(adjoint, ir_in(graph, &g.node, k));
     }
     if (!wanted || def->grad == NULL) {
         return EBB_OK;
     }
-    label.phase = IR_BACKWARD;
-    graph->label = label;
-    return def->grad(adjoint, n);
+    graph->label = g.node.label;
+    graph->label.phase = IR_BACKWARD;
+    TRY(take_gradients(&g, def->take, &any));
+    return any ? def->grad(&g) : EBB_OK;
 }
 
 ebb_status ebb__grad_build(ir_graph *graph, const ir_val *of, const ir_val *seeds, int32_t n_seeds,

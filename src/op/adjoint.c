@@ -65,12 +65,12 @@ void ebb__adjoint_free(op_adjoint *adjoint) {
     }
 }
 
-ir_graph *ebb__adjoint_graph(op_adjoint *adjoint) {
-    return adjoint->graph;
-}
-
 bool ebb__adjoint_wanted(const op_adjoint *adjoint, ir_val value) {
     return value != IR_NONE && value < adjoint->n_values && adjoint->wanted[value];
+}
+
+bool ebb__adjoint_arrived(const op_adjoint *adjoint, ir_val value) {
+    return ebb__adjoint_wanted(adjoint, value) && adjoint->first[value] != -1;
 }
 
 static ebb_status add_two(ir_graph *graph, ir_val a, ir_val b, ir_val *sum) {
@@ -200,7 +200,7 @@ static ebb_status join_ranges(op_adjoint *a, ir_val value, int32_t axis, ir_val 
 
 ebb_status ebb__adjoint_take(op_adjoint *adjoint, ir_val value, ir_val *out) {
     *out = IR_NONE;
-    if (!ebb__adjoint_wanted(adjoint, value) || adjoint->first[value] == -1) {
+    if (!ebb__adjoint_arrived(adjoint, value)) {
         return EBB_OK;
     }
     int32_t axis = AXIS_WHOLE;
@@ -217,7 +217,7 @@ ebb_status ebb__adjoint_take(op_adjoint *adjoint, ir_val value, ir_val *out) {
 ebb_status ebb__adjoint_take_columns(op_adjoint *adjoint, ir_val value, int32_t begin, int32_t len,
                                      ir_val *out) {
     *out = IR_NONE;
-    if (!ebb__adjoint_wanted(adjoint, value) || adjoint->first[value] == -1) {
+    if (!ebb__adjoint_arrived(adjoint, value)) {
         return EBB_OK;
     }
     const piece *p = &adjoint->pieces[adjoint->first[value]];

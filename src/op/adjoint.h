@@ -19,9 +19,10 @@ typedef struct op_adjoint op_adjoint;
 ebb_status ebb__adjoint_new(ir_graph *graph, op_adjoint **out) EBB_MUST_CHECK;
 void ebb__adjoint_free(op_adjoint *adjoint);
 
-ir_graph *ebb__adjoint_graph(op_adjoint *adjoint);
 /* Does anybody want the gradient of this value? (Some parameter lies upstream of it.) */
 bool ebb__adjoint_wanted(const op_adjoint *adjoint, ir_val value);
+/* Has anything contributed to the gradient of this value? */
+bool ebb__adjoint_arrived(const op_adjoint *adjoint, ir_val value);
 /* The whole gradient of a value; IR_NONE if nothing contributed. */
 ebb_status ebb__adjoint_take(op_adjoint *adjoint, ir_val value, ir_val *out) EBB_MUST_CHECK;
 /* The gradient of columns [begin, begin+len) only; EBB_INTERNAL if anything contributed outside. */

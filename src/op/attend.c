@@ -140,106 +140,55 @@ static ebb_status infer_mask_rows(const ir_graph *graph, const ir_node_rec *node
 
 /* ---- gradients ---- */
 
-/* Adds s[j,b] * d[b] to the gradient of a stack. */
-static ebb_status contribute_outer(op_adjoint *adjoint, ir_val stack, ir_val s, ir_val d) {
-    if (!ebb__adjoint_wanted(adjoint, stack)) {
-        return EBB_OK;
-    }
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, stack), s, d};
-    return ebb__op_contribute(adjoint, stack, OP_OUTER_EACH, in, 3, NULL);
+/* Adds s[j,b] * d[b] to the gradient of operand i, a stack. */
+static ebb_status add_outer(op_grad *g, int32_t i, ir_val s, ir_val d) {
+    return ebb__op_grad_sum(g, i, OP_OUTER_EACH, (ir_val[]){s, d}, 2, NULL);
 }
 
-static ebb_status add_each_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val q = ir_in(g, &n, 1), dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    ir_attr batch = {.i = {g->values[q].type.dim[0]}};
-    TRY(ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dy));
-    return ebb__op_contribute(adjoint, q, OP_SUM_EACH, &dy, 1, &batch);
+static ebb_status add_each_grad(op_grad *g) {
+    ir_attr batch = {.i = {op_grad_type(g, 1)->dim[0]}};
+    TRY(ebb__op_grad_add(g, 0, g->dy));
+    return ebb__op_grad_emit(g, 1, OP_SUM_EACH, &g->dy, 1, &batch);
 }
 
 /* Every block of the stack takes dy: an outer product with ones. */
-static ebb_status sum_each_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val x = ir_in(g, &n, 0), dy, ones;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    int32_t batch = n.attr.i[0], blocks = g->values[x].type.dim[0] / batch;
+static ebb_status sum_each_grad(op_grad *g) {
+    ir_val ones;
+    int32_t batch = g->node.attr.i[0], blocks = op_grad_type(g, 0)->dim[0] / batch;
     ir_attr attr = {.i = {2, blocks, batch, 0, 0, IR_F32}, .f = {1.0f}};
-    TRY(ebb__op_emit(g, OP_FILL, NULL, 0, &attr, &ones));
-    return contribute_outer(adjoint, x, ones, dy);
+    TRY(ebb__op_emit(g->graph, OP_FILL, NULL, 0, &attr, &ones));
+    return add_outer(g, 0, ones, g->dy);
 }
 
-static ebb_status dot_rows_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val x = ir_in(g, &n, 0), v = ir_in(g, &n, 1), dy, part;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
+static ebb_status dot_rows_grad(op_grad *g) {
+    ir_val x = op_grad_in(g, 0), v = op_grad_in(g, 1), part;
+    TRY(ebb__op_grad_emit(g, 0, OP_OUTER_ROWS, (ir_val[]){g->dy, v}, 2, NULL));
+    if (!ebb__op_grad_wanted(g, 1)) {
         return EBB_OK;
     }
-    TRY(ebb__op_contribute(adjoint, x, OP_OUTER_ROWS, (ir_val[]){dy, v}, 2, NULL));
-    if (!ebb__adjoint_wanted(adjoint, v)) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_WEIGHTED_SUM, (ir_val[]){dy, x}, 2, NULL, &part));
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, v), part};
-    return ebb__op_contribute(adjoint, v, OP_SUM_ROWS, in, 2, NULL);
+    TRY(ebb__op_emit(g->graph, OP_WEIGHTED_SUM, (ir_val[]){g->dy, x}, 2, NULL, &part));
+    return ebb__op_grad_sum(g, 1, OP_SUM_ROWS, &part, 1, NULL);
 }
 
-static ebb_status mask_softmax_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val da;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &da));
-    if (da == IR_NONE) {
-        return EBB_OK;
-    }
-    return ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_MASK_SOFTMAX_GRAD, (ir_val[]){n.out, da},
-                              2, NULL);
+static ebb_status mask_softmax_grad(op_grad *g) {
+    return ebb__op_grad_emit(g, 0, OP_MASK_SOFTMAX_GRAD, (ir_val[]){g->node.out, g->dy}, 2, NULL);
 }
 
-static ebb_status weighted_sum_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val a = ir_in(g, &n, 0), e = ir_in(g, &n, 1), dc;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dc));
-    if (dc == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_contribute(adjoint, a, OP_DOT_EACH, (ir_val[]){e, dc}, 2, NULL));
-    return contribute_outer(adjoint, e, a, dc);
+static ebb_status weighted_sum_grad(op_grad *g) {
+    ir_val a = op_grad_in(g, 0), e = op_grad_in(g, 1);
+    TRY(ebb__op_grad_emit(g, 0, OP_DOT_EACH, (ir_val[]){e, g->dy}, 2, NULL));
+    return add_outer(g, 1, a, g->dy);
 }
 
-static ebb_status dot_each_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val k = ir_in(g, &n, 0), q = ir_in(g, &n, 1), ds;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &ds));
-    if (ds == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(contribute_outer(adjoint, k, ds, q));
-    return ebb__op_contribute(adjoint, q, OP_WEIGHTED_SUM, (ir_val[]){ds, k}, 2, NULL);
+static ebb_status dot_each_grad(op_grad *g) {
+    ir_val k = op_grad_in(g, 0), q = op_grad_in(g, 1);
+    TRY(add_outer(g, 0, g->dy, q));
+    return ebb__op_grad_emit(g, 1, OP_WEIGHTED_SUM, (ir_val[]){g->dy, k}, 2, NULL);
 }
 
-static ebb_status mask_rows_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    return ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_MASK_ROWS,
-                              (ir_val[]){dy, ir_in(g, &n, 1)}, 2, &n.attr);
+static ebb_status mask_rows_grad(op_grad *g) {
+    ir_val in[] = {g->dy, op_grad_in(g, 1)};
+    return ebb__op_grad_emit(g, 0, OP_MASK_ROWS, in, 2, &g->node.attr);
 }
 
 /* ---- cost, units ---- */

@@ -40,15 +40,22 @@ ebb_status ebb__op_infer_same(const ir_graph *graph, const ir_node_rec *node, ir
 op_cost ebb__op_cost_work(const ir_graph *graph, const ir_node_rec *node, double flops);
 
 /* ---- gradients ---- */
-/* The gradient of result i; IR_NONE also if no operand wants anything. */
-ebb_status ebb__op_grad_in(op_adjoint *adjoint, const ir_node_rec *node, int32_t i,
-                           ir_val *out) EBB_MUST_CHECK;
-/* Adds what `op` makes of `in` to the operand's gradient, if anybody wants that. */
-ebb_status ebb__op_contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
-                              int32_t n_in, const ir_attr *attr) EBB_MUST_CHECK;
-/* Fails if anything reached result i, which is kept for the gradient only. */
-ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node,
-                             int32_t i) EBB_MUST_CHECK;
+static inline ir_val op_grad_in(const op_grad *g, int32_t i) {
+    return ir_in(g->graph, &g->node, i);
+}
+static inline const ir_type *op_grad_type(const op_grad *g, int32_t i) {
+    return op_in_type(g->graph, &g->node, i);
+}
+/* Does anybody want the gradient of operand i? The functions below do nothing if not. */
+bool ebb__op_grad_wanted(const op_grad *g, int32_t i);
+/* Adds d to the gradient of operand i. */
+ebb_status ebb__op_grad_add(op_grad *g, int32_t i, ir_val d) EBB_MUST_CHECK;
+/* Adds what `op` makes of `in` to the gradient of operand i. */
+ebb_status ebb__op_grad_emit(op_grad *g, int32_t i, op_code op, const ir_val *in, int32_t n_in,
+                             const ir_attr *attr) EBB_MUST_CHECK;
+/* The same by an op that accumulates: it takes the sum so far as an operand before `in`. */
+ebb_status ebb__op_grad_sum(op_grad *g, int32_t i, op_code op, const ir_val *in, int32_t n_in,
+                            const ir_attr *attr) EBB_MUST_CHECK;
 
 /* ---- samples ---- */
 /* clang-format off */

@@ -10,86 +10,43 @@
 
 /* ---- gradients ---- */
 
-static ebb_status add_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val a = ir_in(g, &n, 0), b = ir_in(g, &n, 1), dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__adjoint_add(adjoint, a, dy));
-    return ebb__adjoint_add(adjoint, b, dy);
+static ebb_status add_grad(op_grad *g) {
+    TRY(ebb__op_grad_add(g, 0, g->dy));
+    return ebb__op_grad_add(g, 1, g->dy);
 }
 
-static ebb_status sub_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val a = ir_in(g, &n, 0), b = ir_in(g, &n, 1), dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__adjoint_add(adjoint, a, dy));
-    return ebb__op_contribute(adjoint, b, OP_SCALE, &dy, 1, &(ir_attr){.f = {-1.0f}});
+static ebb_status sub_grad(op_grad *g) {
+    TRY(ebb__op_grad_add(g, 0, g->dy));
+    return ebb__op_grad_emit(g, 1, OP_SCALE, &g->dy, 1, &(ir_attr){.f = {-1.0f}});
 }
 
-static ebb_status mul_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val a = ir_in(g, &n, 0), b = ir_in(g, &n, 1), dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_contribute(adjoint, a, OP_MUL, (ir_val[]){dy, b}, 2, NULL));
-    return ebb__op_contribute(adjoint, b, OP_MUL, (ir_val[]){dy, a}, 2, NULL);
+static ebb_status mul_grad(op_grad *g) {
+    ir_val a = op_grad_in(g, 0), b = op_grad_in(g, 1);
+    TRY(ebb__op_grad_emit(g, 0, OP_MUL, (ir_val[]){g->dy, b}, 2, NULL));
+    return ebb__op_grad_emit(g, 1, OP_MUL, (ir_val[]){g->dy, a}, 2, NULL);
 }
 
-static ebb_status scale_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    return dy == IR_NONE ? EBB_OK
-                         : ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_SCALE, &dy, 1, &n.attr);
+static ebb_status scale_grad(op_grad *g) {
+    return ebb__op_grad_emit(g, 0, OP_SCALE, &g->dy, 1, &g->node.attr);
 }
 
-static ebb_status add_row_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val x = ir_in(g, &n, 0), row = ir_in(g, &n, 1), dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__adjoint_add(adjoint, x, dy));
-    if (!ebb__adjoint_wanted(adjoint, row)) {
-        return EBB_OK;
-    }
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, row), dy};
-    return ebb__op_contribute(adjoint, row, OP_SUM_ROWS, in, 2, NULL);
+static ebb_status add_row_grad(op_grad *g) {
+    TRY(ebb__op_grad_add(g, 0, g->dy));
+    return ebb__op_grad_sum(g, 1, OP_SUM_ROWS, &g->dy, 1, NULL);
 }
 
-/* op_grad(dy, y) for an activation y. */
-static ebb_status activation_grad(op_adjoint *adjoint, ir_node node, op_code op_grad) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    return ebb__op_contribute(adjoint, ir_in(g, &n, 0), op_grad, (ir_val[]){dy, n.out}, 2, NULL);
+/* op(dy, y) for an activation y. */
+static ebb_status activation_grad(op_grad *g, op_code op) {
+    return ebb__op_grad_emit(g, 0, op, (ir_val[]){g->dy, g->node.out}, 2, NULL);
 }
-static ebb_status tanh_grad(op_adjoint *adjoint, ir_node node) {
-    return activation_grad(adjoint, node, OP_TANH_GRAD);
+static ebb_status tanh_grad(op_grad *g) {
+    return activation_grad(g, OP_TANH_GRAD);
 }
-static ebb_status sigmoid_grad(op_adjoint *adjoint, ir_node node) {
-    return activation_grad(adjoint, node, OP_SIGMOID_GRAD);
+static ebb_status sigmoid_grad(op_grad *g) {
+    return activation_grad(g, OP_SIGMOID_GRAD);
 }
-static ebb_status relu_grad(op_adjoint *adjoint, ir_node node) {
-    return activation_grad(adjoint, node, OP_RELU_GRAD);
+static ebb_status relu_grad(op_grad *g) {
+    return activation_grad(g, OP_RELU_GRAD);
 }
 
 /* ---- types, rows, cost ---- */

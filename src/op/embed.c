@@ -23,18 +23,10 @@ static ebb_status infer_embed(const ir_graph *graph, const ir_node_rec *node, ir
     return EBB_OK;
 }
 
-static ebb_status embed_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val table = ir_in(g, &n, 0), ids = ir_in(g, &n, 1), dx, d;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dx));
-    if (dx == IR_NONE) {
-        return EBB_OK;
-    }
-    ir_attr attr = {.i = {g->values[table].type.dim[0]}};
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, table), ids, dx};
-    TRY(ebb__op_emit(g, OP_EMBED_GRAD, in, 3, &attr, &d));
-    return ebb__adjoint_add(adjoint, table, d);
+static ebb_status embed_grad(op_grad *g) {
+    ir_attr attr = {.i = {op_grad_type(g, 0)->dim[0]}};
+    ir_val ids = op_grad_in(g, 1);
+    return ebb__op_grad_sum(g, 0, OP_EMBED_GRAD, (ir_val[]){ids, g->dy}, 2, &attr);
 }
 
 /* Only the chosen rows are read. */

@@ -31,17 +31,9 @@ static ebb_status infer_xent(const ir_graph *graph, const ir_node_rec *node, ir_
     return EBB_OK;
 }
 
-static ebb_status xent_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val logits = ir_in(g, &n, 0), labels = ir_in(g, &n, 1), d, dx;
-    TRY(ebb__op_grad_none(adjoint, &n, 1));
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &d));
-    if (d == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_XENT_GRAD, (ir_val[]){logits, labels, n.out + 1, d}, 4, &n.attr, &dx));
-    return ebb__adjoint_add(adjoint, logits, dx);
+static ebb_status xent_grad(op_grad *g) {
+    ir_val in[] = {op_grad_in(g, 0), op_grad_in(g, 1), g->node.out + 1, g->dy};
+    return ebb__op_grad_emit(g, 0, OP_XENT_GRAD, in, 4, &g->node.attr);
 }
 
 /* An exponential an element of the logits. */
@@ -68,6 +60,7 @@ OP_DEFINE(xent) = {.schema = {.name = "xent", .floats = {"smooth"}},
                    .layout = LAYOUT_STRIDED,
                    .infer = infer_xent,
                    .grad = xent_grad,
+                   .take = {TAKE_WHOLE, TAKE_NONE},
                    .keep_in = {KEEP_VALUE, KEEP_INDEX},
                    .keep_out = {KEEP_NONE, KEEP_VALUE},
                    .cost = cost_xent,
@@ -126,16 +119,9 @@ static ebb_status infer_mean_valid(const ir_graph *graph, const ir_node_rec *nod
     return EBB_OK;
 }
 
-static ebb_status mean_valid_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dl, d;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dl));
-    if (dl == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_MEAN_VALID_GRAD, (ir_val[]){dl, ir_in(g, &n, 1)}, 2, NULL, &d));
-    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), d);
+static ebb_status mean_valid_grad(op_grad *g) {
+    ir_val in[] = {g->dy, op_grad_in(g, 1)};
+    return ebb__op_grad_emit(g, 0, OP_MEAN_VALID_GRAD, in, 2, NULL);
 }
 
 static op_cost cost_mean(const ir_graph *graph, const ir_node_rec *node) {

@@ -83,54 +83,28 @@ static ebb_status infer_matmul(const ir_graph *graph, const ir_node_rec *node, i
     return EBB_OK;
 }
 
-/* operand's gradient += x y, within the product. */
-static ebb_status contribute(op_adjoint *adjoint, ir_val operand, ir_val x, ir_val y, bool tx,
-                             bool ty) {
-    if (!ebb__adjoint_wanted(adjoint, operand)) {
-        return EBB_OK;
-    }
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, operand), x, y}, d;
+/* Adds x y to the gradient of operand i, within the product. */
+static ebb_status add_product(op_grad *g, int32_t i, ir_val x, ir_val y, bool tx, bool ty) {
     ir_attr attr = {.i = {tx, ty}};
-    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), OP_MATMUL, in, 3, &attr, &d));
-    return ebb__adjoint_add(adjoint, operand, d);
+    return ebb__op_grad_sum(g, i, OP_MATMUL, (ir_val[]){x, y}, 2, &attr);
 }
 
-static ebb_status contribute_c(op_adjoint *adjoint, ir_val c, ir_val dy) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    if (c == IR_NONE || !ebb__adjoint_wanted(adjoint, c)) {
-        return EBB_OK;
+static ebb_status matmul_grad(op_grad *g) {
+    const ir_attr *attr = &g->node.attr;
+    bool ta = attr->i[MATMUL_TRANS_A] != 0, tb = attr->i[MATMUL_TRANS_B] != 0;
+    ir_val a = op_grad_in(g, A), b = op_grad_in(g, B), dy = g->dy;
+    const ir_type *c = op_grad_type(g, C);
+    if (attr->i[MATMUL_PACKED] != 0) {
+        return ebb__op_bad(g->graph, &g->node, "a product with a packed b has no gradient");
     }
-    if (g->values[c].type.rank > 1) {
-        return ebb__adjoint_add(adjoint, c, dy);
-    }
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, c), dy}, d;
-    TRY(ebb__op_emit(g, OP_SUM_ROWS, in, 2, NULL, &d));
-    return ebb__adjoint_add(adjoint, c, d);
-}
-
-static ebb_status matmul_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    bool ta = n.attr.i[MATMUL_TRANS_A] != 0, tb = n.attr.i[MATMUL_TRANS_B] != 0;
-    ir_val c = ir_in(g, &n, C), a = ir_in(g, &n, A), b = ir_in(g, &n, B), dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    if (n.attr.i[MATMUL_PACKED] != 0) {
-        return ebb__op_bad(g, &n, "a product with a packed b has no gradient");
-    }
-    TRY(contribute_c(adjoint, c, dy));
-    /* a as used is da' = dy b'^T; a transposed operand takes the transposed product. */
-    if (ta) {
-        TRY(contribute(adjoint, a, b, dy, tb, true));
+    if (c != NULL && c->rank == 1) {
+        TRY(ebb__op_grad_sum(g, C, OP_SUM_ROWS, &dy, 1, NULL));
     } else {
-        TRY(contribute(adjoint, a, dy, b, false, !tb));
+        TRY(ebb__op_grad_add(g, C, dy));
     }
-    if (tb) {
-        return contribute(adjoint, b, dy, a, true, ta);
-    }
-    return contribute(adjoint, b, a, dy, !ta, false);
+    /* a as used is da' = dy b'^T; a transposed operand takes the transposed product. */
+    TRY(ta ? add_product(g, A, b, dy, tb, true) : add_product(g, A, dy, b, false, !tb));
+    return tb ? add_product(g, B, dy, a, true, ta) : add_product(g, B, a, dy, !ta, false);
 }
 
 static op_cost cost_matmul(const ir_graph *graph, const ir_node_rec *node) {
@@ -252,16 +226,8 @@ static ebb_status infer_transpose(const ir_graph *graph, const ir_node_rec *node
     return EBB_OK;
 }
 
-static ebb_status transpose_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy, dx;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_TRANSPOSE, &dy, 1, NULL, &dx));
-    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+static ebb_status transpose_grad(op_grad *g) {
+    return ebb__op_grad_emit(g, 0, OP_TRANSPOSE, &g->dy, 1, NULL);
 }
 
 static op_cost cost_transpose(const ir_graph *graph, const ir_node_rec *node) {

@@ -37,15 +37,9 @@ static ebb_status infer_slice(const ir_graph *graph, const ir_node_rec *node, ir
     return EBB_OK;
 }
 
-static ebb_status slice_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    return ebb__adjoint_add_range(adjoint, ir_in(g, &n, 0), n.attr.i[AXIS], n.attr.i[BEGIN], dy);
+static ebb_status slice_grad(op_grad *g) {
+    const int32_t *i = g->node.attr.i;
+    return ebb__adjoint_add_range(g->adjoint, op_grad_in(g, 0), i[AXIS], i[BEGIN], g->dy);
 }
 
 static const op_sample samples_slice[] = {
@@ -103,29 +97,21 @@ static ebb_status infer_concat(const ir_graph *graph, const ir_node_rec *node, i
 }
 
 /* Each operand's gradient is a slice of dy; axis as in slice. */
-static ebb_status join_grad(op_adjoint *adjoint, ir_node node, int32_t axis) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
+static ebb_status join_grad(op_grad *g, int32_t axis) {
     int32_t begin = 0;
-    for (int32_t i = 0; dy != IR_NONE && i < n.n_in; i++) {
-        ir_val x = ir_in(g, &n, i), part;
-        const ir_type *type = &g->values[x].type;
+    for (int32_t i = 0; i < g->node.n_in; i++) {
+        const ir_type *type = op_grad_type(g, i);
         ir_attr attr = {.i = {axis, begin, type->dim[axis == 0 ? 0 : type->rank - 1]}};
         begin += attr.i[LEN];
-        if (ebb__adjoint_wanted(adjoint, x)) {
-            TRY(ebb__op_emit(g, OP_SLICE, &dy, 1, &attr, &part));
-            TRY(ebb__adjoint_add(adjoint, x, part));
-        }
+        TRY(ebb__op_grad_emit(g, i, OP_SLICE, &g->dy, 1, &attr));
     }
     return EBB_OK;
 }
-static ebb_status stack_grad(op_adjoint *adjoint, ir_node node) {
-    return join_grad(adjoint, node, 0);
+static ebb_status stack_grad(op_grad *g) {
+    return join_grad(g, 0);
 }
-static ebb_status concat_grad(op_adjoint *adjoint, ir_node node) {
-    return join_grad(adjoint, node, 1);
+static ebb_status concat_grad(op_grad *g) {
+    return join_grad(g, 1);
 }
 
 static const op_sample samples_stack[] = {
@@ -182,12 +168,8 @@ static ebb_status infer_copy(const ir_graph *graph, const ir_node_rec *node, ir_
     return EBB_OK;
 }
 
-static ebb_status copy_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    return dy == IR_NONE ? EBB_OK : ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dy);
+static ebb_status copy_grad(op_grad *g) {
+    return ebb__op_grad_add(g, 0, g->dy);
 }
 
 static const op_sample samples_copy[] = {
@@ -228,17 +210,9 @@ static ebb_status infer_regroup(const ir_graph *graph, const ir_node_rec *node, 
     return EBB_OK;
 }
 
-static ebb_status regroup_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy, dx;
-    ir_attr back = {.i = {n.attr.i[INNER], n.attr.i[OUTER]}};
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_REGROUP, &dy, 1, &back, &dx));
-    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+static ebb_status regroup_grad(op_grad *g) {
+    ir_attr back = {.i = {g->node.attr.i[INNER], g->node.attr.i[OUTER]}};
+    return ebb__op_grad_emit(g, 0, OP_REGROUP, &g->dy, 1, &back);
 }
 
 static const op_sample samples_regroup[] = {

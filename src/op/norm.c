@@ -70,40 +70,22 @@ static ebb_status infer_layer_norm_gain(const ir_graph *graph, const ir_node_rec
 
 /* ---- gradient ---- */
 
-/* Sums rows [B,H] onto what reached the list so far. */
-static ebb_status contribute_rows(op_adjoint *adjoint, ir_val list, ir_val rows) {
-    ir_val in[] = {ebb__adjoint_withdraw(adjoint, list), rows}, d;
-    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), OP_SUM_ROWS, in, 2, NULL, &d));
-    return ebb__adjoint_add(adjoint, list, d);
-}
-
-static ebb_status layer_norm_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val x = ir_in(g, &n, 0), gain = ir_in(g, &n, 1), bias = ir_in(g, &n, 2), dy, d;
-    ir_val stat = n.out + 1;
-    const ir_attr batch = {.i = {n.attr.i[BATCH]}};
-    TRY(ebb__op_grad_none(adjoint, &n, 1));
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    if (ebb__adjoint_wanted(adjoint, bias)) {
-        d = dy;
+static ebb_status layer_norm_grad(op_grad *g) {
+    ir_val x = op_grad_in(g, 0), gain = op_grad_in(g, 1), stat = g->node.out + 1, rows = g->dy;
+    const ir_attr batch = {.i = {g->node.attr.i[BATCH]}};
+    if (ebb__op_grad_wanted(g, 2)) {
         if (batch.i[BATCH] > 0) {
-            TRY(ebb__op_emit(g, OP_SUM_EACH, &dy, 1, &batch, &d));
+            TRY(ebb__op_emit(g->graph, OP_SUM_EACH, &g->dy, 1, &batch, &rows));
         }
-        TRY(contribute_rows(adjoint, bias, d));
+        TRY(ebb__op_grad_sum(g, 2, OP_SUM_ROWS, &rows, 1, NULL));
     }
-    if (ebb__adjoint_wanted(adjoint, gain)) {
-        TRY(ebb__op_emit(g, OP_LAYER_NORM_GAIN, (ir_val[]){dy, x, stat}, 3, &batch, &d));
-        TRY(contribute_rows(adjoint, gain, d));
+    if (ebb__op_grad_wanted(g, 1)) {
+        ir_val in[] = {g->dy, x, stat};
+        TRY(ebb__op_emit(g->graph, OP_LAYER_NORM_GAIN, in, 3, &batch, &rows));
+        TRY(ebb__op_grad_sum(g, 1, OP_SUM_ROWS, &rows, 1, NULL));
     }
-    if (!ebb__adjoint_wanted(adjoint, x)) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_LAYER_NORM_GRAD, (ir_val[]){dy, x, gain, stat}, 4, &batch, &d));
-    return ebb__adjoint_add(adjoint, x, d);
+    ir_val in[] = {g->dy, x, gain, stat};
+    return ebb__op_grad_emit(g, 0, OP_LAYER_NORM_GRAD, in, 4, &batch);
 }
 
 /* ---- other columns ---- */
@@ -177,6 +159,7 @@ OP_DEFINE(layer_norm) = {.schema = {.name = "layer_norm", .ints = {"batch"}, .fl
                          .layout = LAYOUT_STRIDED,
                          .infer = infer_layer_norm,
                          .grad = layer_norm_grad,
+                         .take = {TAKE_WHOLE, TAKE_NONE},
                          .keep_in = {KEEP_VALUE, KEEP_VALUE, KEEP_NONE},
                          .keep_out = {KEEP_NONE, KEEP_VALUE},
                          .inplace = {{0, 0}},

@@ -247,32 +247,27 @@ void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_r
     }
 }
 
-ebb_status ebb__op_grad_in(op_adjoint *adjoint, const ir_node_rec *node, int32_t i, ir_val *out) {
-    const ir_graph *graph = ebb__adjoint_graph(adjoint);
-    *out = IR_NONE;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        ir_val operand = ir_in(graph, node, k);
-        if (operand != IR_NONE && ebb__adjoint_wanted(adjoint, operand)) {
-            return ebb__adjoint_take(adjoint, node->out + i, out);
-        }
-    }
-    return EBB_OK;
+bool ebb__op_grad_wanted(const op_grad *g, int32_t i) {
+    return ebb__adjoint_wanted(g->adjoint, op_grad_in(g, i));
 }
 
-ebb_status ebb__op_contribute(op_adjoint *adjoint, ir_val operand, op_code op, const ir_val *in,
-                              int32_t n_in, const ir_attr *attr) {
-    if (!ebb__adjoint_wanted(adjoint, operand)) {
+ebb_status ebb__op_grad_add(op_grad *g, int32_t i, ir_val d) {
+    return ebb__adjoint_add(g->adjoint, op_grad_in(g, i), d);
+}
+
+ebb_status ebb__op_grad_emit(op_grad *g, int32_t i, op_code op, const ir_val *in, int32_t n_in,
+                             const ir_attr *attr) {
+    ir_val d;
+    if (!ebb__op_grad_wanted(g, i)) {
         return EBB_OK;
     }
-    ir_val d;
-    TRY(ebb__op_emit(ebb__adjoint_graph(adjoint), op, in, n_in, attr, &d));
-    return ebb__adjoint_add(adjoint, operand, d);
+    TRY(ebb__op_emit(g->graph, op, in, n_in, attr, &d));
+    return ebb__op_grad_add(g, i, d);
 }
 
-ebb_status ebb__op_grad_none(op_adjoint *adjoint, const ir_node_rec *node, int32_t i) {
-    ir_val got;
-    TRY(ebb__adjoint_take(adjoint, node->out + i, &got));
-    return got == IR_NONE ? EBB_OK
-                          : ebb__op_bad(ebb__adjoint_graph(adjoint), node,
-                                        "result %d has no gradient: do not use it in the loss", i);
+ebb_status ebb__op_grad_sum(op_grad *g, int32_t i, op_code op, const ir_val *in, int32_t n_in,
+                            const ir_attr *attr) {
+    ir_val with_sum[OP_MAX_SAMPLE_IN] = {ebb__adjoint_withdraw(g->adjoint, op_grad_in(g, i))};
+    memcpy(&with_sum[1], in, (size_t)n_in * sizeof *in);
+    return ebb__op_grad_emit(g, i, op, with_sum, n_in + 1, attr);
 }

@@ -33,6 +33,22 @@ enum op_flag {
 /* What an op's gradient needs of an operand or result. */
 typedef enum op_keep { KEEP_NONE, KEEP_SHAPE, KEEP_SIGN, KEEP_INDEX, KEEP_VALUE } op_keep;
 
+/* How src/grad takes the gradient of a result before it calls the op's `grad`. */
+typedef enum op_take {
+    TAKE_WHOLE, /* all of it, IR_NONE if nothing arrived */
+    TAKE_NONE,  /* the result is there for the gradient only: an error if anything arrived */
+    TAKE_LATER, /* not at all: `grad` takes a part of it itself */
+} op_take;
+
+/* One node whose gradient is being emitted: what src/grad hands to the op's `grad`. */
+typedef struct op_grad {
+    op_adjoint *adjoint;
+    ir_graph *graph;
+    ir_node_rec node;     /* a copy, since emitting may move the graph's array of nodes */
+    ir_val d[IR_MAX_OUT]; /* gradients of the results, IR_NONE where nothing arrived */
+    ir_val dy;            /* the first of them */
+} op_grad;
+
 /* How an operand or result takes part when the rows of a node are split in chunks (chunk pass). */
 typedef enum op_row_role {
     ROWS_WHOLE, /* every chunk reads all of it */
@@ -107,9 +123,10 @@ typedef struct op_def {
 
     /* Types of the results; checks operands and attributes, EBB_USAGE with a sentence if wrong. */
     ebb_status (*infer)(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
-    /* Emits the gradient: reads ebb__adjoint_take(results), contributes to operands. NULL only with
-     * OPF_NOGRAD. */
-    ebb_status (*grad)(op_adjoint *adjoint, ir_node node);
+    /* Emits the gradient: from that of the results, of which at least one is there, to that of the
+     * operands, of which at least one is wanted. NULL only with OPF_NOGRAD. */
+    ebb_status (*grad)(op_grad *g);
+    op_take take[IR_MAX_OUT];
     op_keep keep_in[OP_MAX_KEEP]; /* what the nodes emitted by grad read; operands beyond: as the
                                      last */
     op_keep keep_out[IR_MAX_OUT];

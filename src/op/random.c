@@ -28,16 +28,9 @@ static ebb_status infer_dropout(const ir_graph *graph, const ir_node_rec *node, 
     return EBB_OK;
 }
 
-static ebb_status dropout_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy, dx;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_DROPOUT, (ir_val[]){dy, ir_in(g, &n, 1)}, 2, &n.attr, &dx));
-    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+static ebb_status dropout_grad(op_grad *g) {
+    ir_val in[] = {g->dy, op_grad_in(g, 1)};
+    return ebb__op_grad_emit(g, 0, OP_DROPOUT, in, 2, &g->node.attr);
 }
 
 /* Ten rounds of Philox make four numbers. */

@@ -62,15 +62,10 @@ static ebb_status infer_sum_all(const ir_graph *graph, const ir_node_rec *node, 
     return ebb__op_need(graph, node, 0, IR_F32);
 }
 
-static ebb_status sum_all_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    const ir_type *type = op_in_type(g, &n, 0);
+static ebb_status sum_all_grad(op_grad *g) {
+    const ir_type *type = op_grad_type(g, 0);
     ir_attr attr = {.i = {type->rank, type->dim[0], type->dim[1], type->dim[2], type->dim[3]}};
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    return dy == IR_NONE ? EBB_OK
-                         : ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_SPREAD, &dy, 1, &attr);
+    return ebb__op_grad_emit(g, 0, OP_SPREAD, &g->dy, 1, &attr);
 }
 
 static const op_sample samples_sum_all[] = {
@@ -109,13 +104,8 @@ static ebb_status infer_spread(const ir_graph *graph, const ir_node_rec *node, i
     return ebb__op_need_list(graph, node, 0, IR_F32, 1);
 }
 
-static ebb_status spread_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    return dy == IR_NONE ? EBB_OK
-                         : ebb__op_contribute(adjoint, ir_in(g, &n, 0), OP_SUM_ALL, &dy, 1, NULL);
+static ebb_status spread_grad(op_grad *g) {
+    return ebb__op_grad_emit(g, 0, OP_SUM_ALL, &g->dy, 1, NULL);
 }
 
 static op_cost cost_spread(const ir_graph *graph, const ir_node_rec *node) {

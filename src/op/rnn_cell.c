@@ -54,26 +54,17 @@ static ebb_status or_zeros(ir_graph *graph, const ir_type *type, ir_val *value) 
     return ebb__op_emit(graph, OP_FILL, NULL, 0, &attr, value);
 }
 
-static ebb_status lstm_gates_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val z = ir_in(g, &n, 0), cp = ir_in(g, &n, 1), d_o, d_c, d[2];
-    const ir_type type = g->values[cp].type;
+/* i, f and g act through c alone; only o is read from the gates. */
+static ebb_status lstm_gates_grad(op_grad *g) {
+    ir_val cp = op_grad_in(g, 1), gates = g->node.out, d_o, d_c = g->d[1], d[2];
+    const ir_type type = *op_grad_type(g, 1);
     int32_t h = (int32_t)ir_cols(&type);
-    if (!ebb__adjoint_wanted(adjoint, z) && !ebb__adjoint_wanted(adjoint, cp)) {
-        return EBB_OK;
-    }
-    /* i, f and g act through c alone; only o is read from the gates. */
-    TRY(ebb__adjoint_take_columns(adjoint, n.out, 3 * h, h, &d_o));
-    TRY(ebb__adjoint_take(adjoint, n.out + 1, &d_c));
-    if (d_o == IR_NONE && d_c == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(or_zeros(g, &type, &d_o));
-    TRY(or_zeros(g, &type, &d_c));
-    TRY(ebb__op_emit(g, OP_LSTM_GATES_GRAD, (ir_val[]){d_o, d_c, n.out, cp}, 4, NULL, d));
-    TRY(ebb__adjoint_add(adjoint, z, d[0]));
-    return ebb__adjoint_add(adjoint, cp, d[1]);
+    TRY(ebb__adjoint_take_columns(g->adjoint, gates, 3 * h, h, &d_o));
+    TRY(or_zeros(g->graph, &type, &d_o));
+    TRY(or_zeros(g->graph, &type, &d_c));
+    TRY(ebb__op_emit(g->graph, OP_LSTM_GATES_GRAD, (ir_val[]){d_o, d_c, gates, cp}, 4, NULL, d));
+    TRY(ebb__op_grad_add(g, 0, d[0]));
+    return ebb__op_grad_add(g, 1, d[1]);
 }
 
 static const op_sample samples_lstm_gates[] = {
@@ -89,6 +80,7 @@ OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
                          .layout = LAYOUT_STRIDED,
                          .infer = infer_lstm_gates,
                          .grad = lstm_gates_grad,
+                         .take = {TAKE_LATER, TAKE_WHOLE},
                          .keep_in = {KEEP_NONE, KEEP_VALUE},
                          .keep_out = {KEEP_VALUE, KEEP_NONE},
                          .inplace = {{0, 0}, {1, 1}},
@@ -170,18 +162,12 @@ OP_DEFINE(lstm_gates_grad) = {.schema = {.name = "lstm_gates_grad"},
 
 /* ---- LSTM: output ---- */
 
-static ebb_status lstm_out_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val o = ir_in(g, &n, 0), c = ir_in(g, &n, 1), dh, d[2];
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dh));
-    if (dh == IR_NONE) {
-        return EBB_OK;
-    }
-    ir_val sum = ebb__adjoint_wanted(adjoint, c) ? ebb__adjoint_withdraw(adjoint, c) : IR_NONE;
-    TRY(ebb__op_emit(g, OP_LSTM_OUT_GRAD, (ir_val[]){sum, dh, o, c}, 4, NULL, d));
-    TRY(ebb__adjoint_add(adjoint, o, d[0]));
-    return ebb__adjoint_add(adjoint, c, d[1]);
+static ebb_status lstm_out_grad(op_grad *g) {
+    ir_val o = op_grad_in(g, 0), c = op_grad_in(g, 1), d[2];
+    ir_val in[] = {ebb__adjoint_withdraw(g->adjoint, c), g->dy, o, c};
+    TRY(ebb__op_emit(g->graph, OP_LSTM_OUT_GRAD, in, 4, NULL, d));
+    TRY(ebb__op_grad_add(g, 0, d[0]));
+    return ebb__op_grad_add(g, 1, d[1]);
 }
 
 #define OUT_SAMPLE(b, h) .n_in = 2, .in = {F2(b, h), F2(b, h)}, .fill = {FILL_UNIT, FILL_NORMAL}
@@ -254,19 +240,13 @@ static ebb_status infer_gru_cell(const ir_graph *graph, const ir_node_rec *node,
     return EBB_OK;
 }
 
-static ebb_status gru_cell_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val gx = ir_in(g, &n, 0), gh = ir_in(g, &n, 1), hp = ir_in(g, &n, 2), dh, d[3];
-    TRY(ebb__op_grad_none(adjoint, &n, 1));
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dh));
-    if (dh == IR_NONE) {
-        return EBB_OK;
+static ebb_status gru_cell_grad(op_grad *g) {
+    ir_val in[] = {g->dy, g->node.out + 1, op_grad_in(g, 2)}, d[3];
+    TRY(ebb__op_emit(g->graph, OP_GRU_CELL_GRAD, in, 3, NULL, d));
+    for (int32_t i = 0; i < 3; i++) {
+        TRY(ebb__op_grad_add(g, i, d[i]));
     }
-    TRY(ebb__op_emit(g, OP_GRU_CELL_GRAD, (ir_val[]){dh, n.out + 1, hp}, 3, NULL, d));
-    TRY(ebb__adjoint_add(adjoint, gx, d[0]));
-    TRY(ebb__adjoint_add(adjoint, gh, d[1]));
-    return ebb__adjoint_add(adjoint, hp, d[2]);
+    return EBB_OK;
 }
 
 #define GRU(b, h) .n_in = 3, .in = {F2(b, 3 * h), F2(b, 3 * h), F2(b, h)}
@@ -281,6 +261,7 @@ OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
                        .layout = LAYOUT_STRIDED,
                        .infer = infer_gru_cell,
                        .grad = gru_cell_grad,
+                       .take = {TAKE_WHOLE, TAKE_NONE},
                        .keep_in = {KEEP_NONE, KEEP_NONE, KEEP_VALUE},
                        .keep_out = {KEEP_NONE, KEEP_VALUE},
                        .inplace = {{2, 0}},

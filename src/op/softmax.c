@@ -4,16 +4,8 @@
 #define REF_FAMILY "op/ref/softmax.inc"
 #include "op/ref/twice.h"
 
-static ebb_status softmax_grad(op_adjoint *adjoint, ir_node node) {
-    ir_graph *g = ebb__adjoint_graph(adjoint);
-    const ir_node_rec n = g->nodes[node];
-    ir_val dy, dx;
-    TRY(ebb__op_grad_in(adjoint, &n, 0, &dy));
-    if (dy == IR_NONE) {
-        return EBB_OK;
-    }
-    TRY(ebb__op_emit(g, OP_SOFTMAX_GRAD, (ir_val[]){dy, n.out}, 2, NULL, &dx));
-    return ebb__adjoint_add(adjoint, ir_in(g, &n, 0), dx);
+static ebb_status softmax_grad(op_grad *g) {
+    return ebb__op_grad_emit(g, 0, OP_SOFTMAX_GRAD, (ir_val[]){g->dy, g->node.out}, 2, NULL);
 }
 
 static op_cost cost_softmax(const ir_graph *graph, const ir_node_rec *node) {
