@@ -5,7 +5,7 @@
 
 #include "op/op.h"
 
-#define OP(upper, lower) extern const op_def ebb__op_def_##lower;
+#define OP(upper, lower, operands, text) extern const op_def ebb__op_def_##lower;
 #include "op/ops.def"
 #undef OP
 #define OP_DEFINE(lower) const op_def ebb__op_def_##lower

@@ -9,14 +9,14 @@
 #include <string.h>
 
 static const op_def *const table[OP_COUNT] = {
-#define OP(upper, lower) &ebb__op_def_##lower,
+#define OP(upper, lower, operands, text) &ebb__op_def_##lower,
 #include "op/ops.def"
 #undef OP
 };
 
 /* The schema is what the ir layer sees of a definition. */
 static const ir_schema *const schemas[OP_COUNT] = {
-#define OP(upper, lower) &ebb__op_def_##lower.schema,
+#define OP(upper, lower, operands, text) &ebb__op_def_##lower.schema,
 #include "op/ops.def"
 #undef OP
 };

@@ -11,7 +11,7 @@
 #include "op/adjoint.h"
 
 typedef enum op_code {
-#define OP(upper, lower) OP_##upper,
+#define OP(upper, lower, operands, text) OP_##upper,
 #include "op/ops.def"
 #undef OP
     OP_COUNT
