@@ -296,6 +296,15 @@ bool ebb__file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
+ebb_status ebb__file_join(ebb_ctx *ctx, const char *folder, const char *name, char *out,
+                          size_t bytes) {
+    int n = snprintf(out, bytes, "%s/%s", folder, name);
+    return n > 0 && (size_t)n < bytes
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE, "%.200s...: the path is too long; choose a shorter one",
+                           folder);
+}
+
 static ebb_status make_one_dir(ebb_ctx *ctx, const char *path) {
     struct stat info;
     if (!hook(ctx) && mkdir(path, 0777) == 0) {

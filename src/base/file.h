@@ -54,6 +54,9 @@ ebb_status ebb__file_named(ebb_ctx *ctx, int fd, const char *path) EBB_MUST_CHEC
 void ebb__file_close(int fd); /* ignores -1 */
 
 bool ebb__file_exists(const char *path);
+/* "folder/name" into `out`, which has room for so many bytes; EBB_USAGE if that is too long. */
+ebb_status ebb__file_join(ebb_ctx *ctx, const char *folder, const char *name, char *out,
+                          size_t bytes) EBB_MUST_CHECK;
 ebb_status ebb__file_make_dir(ebb_ctx *ctx,
                               const char *path) EBB_MUST_CHECK; /* parents too; existing is fine */
 ebb_status ebb__file_remove(ebb_ctx *ctx, const char *path) EBB_MUST_CHECK; /* absent is fine */

@@ -42,14 +42,6 @@ static uint32_t pairs_in(const data_batcher *batcher, uint64_t window, uint32_t 
     return count < batcher->steps ? (uint32_t)count : batcher->steps;
 }
 
-uint64_t ebb__batcher_valid(const data_batcher *batcher, uint64_t window) {
-    uint64_t valid = 0, first = 0;
-    for (uint32_t b = 0; b < batcher->columns; b++) {
-        valid += pairs_in(batcher, window, b, &first);
-    }
-    return valid;
-}
-
 ebb_status ebb__batcher_fill(const data_batcher *batcher, uint64_t window, int32_t *inputs,
                              int32_t *targets, uint64_t *valid) {
     uint64_t total = 0;

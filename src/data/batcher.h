@@ -38,7 +38,5 @@ ebb_status ebb__batcher_init(ebb_ctx *ctx, const tokens_reader *tokens, uint32_t
  * Allocates nothing. */
 ebb_status ebb__batcher_fill(const data_batcher *batcher, uint64_t window, int32_t *inputs,
                              int32_t *targets, uint64_t *valid) EBB_MUST_CHECK;
-/* The same count without reading; over all windows it sums to N - 1. */
-uint64_t ebb__batcher_valid(const data_batcher *batcher, uint64_t window);
 
 #endif

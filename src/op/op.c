@@ -25,14 +25,6 @@ const op_def *ebb__op(int code) {
     return table[code];
 }
 
-int ebb__op_find(const char *name) {
-    int code = 0;
-    while (code < OP_COUNT && strcmp(table[code]->schema.name, name) != 0) {
-        code++;
-    }
-    return code;
-}
-
 void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx) {
     ebb__ir_init(graph, ctx, schemas, OP_COUNT);
 }

@@ -159,7 +159,6 @@ typedef struct op_def {
 } op_def;
 
 const op_def *ebb__op(int code);
-int ebb__op_find(const char *name); /* OP_COUNT if there is none */
 /* An empty graph that knows every op's schema. */
 void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx);
 /* Infers, appends a node with the graph's current label, gives the results. attr may be NULL. */

@@ -58,20 +58,11 @@ typedef struct ckpt_reason { /* why a generation is not whole */
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static ebb_status name_path(ebb_ctx *ctx, const char *dir, const char *name, ckpt_path *out) {
-    *out = (ckpt_path){{0}};
-    int n = snprintf(out->text, sizeof out->text, "%s/%s", dir, name);
-    if (n < 0 || (size_t)n >= sizeof out->text) {
-        return ebb__fail(ctx, EBB_USAGE, "%.200s...: path too long; choose a shorter folder", dir);
-    }
-    return EBB_OK;
-}
-
 static ebb_status gen_path(ebb_ctx *ctx, const char *dir, uint64_t step, ckpt_kind kind,
                            ckpt_path *out) {
     char name[64];
     snprintf(name, sizeof name, "ckpt-%" PRIu64 "%s", step, suffixes[kind]);
-    return name_path(ctx, dir, name, out);
+    return ebb__file_join(ctx, dir, name, out->text, sizeof out->text);
 }
 
 /* "ckpt-<step><suffix>" as we write it, and nothing else: what we may delete. */
@@ -424,7 +415,7 @@ static ebb_status prune(ckpt_scan *scan) {
 static ebb_status link_name(ebb_ctx *ctx, const char *dir, uint64_t step, const char *name) {
     ckpt_path from, to;
     TRY(gen_path(ctx, dir, step, CKPT_WEIGHTS, &from));
-    TRY(name_path(ctx, dir, name, &to));
+    TRY(ebb__file_join(ctx, dir, name, to.text, sizeof to.text));
     return ebb__file_link(ctx, from.text, to.text);
 }
 
@@ -514,7 +505,7 @@ static ebb_status repair_name(ebb_ctx *ctx, const char *dir, const char *name, u
                               const st_sum *want) {
     ckpt_path path, weights;
     bool right;
-    TRY(name_path(ctx, dir, name, &path));
+    TRY(ebb__file_join(ctx, dir, name, path.text, sizeof path.text));
     TRY(gen_path(ctx, dir, step, CKPT_WEIGHTS, &weights));
     TRY(name_is_right(ctx, path.text, weights.text, want, &right));
     return right ? EBB_OK : ebb__file_link(ctx, weights.text, path.text);
@@ -530,7 +521,7 @@ static ebb_status repair(ckpt_scan *scan, const ckpt_manifest *m, size_t picked)
     if (m->has_best) {
         TRY(repair_name(scan->ctx, scan->dir, names[1], m->best_step, &m->best));
     } else {
-        TRY(name_path(scan->ctx, scan->dir, names[1], &path));
+        TRY(ebb__file_join(scan->ctx, scan->dir, names[1], path.text, sizeof path.text));
         TRY(ebb__file_remove(scan->ctx, path.text));
     }
     return prune(scan);
@@ -611,7 +602,7 @@ ebb_status ebb__checkpoint_clear(ebb_ctx *ctx, const char *dir) {
     }
     TRY_OUT(remove_leftovers(&scan));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TRY_OUT(name_path(ctx, dir, names[i], &path));
+        TRY_OUT(ebb__file_join(ctx, dir, names[i], path.text, sizeof path.text));
         TRY_OUT(ebb__file_remove(ctx, path.text));
     }
 out:

@@ -374,17 +374,6 @@ const char *ebb__safetensors_note(const st_reader *reader, const char *key) {
     return note ? note->value : NULL;
 }
 
-int64_t ebb__safetensors_rows(const st_tensor *tensor) {
-    return tensor->rank > 0 ? tensor->dims[0] : 1;
-}
-
-size_t ebb__safetensors_row_bytes(const st_tensor *tensor) {
-    uint64_t bytes = 0;
-    return ebb__safetensors_size(tensor->dtype, tensor->rank, tensor->dims, 1, &bytes)
-               ? (size_t)bytes
-               : 0;
-}
-
 ebb_status ebb__safetensors_read(const st_reader *reader, const st_tensor *tensor, void *data,
                                  size_t bytes) {
     if (bytes != tensor->end - tensor->begin) {
@@ -395,27 +384,4 @@ ebb_status ebb__safetensors_read(const st_reader *reader, const st_tensor *tenso
     }
     return ebb__file_pread(reader->ctx, reader->fd, reader->path, data, bytes,
                            reader->data_at + tensor->begin);
-}
-
-ebb_status ebb__safetensors_read_rows(const st_reader *reader, const st_tensor *tensor,
-                                      int64_t first, int64_t rows, void *data, size_t stride) {
-    size_t row_bytes = ebb__safetensors_row_bytes(tensor);
-    int64_t have = ebb__safetensors_rows(tensor);
-    if (first < 0 || rows < 0 || first > have || rows > have - first || stride < row_bytes) {
-        return ebb__fail(reader->ctx, EBB_MODEL,
-                         "%s: tensor '%s': shape: has %" PRId64 " rows of %zu bytes, %" PRId64
-                         " from %" PRId64 " are wanted",
-                         reader->path, ebb__safetensors_show(tensor->name).text, have, row_bytes,
-                         rows, first);
-    }
-    uint64_t at = reader->data_at + tensor->begin + (uint64_t)first * row_bytes;
-    if (stride == row_bytes) {
-        return ebb__file_pread(reader->ctx, reader->fd, reader->path, data,
-                               (size_t)rows * row_bytes, at);
-    }
-    for (int64_t r = 0; r < rows && row_bytes > 0; r++, at += row_bytes) {
-        TRY(ebb__file_pread(reader->ctx, reader->fd, reader->path,
-                            (char *)data + (size_t)r * stride, row_bytes, at));
-    }
-    return EBB_OK;
 }

@@ -47,18 +47,12 @@ st_shown ebb__safetensors_show(const char *text);
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-/* Points *block at *rows >= 1 adjacent rows of the tensor, the first being `row` (index on the
- * first axis; a scalar is one row). The block stays valid until the next call. */
-typedef ebb_status (*st_rows_fn)(void *user, int64_t row, const void **block, int64_t *rows);
-
 typedef struct st_entry {
     const char *name;
     st_dtype dtype;
     int rank;
     int64_t dims[ST_MAX_RANK];
-    const void *data; /* the whole tensor, contiguous; or NULL, and then: */
-    st_rows_fn rows;  /* asked for it row block by row block, e.g. where rows are strided */
-    void *user;
+    const void *data; /* the whole tensor, contiguous; NULL only where it has no element */
 } st_entry;
 
 typedef struct st_note { /* one string of the file's `__metadata__` */
@@ -111,15 +105,8 @@ void ebb__safetensors_close(st_reader *reader); /* safe after a failed open */
 const st_tensor *ebb__safetensors_find(const st_reader *reader, const char *name); /* or NULL */
 const char *ebb__safetensors_note(const st_reader *reader, const char *key);       /* or NULL */
 
-int64_t ebb__safetensors_rows(const st_tensor *tensor);     /* 1 for a scalar */
-size_t ebb__safetensors_row_bytes(const st_tensor *tensor); /* 0 if a later dimension is 0 */
-
 /* The whole tensor; `bytes` is what `data` has room for and must be the tensor's size. */
 ebb_status ebb__safetensors_read(const st_reader *reader, const st_tensor *tensor, void *data,
                                  size_t bytes) EBB_MUST_CHECK;
-/* Rows [first, first + rows) to `data`, each `stride` bytes (>= row bytes) after the one before. */
-ebb_status ebb__safetensors_read_rows(const st_reader *reader, const st_tensor *tensor,
-                                      int64_t first, int64_t rows, void *data,
-                                      size_t stride) EBB_MUST_CHECK;
 
 #endif

@@ -16,7 +16,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define BLOCK_BYTES 65536u /* gathers short row blocks; sums files */
+#define BLOCK_BYTES 65536u /* what a file is read by to sum it */
 
 /* ---- sums --------------------------------------------------------------------------------- */
 
@@ -194,12 +194,10 @@ static ebb_status build_header(text_buffer *text, st_slot *order, size_t n, cons
     return EBB_OK;
 }
 
-/* The file being written, its running hash, and room to gather row blocks too short for a write. */
+/* The file being written and its running hash. */
 typedef struct st_sink {
     file_writer file;
     XXH3_state_t hash;
-    char *block;
-    size_t gathered;
 } st_sink;
 
 static ebb_status sink_write(st_sink *sink, const void *data, size_t bytes) {
@@ -207,57 +205,16 @@ static ebb_status sink_write(st_sink *sink, const void *data, size_t bytes) {
     return ebb__file_write(&sink->file, data, bytes);
 }
 
-static ebb_status sink_flush(st_sink *sink) {
-    size_t bytes = sink->gathered;
-    sink->gathered = 0;
-    return bytes > 0 ? sink_write(sink, sink->block, bytes) : EBB_OK;
-}
-
-static ebb_status write_rows(st_sink *sink, const st_entry *entry) {
-    ebb_ctx *ctx = sink->file.ctx;
-    uint64_t row_bytes;
-    int64_t rows = entry->rank > 0 ? entry->dims[0] : 1;
-    if (!ebb__safetensors_size(entry->dtype, entry->rank, entry->dims, 1, &row_bytes) ||
-        row_bytes == 0) {
-        return EBB_OK; /* no element, since the whole did not overflow */
-    }
-    if (!sink->block) {
-        TRY(ebb__alloc(ctx, 1, BLOCK_BYTES, &sink->block));
-    }
-    for (int64_t row = 0, got = 0; row < rows; row += got) {
-        const void *data = NULL;
-        TRY(entry->rows(entry->user, row, &data, &got));
-        if (!data || got < 1 || got > rows - row) {
-            return ebb__fail(ctx, EBB_USAGE, "tensor '%s': row %" PRId64 ": source gave no rows",
-                             ebb__safetensors_show(entry->name).text, row);
-        }
-        size_t bytes = (size_t)got * (size_t)row_bytes;
-        if (bytes > BLOCK_BYTES - sink->gathered) {
-            TRY(sink_flush(sink));
-        }
-        if (bytes > BLOCK_BYTES) {
-            TRY(sink_write(sink, data, bytes));
-        } else {
-            memcpy(sink->block + sink->gathered, data, bytes);
-            sink->gathered += bytes;
-        }
-    }
-    return sink_flush(sink);
-}
-
 static ebb_status write_entry(st_sink *sink, const st_entry *entry) {
     uint64_t bytes = 0;
     if (!ebb__safetensors_size(entry->dtype, entry->rank, entry->dims, 0, &bytes) || bytes == 0) {
         return EBB_OK;
     }
-    if (entry->data) {
-        return sink_write(sink, entry->data, (size_t)bytes);
+    if (!entry->data) {
+        return ebb__fail(sink->file.ctx, EBB_USAGE, "tensor '%s': has no data",
+                         ebb__safetensors_show(entry->name).text);
     }
-    if (entry->rows) {
-        return write_rows(sink, entry);
-    }
-    return ebb__fail(sink->file.ctx, EBB_USAGE, "tensor '%s': has no data",
-                     ebb__safetensors_show(entry->name).text);
+    return sink_write(sink, entry->data, (size_t)bytes);
 }
 
 ebb_status ebb__safetensors_write(ebb_ctx *ctx, const char *path, const st_entry *entries,
@@ -284,7 +241,6 @@ ebb_status ebb__safetensors_write(ebb_ctx *ctx, const char *path, const st_entry
     TRY_OUT(ebb__file_commit(&sink.file));
 out:
     ebb__file_abandon(&sink.file);
-    ebb__free(ctx, sink.block);
     ebb__free(ctx, text.data);
     ebb__free(ctx, order);
     return status;

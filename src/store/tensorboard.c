@@ -180,12 +180,6 @@ static bool is_ours(const char *name) {
            strlen(name) < TENSORBOARD_NAME_BYTES && name[strspn(name, plain)] == '\0';
 }
 
-static ebb_status path_of(ebb_ctx *ctx, const char *folder, const char *name, char out[1024]) {
-    int n = snprintf(out, 1024, "%s/%s", folder, name);
-    return n > 0 && n < 1024 ? EBB_OK
-                             : ebb__fail(ctx, EBB_USAGE, "--tensorboard: the path is too long");
-}
-
 /* Names sort by age, also of files begun within a second: `last` is the youngest name, or "". */
 static void make_name(char out[TENSORBOARD_NAME_BYTES], const char *last, int number) {
     char host[HOST_BYTES] = "";
@@ -281,7 +275,7 @@ static ebb_status drop_later(ebb_ctx *ctx, const char *folder, char *text, size_
             memcpy(last, line, strlen(line) + 1);
         }
         if (ours && later) {
-            TRY(path_of(ctx, folder, line, path));
+            TRY(ebb__file_join(ctx, folder, line, path, sizeof path));
             TRY(drop_file(ctx, path, end[1] == '\0'));
         }
         *end = '\n';
@@ -298,7 +292,7 @@ static ebb_status reopen(ebb_ctx *ctx, const char *folder, const tensorboard_mar
     if (!is_ours(from->name)) {
         return EBB_OK;
     }
-    TRY(path_of(ctx, folder, from->name, log->path));
+    TRY(ebb__file_join(ctx, folder, from->name, log->path, sizeof log->path));
     if (!ebb__file_exists(log->path)) { /* another folder than before, or tidied away */
         return EBB_OK;
     }
@@ -321,7 +315,7 @@ static ebb_status begin_file(ebb_ctx *ctx, const char *folder, int64_t step, con
     uint64_t have = 0;
     out->mark = (tensorboard_mark){.bytes = 0};
     memcpy(out->mark.name, name, strlen(name) + 1);
-    TRY(path_of(ctx, folder, name, out->path));
+    TRY(ebb__file_join(ctx, folder, name, out->path, sizeof out->path));
     TRY(ebb__file_append(ctx, out->path, &out->fd, &have));
     return write_start(out, step + 1);
 }

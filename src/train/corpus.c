@@ -13,10 +13,7 @@ const model_kind *ebb__kind(const train_settings *s) {
 }
 
 ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *out) {
-    int n = snprintf(out, JOB_PATH_BYTES, "%s/%s", dir, name);
-    return n > 0 && n < JOB_PATH_BYTES
-               ? EBB_OK
-               : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", dir);
+    return ebb__file_join(ctx, dir, name, out, JOB_PATH_BYTES);
 }
 
 ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,

@@ -7,7 +7,9 @@ static void table_has_no_hole(void **state) {
         const op_def *op = ebb__op(code);
         assert_non_null(op);
         assert_non_null(op->schema.name);
-        assert_int_equal(ebb__op_find(op->schema.name), code);
+        for (int other = 0; other < code; other++) {
+            assert_string_not_equal(ebb__op(other)->schema.name, op->schema.name);
+        }
         assert_non_null(op->infer);
         assert_non_null(op->cost);
         assert_non_null(op->ref);
@@ -19,7 +21,6 @@ static void table_has_no_hole(void **state) {
         assert_in_range(op->row_shift, 0, IR_MAX_INTS);
         assert_true(op->row_shift == 0 || op->schema.ints[op->row_shift - 1] != NULL);
     }
-    assert_int_equal(ebb__op_find("no such op"), OP_COUNT);
 }
 
 static void names_have_no_gap(void **state) {

@@ -203,77 +203,6 @@ static void empty_file_of_no_tensors(void **state) {
     ebb__safetensors_close(&reader);
 }
 
-/* ---- rows --------------------------------------------------------------------------------- */
-
-typedef struct strided {
-    const char *data;
-    size_t stride;
-    int64_t calls, at_once;
-    int64_t rows;
-} strided;
-
-static ebb_status strided_rows(void *user, int64_t row, const void **block, int64_t *rows) {
-    strided *s = user;
-    s->calls++;
-    *block = s->data + (size_t)row * s->stride;
-    *rows = s->at_once < s->rows - row ? s->at_once : s->rows - row;
-    return EBB_OK;
-}
-
-static void check_rows(fixture *f, int64_t rows, int64_t columns, size_t lead) {
-    float *wide = calloc((size_t)rows * lead, sizeof *wide);
-    float *tight = calloc((size_t)(rows * columns), sizeof *tight);
-    assert_non_null(wide);
-    assert_non_null(tight);
-    for (int64_t i = 0; i < rows * columns; i++) {
-        tight[i] = (float)i;
-        wide[(size_t)(i / columns) * lead + (size_t)(i % columns)] = (float)i;
-    }
-    strided source = {(const char *)wide, lead * sizeof *wide, 0, 1, rows};
-    st_entry a = {.name = "x", .dtype = ST_F32, .rank = 2, .dims = {rows, columns}, .data = tight};
-    st_entry b = a;
-    b.data = NULL;
-    b.rows = strided_rows;
-    b.user = &source;
-    assert_int_equal(ebb__safetensors_write(f->ctx, f->path, &a, 1, NULL, 0, NULL), EBB_OK);
-    assert_int_equal(ebb__safetensors_write(f->ctx, f->other, &b, 1, NULL, 0, NULL), EBB_OK);
-    assert_same_file(f->path, f->other);
-    assert_int_equal(source.calls, rows);
-
-    st_reader reader;
-    assert_int_equal(ebb__safetensors_open(f->ctx, f->path, &reader), EBB_OK);
-    const st_tensor *t = ebb__safetensors_find(&reader, "x");
-    float *back = calloc((size_t)rows * lead, sizeof *back);
-    assert_non_null(back);
-    assert_int_equal(
-        ebb__safetensors_read_rows(&reader, t, 1, rows - 1, back + lead, lead * sizeof *back),
-        EBB_OK);
-    assert_memory_equal(back + lead, wide + lead, (size_t)(rows - 1) * lead * sizeof *back);
-    assert_int_equal(ebb__safetensors_read_rows(&reader, t, 1, 1, back, (size_t)columns * 4),
-                     EBB_OK);
-    assert_memory_equal(back, tight + columns, (size_t)columns * 4);
-    assert_int_equal(ebb__safetensors_read_rows(&reader, t, 1, rows, back, 4096), EBB_MODEL);
-    assert_int_equal(ebb__safetensors_read_rows(&reader, t, -1, 1, back, 4096), EBB_MODEL);
-    assert_int_equal(ebb__safetensors_read_rows(&reader, t, 0, 1, back, 3), EBB_MODEL);
-    ebb__ctx_clear(f->ctx);
-    ebb__safetensors_close(&reader);
-    free(back);
-    free(wide);
-    free(tight);
-}
-
-static void rows_by_callback(void **state) {
-    check_rows(*state, 7, 5, 8);
-    check_rows(*state, 1000, 33, 64);    /* gathered rows pass the block's end */
-    check_rows(*state, 3, 20000, 20004); /* a row is larger than the block */
-}
-
-static ebb_status broken_rows(void *user, int64_t row, const void **block, int64_t *rows) {
-    *block = user;
-    *rows = row == 0 ? 1 : 9;
-    return EBB_OK;
-}
-
 static void what_cannot_be_written(void **state) {
     fixture *f = *state;
     st_entry a = {.name = "x", .dtype = ST_F32, .rank = 1, .dims = {1}, .data = weights};
@@ -304,10 +233,6 @@ static void what_cannot_be_written(void **state) {
     REFUSED(&b, 1, NULL, 0);
     b = a;
     b.data = NULL;
-    REFUSED(&b, 1, NULL, 0);
-    b.dims[0] = 4;
-    b.rows = broken_rows;
-    b.user = (void *)(uintptr_t)weights;
     REFUSED(&b, 1, NULL, 0);
 #undef REFUSED
     ebb__ctx_clear(f->ctx);
@@ -530,13 +455,7 @@ static int names_beside(const char *dir) {
 static ebb_status write_and_read(fixture *f) {
     st_reader reader;
     float back[6];
-    strided source = {(const char *)weights, 12, 0, 1, 2};
-    st_entry list[N_ENTRIES];
-    memcpy(list, entries, sizeof list);
-    list[0].data = NULL;
-    list[0].rows = strided_rows;
-    list[0].user = &source;
-    TRY(ebb__safetensors_write(f->ctx, f->path, list, N_ENTRIES, notes, 2, NULL));
+    TRY(ebb__safetensors_write(f->ctx, f->path, entries, N_ENTRIES, notes, 2, NULL));
     TRY(ebb__safetensors_open(f->ctx, f->path, &reader));
     ebb_status status =
         ebb__safetensors_read(&reader, ebb__safetensors_find(&reader, "w"), back, sizeof back);
@@ -620,7 +539,6 @@ int main(int argc, char **argv) {
         CASE(canonical_bytes),
         CASE(order_of_entries_is_nothing),
         CASE(empty_file_of_no_tensors),
-        CASE(rows_by_callback),
         CASE(what_cannot_be_written),
         CASE(broken_rules),
         CASE(message_is_one_line),
