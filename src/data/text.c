@@ -204,6 +204,27 @@ void ebb__text_close(text_reader *reader) {
     ebb__source_close(&reader->source);
 }
 
+size_t ebb__text_split(text_mode mode, const char **at, const char *end, const char **token) {
+    const char *p = *at;
+    size_t n = 1;
+    while (mode == TEXT_WORD && p < end && *p != '\n' && is_space((unsigned char)*p)) {
+        p++;
+    }
+    p += mode == TEXT_CHAR && p < end && *p == '\r' && (p + 1 == end || p[1] == '\n');
+    if (p == end || *p == '\n') {
+        n = 0;
+    } else if (mode == TEXT_CHAR) {
+        size_t whole = ebb__utf8_length((const unsigned char *)p, (size_t)(end - p));
+        n = whole > 0 ? whole : 1;
+    }
+    while (mode == TEXT_WORD && n > 0 && p + n < end && !is_space((unsigned char)p[n])) {
+        n++;
+    }
+    *token = p;
+    *at = p + n;
+    return n;
+}
+
 size_t ebb__utf8_mark(const void *bytes, size_t available) {
     return available >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }

@@ -51,6 +51,12 @@ ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const 
 ebb_status ebb__text_next(text_reader *reader, text_token *out) EBB_MUST_CHECK;
 void ebb__text_close(text_reader *reader);
 
+/* The next token of a line in memory, and what is behind it; gives its bytes, 0 at the end of the
+ * line (*at is then there: at `end` or at a newline). The rules are those of a file, but nothing is
+ * refused: a NUL, bytes that are no UTF-8 and words of any length are tokens, which no vocabulary
+ * knows. */
+size_t ebb__text_split(text_mode mode, const char **at, const char *end, const char **token);
+
 /* Bytes of the byte order mark that a text starts with: 3, or 0 if there is none. */
 size_t ebb__utf8_mark(const void *bytes, size_t available);
 /* Bytes of the code point that starts here, 1 to 4; 0 if it is not well-formed UTF-8. */

@@ -188,28 +188,3 @@ void ebb__use_close(model_use *u) {
     }
     ebb__run_free(u->session);
 }
-
-/* ---- text ---- */
-
-static bool is_space(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-size_t ebb__use_token(train_tokens mode, const char **at, const char *end, const char **token) {
-    const char *p = *at;
-    size_t n = p < end;
-    if (mode == TOKENS_WORD) {
-        while (p < end && is_space(*p)) {
-            p++;
-        }
-        for (n = 0; p + n < end && !is_space(p[n]);) {
-            n++;
-        }
-    } else if (mode == TOKENS_CHAR && p < end) {
-        size_t whole = ebb__utf8_length((const unsigned char *)p, (size_t)(end - p));
-        n = whole > 0 ? whole : 1;
-    }
-    *token = p;
-    *at = p + n;
-    return n;
-}

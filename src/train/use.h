@@ -39,9 +39,4 @@ ebb_status ebb__use_check_init(ebb_ctx *ctx, const train_settings *settings,
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
                               const job_observer *observer, nmt_eval_result *out) EBB_MUST_CHECK;
 
-/* The next token of a line of text, split as texts are: words stand between white space, else code
- * points (bytes that are no UTF-8 one by one) or bytes. Advances *at; gives its length, 0 at `end`.
- */
-size_t ebb__use_token(train_tokens mode, const char **at, const char *end, const char **token);
-
 #endif

@@ -1,28 +1,31 @@
 /* words.c - a line of text as decode and generate split it; the first byte chooses the mode. Tokens
- * come in order, none is empty, and what lies between them is white space. */
+ * come in order, none is empty, and what lies between them is white space or ends a line. */
+#include "data/text.h"
 #include "fuzz/fuzz.h"
-#include "train/use.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_blank(const char *from, const char *to) {
-    return strspn(from, " \t\n\v\f\r") >= (size_t)(to - from);
+/* What may be left out: white space between words, a carriage return at the end of characters. */
+static bool is_blank(text_mode mode, const char *from, const char *to) {
+    const char *blank[] = {[TEXT_WORD] = " \t\v\f\r", [TEXT_CHAR] = "\r", [TEXT_BYTE] = ""};
+    size_t n = (size_t)(to - from);
+    return strspn(from, blank[mode]) >= n && (mode == TEXT_WORD || n <= 1);
 }
 
 void fuzz_words(fuzz_room *room, fuzz_input input) {
-    train_tokens mode = (train_tokens)(fuzz_byte(&input) % 3);
+    text_mode mode = (text_mode)(fuzz_byte(&input) % 3);
     char *text = fuzz_string(input);
     const char *at = text, *last = text, *end = text + input.left, *token = NULL;
-    size_t length = 0;
     (void)room;
-    while ((length = ebb__use_token(mode, &at, end, &token)) > 0) {
+    while (last < end) {
+        size_t length = ebb__text_split(mode, &at, end, &token);
         fuzz_require(token >= last && token + length <= end && at == token + length,
                      "a token lies elsewhere");
-        fuzz_require(mode == TOKENS_WORD ? is_blank(last, token) : token == last,
-                     "something was left out");
+        fuzz_require(is_blank(mode, last, token), "something was left out");
+        fuzz_require(length > 0 || at == end || *at == '\n', "the end was left out");
+        at += length == 0 && at < end;
         last = at;
     }
-    fuzz_require(mode == TOKENS_WORD ? is_blank(last, end) : last == end, "the end was left out");
     free(text);
 }

@@ -142,14 +142,12 @@ typedef struct prompt_token {
 /* The next token of the prompt; a line end is <eos>. Advances *text; false at its end. */
 static bool next_token(const model_use *u, const char **text, prompt_token *out) {
     const char *at = *text, *word = NULL;
-    bool words = u->s.tokens == TOKENS_WORD;
-    at += words ? strspn(at, " \t\r") : at[0] == '\r' && at[1] == '\n';
-    if (*at == '\n') {
+    size_t n = ebb__text_split((text_mode)u->s.tokens, &at, at + strlen(at), &word);
+    if (n == 0 && *at == '\n') {
         *out = (prompt_token){VOCAB_EOS, at, 1};
         *text = at + 1;
         return true;
     }
-    size_t n = ebb__use_token(u->s.tokens, &at, at + strlen(at), &word);
     uint32_t id = ebb__vocab_find(ebb__use_vocab(u, KIND_TARGET), word, n);
     *out = (prompt_token){(int32_t)id, word, n};
     *text = at;

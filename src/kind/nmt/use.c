@@ -20,7 +20,7 @@ static int32_t line_ids(line_decoder *d, const decode_line *line, int32_t *ids, 
     int32_t n = 0;
     size_t length;
     *tokens = 0;
-    while ((length = ebb__use_token(d->u.s.tokens, &at, end, &token)) > 0) {
+    while ((length = ebb__text_split((text_mode)d->u.s.tokens, &at, end, &token)) > 0) {
         if (n < room) {
             uint32_t id = ebb__vocab_find(vocab, token, length);
             d->sum->unknown += id == VOCAB_UNK;
