@@ -2,6 +2,7 @@
  * lies at the bottom, on it the transient bytes, kind by kind and in each kind layer by layer. */
 #include "cli/picture.h"
 
+#include "base/num.h"
 #include "cli/svg.h"
 #include "plan/timeline.h"
 
@@ -54,10 +55,6 @@ static double y_at(const step_picture *s, double bytes) {
 
 static const char *layer_name(const char *name) {
     return name[0] != '\0' ? name : "other";
-}
-
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
 }
 
 /* ---- bands: layers get hues, small ones share the last ---- */
@@ -200,7 +197,7 @@ static void draw_band(step_picture *s, int kind, int hue) {
     for (int32_t from = 0; from < n;) {
         int32_t to = from;
         while (to < n && bytes[to] > 0) {
-            most = larger(most, bytes[to++]);
+            most = num_larger(most, bytes[to++]);
         }
         if (to > from) {
             draw_run(s, bytes, from, to);
@@ -253,12 +250,12 @@ static bool to_scale(const step_picture *s, uint64_t bytes) {
 static void set_scale(step_picture *s) {
     uint64_t most = s->plan->peak_bytes;
     if (to_scale(s, s->plan->keep_all_bytes)) {
-        most = larger(most, s->plan->keep_all_bytes);
+        most = num_larger(most, s->plan->keep_all_bytes);
     }
     if (has_budget(s) && to_scale(s, s->plan->budget_bytes)) {
-        most = larger(most, s->plan->budget_bytes);
+        most = num_larger(most, s->plan->budget_bytes);
     }
-    s->top_bytes = 1.1 * (double)larger(larger(most, s->how->high), 1);
+    s->top_bytes = 1.1 * (double)num_larger(num_larger(most, s->how->high), 1);
     for (int i = 0; i < FIXED; i++) {
         s->fixed_bytes += s->time.fixed[fixed_kinds[i]];
     }
@@ -312,7 +309,7 @@ static void draw_levels(step_picture *s) {
     const ebb_plan *plan = s->plan;
     char times[40];
     (void)snprintf(times, sizeof times, ", %.2f times the peak",
-                   (double)plan->keep_all_bytes / (double)larger(plan->peak_bytes, 1));
+                   (double)plan->keep_all_bytes / (double)num_larger(plan->peak_bytes, 1));
     level keep_all = {"keeping all",         "muted", "6 4", plan->keep_all_bytes,
                       LEFT + PLOT_WIDTH - 6, SVG_END};
     level budget = {"budget",  "warn", NULL, plan->budget_bytes, LEFT + 0.3 * PLOT_WIDTH,

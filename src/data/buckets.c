@@ -3,6 +3,7 @@
 #include "data/buckets.h"
 
 #include "base/alloc.h"
+#include "base/num.h"
 #include "data/shuffle.h"
 
 #include <ctype.h>
@@ -17,12 +18,8 @@ const char *ebb__bucket_name(bucket_strategy strategy) {
     return names[strategy];
 }
 
-static uint32_t larger(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
-
 int64_t ebb__bucket_rows(const bucket_batch *batch, uint32_t source, uint32_t target) {
-    int64_t longer = larger(source, target), step = batch->multiple > 0 ? batch->multiple : 1;
+    int64_t longer = num_larger32(source, target), step = batch->multiple > 0 ? batch->multiple : 1;
     int64_t rows =
         batch->sentences > 0 ? batch->sentences : batch->tokens / (longer > 0 ? longer : 1);
     rows -= rows % step;
@@ -99,16 +96,17 @@ typedef struct fold {
 
 static ebb_status make_fold(alloc_region *region, const data_lengths *lengths, fold *out) {
     for (size_t i = 0; i < lengths->n_cells; i++) {
-        out->n = larger(out->n, 1 + larger(lengths->cells[i].source, lengths->cells[i].target));
+        out->n = num_larger32(out->n,
+                              1 + num_larger32(lengths->cells[i].source, lengths->cells[i].target));
     }
     TRY(ebb__region_alloc(region, out->n, sizeof *out->counts, &out->counts));
     TRY(ebb__region_alloc(region, out->n, sizeof *out->longest, &out->longest));
     for (size_t i = 0; i < lengths->n_cells; i++) {
         const lengths_cell *cell = &lengths->cells[i];
-        uint32_t at = larger(cell->source, cell->target);
+        uint32_t at = num_larger32(cell->source, cell->target);
         out->counts[at] += cell->count;
-        out->longest[at].source = larger(out->longest[at].source, cell->source);
-        out->longest[at].target = larger(out->longest[at].target, cell->target);
+        out->longest[at].source = num_larger32(out->longest[at].source, cell->source);
+        out->longest[at].target = num_larger32(out->longest[at].target, cell->target);
     }
     return EBB_OK;
 }
@@ -127,8 +125,8 @@ static void limit_greedy(const fold *f, const bucket_options *o, limits *to) {
     bucket_bound most = {0, 0};
     for (uint32_t length = 0; length < f->n; length++) {
         held += f->counts[length];
-        most.source = larger(most.source, f->longest[length].source);
-        most.target = larger(most.target, f->longest[length].target);
+        most.source = num_larger32(most.source, f->longest[length].source);
+        most.target = num_larger32(most.target, f->longest[length].target);
         int64_t rows = ebb__bucket_rows(&o->batch, most.source, most.target);
         if (held > 0 && (held >= (uint64_t)rows || length == f->n - 1)) {
             add_limit(to, length, UINT32_MAX, UINT32_MAX);
@@ -194,7 +192,8 @@ static ebb_status make_limits(alloc_region *region, const data_lengths *lengths,
 /* ---- shapes ---- */
 
 static bool within(const bucket_shape *shape, uint32_t source, uint32_t target) {
-    return larger(source, target) <= shape->longer && target <= shape->band && source <= shape->cut;
+    return num_larger32(source, target) <= shape->longer && target <= shape->band &&
+           source <= shape->cut;
 }
 
 /* Members of every shape, and the longest of them; shapes without a member vanish. */
@@ -213,8 +212,8 @@ static ebb_status make_shapes(const data_lengths *lengths, const limits *from, b
             shape++; /* the last one holds all */
         }
         shape->sentences += cell->count;
-        shape->source = larger(shape->source, cell->source);
-        shape->target = larger(shape->target, cell->target);
+        shape->source = num_larger32(shape->source, cell->source);
+        shape->target = num_larger32(shape->target, cell->target);
     }
     for (int32_t i = 0; i < from->n; i++) {
         if (out->shapes[i].sentences > 0) {
@@ -300,14 +299,15 @@ static void count_steps(const data_lengths *lengths, const bucket_batch *by, buc
 
 /* ---- pool ---- */
 
-uint64_t ebb__bucket_pool_size(const data_lengths *lengths, const bucket_batch *batch) {
+/* Rows of a batch as long as the mean sentence. */
+static uint64_t mean_rows(const data_lengths *lengths, const bucket_batch *batch) {
     uint64_t sum = 0;
     for (size_t i = 0; i < lengths->n_cells; i++) {
         const lengths_cell *cell = &lengths->cells[i];
-        sum += cell->count * larger(cell->source, cell->target);
+        sum += cell->count * num_larger32(cell->source, cell->target);
     }
     uint32_t mean = lengths->used > 0 ? (uint32_t)(sum / lengths->used) : 1;
-    return (uint64_t)ebb__bucket_rows(batch, mean, mean) * BUCKETS_POOL;
+    return (uint64_t)ebb__bucket_rows(batch, mean, mean);
 }
 
 /* Numbers below n, ascending: by 11 bits at a time, from the lowest. */
@@ -369,8 +369,8 @@ static ebb_status cut_pool(const data_lengths *lengths, const bucket_batch *by,
         while (places[i] >= end) {
             end += (++cell)->count;
         }
-        bucket_bound longest = {larger(batch.longest.source, cell->source),
-                                larger(batch.longest.target, cell->target)};
+        bucket_bound longest = {num_larger32(batch.longest.source, cell->source),
+                                num_larger32(batch.longest.target, cell->target)};
         if (batch.sentences >= (uint64_t)ebb__bucket_rows(by, longest.source, longest.target)) {
             TRY(user->take(user, &batch));
             batch.sentences = 0;
@@ -384,10 +384,9 @@ static ebb_status cut_pool(const data_lengths *lengths, const bucket_batch *by,
 
 /* One epoch. */
 static ebb_status cut_pools(const data_lengths *lengths, const bucket_options *o, pool_user *user) {
-    uint64_t size = ebb__bucket_pool_size(lengths, &o->batch), n = lengths->used;
+    uint64_t n = lengths->used, size = ebb__bucket_pool_size(n, mean_rows(lengths, &o->batch));
     uint64_t *places = NULL;
     ebb_status status = EBB_OK;
-    size = size < n ? size : n;
     TRY(ebb__alloc(lengths->ctx, (size_t)size, 2 * sizeof *places, &places));
     for (uint64_t pool = 0; status == EBB_OK && pool * size < n; pool++) {
         uint64_t count = ebb__bucket_pool(o->seed, 0, n, size, pool, places);
@@ -411,8 +410,8 @@ static ebb_status pool_programs(const data_lengths *lengths, const bucket_option
     ebb_status status;
     for (size_t i = 0; i < lengths->n_cells; i++) {
         bucket_bound *to = &longest.longest;
-        to->source = larger(to->source, lengths->cells[i].source);
-        to->target = larger(to->target, lengths->cells[i].target);
+        to->source = num_larger32(to->source, lengths->cells[i].source);
+        to->target = num_larger32(to->target, lengths->cells[i].target);
     }
     TRY_OUT(ebb__lengths_init(lengths->ctx, lengths->pairs, lengths->max_len, &user.seen));
     TRY_OUT(note_batch(&user, &longest));

@@ -1,26 +1,28 @@
-/* buckets.h - sentences of like length share batches: which shapes batches are padded to, and what
- * that costs. A pure function of the lengths that occur (lengths.h), the options and a seed.
+/* buckets.h - batches of sentences of different lengths: which shapes they are padded to, and how
+ * much padding that costs. The result is a function of the lengths that occur (lengths.h), the
+ * options and a seed, and of nothing else. A strategy groups the sentences:
  *
- *   none        one shape, as long as the longest
- *   static      the user's list; what is longer than all of it gets one more shape
- *   greedy      ascending lengths; a shape is closed as soon as it holds one batch
- *   percentile  as many sentences in every shape
- *   width       bounds at equal distances
- *   optimal     the bounds with the fewest padded tokens
- *   pool        no bounds: pools of shuffled sentences are sorted and cut in batches, each padded
- *               to its own longest
+ *   none        there is one shape, as long as the longest sentence
+ *   static      the user lists the lengths; longer sentences share one more shape
+ *   greedy      lengths ascend, and a shape is closed as soon as its sentences fill one batch
+ *   percentile  every shape has about the same number of sentences
+ *   width       the bounds between shapes lie at equal distances
+ *   optimal     the bounds are those with the fewest padded tokens
+ *   pool        there are no bounds: sentences are shuffled into pools, each pool is sorted by
+ *               length and cut into batches, and each batch is padded to its own longest sentence
  *
- * Pairs are grouped by their longer side. With `optimal` that is one way; the other cuts targets in
- * bands and each band's sources in parts, a shape each, where every band may have another number of
- * parts. The result is the best of both families. (Where more than BUCKETS_GRID different lengths
- * occur on a side, only the best BUCKETS_GRID of them can be bounds.)
+ * Pairs of sentences are grouped by the longer of their two sides. `optimal` tries a second way as
+ * well: it cuts the targets into bands and the sources of each band into parts, where bands may
+ * have different numbers of parts, and makes each part a shape. It gives the better of the two.
+ * (If more than BUCKETS_GRID different lengths occur on a side, only BUCKETS_GRID of them, well
+ * chosen, are considered as bounds.)
  *
- * Whatever the strategy, a shape is as long as the longest of its own members, on both sides, and
- * every sentence is a member of exactly one: nothing is dropped.
+ * With every strategy a shape is as long, on both sides, as the longest of its own sentences, and
+ * every sentence belongs to exactly one shape: nothing is dropped.
  *
- * What is run are programs, at most so many as were asked for: a sentence, or a batch of a pool,
- * runs on the smallest that holds it. Where a strategy makes more shapes than there may be
- * programs, what is computed is more than what its shapes pad. */
+ * Shapes are run by programs, of which there are at most as many as the options ask for. A sentence
+ * (with `pool`, a batch) runs on the smallest program that holds it. If a strategy makes more
+ * shapes than there may be programs, more tokens are computed than the shapes alone would pad. */
 #ifndef DATA_BUCKETS_H
 #define DATA_BUCKETS_H
 
@@ -45,8 +47,9 @@ enum {
     BUCKETS_POOL = 100 /* batches of a pool */
 };
 
-/* Sentences of a batch: a number, or as many as have no more than so many padded tokens, of pairs
- * on the longer side; at least one. A multiple of `multiple`, if that is not 0. */
+/* How many sentences a batch has: a fixed number, or as many as keep the padded tokens (of pairs:
+ * those of the longer side) at or below `tokens`, but at least one. The number is a multiple of
+ * `multiple` unless that is 0. */
 typedef struct bucket_batch {
     int64_t sentences; /* 0: by tokens */
     int64_t tokens;
@@ -110,24 +113,31 @@ ebb_status ebb__buckets_make(const data_lengths *lengths, const bucket_options *
                              bucket_plan *out) EBB_MUST_CHECK;
 void ebb__buckets_free(bucket_plan *plan);
 
-/* The shape that a sentence belongs to: the first whose limits and lengths hold it. Of a sentence
- * that was not counted (validation), the same; -1: no shape holds it. Of pool, the smallest. */
+/* The shape that a sentence belongs to, which is the first whose limits and lengths hold it (with
+ * `pool`, the smallest that holds it). The sentence may be one that was not counted when the plan
+ * was made, such as one of the validation text; -1: no shape holds it. */
 int32_t ebb__bucket_find(const bucket_plan *plan, uint32_t source, uint32_t target);
 /* The smallest program that holds batches of these lengths; -1: none does. */
 int32_t ebb__bucket_program(const bucket_plan *plan, uint32_t source, uint32_t target);
-/* Padding of all processed tokens, rows without a sentence not counted: of batches as long as their
- * shape, of pool as their longest sentence; and as run on programs. */
+/* The share of padding in all processed tokens, rows without a sentence not counted. The first
+ * function takes batches as long as their shape (with `pool`, as their longest sentence), the
+ * second as long as the program that runs them. */
 double ebb__bucket_padded_share(const bucket_plan *plan);
 double ebb__bucket_computed_share(const bucket_plan *plan);
 
 /* ---- pool ---- */
 
-/* Pools are drawn from a list of n sentences in the order of the cells of lengths.h. Sentences of a
- * pool; the last one may have fewer. */
-uint64_t ebb__bucket_pool_size(const data_lengths *lengths, const bucket_batch *batch);
-/* Places in that list of pool number `pool` of an epoch, ascending, which is by length; gives their
- * number. `out` has room for twice `size`, the second half of which is scratch. Every sentence is
- * in one pool of an epoch. */
+/* How many sentences a pool has: those of BUCKETS_POOL batches of so many rows, or all there are.
+ * The last pool of an epoch may have fewer. */
+static inline uint64_t ebb__bucket_pool_size(uint64_t sentences, uint64_t rows) {
+    return sentences / BUCKETS_POOL < rows ? sentences : rows * BUCKETS_POOL;
+}
+/* A plan is made of lengths alone and does not know which sentence has which, so it draws example
+ * pools from a list of n sentences in the order of the cells of lengths.h. Training draws its own
+ * from the text (sentence_batches.h): other sentences, as many, in the same order of lengths. */
+/* The places in that list of pool number `pool` of an epoch, ascending, which is by length; gives
+ * their number. `out` has room for twice `size`, the second half of which is scratch. Every
+ * sentence is in one pool of an epoch. */
 uint64_t ebb__bucket_pool(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t size, uint64_t pool,
                           uint64_t *out);
 

@@ -38,10 +38,10 @@ typedef struct lengths_cell {
     uint64_t count;
 } lengths_cell;
 
-/* Once finished, cells are in the order of lists that pools are drawn from (buckets.h): by the
- * longer side, ascending; where that is even from the shortest source over both of that length to
- * the shortest target, where it is odd the other way, so that neighbours are alike on both sides.
- */
+/* A finished list has its cells in the order in which a pool sorts its sentences (buckets.h): by
+ * the longer side, ascending. Among cells of one longer side n, the shorter side goes up to n and
+ * down again: if n is even, the source is the shorter side at first and the target later; if n is
+ * odd it is the other way round. So neighbours in the list are alike on both sides. */
 typedef struct data_lengths {
     ebb_ctx *ctx;
     bool pairs, split;

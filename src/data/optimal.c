@@ -15,14 +15,11 @@
 #include "data/buckets.h"
 
 #include "base/alloc.h"
+#include "base/num.h"
 
 #include <math.h>
 
 enum { LANES = 8 };
-
-static uint32_t larger(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
 
 /* ---- one side ---- */
 
@@ -97,7 +94,7 @@ typedef enum side_of { BY_SOURCE, BY_TARGET, BY_LONGER } side_of;
 static uint32_t length_of(const lengths_cell *cell, side_of by) {
     return by == BY_SOURCE   ? cell->source
            : by == BY_TARGET ? cell->target
-                             : larger(cell->source, cell->target);
+                             : num_larger32(cell->source, cell->target);
 }
 
 /* Lengths of one side that occur, ascending, and how often. */
@@ -145,8 +142,8 @@ typedef struct grid_cell {
 
 static void join(grid_cell *to, double count, uint32_t source, uint32_t target) {
     to->count += count;
-    to->source = larger(to->source, source);
-    to->target = larger(to->target, target);
+    to->source = num_larger32(to->source, source);
+    to->target = num_larger32(to->target, target);
 }
 
 /* Possible bounds of both sides, and the pairs between them. */
@@ -261,8 +258,8 @@ static void band_costs(band *x, int32_t b) {
     }
     for (int32_t a = b - 1; a >= 0; a--) {
         count += x->cells[a].count;
-        source = larger(source, x->cells[a].source);
-        target = larger(target, x->cells[a].target);
+        source = num_larger32(source, x->cells[a].source);
+        target = num_larger32(target, x->cells[a].target);
         x->cost[a] = count * ((double)source + (double)target);
     }
 }

@@ -78,12 +78,8 @@ static ebb_status read_entry(const sentence_batches *b, uint64_t number, sentenc
 
 /* ---- pools ---- */
 
-static uint64_t pool_size(uint64_t sentences, uint64_t rows) {
-    return sentences / BUCKETS_POOL < rows ? sentences : rows * BUCKETS_POOL;
-}
-
 uint64_t ebb__sentence_pool_bytes(uint64_t sentences, uint64_t rows) {
-    return sizeof(sentence_pool) + pool_size(sentences, rows) * sizeof(sentence_entry);
+    return sizeof(sentence_pool) + ebb__bucket_pool_size(sentences, rows) * sizeof(sentence_entry);
 }
 
 /* By length; of equals the one that comes first in the text. */
@@ -125,7 +121,8 @@ static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t 
     if (pool->epoch == epoch && pool->number == number) {
         return EBB_OK;
     }
-    uint64_t size = pool_size(b->sentences, b->classes[0].shape.rows), first = number * size;
+    uint64_t size = ebb__bucket_pool_size(b->sentences, b->classes[0].shape.rows);
+    uint64_t first = number * size;
     *pool = (sentence_pool){.epoch = UINT64_MAX, .number = number};
     pool->count = b->sentences - first < size ? b->sentences - first : size;
     data_shuffle order = order_of(b, epoch, POOL_SENTENCES, b->sentences);

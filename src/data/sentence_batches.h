@@ -6,13 +6,14 @@
  * used once an epoch, and a batch is a function of seed and step alone. Where B does not divide the
  * sentences of a shape, the last batch has empty rows.
  *
- * Or they are pooled: all sentences are shuffled and cut in pools of BUCKETS_POOL batches; those of
- * a pool are sorted by length (lengths.h) and cut in batches, which come in shuffled order, each on
- * the smallest shape that holds it. The same holds for these: once an epoch, by seed and step, and
- * only the last batch of an epoch has empty rows.
+ * The other way is to pool them: all sentences are shuffled and cut into pools of BUCKETS_POOL
+ * batches. The sentences of a pool are sorted by length (lengths.h) and cut into batches, which
+ * come in shuffled order, each on the smallest shape that holds it. Here, too, every sentence is
+ * used once an epoch and a batch is a function of seed and step; only the last batch of an epoch
+ * has empty rows.
  *
- * Positions and lengths of the sentences, by shape, lie in a file without a name, made at the
- * start, and the tokens in their token files. Of pools, the one that is being read is in memory. */
+ * The positions and lengths of the sentences lie, shape by shape, in a file without a name that is
+ * made at the start; their tokens lie in the token files. One pool at a time is in memory. */
 #ifndef DATA_SENTENCE_BATCHES_H
 #define DATA_SENTENCE_BATCHES_H
 
@@ -61,7 +62,8 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                                       const char *path, sentence_batches *out) EBB_MUST_CHECK;
 void ebb__sentence_batches_close(sentence_batches *batches);
 
-/* Which batch a step is: its class, and its number among those; if they are pooled, among all. */
+/* The batch of a step: its class, and its number among the batches of that class; if sentences are
+ * pooled, its number among all batches of the epoch. */
 typedef struct sentence_place {
     int32_t class;
     uint64_t epoch, batch;
@@ -70,21 +72,21 @@ typedef struct sentence_place {
 ebb_status ebb__sentence_place(const sentence_batches *batches, uint64_t step,
                                sentence_place *out) EBB_MUST_CHECK;
 
-/* Where a batch goes; S, T, B of its class. Time descends by blocks of B rows, as in batcher.h. Of
- * one text only the last two. */
+/* The memory that a batch is written to; S, T and B are those of its class. Time descends by blocks
+ * of B rows, as in batcher.h. With one text, only inputs and labels are written. */
 typedef struct sentence_target {
     int32_t *source;  /* [S*B]; padding is <eos> */
     int32_t *lengths; /* [B]; 0: an empty row */
     int32_t *inputs;  /* [T*B]: the token before (<eos>, but for later parts), then the target's */
     int32_t *labels;  /* [T*B]: the target's tokens, then <eos>; -1: padding */
 } sentence_target;
-/* The batch of the place that was asked for last. Allocates nothing. *words: labels that are not
- * padding. */
+/* Writes the batch of the place that ebb__sentence_place gave last. Allocates nothing. *words: the
+ * number of labels that are not padding. */
 ebb_status ebb__sentence_fill(const sentence_batches *batches, const sentence_place *place,
                               const sentence_target *to, uint64_t *words) EBB_MUST_CHECK;
 
-/* Sentences by number, shape by shape, whatever the shuffling: the ids of one side with its line
- * end, *n of them, at most `room`. */
+/* Reads one sentence by its number in the index (shape by shape, not shuffled): the ids of its
+ * source or target with the line end, *n of them, at most `room`. */
 ebb_status ebb__sentence_read(const sentence_batches *batches, uint64_t number, bool target,
                               uint32_t *ids, uint32_t room, uint32_t *n) EBB_MUST_CHECK;
 

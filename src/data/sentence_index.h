@@ -1,5 +1,6 @@
-/* sentence_index.h - where the sentences of a text lie, or pairs of them of two texts whose lines
- * belong together, gathered by the shape that each belongs to: the smallest that holds it.
+/* sentence_index.h - an index of the sentences of a text, or of the pairs of two texts whose lines
+ * belong together: where each lies in its token file. Entries are gathered by shape; a sentence
+ * belongs to the smallest shape that holds it.
  *
  *   index file: [ entries of class 0 | entries of class 1 | ... ], 24 bytes each
  *

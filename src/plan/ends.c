@@ -11,6 +11,7 @@
  *            │            ░░░░░░░░░░░░░░░ │   gradients, as they are born
  *         0  └──────── time ──────────────┘
  */
+#include "base/num.h"
 #include "plan/fit.h"
 
 /* Depths in a binary tree over time: [1] is all of it, [2 * i], [2 * i + 1] the halves of [i], the
@@ -32,28 +33,24 @@ static ebb_status new_skyline(skyline *s, plan_placement *p, alloc_region *regio
     return ebb__region_alloc(region, 2 * (size_t)s->n, sizeof *s->most, &s->most);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* The greatest depth during [birth, death]. */
 static uint64_t depth_of(const skyline *s, int32_t birth, int32_t death) {
     int32_t l = birth + s->n, r = death + s->n;
-    uint64_t depth = larger(s->most[l], s->most[r]);
+    uint64_t depth = num_larger(s->most[l], s->most[r]);
     for (; l / 2 != r / 2; l /= 2, r /= 2) { /* what lies between them */
-        depth = (l & 1) == 0 ? larger(depth, s->most[l + 1]) : depth;
-        depth = (r & 1) == 1 ? larger(depth, s->most[r - 1]) : depth;
-        depth = larger(depth, larger(s->all[l / 2], s->all[r / 2]));
+        depth = (l & 1) == 0 ? num_larger(depth, s->most[l + 1]) : depth;
+        depth = (r & 1) == 1 ? num_larger(depth, s->most[r - 1]) : depth;
+        depth = num_larger(depth, num_larger(s->all[l / 2], s->all[r / 2]));
     }
     for (; l > 1; l /= 2) { /* l and r are halves of the same from here on */
-        depth = larger(depth, s->all[l / 2]);
+        depth = num_larger(depth, s->all[l / 2]);
     }
     return depth;
 }
 
 static void deepen_one(skyline *s, int32_t at, uint64_t depth) {
-    s->all[at] = larger(s->all[at], depth);
-    s->most[at] = larger(s->most[at], depth);
+    s->all[at] = num_larger(s->all[at], depth);
+    s->most[at] = num_larger(s->most[at], depth);
 }
 
 static void deepen(skyline *s, int32_t birth, int32_t death, uint64_t depth) {
@@ -67,11 +64,11 @@ static void deepen(skyline *s, int32_t birth, int32_t death, uint64_t depth) {
         if ((r & 1) == 1) {
             deepen_one(s, r - 1, depth);
         }
-        s->most[l / 2] = larger(s->most[l / 2], depth);
-        s->most[r / 2] = larger(s->most[r / 2], depth);
+        s->most[l / 2] = num_larger(s->most[l / 2], depth);
+        s->most[r / 2] = num_larger(s->most[r / 2], depth);
     }
     for (; l > 1; l /= 2) {
-        s->most[l / 2] = larger(s->most[l / 2], depth);
+        s->most[l / 2] = num_larger(s->most[l / 2], depth);
     }
 }
 
@@ -104,14 +101,14 @@ static uint64_t hang(skyline *s, const plan_fit *fit, int32_t block) {
     uint64_t depth = 0;
     for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
         const fit_rect *rect = &fit->rects[i];
-        depth = larger(depth, depth_of(s, rect->birth, rect->death) + rect->hi);
+        depth = num_larger(depth, depth_of(s, rect->birth, rect->death) + rect->hi);
     }
     depth = plan_align(depth);
     for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
         const fit_rect *rect = &fit->rects[i];
         deepen(s, rect->birth, rect->death, depth - rect->lo);
     }
-    s->ceiling = larger(s->ceiling, depth);
+    s->ceiling = num_larger(s->ceiling, depth);
     return depth;
 }
 
@@ -120,7 +117,8 @@ static void raise_ceiling(skyline *s, const plan_fit *fit, int32_t block) {
     uint64_t offset = s->p->blocks[block].offset;
     for (int32_t i = fit->first[block]; i < fit->first[block + 1]; i++) {
         const fit_rect *rect = &fit->rects[i];
-        s->ceiling = larger(s->ceiling, offset + rect->hi + depth_of(s, rect->birth, rect->death));
+        s->ceiling =
+            num_larger(s->ceiling, offset + rect->hi + depth_of(s, rect->birth, rect->death));
     }
 }
 
@@ -144,7 +142,7 @@ static ebb_status place_all(skyline *s, plan_fit *fit, uint64_t *top) {
     for (int32_t i = 0; i < n; i++) {
         plan_block *block = &p->blocks[blocks[i]];
         block->offset = i < n_hanging ? s->ceiling - block->offset : block->offset;
-        *top = larger(*top, block->offset + ebb__plan_span(p, block).end);
+        *top = num_larger(*top, block->offset + ebb__plan_span(p, block).end);
     }
     return EBB_OK;
 }
