@@ -24,7 +24,7 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
     if (kernel == DEVICE_KERNEL_NONE) {
         return 0;
     }
-    op_cost cost = ebb__op(node->op)->cost(graph, node);
+    op_cost cost = ebb__op_cost(graph, node);
     if (kernel == DEVICE_KERNEL_REFERENCE) { /* scalar and on one member */
         return cost.flops / (dev->flops_per_second / 32) + cost.bytes / dev->bytes_per_second +
                dev->seconds_per_instr;

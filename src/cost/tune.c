@@ -95,7 +95,7 @@ static ebb_status emit(tune_node *t, ebb_ctx *ctx, const cost_sample *sample,
     }
     TRY(ebb__op_emit(&t->graph, (op_code)sample->op, in, sample->n_in, &sample->attr, out));
     t->node = t->graph.order[0];
-    t->cost = ebb__op(sample->op)->cost(&t->graph, &t->graph.nodes[t->node]);
+    t->cost = ebb__op_cost(&t->graph, &t->graph.nodes[t->node]);
     const ir_type *type = &t->graph.values[out[0]].type;
     double elements = (double)sample->key.m * (double)sample->key.n;
     t->scale = t->cost.flops > 0 ? 2.0 * elements * (double)sample->key.k / t->cost.flops

@@ -204,28 +204,6 @@ static op_cost cost_stack(const ir_graph *graph, const ir_node_rec *node) {
     return ebb__op_cost_work(graph, node, 2 * most);
 }
 
-/* One addition for each element of the stack. */
-static op_cost cost_add(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, elements);
-}
-
-static op_cost cost_exp(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 20;
-    return cost;
-}
-
-static op_cost cost_weights(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 4;
-    return cost;
-}
-
-static op_cost cost_mask(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 0);
-}
-
 /* Batch rows, where the result is [B,H]; where it is [S,B]; where the last operand is [B,H]. */
 static int32_t units_result_rows(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
     *whole = 0;
@@ -318,8 +296,7 @@ static const op_sample samples_mask_rows[] = {SIZES(MASK_ROWS)};
 /* ---- definitions ---- */
 
 #define ATTEND(fn, more_flags)                                                                     \
-    .n_out = 1, .flags = OPF_PURE | (more_flags), .layout = LAYOUT_STRIDED, .unit_rows = true,     \
-    .infer = infer_##fn, .ref = fn##_ref, .ref64 = fn##_ref64
+    .n_out = 1, .flags = OPF_PURE | (more_flags), .unit_rows = true, .infer = infer_##fn, KERNEL(fn)
 
 OP_DEFINE(add_each) = {.schema = {.name = "add_each"},
                        ATTEND(add_each, 0),
@@ -327,7 +304,7 @@ OP_DEFINE(add_each) = {.schema = {.name = "add_each"},
                        .grad = add_each_grad,
                        .inplace = {{0, 0}},
                        .n_inplace = 1,
-                       .cost = cost_add,
+                       .work = {1, OPERAND(0)},
                        .units = units_operand_rows,
                        SAMPLES(samples_each)};
 
@@ -335,7 +312,7 @@ OP_DEFINE(sum_each) = {.schema = {.name = "sum_each", .ints = {"batch"}},
                        ATTEND(sum_each, 0),
                        .n_in = 1,
                        .grad = sum_each_grad,
-                       .cost = cost_add,
+                       .work = {1, OPERAND(0)},
                        .units = units_result_rows,
                        SAMPLES(samples_sum_each)};
 
@@ -351,7 +328,7 @@ OP_DEFINE(dot_rows) = {.schema = {.name = "dot_rows", .ints = {"batch"}},
 OP_DEFINE(outer_rows) = {.schema = {.name = "outer_rows"},
                          ATTEND(outer_rows, OPF_NOGRAD),
                          .n_in = 2,
-                         .cost = ebb__op_cost_pointwise,
+                         .work = {1},
                          .units = units_outer_rows,
                          SAMPLES(samples_outer_rows)};
 
@@ -362,7 +339,7 @@ OP_DEFINE(mask_softmax) = {.schema = {.name = "mask_softmax"},
                            .keep_out = {KEEP_VALUE},
                            .inplace = {{0, 0}},
                            .n_inplace = 1,
-                           .cost = cost_exp,
+                           .work = {20},
                            .units = units_dot_rows,
                            SAMPLES(samples_mask_softmax)};
 
@@ -371,7 +348,7 @@ OP_DEFINE(mask_softmax_grad) = {.schema = {.name = "mask_softmax_grad"},
                                 .n_in = 2,
                                 .inplace = {{1, 0}, {0, 0}},
                                 .n_inplace = 2,
-                                .cost = cost_weights,
+                                .work = {4},
                                 .units = units_result_columns,
                                 SAMPLES(samples_mask_softmax_grad)};
 
@@ -407,15 +384,12 @@ OP_DEFINE(mask_rows) = {.schema = {.name = "mask_rows", .ints = {"pos"}},
                         .n_in = 2,
                         .n_out = 1,
                         .flags = OPF_PURE,
-                        .layout = LAYOUT_STRIDED,
                         .infer = infer_mask_rows,
                         .grad = mask_rows_grad,
                         .keep_in = {KEEP_NONE, KEEP_INDEX},
                         .inplace = {{0, 0}},
                         .n_inplace = 1,
-                        .cost = cost_mask,
                         .rows = ebb__op_rows_split,
                         .units = units_mask_rows,
-                        .ref = mask_rows_ref,
-                        .ref64 = mask_rows_ref64,
+                        KERNEL(mask_rows),
                         SAMPLES(samples_mask_rows)};

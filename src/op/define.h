@@ -9,6 +9,8 @@
 #include "op/ops.def"
 #undef OP
 #define OP_DEFINE(lower) const op_def ebb__op_def_##lower
+#define KERNEL(fn) .ref = fn##_ref, .ref64 = fn##_ref64
+#define OPERAND(i) (1 + (i)) /* op_def.work.of */
 
 /* ---- checks: EBB_USAGE with a sentence if it does not hold; absent operands pass ---- */
 ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i,

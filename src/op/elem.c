@@ -76,13 +76,6 @@ static int32_t units_columns(const ir_graph *graph, const ir_node_rec *node, uin
     return (int32_t)ir_cols(&graph->values[node->out].type);
 }
 
-/* An exponential and a division: about 20 operations an element. */
-static op_cost cost_activation(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 20;
-    return cost;
-}
-
 /* ---- samples ---- */
 
 static const op_sample samples_one[] = {
@@ -117,8 +110,8 @@ static const op_sample samples_add_row[] = {
 /* ---- definitions ---- */
 
 #define POINTWISE(fn, more_flags)                                                                  \
-    .n_out = 1, .flags = OPF_PURE | OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_STRIDED,      \
-    .rows = ebb__op_rows_split, .units = units_columns, .ref = fn##_ref, .ref64 = fn##_ref64
+    .n_out = 1, .flags = OPF_PURE | OPF_ELEMENTWISE | (more_flags), .rows = ebb__op_rows_split,    \
+    .units = units_columns, KERNEL(fn)
 
 OP_DEFINE(add) = {.schema = {.name = "add"},
                   POINTWISE(add, 0),
@@ -127,7 +120,7 @@ OP_DEFINE(add) = {.schema = {.name = "add"},
                   .grad = add_grad,
                   .inplace = {{0, 0}, {1, 0}},
                   .n_inplace = 2,
-                  .cost = ebb__op_cost_pointwise,
+                  .work = {1},
                   SAMPLES(samples_two)};
 
 OP_DEFINE(sub) = {.schema = {.name = "sub"},
@@ -137,7 +130,7 @@ OP_DEFINE(sub) = {.schema = {.name = "sub"},
                   .grad = sub_grad,
                   .inplace = {{0, 0}, {1, 0}},
                   .n_inplace = 2,
-                  .cost = ebb__op_cost_pointwise,
+                  .work = {1},
                   SAMPLES(samples_two)};
 
 OP_DEFINE(mul) = {.schema = {.name = "mul"},
@@ -148,7 +141,7 @@ OP_DEFINE(mul) = {.schema = {.name = "mul"},
                   .keep_in = {KEEP_VALUE, KEEP_VALUE},
                   .inplace = {{0, 0}, {1, 0}},
                   .n_inplace = 2,
-                  .cost = ebb__op_cost_pointwise,
+                  .work = {1},
                   SAMPLES(samples_two)};
 
 OP_DEFINE(scale) = {.schema = {.name = "scale", .floats = {"factor"}},
@@ -158,23 +151,21 @@ OP_DEFINE(scale) = {.schema = {.name = "scale", .floats = {"factor"}},
                     .grad = scale_grad,
                     .inplace = {{0, 0}},
                     .n_inplace = 1,
-                    .cost = ebb__op_cost_pointwise,
+                    .work = {1},
                     SAMPLES(samples_scale)};
 
 OP_DEFINE(add_row) = {.schema = {.name = "add_row"},
                       .n_in = 2,
                       .n_out = 1,
                       .flags = OPF_PURE,
-                      .layout = LAYOUT_STRIDED,
                       .infer = infer_add_row,
                       .grad = add_row_grad,
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .cost = ebb__op_cost_pointwise,
+                      .work = {1},
                       .rows = rows_add_row,
                       .units = units_columns,
-                      .ref = add_row_ref,
-                      .ref64 = add_row_ref64,
+                      KERNEL(add_row),
                       SAMPLES(samples_add_row)};
 
 OP_DEFINE(tanh) = {.schema = {.name = "tanh"},
@@ -185,7 +176,7 @@ OP_DEFINE(tanh) = {.schema = {.name = "tanh"},
                    .keep_out = {KEEP_VALUE},
                    .inplace = {{0, 0}},
                    .n_inplace = 1,
-                   .cost = cost_activation,
+                   .work = {20},
                    SAMPLES(samples_one)};
 
 OP_DEFINE(tanh_grad) = {.schema = {.name = "tanh_grad"},
@@ -194,7 +185,7 @@ OP_DEFINE(tanh_grad) = {.schema = {.name = "tanh_grad"},
                         .infer = ebb__op_infer_same,
                         .inplace = {{0, 0}, {1, 0}},
                         .n_inplace = 2,
-                        .cost = ebb__op_cost_pointwise,
+                        .work = {1},
                         SAMPLES(samples_grad)};
 
 OP_DEFINE(sigmoid) = {.schema = {.name = "sigmoid"},
@@ -205,7 +196,7 @@ OP_DEFINE(sigmoid) = {.schema = {.name = "sigmoid"},
                       .keep_out = {KEEP_VALUE},
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .cost = cost_activation,
+                      .work = {20},
                       SAMPLES(samples_one)};
 
 OP_DEFINE(sigmoid_grad) = {.schema = {.name = "sigmoid_grad"},
@@ -214,7 +205,7 @@ OP_DEFINE(sigmoid_grad) = {.schema = {.name = "sigmoid_grad"},
                            .infer = ebb__op_infer_same,
                            .inplace = {{0, 0}, {1, 0}},
                            .n_inplace = 2,
-                           .cost = ebb__op_cost_pointwise,
+                           .work = {1},
                            SAMPLES(samples_grad)};
 
 OP_DEFINE(relu) = {.schema = {.name = "relu"},
@@ -225,7 +216,7 @@ OP_DEFINE(relu) = {.schema = {.name = "relu"},
                    .keep_out = {KEEP_SIGN},
                    .inplace = {{0, 0}},
                    .n_inplace = 1,
-                   .cost = ebb__op_cost_pointwise,
+                   .work = {1},
                    SAMPLES(samples_one)};
 
 OP_DEFINE(relu_grad) = {.schema = {.name = "relu_grad"},
@@ -234,5 +225,5 @@ OP_DEFINE(relu_grad) = {.schema = {.name = "relu_grad"},
                         .infer = ebb__op_infer_same,
                         .inplace = {{0, 0}, {1, 0}},
                         .n_inplace = 2,
-                        .cost = ebb__op_cost_pointwise,
+                        .work = {1},
                         SAMPLES(samples_two)};

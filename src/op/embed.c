@@ -59,15 +59,13 @@ OP_DEFINE(embed) = {.schema = {.name = "embed"},
                     .n_in = 2,
                     .n_out = 1,
                     .flags = OPF_PURE,
-                    .layout = LAYOUT_STRIDED,
                     .infer = infer_embed,
                     .grad = embed_grad,
                     .keep_in = {KEEP_SHAPE, KEEP_INDEX},
                     .cost = cost_embed,
                     .rows = rows_embed,
                     .units = units_embed,
-                    .ref = embed_ref,
-                    .ref64 = embed_ref64,
+                    KERNEL(embed),
                     SAMPLES(samples_embed)};
 
 static ebb_status infer_embed_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -82,10 +80,6 @@ static ebb_status infer_embed_grad(const ir_graph *graph, const ir_node_rec *nod
         return ebb__op_bad(graph, node, "c must be like the table");
     }
     return EBB_OK;
-}
-
-static op_cost cost_embed_grad(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, (double)ebb__op_elements(op_in_type(graph, node, 2)));
 }
 
 static void rows_embed_grad(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
@@ -122,14 +116,12 @@ OP_DEFINE(embed_grad) = {.schema = {.name = "embed_grad", .ints = {"vocab"}},
                          .optional = 1u << 0,
                          .n_out = 1,
                          .flags = OPF_PURE | OPF_NOGRAD,
-                         .layout = LAYOUT_STRIDED,
                          .infer = infer_embed_grad,
                          .inplace = {{0, 0}},
                          .n_inplace = 1,
-                         .cost = cost_embed_grad,
+                         .work = {1, OPERAND(2)},
                          .rows = rows_embed_grad,
-                         .ref = embed_grad_ref,
-                         .ref64 = embed_grad_ref64,
+                         KERNEL(embed_grad),
                          SAMPLES(samples_embed_grad)};
 
 /* ---- what reads the gradient, by chosen rows: ids [R], dx [R,E] ---- */
@@ -154,10 +146,6 @@ static ebb_status infer_embed_squares(const ir_graph *graph, const ir_node_rec *
     return EBB_OK;
 }
 
-static op_cost cost_embed_squares(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 2 * (double)ebb__op_elements(op_in_type(graph, node, 1)));
-}
-
 #define ROWS FILL_INDEX, FILL_NORMAL
 static const op_sample samples_embed_squares[] = {
     {.n_in = 2, .in = {I1(1), F2(1, 1)}, .fill = {ROWS}, .limit = 1, .attr = {.i = {1}}},
@@ -172,11 +160,9 @@ OP_DEFINE(embed_squares) = {.schema = {.name = "embed_squares", .ints = {"vocab"
                             .n_in = 2,
                             .n_out = 1,
                             .flags = OPF_PURE | OPF_NOGRAD,
-                            .layout = LAYOUT_STRIDED,
                             .infer = infer_embed_squares,
-                            .cost = cost_embed_squares,
-                            .ref = embed_squares_ref,
-                            .ref64 = embed_squares_ref64,
+                            .work = {2, OPERAND(1)},
+                            KERNEL(embed_squares),
                             SAMPLES(samples_embed_squares)};
 
 static ebb_status infer_embed_sgd(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -223,11 +209,9 @@ OP_DEFINE(embed_sgd) = {.schema = {.name = "embed_sgd"},
                         .optional = 1u << 3,
                         .n_out = 1,
                         .flags = OPF_PURE | OPF_NOGRAD,
-                        .layout = LAYOUT_STRIDED,
                         .infer = infer_embed_sgd,
                         .inplace = {{0, 0}},
                         .n_inplace = 1,
                         .cost = cost_embed_sgd,
-                        .ref = embed_sgd_ref,
-                        .ref64 = embed_sgd_ref64,
+                        KERNEL(embed_sgd),
                         SAMPLES(samples_embed_sgd)};

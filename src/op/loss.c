@@ -36,12 +36,6 @@ static ebb_status xent_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_XENT_GRAD, in, 4, &g->node.attr);
 }
 
-/* An exponential an element of the logits. */
-static op_cost cost_xent(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, 20 * elements);
-}
-
 #define LOGITS FILL_NORMAL, FILL_LABEL
 static const op_sample samples_xent[] = {
     {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = {LOGITS}, .limit = 1},
@@ -57,16 +51,14 @@ OP_DEFINE(xent) = {.schema = {.name = "xent", .floats = {"smooth"}},
                    .n_in = 2,
                    .n_out = 2,
                    .flags = OPF_PURE | OPF_LOSS,
-                   .layout = LAYOUT_STRIDED,
                    .infer = infer_xent,
                    .grad = xent_grad,
                    .take = {TAKE_WHOLE, TAKE_NONE},
                    .keep_in = {KEEP_VALUE, KEEP_INDEX},
                    .keep_out = {KEEP_NONE, KEEP_VALUE},
-                   .cost = cost_xent,
+                   .work = {20, OPERAND(0)},
                    .rows = ebb__op_rows_split,
-                   .ref = xent_ref,
-                   .ref64 = xent_ref64,
+                   KERNEL(xent),
                    SAMPLES(samples_xent)};
 
 static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -99,14 +91,12 @@ OP_DEFINE(xent_grad) = {.schema = {.name = "xent_grad", .floats = {"smooth"}},
                         .n_in = 4,
                         .n_out = 1,
                         .flags = OPF_PURE | OPF_NOGRAD,
-                        .layout = LAYOUT_STRIDED,
                         .infer = infer_xent_grad,
                         .inplace = {{0, 0}},
                         .n_inplace = 1,
-                        .cost = cost_xent,
+                        .work = {20, OPERAND(0)},
                         .rows = ebb__op_rows_split,
-                        .ref = xent_grad_ref,
-                        .ref64 = xent_grad_ref64,
+                        KERNEL(xent_grad),
                         SAMPLES(samples_xent_grad)};
 
 /* ---- mean_valid ---- */
@@ -124,10 +114,6 @@ static ebb_status mean_valid_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_MEAN_VALID_GRAD, in, 2, NULL);
 }
 
-static op_cost cost_mean(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, (double)ir_cols(op_in_type(graph, node, 1)));
-}
-
 static const op_sample samples_mean_valid[] = {
     {.n_in = 2, .in = {F1(1), I1(1)}, .fill = {LOGITS}, .limit = 1},
     {.n_in = 2, .in = {F1(17), I1(17)}, .fill = {LOGITS}, .limit = 3},
@@ -143,9 +129,8 @@ OP_DEFINE(mean_valid) = {.schema = {.name = "mean_valid"},
                          .infer = infer_mean_valid,
                          .grad = mean_valid_grad,
                          .keep_in = {KEEP_NONE, KEEP_INDEX},
-                         .cost = cost_mean,
-                         .ref = mean_valid_ref,
-                         .ref64 = mean_valid_ref64,
+                         .work = {1, OPERAND(1)},
+                         KERNEL(mean_valid),
                          SAMPLES(samples_mean_valid)};
 
 static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec *node,
@@ -170,7 +155,6 @@ OP_DEFINE(mean_valid_grad) = {.schema = {.name = "mean_valid_grad"},
                               .flags = OPF_PURE | OPF_NOGRAD,
                               .layout = LAYOUT_DENSE,
                               .infer = infer_mean_valid_grad,
-                              .cost = cost_mean,
-                              .ref = mean_valid_grad_ref,
-                              .ref64 = mean_valid_grad_ref64,
+                              .work = {1, OPERAND(1)},
+                              KERNEL(mean_valid_grad),
                               SAMPLES(samples_mean_valid_grad)};

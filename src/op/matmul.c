@@ -203,7 +203,6 @@ OP_DEFINE(matmul) = {
     .optional = 1u << C,
     .n_out = 1,
     .flags = OPF_PURE | OPF_HEAVY,
-    .layout = LAYOUT_STRIDED,
     .infer = infer_matmul,
     .grad = matmul_grad,
     .keep_in = {KEEP_NONE, KEEP_VALUE, KEEP_VALUE},
@@ -212,8 +211,7 @@ OP_DEFINE(matmul) = {
     .cost = cost_matmul,
     .rows = rows_matmul,
     .units = units_matmul,
-    .ref = matmul_ref,
-    .ref64 = matmul_ref64,
+    KERNEL(matmul),
     SAMPLES(samples_matmul)};
 
 static ebb_status infer_transpose(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -230,10 +228,6 @@ static ebb_status transpose_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_TRANSPOSE, &g->dy, 1, NULL);
 }
 
-static op_cost cost_transpose(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 0);
-}
-
 static const op_sample samples_transpose[] = {
     {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F2(3, 17)}},
     {.n_in = 1, .in = {F2(33, 8)}},   {.n_in = 1, .in = {F2(65, 40)}},
@@ -244,10 +238,7 @@ OP_DEFINE(transpose) = {.schema = {.name = "transpose"},
                         .n_in = 1,
                         .n_out = 1,
                         .flags = OPF_PURE,
-                        .layout = LAYOUT_STRIDED,
                         .infer = infer_transpose,
                         .grad = transpose_grad,
-                        .cost = cost_transpose,
-                        .ref = transpose_ref,
-                        .ref64 = transpose_ref64,
+                        KERNEL(transpose),
                         SAMPLES(samples_transpose)};

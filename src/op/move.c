@@ -14,10 +14,6 @@ static op_cost cost_alias(const ir_graph *graph, const ir_node_rec *node) {
     return (op_cost){.flops = 0, .bytes = 0};
 }
 
-static op_cost cost_move(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 0);
-}
-
 /* ---- slice ---- */
 
 enum { AXIS, BEGIN, LEN };
@@ -58,13 +54,11 @@ OP_DEFINE(slice) = {.schema = {.name = "slice", .ints = {"axis", "begin", "len"}
                     .n_in = 1,
                     .n_out = 1,
                     .flags = OPF_PURE | OPF_ALIAS,
-                    .layout = LAYOUT_STRIDED,
                     .infer = infer_slice,
                     .grad = slice_grad,
                     .keep_in = {KEEP_SHAPE},
                     .cost = cost_alias,
-                    .ref = slice_ref,
-                    .ref64 = slice_ref64,
+                    KERNEL(slice),
                     SAMPLES(samples_slice)};
 
 /* ---- stack and concat ---- */
@@ -129,13 +123,11 @@ OP_DEFINE(stack) = {
     .n_in = 1,
     .n_out = 1,
     .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
-    .layout = LAYOUT_STRIDED,
     .infer = infer_stack,
     .grad = stack_grad,
     .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
     .cost = cost_alias,
-    .ref = stack_ref,
-    .ref64 = stack_ref64,
+    KERNEL(stack),
     SAMPLES(samples_stack)};
 
 static const op_sample samples_concat[] = {
@@ -152,13 +144,11 @@ OP_DEFINE(concat) = {
     .n_in = 1,
     .n_out = 1,
     .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
-    .layout = LAYOUT_STRIDED,
     .infer = infer_concat,
     .grad = concat_grad,
     .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
     .cost = cost_alias,
-    .ref = concat_ref,
-    .ref64 = concat_ref64,
+    KERNEL(concat),
     SAMPLES(samples_concat)};
 
 /* ---- copy ---- */
@@ -185,13 +175,10 @@ OP_DEFINE(copy) = {.schema = {.name = "copy"},
                    .n_in = 1,
                    .n_out = 1,
                    .flags = OPF_PURE,
-                   .layout = LAYOUT_STRIDED,
                    .infer = infer_copy,
                    .grad = copy_grad,
-                   .cost = cost_move,
                    .rows = ebb__op_rows_split,
-                   .ref = copy_ref,
-                   .ref64 = copy_ref64,
+                   KERNEL(copy),
                    SAMPLES(samples_copy)};
 
 /* ---- regroup ---- */
@@ -228,13 +215,10 @@ OP_DEFINE(regroup) = {.schema = {.name = "regroup", .ints = {"outer", "inner"}},
                       .n_in = 1,
                       .n_out = 1,
                       .flags = OPF_PURE,
-                      .layout = LAYOUT_STRIDED,
                       .infer = infer_regroup,
                       .grad = regroup_grad,
                       .keep_in = {KEEP_SHAPE},
-                      .cost = cost_move,
-                      .ref = regroup_ref,
-                      .ref64 = regroup_ref64,
+                      KERNEL(regroup),
                       SAMPLES(samples_regroup)};
 
 /* ---- fill ---- */
@@ -273,9 +257,6 @@ OP_DEFINE(fill) = {.schema = {.name = "fill",
                    .n_in = 0,
                    .n_out = 1,
                    .flags = OPF_PURE | OPF_NOGRAD,
-                   .layout = LAYOUT_STRIDED,
                    .infer = infer_fill,
-                   .cost = cost_move,
-                   .ref = fill_ref,
-                   .ref64 = fill_ref64,
+                   KERNEL(fill),
                    SAMPLES(samples_fill)};

@@ -90,19 +90,6 @@ static ebb_status layer_norm_grad(op_grad *g) {
 
 /* ---- other columns ---- */
 
-static op_cost cost_norm(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, 7 * elements);
-}
-static op_cost cost_norm_grad(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, 12 * elements);
-}
-static op_cost cost_gain(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, 4 * elements);
-}
-
 /* Row by row; in blocks, not at all: chunks need not be of whole blocks. */
 static void rows_norm(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                       op_row_role *out) {
@@ -156,7 +143,6 @@ OP_DEFINE(layer_norm) = {.schema = {.name = "layer_norm", .ints = {"batch"}, .fl
                          .n_in = 3,
                          .n_out = 2,
                          .flags = OPF_PURE,
-                         .layout = LAYOUT_STRIDED,
                          .infer = infer_layer_norm,
                          .grad = layer_norm_grad,
                          .take = {TAKE_WHOLE, TAKE_NONE},
@@ -164,40 +150,35 @@ OP_DEFINE(layer_norm) = {.schema = {.name = "layer_norm", .ints = {"batch"}, .fl
                          .keep_out = {KEEP_NONE, KEEP_VALUE},
                          .inplace = {{0, 0}},
                          .n_inplace = 1,
-                         .cost = cost_norm,
+                         .work = {7, OPERAND(0)},
                          .rows = rows_norm,
                          .units = units_norm,
                          .unit_rows = true,
-                         .ref = layer_norm_ref,
-                         .ref64 = layer_norm_ref64,
+                         KERNEL(layer_norm),
                          SAMPLES(samples_norm)};
 
 OP_DEFINE(layer_norm_grad) = {.schema = {.name = "layer_norm_grad", .ints = {"batch"}},
                               .n_in = 4,
                               .n_out = 1,
                               .flags = OPF_PURE | OPF_NOGRAD,
-                              .layout = LAYOUT_STRIDED,
                               .infer = infer_layer_norm_grad,
                               .inplace = {{0, 0}, {1, 0}},
                               .n_inplace = 2,
-                              .cost = cost_norm_grad,
+                              .work = {12, OPERAND(0)},
                               .rows = rows_norm,
                               .units = units_norm_grad,
                               .unit_rows = true,
-                              .ref = layer_norm_grad_ref,
-                              .ref64 = layer_norm_grad_ref64,
+                              KERNEL(layer_norm_grad),
                               SAMPLES(samples_norm_grad)};
 
 OP_DEFINE(layer_norm_gain) = {.schema = {.name = "layer_norm_gain", .ints = {"batch"}},
                               .n_in = 3,
                               .n_out = 1,
                               .flags = OPF_PURE | OPF_NOGRAD,
-                              .layout = LAYOUT_STRIDED,
                               .infer = infer_layer_norm_gain,
-                              .cost = cost_gain,
+                              .work = {4, OPERAND(0)},
                               .rows = rows_norm,
                               .units = units_gain,
                               .unit_rows = true,
-                              .ref = layer_norm_gain_ref,
-                              .ref64 = layer_norm_gain_ref64,
+                              KERNEL(layer_norm_gain),
                               SAMPLES(samples_gain)};

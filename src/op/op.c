@@ -220,12 +220,19 @@ op_cost ebb__op_cost_work(const ir_graph *graph, const ir_node_rec *node, double
     return cost;
 }
 
-op_cost ebb__op_cost_pointwise(const ir_graph *graph, const ir_node_rec *node) {
+op_cost ebb__op_cost(const ir_graph *graph, const ir_node_rec *node) {
+    const op_def *op = ebb__op(node->op);
     double elements = 0;
-    for (int32_t i = 0; i < node->n_out; i++) {
+    if (op->cost != NULL) {
+        return op->cost(graph, node);
+    }
+    if (op->work.of > 0) {
+        elements = (double)ebb__op_elements(op_in_type(graph, node, op->work.of - 1));
+    }
+    for (int32_t i = 0; op->work.of == 0 && i < node->n_out; i++) {
         elements += (double)ebb__op_elements(&graph->values[node->out + i].type);
     }
-    return ebb__op_cost_work(graph, node, elements);
+    return ebb__op_cost_work(graph, node, op->work.flops * elements);
 }
 
 void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,

@@ -58,8 +58,8 @@ typedef enum op_row_role {
 
 /* Operand layouts that kernels of the op accept. */
 typedef enum op_layout {
-    LAYOUT_DENSE,   /* rows follow each other */
     LAYOUT_STRIDED, /* rows may lie ld elements apart */
+    LAYOUT_DENSE,   /* rows follow each other */
 } op_layout;
 
 typedef struct op_cost {
@@ -142,6 +142,14 @@ typedef struct op_def {
         uint16_t op;
         int16_t in[OP_MAX_REBUILD]; /* which of the node's operands */
     } rebuild;
+    /* Arithmetic of a node: so many operations for each element of its results or, if `of` is
+     * 1 + i, of operand i. An exponential or tanh counts as 20. */
+    struct {
+        double flops;
+        int32_t of;
+    } work;
+    /* Where that is not enough: both costs. NULL: from `work`, with all operands and results moved
+     * once. See ebb__op_cost. */
     op_cost (*cost)(const ir_graph *graph, const ir_node_rec *node);
     /* Row roles of operands and results; NULL: cannot be split by rows. */
     void (*rows)(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
@@ -159,6 +167,7 @@ typedef struct op_def {
 } op_def;
 
 const op_def *ebb__op(int code);
+op_cost ebb__op_cost(const ir_graph *graph, const ir_node_rec *node);
 /* An empty graph that knows every op's schema. */
 void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx);
 /* Infers, appends a node with the graph's current label, gives the results. attr may be NULL. */
@@ -191,8 +200,6 @@ static inline const ir_type *op_in_type(const ir_graph *g, const ir_node_rec *n,
     ir_val v = ir_in(g, n, i);
     return v == IR_NONE ? NULL : &g->values[v].type;
 }
-op_cost ebb__op_cost_pointwise(const ir_graph *graph,
-                               const ir_node_rec *node); /* 1 flop an output element */
 void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                         op_row_role *out);
 

@@ -39,9 +39,8 @@ OP_DEFINE(clip_scale) = {.schema = {.name = "clip_scale", .floats = {"clip"}},
                          .flags = OPF_PURE | OPF_NOGRAD | OPF_VARIADIC,
                          .layout = LAYOUT_DENSE,
                          .infer = infer_clip_scale,
-                         .cost = ebb__op_cost_pointwise,
-                         .ref = clip_scale_ref,
-                         .ref64 = clip_scale_ref64,
+                         .work = {1},
+                         KERNEL(clip_scale),
                          SAMPLES(samples_clip_scale)};
 
 /* ---- updates: operands w, g, n_state states, scale?, hyper; results w and the states ---- */
@@ -72,12 +71,6 @@ static ebb_status infer_adam(const ir_graph *graph, const ir_node_rec *node, ir_
     return infer_update(graph, node, out);
 }
 
-static op_cost cost_update(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 4;
-    return cost;
-}
-
 static const op_sample samples_sgd[] = {
     {.n_in = 4, .in = {F2(1, 1), F2(1, 1), F1(1), F1(4)}, .fill = {0, 0, FILL_ABSENT}},
     {.n_in = 4, .in = {F1(17), F1(17), F1(1), F1(4)}, .attr = {.f = {0.01f}}},
@@ -97,9 +90,8 @@ OP_DEFINE(sgd) = {.schema = {.name = "sgd", .floats = {"weight_decay"}},
                   .infer = infer_update,
                   .inplace = {{0, 0}},
                   .n_inplace = 1,
-                  .cost = cost_update,
-                  .ref = sgd_ref,
-                  .ref64 = sgd_ref64,
+                  .work = {4},
+                  KERNEL(sgd),
                   SAMPLES(samples_sgd)};
 
 static const op_sample samples_sgd_momentum[] = {
@@ -125,9 +117,8 @@ OP_DEFINE(sgd_momentum) = {
     .infer = infer_update,
     .inplace = {{0, 0}, {2, 1}},
     .n_inplace = 2,
-    .cost = cost_update,
-    .ref = sgd_momentum_ref,
-    .ref64 = sgd_momentum_ref64,
+    .work = {4},
+    KERNEL(sgd_momentum),
     SAMPLES(samples_sgd_momentum)};
 
 /* The second moment and hyper are positive. */
@@ -154,7 +145,6 @@ OP_DEFINE(adam) = {.schema = {.name = "adam",
                    .infer = infer_adam,
                    .inplace = {{0, 0}, {2, 1}, {3, 2}},
                    .n_inplace = 3,
-                   .cost = cost_update,
-                   .ref = adam_ref,
-                   .ref64 = adam_ref64,
+                   .work = {4},
+                   KERNEL(adam),
                    SAMPLES(samples_adam)};

@@ -27,10 +27,6 @@ static ebb_status infer_pack(const ir_graph *graph, const ir_node_rec *node, ir_
     return EBB_OK;
 }
 
-static op_cost cost_pack(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 0);
-}
-
 /* clang-format off */
 #define PACK(k, n, groups) \
     {.n_in = 1, .in = {F2(k, n)}, .attr = {.i = {0, groups}}}, \
@@ -46,9 +42,6 @@ OP_DEFINE(pack) = {.schema = {.name = "pack", .ints = {"trans", "groups"}},
                    .n_in = 1,
                    .n_out = 1,
                    .flags = OPF_PURE | OPF_NOGRAD,
-                   .layout = LAYOUT_STRIDED,
                    .infer = infer_pack,
-                   .cost = cost_pack,
-                   .ref = pack_ref,
-                   .ref64 = pack_ref64,
+                   KERNEL(pack),
                    SAMPLES(samples_pack)};

@@ -33,13 +33,6 @@ static ebb_status dropout_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_DROPOUT, in, 2, &g->node.attr);
 }
 
-/* Ten rounds of Philox make four numbers. */
-static op_cost cost_dropout(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 20;
-    return cost;
-}
-
 static void rows_dropout(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                          op_row_role *out) {
     ebb__op_rows_split(graph, node, in, out);
@@ -66,16 +59,14 @@ OP_DEFINE(dropout) = {.schema = {.name = "dropout",
                       .n_in = 2,
                       .n_out = 1,
                       .flags = OPF_PURE | OPF_RANDOM,
-                      .layout = LAYOUT_STRIDED,
                       .row_shift = 1 + ROW0,
                       .infer = infer_dropout,
                       .grad = dropout_grad,
                       .keep_in = {KEEP_NONE, KEEP_INDEX},
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .cost = cost_dropout,
+                      .work = {20}, /* ten rounds of Philox make four numbers */
                       .rows = rows_dropout,
                       .units = units_dropout,
-                      .ref = dropout_ref,
-                      .ref64 = dropout_ref64,
+                      KERNEL(dropout),
                       SAMPLES(samples_dropout)};

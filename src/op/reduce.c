@@ -9,11 +9,6 @@
 #define REF_FAMILY "op/ref/reduce.inc"
 #include "op/ref/twice.h"
 
-static op_cost cost_sum(const ir_graph *graph, const ir_node_rec *node) {
-    const ir_type *x = op_in_type(graph, node, node->n_in - 1);
-    return ebb__op_cost_work(graph, node, (double)ebb__op_elements(x));
-}
-
 /* ---- sum_rows ---- */
 
 static ebb_status infer_sum_rows(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -45,14 +40,12 @@ OP_DEFINE(sum_rows) = {.schema = {.name = "sum_rows"},
                        .optional = 1u << 0,
                        .n_out = 1,
                        .flags = OPF_PURE | OPF_NOGRAD,
-                       .layout = LAYOUT_STRIDED,
                        .infer = infer_sum_rows,
                        .inplace = {{0, 0}},
                        .n_inplace = 1,
-                       .cost = cost_sum,
+                       .work = {1, OPERAND(1)},
                        .rows = rows_sum_rows,
-                       .ref = sum_rows_ref,
-                       .ref64 = sum_rows_ref64,
+                       KERNEL(sum_rows),
                        SAMPLES(samples_sum_rows)};
 
 /* ---- sum_all ---- */
@@ -78,13 +71,11 @@ OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
                       .n_in = 1,
                       .n_out = 1,
                       .flags = OPF_PURE,
-                      .layout = LAYOUT_STRIDED,
                       .infer = infer_sum_all,
                       .grad = sum_all_grad,
                       .keep_in = {KEEP_SHAPE},
-                      .cost = cost_sum,
-                      .ref = sum_all_ref,
-                      .ref64 = sum_all_ref64,
+                      .work = {1, OPERAND(0)},
+                      KERNEL(sum_all),
                       SAMPLES(samples_sum_all)};
 
 /* ---- spread: one number everywhere ---- */
@@ -108,10 +99,6 @@ static ebb_status spread_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_SUM_ALL, &g->dy, 1, NULL);
 }
 
-static op_cost cost_spread(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 0);
-}
-
 static const op_sample samples_spread[] = {
     {.n_in = 1, .in = {F1(1)}, .attr = {.i = {1, 1}}},
     {.n_in = 1, .in = {F1(1)}, .attr = {.i = {2, 3, 17}}},
@@ -123,12 +110,9 @@ OP_DEFINE(spread) = {.schema = {.name = "spread", .ints = {"rank", "d0", "d1", "
                      .n_in = 1,
                      .n_out = 1,
                      .flags = OPF_PURE,
-                     .layout = LAYOUT_STRIDED,
                      .infer = infer_spread,
                      .grad = spread_grad,
-                     .cost = cost_spread,
-                     .ref = spread_ref,
-                     .ref64 = spread_ref64,
+                     KERNEL(spread),
                      SAMPLES(samples_spread)};
 
 /* ---- sum_squares ---- */
@@ -153,9 +137,7 @@ OP_DEFINE(sum_squares) = {.schema = {.name = "sum_squares"},
                           .n_in = 1,
                           .n_out = 1,
                           .flags = OPF_PURE | OPF_NOGRAD,
-                          .layout = LAYOUT_STRIDED,
                           .infer = infer_sum_squares,
-                          .cost = cost_sum,
-                          .ref = sum_squares_ref,
-                          .ref64 = sum_squares_ref64,
+                          .work = {1, OPERAND(0)},
+                          KERNEL(sum_squares),
                           SAMPLES(samples_sum_squares)};

@@ -23,18 +23,6 @@ static int32_t units_cell(const ir_graph *graph, const ir_node_rec *node, uint32
     return (int32_t)ir_cols(op_in_type(graph, node, node->n_in - 1));
 }
 
-/* About 20 operations for each sigmoid or tanh. */
-static op_cost cost_cell(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 20;
-    return cost;
-}
-static op_cost cost_cell_grad(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 4;
-    return cost;
-}
-
 /* ---- LSTM: gates ---- */
 
 static ebb_status infer_lstm_gates(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -77,7 +65,6 @@ OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
                          .n_in = 2,
                          .n_out = 2,
                          .flags = OPF_PURE,
-                         .layout = LAYOUT_STRIDED,
                          .infer = infer_lstm_gates,
                          .grad = lstm_gates_grad,
                          .take = {TAKE_LATER, TAKE_WHOLE},
@@ -86,11 +73,10 @@ OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
                          .inplace = {{0, 0}, {1, 1}},
                          .n_inplace = 2,
                          .rebuild = {.n_in = 1, .out = 1, .op = OP_LSTM_STATE, .in = {1}},
-                         .cost = cost_cell,
+                         .work = {20},
                          .rows = ebb__op_rows_split,
                          .units = units_cell,
-                         .ref = lstm_gates_ref,
-                         .ref64 = lstm_gates_ref64,
+                         KERNEL(lstm_gates),
                          SAMPLES(samples_lstm_gates)};
 
 /* ---- LSTM: c again, from gates that were kept ---- */
@@ -113,15 +99,13 @@ OP_DEFINE(lstm_state) = {.schema = {.name = "lstm_state"},
                          .n_in = 2,
                          .n_out = 1,
                          .flags = OPF_PURE | OPF_NOGRAD,
-                         .layout = LAYOUT_STRIDED,
                          .infer = infer_lstm_state,
                          .inplace = {{1, 0}},
                          .n_inplace = 1,
-                         .cost = ebb__op_cost_pointwise,
+                         .work = {1},
                          .rows = ebb__op_rows_split,
                          .units = units_cell,
-                         .ref = lstm_state_ref,
-                         .ref64 = lstm_state_ref64,
+                         KERNEL(lstm_state),
                          SAMPLES(samples_lstm_state)};
 
 /* ---- LSTM: gradient of the gates ---- */
@@ -149,15 +133,13 @@ OP_DEFINE(lstm_gates_grad) = {.schema = {.name = "lstm_gates_grad"},
                               .n_in = 4,
                               .n_out = 2,
                               .flags = OPF_PURE | OPF_NOGRAD,
-                              .layout = LAYOUT_STRIDED,
                               .infer = infer_lstm_gates_grad,
                               .inplace = {{2, 0}, {1, 1}},
                               .n_inplace = 2,
-                              .cost = cost_cell_grad,
+                              .work = {4},
                               .rows = ebb__op_rows_split,
                               .units = units_cell,
-                              .ref = lstm_gates_grad_ref,
-                              .ref64 = lstm_gates_grad_ref64,
+                              KERNEL(lstm_gates_grad),
                               SAMPLES(samples_lstm_gates_grad)};
 
 /* ---- LSTM: output ---- */
@@ -180,15 +162,13 @@ OP_DEFINE(lstm_out) = {.schema = {.name = "lstm_out"},
                        .n_in = 2,
                        .n_out = 1,
                        .flags = OPF_PURE | OPF_ELEMENTWISE,
-                       .layout = LAYOUT_STRIDED,
                        .infer = ebb__op_infer_same,
                        .grad = lstm_out_grad,
                        .keep_in = {KEEP_VALUE, KEEP_VALUE},
-                       .cost = cost_cell,
+                       .work = {20},
                        .rows = ebb__op_rows_split,
                        .units = units_cell,
-                       .ref = lstm_out_ref,
-                       .ref64 = lstm_out_ref64,
+                       KERNEL(lstm_out),
                        SAMPLES(samples_lstm_out)};
 
 static ebb_status infer_lstm_out_grad(const ir_graph *graph, const ir_node_rec *node,
@@ -215,15 +195,13 @@ OP_DEFINE(lstm_out_grad) = {.schema = {.name = "lstm_out_grad"},
                             .optional = 1u << 0,
                             .n_out = 2,
                             .flags = OPF_PURE | OPF_ELEMENTWISE | OPF_NOGRAD,
-                            .layout = LAYOUT_STRIDED,
                             .infer = infer_lstm_out_grad,
                             .inplace = {{0, 1}, {1, 0}},
                             .n_inplace = 2,
-                            .cost = cost_cell,
+                            .work = {20},
                             .rows = ebb__op_rows_split,
                             .units = units_cell,
-                            .ref = lstm_out_grad_ref,
-                            .ref64 = lstm_out_grad_ref64,
+                            KERNEL(lstm_out_grad),
                             SAMPLES(samples_lstm_out_grad)};
 
 /* ---- GRU ---- */
@@ -258,7 +236,6 @@ OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
                        .n_in = 3,
                        .n_out = 2,
                        .flags = OPF_PURE,
-                       .layout = LAYOUT_STRIDED,
                        .infer = infer_gru_cell,
                        .grad = gru_cell_grad,
                        .take = {TAKE_WHOLE, TAKE_NONE},
@@ -266,11 +243,10 @@ OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
                        .keep_out = {KEEP_NONE, KEEP_VALUE},
                        .inplace = {{2, 0}},
                        .n_inplace = 1,
-                       .cost = cost_cell,
+                       .work = {20},
                        .rows = ebb__op_rows_split,
                        .units = units_cell,
-                       .ref = gru_cell_ref,
-                       .ref64 = gru_cell_ref64,
+                       KERNEL(gru_cell),
                        SAMPLES(samples_gru_cell)};
 
 static ebb_status infer_gru_cell_grad(const ir_graph *graph, const ir_node_rec *node,
@@ -295,13 +271,11 @@ OP_DEFINE(gru_cell_grad) = {.schema = {.name = "gru_cell_grad"},
                             .n_in = 3,
                             .n_out = 3,
                             .flags = OPF_PURE | OPF_NOGRAD,
-                            .layout = LAYOUT_STRIDED,
                             .infer = infer_gru_cell_grad,
                             .inplace = {{0, 2}},
                             .n_inplace = 1,
-                            .cost = cost_cell_grad,
+                            .work = {4},
                             .rows = ebb__op_rows_split,
                             .units = units_cell,
-                            .ref = gru_cell_grad_ref,
-                            .ref64 = gru_cell_grad_ref64,
+                            KERNEL(gru_cell_grad),
                             SAMPLES(samples_gru_cell_grad)};

@@ -67,20 +67,6 @@ static ebb_status infer_score_slope(const ir_graph *graph, const ir_node_rec *no
 
 /* ---- cost, units ---- */
 
-/* Most of it is the tanh of every element of the stack. */
-static op_cost cost_score(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, 25 * elements);
-}
-static op_cost cost_score_grad(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 2));
-    return ebb__op_cost_work(graph, node, 35 * elements);
-}
-
-static op_cost cost_slope(const ir_graph *graph, const ir_node_rec *node) {
-    return ebb__op_cost_work(graph, node, 4 * (double)ebb__op_elements(op_in_type(graph, node, 2)));
-}
-
 /* v, the last operand, is read whole; before it stands q [B,H]. */
 static int32_t units_score(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
     *whole = 1u << (node->n_in - 1);
@@ -122,13 +108,11 @@ OP_DEFINE(score_tanh) = {.schema = {.name = "score_tanh"},
                          .n_in = 3,
                          .n_out = 1,
                          .flags = OPF_PURE | OPF_NOGRAD,
-                         .layout = LAYOUT_STRIDED,
                          .infer = infer_score_tanh,
-                         .cost = cost_score,
+                         .work = {25, OPERAND(0)},
                          .units = units_score,
                          .unit_rows = true,
-                         .ref = score_tanh_ref,
-                         .ref64 = score_tanh_ref64,
+                         KERNEL(score_tanh),
                          SAMPLES(samples_score)};
 
 OP_DEFINE(score_tanh_grad) = {.schema = {.name = "score_tanh_grad"},
@@ -136,28 +120,24 @@ OP_DEFINE(score_tanh_grad) = {.schema = {.name = "score_tanh_grad"},
                               .optional = 1u << 0,
                               .n_out = 3,
                               .flags = OPF_PURE | OPF_NOGRAD,
-                              .layout = LAYOUT_STRIDED,
                               .infer = infer_score_tanh_grad,
                               .inplace = {{0, 0}},
                               .n_inplace = 1,
-                              .cost = cost_score_grad,
+                              .work = {35, OPERAND(2)},
                               .units = units_score,
                               .unit_rows = true,
-                              .ref = score_tanh_grad_ref,
-                              .ref64 = score_tanh_grad_ref64,
+                              KERNEL(score_tanh_grad),
                               SAMPLES(samples_score_grad)};
 
 OP_DEFINE(score_slope) = {.schema = {.name = "score_slope"},
                           .n_in = 3,
                           .n_out = 1,
                           .flags = OPF_PURE | OPF_NOGRAD,
-                          .layout = LAYOUT_STRIDED,
                           .infer = infer_score_slope,
                           .inplace = {{2, 0}},
                           .n_inplace = 1,
-                          .cost = cost_slope,
+                          .work = {4, OPERAND(2)},
                           .units = units_slope,
                           .unit_rows = true,
-                          .ref = score_slope_ref,
-                          .ref64 = score_slope_ref64,
+                          KERNEL(score_slope),
                           SAMPLES(samples_slope)};

@@ -8,18 +8,6 @@ static ebb_status softmax_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_SOFTMAX_GRAD, (ir_val[]){g->dy, g->node.out}, 2, NULL);
 }
 
-static op_cost cost_softmax(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 20;
-    return cost;
-}
-
-static op_cost cost_softmax_grad(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = ebb__op_cost_pointwise(graph, node);
-    cost.flops *= 4;
-    return cost;
-}
-
 static const op_sample samples_softmax[] = {
     {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(7)}},
     {.n_in = 1, .in = {F2(3, 17)}},   {.n_in = 1, .in = {F3(2, 5, 33)}},
@@ -30,16 +18,14 @@ OP_DEFINE(softmax) = {.schema = {.name = "softmax"},
                       .n_in = 1,
                       .n_out = 1,
                       .flags = OPF_PURE,
-                      .layout = LAYOUT_STRIDED,
                       .infer = ebb__op_infer_same,
                       .grad = softmax_grad,
                       .keep_out = {KEEP_VALUE},
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .cost = cost_softmax,
+                      .work = {20},
                       .rows = ebb__op_rows_split,
-                      .ref = softmax_ref,
-                      .ref64 = softmax_ref64,
+                      KERNEL(softmax),
                       SAMPLES(samples_softmax)};
 
 static const op_sample samples_softmax_grad[] = {
@@ -54,12 +40,10 @@ OP_DEFINE(softmax_grad) = {.schema = {.name = "softmax_grad"},
                            .n_in = 2,
                            .n_out = 1,
                            .flags = OPF_PURE | OPF_NOGRAD,
-                           .layout = LAYOUT_STRIDED,
                            .infer = ebb__op_infer_same,
                            .inplace = {{0, 0}, {1, 0}},
                            .n_inplace = 2,
-                           .cost = cost_softmax_grad,
+                           .work = {4},
                            .rows = ebb__op_rows_split,
-                           .ref = softmax_grad_ref,
-                           .ref64 = softmax_grad_ref64,
+                           KERNEL(softmax_grad),
                            SAMPLES(samples_softmax_grad)};

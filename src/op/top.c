@@ -24,12 +24,6 @@ static ebb_status infer_top_logs(const ir_graph *graph, const ir_node_rec *node,
     return EBB_OK;
 }
 
-/* An exponential an element of the logits. */
-static op_cost cost_top_logs(const ir_graph *graph, const ir_node_rec *node) {
-    double elements = (double)ebb__op_elements(op_in_type(graph, node, 0));
-    return ebb__op_cost_work(graph, node, 20 * elements);
-}
-
 /* Groups of columns (device/cpu/top_body.h) begin at 64. */
 static const op_sample samples_top_logs[] = {
     {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1}}},
@@ -46,10 +40,8 @@ OP_DEFINE(top_logs) = {.schema = {.name = "top_logs", .ints = {"k"}},
                        .n_in = 1,
                        .n_out = 2,
                        .flags = OPF_PURE | OPF_NOGRAD | OPF_LOSS,
-                       .layout = LAYOUT_STRIDED,
                        .infer = infer_top_logs,
-                       .cost = cost_top_logs,
+                       .work = {20, OPERAND(0)},
                        .rows = ebb__op_rows_split,
-                       .ref = top_logs_ref,
-                       .ref64 = top_logs_ref64,
+                       KERNEL(top_logs),
                        SAMPLES(samples_top_logs)};

@@ -122,7 +122,7 @@ static bool sums_rows(const ir_graph *g, const ir_node_rec *node) {
 static ir_val origin(const ir_graph *g, ir_val v) {
     for (ir_node n = g->values[v].def; n != IR_NONE; n = g->values[v].def) {
         const ir_node_rec *node = &g->nodes[n];
-        if (ir_in(g, node, 0) == IR_NONE || ebb__op(node->op)->cost(g, node).flops > 0 ||
+        if (ir_in(g, node, 0) == IR_NONE || ebb__op_cost(g, node).flops > 0 ||
             reads_index(g, node)) {
             break;
         }
@@ -269,7 +269,7 @@ static int32_t find_group(const run_profile *profile, const pass_unit *unit, ir_
 static ebb_status add_node(run_profile *profile, const profile_scan *scan, const pass_unit *unit,
                            ir_node n, size_t *capacity) {
     const ir_node_rec *node = &unit->graph.nodes[n];
-    op_cost cost = ebb__op(node->op)->cost(&unit->graph, node);
+    op_cost cost = ebb__op_cost(&unit->graph, node);
     int32_t phase = phase_of(scan, node, cost), at = find_group(profile, unit, n, phase);
     if (at < 0) {
         at = profile->n_groups;
