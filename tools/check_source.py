@@ -19,15 +19,15 @@ BELOW = {
     "grad": ["op"],
     "pass": ["grad", "cost"],
     "plan": ["pass"],
-    "run": ["plan"],
+    "run": ["plan", "store"],
     "data": ["base"],
     "model": ["op"],
     "score": ["data"],
     "store": ["base"],
     "decode": ["data", "model", "run"],
-    "train": ["score", "store", "decode"],
+    "train": ["score", "decode"],
     "kind": ["train"],
-    "api": ["train"],
+    "api": ["run"],
     "cli": ["kind"],
 }
 

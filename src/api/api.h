@@ -6,11 +6,7 @@
 #ifndef API_API_H
 #define API_API_H
 
-#include "run/session.h"
-#include "train/settings.h"
-
-#define API_LOSS "loss"
-#define API_STEP "train.step" /* i32 [1]: number of the step, for dropout */
+#include "run/trainer.h"
 
 enum { API_LONGEST_NAME = 200 };
 
@@ -24,7 +20,7 @@ struct ebb_graph {
     ebb_ctx *ctx;
     ir_graph ir;
     uint64_t seed;
-    ir_val step; /* API_STEP, once there is a dropout */
+    ir_val step; /* TRAINER_STEP, once there is a dropout */
     api_output *outputs;
     int32_t n_outputs;
     size_t cap_outputs;
@@ -45,15 +41,7 @@ typedef struct api_limit {
 struct ebb_program {
     ebb_ctx *ctx;
     run_session *session;
-    train_settings settings; /* only what ebb__job_hyper reads: the betas */
-    uint64_t steps;
-    float *hyper;            /* NULL: nothing is trained */
-    int32_t *step;           /* NULL: no dropout */
-    const float *loss;       /* NULL: none */
-    const double *grad_norm; /* NULL: nothing is trained */
-    const int32_t *bad;      /* likewise; index into: */
-    int32_t *trained;        /* variables that are parameters with a gradient, in order */
-    int32_t n_trained;
+    run_trainer trainer;
     api_limit *limits;
     int32_t n_limits;
 };

@@ -3,7 +3,6 @@
 #include "api/api.h"
 
 #include "base/host.h"
-#include "train/job_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,10 +95,9 @@ static ebb_status plan_options_of(ebb_ctx *ctx, const ebb_options *o, plan_optio
                                            [EBB_SGD] = UPDATE_SGD,
                                            [EBB_ADAM] = UPDATE_ADAM,
                                            [EBB_ADAMW] = UPDATE_ADAMW};
-    train_settings automatic = {.memory = {.form = MEMORY_AUTO}};
     TRY(check_options(ctx, o));
     *out = (plan_options){.members = o->threads > 0 ? o->threads : ebb__host_cores(),
-                          .budget = o->memory > 0 ? o->memory : ebb__job_budget(&automatic),
+                          .budget = o->memory > 0 ? o->memory : ebb__run_budget(RUN_AUTO_PERCENT),
                           .budget_name = "ebb_options.memory",
                           .update = {.optimizer = kinds[o->optimizer],
                                      .momentum = (float)o->momentum,
@@ -239,42 +237,15 @@ ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
 
 /* ---- plan to program ---- */
 
-/* The parameters that get a new value each step, in the order in which gradients are numbered. */
-static ebb_status list_trained(ebb_program *program, const ebb_plan *plan) {
-    const ir_graph *ir = &plan->programs[0].unit.graph;
-    TRY(ebb__alloc(program->ctx, (size_t)plan->n_variables, sizeof *program->trained,
-                   &program->trained));
-    for (ir_val v = 0; v < ir->n_values; v++) {
-        if (ir->values[v].role == IR_PARAM && ir->values[v].next != IR_NONE) {
-            const plan_variable *variable = ebb__plan_variable(plan, ir->values[v].name);
-            program->trained[program->n_trained++] = (int32_t)(variable - plan->variables);
-        }
-    }
-    return EBB_OK;
-}
-
-static void find_buffers(ebb_program *p) {
-    p->hyper = ebb__run_variable(p->session, UPDATE_HYPER, NULL);
-    p->step = ebb__run_variable(p->session, API_STEP, NULL);
-    p->loss = ebb__run_output(p->session, 0, API_LOSS);
-    p->grad_norm = ebb__run_output(p->session, 0, UPDATE_NORM);
-    p->bad = ebb__run_output(p->session, 0, UPDATE_BAD);
-}
-
 static ebb_status fill_program(ebb_program *p, const ebb_graph *graph, const ebb_options *options) {
     ebb_plan *plan = NULL;
-    p->settings.beta1 = options->beta1;
-    p->settings.beta2 = options->beta2;
     ebb_status status = make_plan(graph, options, p, &plan);
-    if (status == EBB_OK) {
-        status = list_trained(p, plan);
-    }
     if (status != EBB_OK) {
         ebb__plan_free(plan);
         return status;
     }
     TRY(ebb__run_new(p->ctx, plan, &p->session)); /* takes the plan, also on failure */
-    find_buffers(p);
+    p->trainer = ebb__trainer(p->session, options->beta1, options->beta2);
     ebb__log(p->ctx, EBB_LOG_INFO, "compiled: %llu of %llu bytes, %d nodes, %d threads",
              (unsigned long long)plan->peak_bytes, (unsigned long long)plan->budget_bytes,
              plan->nodes, plan->members);
@@ -305,7 +276,6 @@ ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *options, ebb_p
 void ebb_program_free(ebb_program *program) {
     if (program != NULL) {
         ebb__run_free(program->session);
-        ebb__free(program->ctx, program->trained);
         ebb__free(program->ctx, program->limits);
         ebb__free(program->ctx, program);
     }

@@ -228,7 +228,7 @@ static ebb_status name_result(ebb_graph *graph, const char *name, ebb_value valu
 }
 
 static ebb_status set_loss(ebb_graph *graph, ebb_value value) {
-    TRY(name_result(graph, API_LOSS, value));
+    TRY(name_result(graph, TRAINER_LOSS, value));
     const ir_type *type = &graph->ir.values[value].type;
     if (type->dtype != IR_F32 || type->rank != 1 || type->dim[0] != 1) {
         return ebb__fail(graph->ctx, EBB_USAGE,

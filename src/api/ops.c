@@ -86,7 +86,7 @@ static ebb_status need_step(ebb_graph *graph) {
     if (graph->step != IR_NONE) {
         return EBB_OK;
     }
-    return ebb__api_add_variable(graph, IR_INPUT, API_STEP, IR_I32, 1, (int64_t[]){1},
+    return ebb__api_add_variable(graph, IR_INPUT, TRAINER_STEP, IR_I32, 1, (int64_t[]){1},
                                  &graph->step);
 }
 

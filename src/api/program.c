@@ -4,9 +4,8 @@
 #include "api/api.h"
 
 #include "base/rng.h"
-#include "train/job_int.h"
+#include "run/tensors.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -113,8 +112,8 @@ ebb_status ebb_program_set(ebb_program *program, const char *name, const void *d
     place at;
     TRY(open_program(program));
     TRY(find(program, name, &at));
-    if (at.variable == NULL || at.data == (char *)program->hyper ||
-        at.data == (char *)program->step) {
+    if (at.variable == NULL || at.data == (char *)program->trainer.hyper ||
+        at.data == (char *)program->trainer.step) {
         return ebb__fail(program->ctx, EBB_USAGE, "%s: this value cannot be set", name);
     }
     TRY(check_bytes(program, name, &at, data, bytes));
@@ -160,69 +159,34 @@ ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
             memset(data, 0, (size_t)v->bytes);
         }
     }
-    program->steps = 0;
-    return EBB_OK;
-}
-
-static ebb_status set_hyper(ebb_program *p, double learning_rate) {
-    float hyper[4];
-    int64_t t = p->steps < INT64_MAX ? (int64_t)p->steps + 1 : INT64_MAX;
-    ebb__job_hyper(&p->settings, learning_rate, t, hyper);
-    for (int i = 0; i < 4; i++) {
-        if (!(hyper[i] >= 0 && isfinite(hyper[i]))) {
-            return ebb__fail(p->ctx, EBB_USAGE, "learning rate %g is negative or not finite",
-                             learning_rate);
-        }
-    }
-    memcpy(p->hyper, hyper, sizeof hyper);
-    return EBB_OK;
-}
-
-static ebb_status check_finite(const ebb_program *p) {
-    if (p->loss != NULL && !isfinite(*p->loss)) {
-        return ebb__fail(p->ctx, EBB_DIVERGED, "step %" PRIu64 ": the loss is not finite",
-                         p->steps);
-    }
-    if (p->bad != NULL && *p->bad >= 0 && *p->bad < p->n_trained) {
-        return ebb__fail(p->ctx, EBB_DIVERGED, "step %" PRIu64 ": the gradient of %s is not finite",
-                         p->steps, p->session->plan->variables[p->trained[*p->bad]].name);
-    }
-    if (p->grad_norm != NULL && !isfinite(*p->grad_norm)) {
-        return ebb__fail(p->ctx, EBB_DIVERGED,
-                         "step %" PRIu64 ": the gradient's norm is not finite", p->steps);
-    }
+    program->trainer.steps = 0;
     return EBB_OK;
 }
 
 ebb_status ebb_program_run(ebb_program *program, double learning_rate) {
     TRY(open_program(program));
-    if (program->hyper != NULL) {
-        TRY(set_hyper(program, learning_rate));
+    ebb_status status = ebb__trainer_step(&program->trainer, 0, learning_rate);
+    if (status == EBB_OK || status == EBB_DIVERGED) {
+        ebb__progress(program->ctx, "run", program->trainer.steps, 0);
     }
-    if (program->step != NULL) {
-        *program->step = (int32_t)(program->steps & INT32_MAX);
-    }
-    ebb__run_step(program->session, 0);
-    program->steps++;
-    ebb__progress(program->ctx, "run", program->steps, 0);
-    return check_finite(program);
+    return status;
 }
 
 double ebb_program_loss(const ebb_program *program) {
-    return program != NULL && program->loss != NULL ? (double)*program->loss : (double)NAN;
+    return program != NULL ? program->trainer.loss : (double)NAN;
 }
 
 double ebb_program_grad_norm(const ebb_program *program) {
-    return program != NULL && program->grad_norm != NULL ? *program->grad_norm : (double)NAN;
+    return program != NULL ? program->trainer.norm : (double)NAN;
 }
 
 uint64_t ebb_program_steps(const ebb_program *program) {
-    return program != NULL ? program->steps : 0;
+    return program != NULL ? program->trainer.steps : 0;
 }
 
 void ebb_program_set_steps(ebb_program *program, uint64_t steps) {
     if (program != NULL) {
-        program->steps = steps;
+        program->trainer.steps = steps;
     }
 }
 
@@ -237,7 +201,7 @@ ebb_status ebb_program_save(ebb_program *program, const char *path) {
         return ebb__fail(program->ctx, EBB_USAGE, "save: the path is NULL");
     }
     ebb__region_init(&region, program->ctx);
-    ebb_status status = ebb__job_entries(program->session, 1U << IR_PARAM, &region, &entries, &n);
+    ebb_status status = ebb__tensors_list(program->session, 1U << IR_PARAM, &region, &entries, &n);
     if (status == EBB_OK) {
         status = ebb__safetensors_write(program->ctx, path, entries, n, NULL, 0, NULL);
     }
@@ -253,7 +217,7 @@ ebb_status ebb_program_load(ebb_program *program, const char *path) {
     }
     ebb_status status = ebb__safetensors_open(program->ctx, path, &reader);
     if (status == EBB_OK) {
-        status = ebb__job_load(program->session, 1U << IR_PARAM, &reader);
+        status = ebb__tensors_load(program->session, 1U << IR_PARAM, &reader);
     }
     ebb__safetensors_close(&reader);
     return status;

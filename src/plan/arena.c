@@ -135,6 +135,21 @@ static ebb_status gather_outputs(ebb_plan *plan, plan_program *program) {
     return EBB_OK;
 }
 
+/* Parameters that get a new value each step, in the order in which gradients are numbered. */
+static ebb_status gather_trained(ebb_plan *plan, plan_program *program) {
+    const ir_graph *graph = &program->unit.graph;
+    TRY(ebb__alloc(plan->ctx, (size_t)plan->n_variables, sizeof *program->trained,
+                   &program->trained));
+    for (ir_val v = 0; v < graph->n_values; v++) {
+        const ir_value *value = &graph->values[v];
+        if (value->role == IR_PARAM && value->next != IR_NONE) {
+            program->trained[program->n_trained++] =
+                (int32_t)(ebb__plan_variable(plan, value->name) - plan->variables);
+        }
+    }
+    return EBB_OK;
+}
+
 /* ---- programs ---- */
 
 /* It must take what it was measured to take: the arena was laid out by that. */
@@ -165,7 +180,11 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     if ((program->config.disabled & (1U << PASS_VERIFY)) == 0) { /* else nobody will run it */
         TRY(ebb__plan_check(unit, plan->program_end, plan->peak_bytes));
     }
-    return program->n_outputs > 0 ? EBB_OK : gather_outputs(plan, program);
+    if (program->trained != NULL) {
+        return EBB_OK; /* it was compiled before */
+    }
+    TRY(gather_trained(plan, program));
+    return gather_outputs(plan, program);
 }
 
 const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const char *name) {
@@ -208,6 +227,7 @@ void ebb__plan_free(ebb_plan *plan) {
             ebb__free(ctx, plan->programs[i].outputs[k].name);
         }
         ebb__free(ctx, plan->programs[i].outputs);
+        ebb__free(ctx, plan->programs[i].trained);
         ebb__free(ctx, plan->programs[i].name);
     }
     for (int32_t i = 0; i < plan->n_variables; i++) {

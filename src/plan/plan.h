@@ -138,6 +138,8 @@ typedef struct plan_program {
     plan_request request;
     plan_output *outputs; /* once it is compiled */
     int32_t n_outputs;
+    int32_t *trained; /* variables that a step updates, as UPDATE_BAD numbers them; likewise */
+    int32_t n_trained;
     pass_config config;
     pass_unit unit; /* of the leading program, until ebb__plan_release */
     bool has_unit;

@@ -364,24 +364,27 @@ static void observe(void *user, const device_instr *instr, double seconds) {
     profile->groups[profile->group_of[instr->node]].seconds += seconds;
 }
 
-void ebb__profile_step(run_profile *profile, run_session *session, int32_t program) {
+ebb_status ebb__profile_step(run_profile *profile, run_trainer *trainer, int32_t program,
+                             double rate) {
+    run_session *session = trainer->session;
     for (int32_t i = 0; i < profile->n_groups; i++) {
         profile->groups[i].seconds = 0;
     }
     session->observe = observe;
     session->observe_user = profile;
     double start = ebb__clock_seconds();
-    ebb__run_step(session, program);
+    ebb_status status = ebb__trainer_step(trainer, program, rate);
     double seconds = ebb__clock_seconds() - start;
     session->observe = NULL;
     session->observe_user = NULL;
     if (profile->observed_seconds > 0 && seconds >= profile->observed_seconds) {
-        return;
+        return status;
     }
     profile->observed_seconds = seconds;
     for (int32_t i = 0; i < profile->n_groups; i++) {
         profile->groups[i].row.seconds = profile->groups[i].seconds;
     }
+    return status;
 }
 
 /* ---- tables ---- */

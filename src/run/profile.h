@@ -12,7 +12,7 @@
 #ifndef RUN_PROFILE_H
 #define RUN_PROFILE_H
 
-#include "run/session.h"
+#include "run/trainer.h"
 
 enum { PROFILE_TOP = 10 };
 
@@ -55,8 +55,9 @@ typedef struct run_profile {
 ebb_status ebb__profile_new(ebb_plan *plan, int32_t program, run_profile **out) EBB_MUST_CHECK;
 void ebb__profile_free(run_profile *profile);
 
-/* ebb__run_step, observed; kept if it is the fastest so far. Allocates nothing. */
-void ebb__profile_step(run_profile *profile, run_session *session, int32_t program);
+/* ebb__trainer_step, observed; kept if it is the fastest so far. Allocates nothing. */
+ebb_status ebb__profile_step(run_profile *profile, run_trainer *trainer, int32_t program,
+                             double rate) EBB_MUST_CHECK;
 void ebb__profile_finish(run_profile *profile);
 
 #endif

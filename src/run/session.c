@@ -1,6 +1,13 @@
 /* session.c - see session.h. */
 #include "run/session.h"
 
+#include "base/host.h"
+
+uint64_t ebb__run_budget(double percent) {
+    double bytes = (double)ebb__host_memory() * percent / 100.0 - (double)RUN_OVERHEAD_BYTES;
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static void note_handed(run_session *s, const void *data, uint64_t bytes) {
     uint64_t end = (uint64_t)((const char *)data - s->arena) + bytes;
     s->measured_bytes = end > s->measured_bytes ? end : s->measured_bytes;

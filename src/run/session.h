@@ -6,6 +6,15 @@
 
 #include "plan/plan.h"
 
+/* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what a budget by percentage
+ * leaves. */
+#define RUN_OVERHEAD_BYTES ((uint64_t)32 << 20)
+
+/* The budget that a percentage of this machine's memory stands for, in bytes, and the percentage
+ * where nobody gives one. */
+#define RUN_AUTO_PERCENT 80.0
+uint64_t ebb__run_budget(double percent);
+
 typedef struct run_session {
     ebb_ctx *ctx;
     ebb_plan *plan; /* owned; graphs released */

@@ -42,17 +42,18 @@ static int compare_doubles(const void *a, const void *b) {
 
 enum { WARM_UP = 2 };
 
-/* What a step reads beside tokens; steps count from 0. */
-static void set_step(const train_settings *s, const job_buffers *data, int64_t step) {
-    ebb__job_hyper(s, s->lr, step + 1, data->hyper);
-    if (data->step != NULL) {
-        *data->step = (int32_t)step;
+/* Times count, not what is learnt: random tokens may well diverge. */
+static ebb_status unless_diverged(ebb_ctx *ctx, ebb_status status) {
+    if (status != EBB_DIVERGED) {
+        return status;
     }
+    ebb__ctx_clear(ctx);
+    return EBB_OK;
 }
 
-static ebb_status run_bench(run_session *session, const train_settings *s, int64_t steps,
+static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64_t steps,
                             double *seconds, job_bench_result *out) {
-    job_buffers data = ebb__job_buffers(session);
+    run_session *session = trainer->session;
     uint64_t calls = 0;
     meter before = {0}, after = {0};
     ebb__job_init_weights(session, s);
@@ -62,8 +63,7 @@ static ebb_status run_bench(run_session *session, const train_settings *s, int64
             ebb__meter_read(&before);
         }
         double start = ebb__clock_seconds();
-        set_step(s, &data, i);
-        ebb__run_step(session, 0);
+        TRY(unless_diverged(session->ctx, ebb__trainer_step(trainer, 0, s->lr)));
         if (i >= WARM_UP) {
             seconds[i - WARM_UP] = ebb__clock_seconds() - start;
         }
@@ -79,25 +79,24 @@ static ebb_status run_bench(run_session *session, const train_settings *s, int64
     out->seconds_per_step = seconds[steps / 2];
     out->words_per_second =
         (double)ebb__kind_positions(session->plan, ebb__kind(s)->labels) / out->seconds_per_step;
-    out->loss = (double)*(const float *)ebb__run_output(session, 0, JOB_LOSS);
-    return ebb__job_weights_hash(session, &out->weights_hash);
+    out->loss = trainer->loss;
+    return ebb__tensors_hash(session, &out->weights_hash);
 }
 
 /* Observed steps and others take turns, so that what else the machine does meets both alike. */
-static ebb_status run_profiled(run_session *session, const train_settings *s, int64_t steps,
+static ebb_status run_profiled(run_trainer *trainer, const train_settings *s, int64_t steps,
                                job_bench_result *out) {
-    job_buffers data = ebb__job_buffers(session);
+    run_session *session = trainer->session;
     const ebb_plan *plan = session->plan;
     run_profile *profile = out->profile;
     uint64_t calls = session->ctx->mem.calls;
     for (int64_t i = 0; i < 2 * steps; i++) {
-        set_step(s, &data, WARM_UP + steps + i);
         if (i % 2 != 0) {
-            ebb__profile_step(profile, session, 0);
+            TRY(unless_diverged(session->ctx, ebb__profile_step(profile, trainer, 0, s->lr)));
             continue;
         }
         double start = ebb__clock_seconds();
-        ebb__run_step(session, 0);
+        TRY(unless_diverged(session->ctx, ebb__trainer_step(trainer, 0, s->lr)));
         double seconds = ebb__clock_seconds() - start;
         profile->step_seconds =
             i == 0 || seconds < profile->step_seconds ? seconds : profile->step_seconds;
@@ -125,9 +124,10 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     }
     TRY_OUT(ebb__run_new(ctx, plan, &session));
     TRY_OUT(ebb__alloc(ctx, (size_t)steps, sizeof *seconds, &seconds));
-    TRY_OUT(run_bench(session, settings, steps, seconds, out));
+    run_trainer trainer = ebb__job_trainer(session, settings);
+    TRY_OUT(run_bench(&trainer, settings, steps, seconds, out));
     if (out->profile != NULL) {
-        TRY_OUT(run_profiled(session, settings, steps, out));
+        TRY_OUT(run_profiled(&trainer, settings, steps, out));
     }
     out->planned_peak_bytes = plan->peak_bytes;
     out->measured_peak_bytes = session->measured_bytes;

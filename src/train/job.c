@@ -4,9 +4,7 @@
 #include "base/host.h"
 #include "base/rng.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -17,9 +15,8 @@ uint64_t ebb__job_budget(const train_settings *settings) {
     if (settings->memory.form == MEMORY_BYTES) {
         return settings->memory.bytes;
     }
-    double share = settings->memory.form == MEMORY_PERCENT ? settings->memory.percent : 80.0;
-    double bytes = (double)ebb__host_memory() * share / 100.0 - (double)JOB_OVERHEAD_BYTES;
-    return bytes > 0 ? (uint64_t)bytes : 0;
+    return ebb__run_budget(settings->memory.form == MEMORY_PERCENT ? settings->memory.percent
+                                                                   : RUN_AUTO_PERCENT);
 }
 
 uint64_t ebb__job_list_bytes(const train_settings *settings) {
@@ -184,8 +181,8 @@ static bool planning_fits(const train_settings *settings, const ebb_plan *plan) 
     if (settings->memory.form != MEMORY_AUTO && plan->budget_bytes > given) {
         given = plan->budget_bytes;
     }
-    return plan->nodes <= JOB_MANY_NODES || given >= UINT64_MAX - JOB_OVERHEAD_BYTES ||
-           ebb__host_peak_resident() <= given + JOB_OVERHEAD_BYTES;
+    return plan->nodes <= JOB_MANY_NODES || given >= UINT64_MAX - RUN_OVERHEAD_BYTES ||
+           ebb__host_peak_resident() <= given + RUN_OVERHEAD_BYTES;
 }
 
 ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
@@ -199,14 +196,11 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
                      "planning its %d nodes took %llu bytes, more than the plan of %llu and the "
                      "32 MiB beside it: --memory %llu allows that; or unroll fewer time steps, or "
                      "use fewer shards",
-                     (*plan)->nodes, taken, most, taken - JOB_OVERHEAD_BYTES);
+                     (*plan)->nodes, taken, most, taken - RUN_OVERHEAD_BYTES);
 }
 
-job_buffers ebb__job_buffers(run_session *session) {
-    return (job_buffers){.step = ebb__run_variable(session, JOB_STEP, NULL),
-                         .hyper = ebb__run_variable(session, UPDATE_HYPER, NULL),
-                         .staging = ebb__run_variable(session, JOB_STAGING, NULL),
-                         .vocab = ebb__run_variable(session, JOB_VOCAB, NULL)};
+run_trainer ebb__job_trainer(run_session *session, const train_settings *settings) {
+    return ebb__trainer(session, settings->beta1, settings->beta2);
 }
 
 uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target) {
@@ -227,13 +221,6 @@ train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) 
     train_settings planned = *s;
     ebb__kind(s)->planned(&planned, plan);
     return planned;
-}
-
-void ebb__job_hyper(const train_settings *settings, double lr, int64_t t, float *hyper) {
-    hyper[0] = (float)lr;
-    hyper[1] = (float)(lr / (1.0 - pow(settings->beta1, (double)t)));
-    hyper[2] = (float)sqrt(1.0 - pow(settings->beta2, (double)t));
-    hyper[3] = 0;
 }
 
 void ebb__job_init_weights(run_session *session, const train_settings *settings) {
@@ -269,115 +256,6 @@ void ebb__job_reset_state(run_session *session, const char *prefix) {
     }
 }
 
-/* ---- tensors by name ---- */
-
-/* What only validation or translation carries starts anew every time: it is not part of a
- * checkpoint. */
-static bool is_stored(const plan_variable *v, uint32_t roles) {
-    return !v->extra && (roles & (1U << v->role)) != 0 &&
-           !(v->role == IR_STATE && strncmp(v->name, "state", 5) != 0);
-}
-
-static int compare_entries(const void *a, const void *b) {
-    return strcmp(((const st_entry *)a)->name, ((const st_entry *)b)->name);
-}
-
-ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
-                            st_entry **out, size_t *n) {
-    const ebb_plan *plan = session->plan;
-    st_entry *entries = NULL;
-    TRY(ebb__region_alloc(region, (size_t)plan->n_variables + 1, sizeof *entries, &entries));
-    *n = 0;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (!is_stored(v, roles)) {
-            continue;
-        }
-        st_entry *entry = &entries[(*n)++];
-        *entry = (st_entry){.name = v->name,
-                            .dtype = ST_F32,
-                            .rank = v->type.rank,
-                            .data = session->arena + v->offset};
-        for (int32_t d = 0; d < v->type.rank; d++) {
-            entry->dims[d] = v->type.dim[d];
-        }
-    }
-    qsort(entries, *n, sizeof *entries, compare_entries);
-    *out = entries;
-    return EBB_OK;
-}
-
-ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) {
-    alloc_region region;
-    st_entry *entries = NULL;
-    size_t n = 0;
-    XXH64_hash_t hash = 0;
-    ebb__region_init(&region, session->ctx);
-    ebb_status status = ebb__job_entries(session, 1U << IR_PARAM, &region, &entries, &n);
-    for (size_t i = 0; status == EBB_OK && i < n; i++) {
-        const plan_variable *v = ebb__plan_variable(session->plan, entries[i].name);
-        hash = XXH3_64bits_withSeed(v->name, strlen(v->name), hash);
-        hash = XXH3_64bits_withSeed(session->arena + v->offset, (size_t)v->bytes, hash);
-    }
-    ebb__region_fini(&region);
-    *out = hash;
-    return status;
-}
-
-static bool same_shape(const plan_variable *v, const st_tensor *t) {
-    bool same = t->dtype == ST_F32 && t->rank == v->type.rank;
-    for (int32_t d = 0; same && d < v->type.rank; d++) {
-        same = t->dims[d] == v->type.dim[d];
-    }
-    return same;
-}
-
-bool ebb__job_finite(const float *data, uint64_t count) {
-    bool finite = true;
-    for (uint64_t i = 0; i < count; i++) {
-        finite = finite && isfinite(data[i]);
-    }
-    return finite;
-}
-
-ebb_status ebb__job_load(run_session *session, uint32_t roles, const st_reader *reader) {
-    const ebb_plan *plan = session->plan;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (!is_stored(v, roles)) {
-            continue;
-        }
-        const st_tensor *t = ebb__safetensors_find(reader, v->name);
-        if (t == NULL) {
-            return ebb__fail(session->ctx, EBB_MODEL, "%s: tensor %s is missing", reader->path,
-                             v->name);
-        }
-        if (!same_shape(v, t)) {
-            return ebb__fail(session->ctx, EBB_MODEL,
-                             "%s: tensor %s has another type or shape than this model's",
-                             reader->path, v->name);
-        }
-        TRY(ebb__safetensors_read(reader, t, session->arena + v->offset, (size_t)v->bytes));
-    }
-    return EBB_OK;
-}
-
-ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) {
-    const ebb_plan *plan = session->plan;
-    TRY(ebb__job_load(session, 1U << IR_PARAM, reader));
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        const float *data = (const void *)(session->arena + v->offset);
-        if (is_stored(v, 1U << IR_PARAM) && !ebb__job_finite(data, v->bytes / sizeof *data)) {
-            return ebb__fail(session->ctx, EBB_MODEL,
-                             "%s: tensor %s holds a value that is not finite (NaN or infinite); "
-                             "use weights from before training diverged",
-                             reader->path, v->name);
-        }
-    }
-    return EBB_OK;
-}
-
 /* ---- scoring ---- */
 
 /* For a live bar: windows read so far. */
@@ -401,7 +279,7 @@ ebb_status ebb__job_score(run_session *session, const job_reader *reader,
         }
         TRY(reader->fill(reader, session, w, &program, &words));
         ebb__run_step(session, program);
-        float loss = *(const float *)ebb__run_output(session, program, JOB_LOSS);
+        float loss = *(const float *)ebb__run_output(session, program, TRAINER_LOSS);
         out->loss_sum += (double)loss * (double)words;
         out->tokens += words;
         tick(observer, w + 1, reader->windows);

@@ -3,16 +3,12 @@
 #ifndef TRAIN_JOB_INT_H
 #define TRAIN_JOB_INT_H
 
+#include "run/tensors.h"
+#include "run/trainer.h"
 #include "train/kind.h"
-#include "store/safetensors.h"
 
-/* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what auto and percentages leave.
- */
-#define JOB_OVERHEAD_BYTES ((uint64_t)32 << 20)
 #define JOB_STAGING "data.staging"
 #define JOB_VOCAB "data.vocab"
-#define JOB_STEP "train.step" /* as models name it */
-#define JOB_LOSS "loss"
 
 /* Budget in bytes and number of threads that the settings stand for on this machine. */
 uint64_t ebb__job_budget(const train_settings *settings);
@@ -53,44 +49,20 @@ ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,
 /* *plan is given also with EBB_BUDGET. One that is to be run is compiled by ebb__job_compile_run:
  * that refuses programs of more than JOB_MANY_NODES nodes if planning them took more memory than
  * the process may have, which is what the plan takes (or a budget that the user gave), and
- * JOB_OVERHEAD_BYTES. */
+ * RUN_OVERHEAD_BYTES. */
 enum { JOB_MANY_NODES = 50000 };
 ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
                                 const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
 ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
                             const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
 
-/* Where a step's data lies in the arena; NULL where the plan has none. */
-typedef struct job_buffers {
-    int32_t *step;
-    float *hyper;
-    void *staging, *vocab;
-} job_buffers;
-job_buffers ebb__job_buffers(run_session *session);
-
-/* What the optimisers read beside the gradients (UPDATE_HYPER); t counts steps from 1. */
-void ebb__job_hyper(const train_settings *settings, double lr, int64_t t, float *hyper);
+run_trainer ebb__job_trainer(run_session *session, const train_settings *settings);
 void ebb__job_init_weights(run_session *session, const train_settings *settings);
 /* Ids below `vocab` for the whole of an input. */
 void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
                          const char *site);
 /* Sets every state variable whose name starts with `prefix` to zero. */
 void ebb__job_reset_state(run_session *session, const char *prefix);
-/* XXH3-64 over names sorted, each with its row-major fp32 bytes. */
-ebb_status ebb__job_weights_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;
-
-/* Tensors of all variables with one of the roles in `roles` (bit per ir_role), sorted by name; in
- * memory of `region`. */
-ebb_status ebb__job_entries(run_session *session, uint32_t roles, alloc_region *region,
-                            st_entry **out, size_t *n) EBB_MUST_CHECK;
-/* Whether none of the values is NaN or infinite. */
-bool ebb__job_finite(const float *data, uint64_t count);
-/* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
-ebb_status ebb__job_load(run_session *session, uint32_t roles,
-                         const st_reader *reader) EBB_MUST_CHECK;
-/* The same of the weights; EBB_MODEL also if one holds a value that is not finite: whatever such a
- * model predicts would be wrong and not seem so. */
-ebb_status ebb__job_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
 
 /* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
  * *stopped if the observer asked to stop on the way. */

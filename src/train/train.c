@@ -34,7 +34,7 @@ typedef struct train_run {
     file_lock lock;
     corpus *text;
     run_session *session;
-    job_buffers data;
+    run_trainer trainer;
     metrics_log metrics;
     tensorboard_log events; /* fd -1: not asked for */
     checkpoint_info found;
@@ -61,22 +61,6 @@ static ebb_status diverged(train_run *r, int64_t step, const char *what, const c
                      what, tensor != NULL ? tensor : "", kept);
 }
 
-static ebb_status check_step(train_run *r, int32_t program, float loss) {
-    double norm = *(const double *)ebb__run_output(r->session, program, UPDATE_NORM);
-    int32_t bad = *(const int32_t *)ebb__run_output(r->session, program, UPDATE_BAD);
-    const ebb_plan *plan = r->session->plan;
-    if (!isfinite(loss)) {
-        return diverged(r, r->at.step + 1, "the loss", NULL);
-    }
-    for (int32_t i = 0, k = 0; i < plan->n_variables && bad >= 0; i++) {
-        if (plan->variables[i].role == IR_PARAM && k++ == bad) {
-            return diverged(r, r->at.step + 1, "the gradient of ", plan->variables[i].name);
-        }
-    }
-    r->at.gradient_norm = norm;
-    return isfinite(norm) ? EBB_OK : diverged(r, r->at.step + 1, "the gradient's norm", NULL);
-}
-
 /* An update can overflow though its gradient did not: such weights must not become the newest
  * checkpoint, or going on from there could only fail again. */
 static ebb_status check_weights(train_run *r, const st_entry *weights, size_t n) {
@@ -85,7 +69,7 @@ static ebb_status check_weights(train_run *r, const st_entry *weights, size_t n)
         for (int d = 0; d < weights[i].rank; d++) {
             count *= (uint64_t)weights[i].dims[d];
         }
-        if (!ebb__job_finite(weights[i].data, count)) {
+        if (!ebb__tensors_finite(weights[i].data, count)) {
             return diverged(r, r->at.step, "the updated ", weights[i].name);
         }
     }
@@ -106,7 +90,7 @@ static ebb_status save(train_run *r, bool is_best) {
     ebb_status status;
     TRY(check_folder(r));
     ebb__region_init(&region, r->ctx);
-    TRY_OUT(ebb__job_entries(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
+    TRY_OUT(ebb__tensors_list(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
     TRY_OUT(check_weights(r, weights, n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
@@ -116,8 +100,8 @@ static ebb_status save(train_run *r, bool is_best) {
         TRY_OUT(ebb__tensorboard_sync(&r->events));
         r->at.events = r->events.mark;
     }
-    TRY_OUT(ebb__job_entries(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state,
-                             &n_state));
+    TRY_OUT(ebb__tensors_list(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state,
+                              &n_state));
     train = ebb__progress_pack(&r->at, r->text, r->math_text);
     if (train == NULL) {
         status = ebb__fail(r->ctx, EBB_NOMEM, "no memory to describe the checkpoint");
@@ -181,20 +165,20 @@ static ebb_status load_tensors(train_run *r) {
     ebb_status status;
     if (r->found.found) {
         TRY(ebb__checkpoint_open_weights(r->ctx, r->dir, &r->found, &reader));
-        status = ebb__job_load_weights(r->session, &reader);
+        status = ebb__tensors_load_weights(r->session, &reader);
         ebb__safetensors_close(&reader);
         if (status != EBB_OK) {
             return status;
         }
         TRY(ebb__checkpoint_open_state(r->ctx, r->dir, &r->found, &reader));
-        status = ebb__job_load(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &reader);
+        status = ebb__tensors_load(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &reader);
         ebb__safetensors_close(&reader);
         return status;
     }
     ebb__job_init_weights(r->session, r->s);
     if (r->s->init_path != NULL) {
         TRY(ebb__safetensors_open(r->ctx, r->s->init_path, &reader));
-        status = ebb__job_load_weights(r->session, &reader);
+        status = ebb__tensors_load_weights(r->session, &reader);
         ebb__safetensors_close(&reader);
         return status;
     }
@@ -243,7 +227,7 @@ static void recall_bytes(train_run *r) {
 
 static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
-    r->data = ebb__job_buffers(r->session);
+    r->trainer = ebb__job_trainer(r->session, r->s);
     TRY(r->text->kind->begin(r->text, r->session));
     r->at.windows = (int64_t)r->text->train.windows;
     recall_bytes(r);
@@ -336,6 +320,18 @@ static ebb_status report(train_run *r, progress_scores valid) {
 
 /* ---- the loop ---- */
 
+static ebb_status run_program(train_run *r, int32_t program) {
+    run_trainer *t = &r->trainer;
+    t->steps = (uint64_t)r->at.step;
+    ebb_status status = ebb__trainer_step(t, program, rate_at(r, r->at.step));
+    if (status == EBB_DIVERGED) {
+        ebb__ctx_clear(r->ctx); /* the sentence here says also what to do */
+        return diverged(r, r->at.step + 1, t->bad, t->tensor);
+    }
+    r->at.gradient_norm = t->norm;
+    return status;
+}
+
 static ebb_status train_step(train_run *r) {
     const job_reader *reader = &r->text->train;
     int32_t program = 0;
@@ -345,22 +341,16 @@ static ebb_status train_step(train_run *r) {
         ebb__job_reset_state(r->session, "state");
     }
     TRY(reader->fill(reader, r->session, (uint64_t)r->at.step, &program, &words));
-    ebb__job_hyper(r->s, rate_at(r, r->at.step), r->at.step + 1, r->data.hyper);
-    if (r->data.step != NULL) {
-        *r->data.step = (int32_t)r->at.step;
-    }
-    ebb__run_step(r->session, program);
-    float loss = *(const float *)ebb__run_output(r->session, program, JOB_LOSS);
-    TRY(check_step(r, program, loss));
+    TRY(run_program(r, program));
     double seconds = ebb__clock_seconds() - begin;
     r->busy_seconds += seconds;
     r->busy_words += (int64_t)words;
     r->step_seconds = r->step_seconds > 0 ? 0.95 * r->step_seconds + 0.05 * seconds : seconds;
-    r->at.loss_sum += (double)loss;
+    r->at.loss_sum += r->trainer.loss;
     r->at.loss_count++;
     r->at.step++;
     job_progress now = describe(r);
-    now.loss = (double)loss;
+    now.loss = r->trainer.loss;
     now.words_per_second = (double)words / seconds;
     notify(r, &now, true);
     return EBB_OK;

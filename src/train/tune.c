@@ -11,7 +11,7 @@
  * process may have a little beside its plan. Nor more than the budget. */
 static cost_limits limits_of(const train_settings *s, uint64_t parameters) {
     const uint64_t beside =
-        JOB_OVERHEAD_BYTES / 8 * 3; /* the library that it calls takes a third */
+        RUN_OVERHEAD_BYTES / 8 * 3; /* the library that it calls takes a third */
     uint64_t budget = ebb__job_budget(s);
     uint64_t bytes = parameters < UINT64_MAX - beside ? parameters + beside : parameters;
     return (cost_limits){.seconds = s->tune_seconds, .bytes = bytes < budget ? bytes : budget};

@@ -47,7 +47,7 @@ ebb_status ebb__use_open_vocabs(model_use *u, const char *dir, job_request *requ
 }
 
 static void move_vocabs(model_use *u) {
-    char *to = u->data.vocab;
+    char *to = ebb__run_variable(u->session, JOB_VOCAB, NULL);
     for (int side = 0; side < KIND_SIDES; side++) {
         if (has_own(u, (kind_side)side)) {
             ebb__vocab_move(&u->vocabs[side], to);
@@ -168,11 +168,10 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
         return status;
     }
     TRY(ebb__run_open(u->ctx, plan, &u->session));
-    u->data = ebb__job_buffers(u->session);
     move_vocabs(u);
     ebb__run_touch(u->session);
     TRY(open_weights(u, dir, &reader));
-    status = ebb__job_load_weights(u->session, &reader);
+    status = ebb__tensors_load_weights(u->session, &reader);
     ebb__safetensors_close(&reader);
     return status;
 }

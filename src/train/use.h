@@ -12,7 +12,6 @@ typedef struct model_use {
     data_vocab vocabs[KIND_SIDES]; /* what one side shares with the other, and what is absent, is
                                       empty: see ebb__use_vocab */
     run_session *session;
-    job_buffers data;
 } model_use;
 
 /* Opens the run in `dir` as u->s says; what else to plan is in `request`. The vocabularies lie in

@@ -151,9 +151,10 @@ static void tables_sum_to_the_step(void **state) {
         run_session *session;
         assert_int_equal(ebb__profile_new(plan, 0, &p), EBB_OK);
         assert_int_equal(ebb__run_new(ctx, plan, &session), EBB_OK);
+        run_trainer trainer = ebb__trainer(session, 0.9, 0.999);
         uint64_t calls = ctx->mem.calls;
         for (int i = 0; i < 4; i++) {
-            ebb__profile_step(p, session, 0);
+            assert_int_equal(ebb__profile_step(p, &trainer, 0, 0), EBB_OK);
         }
         ebb__profile_finish(p);
         assert_int_equal(ctx->mem.calls, calls);

@@ -16,7 +16,7 @@ static ebb_status evaluate(model_use *u, tokens_reader *tokens, const job_observ
     data_batcher batches;
     job_score score;
     TRY(ebb__batcher_init(u->ctx, tokens, (uint32_t)u->s.bptt, (uint32_t)u->s.batch,
-                          u->data.staging, &batches));
+                          ebb__run_variable(u->session, JOB_STAGING, NULL), &batches));
     job_reader reader = {batches.windows, 0, &batches, ebb__lm_fill};
     TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {

@@ -1,0 +1,33 @@
+/* trainer.h - one step of training, for whoever trains: a run, a benchmark, a caller of the
+ * library. A trainer writes the numbers that a step reads beside its batch (learning rate, number
+ * of the step), runs the program, and looks at what came out. It knows neither text nor files.
+ */
+#ifndef RUN_TRAINER_H
+#define RUN_TRAINER_H
+
+#include "run/session.h"
+
+#define TRAINER_LOSS "loss"       /* output, f32 [1] */
+#define TRAINER_STEP "train.step" /* input, i32 [1]: number of the step, for dropout */
+
+typedef struct run_trainer {
+    run_session *session;
+    double beta1, beta2; /* of Adam's averages, whose start is corrected for */
+    uint64_t steps;      /* that were done */
+    float *hyper;        /* UPDATE_HYPER; NULL: nothing is trained */
+    int32_t *step;       /* TRAINER_STEP; NULL: nothing reads it */
+    /* Of the last step; NAN where the program has no such output. */
+    double loss, norm;
+    const char *bad,
+        *tensor; /* EBB_DIVERGED: what is not finite, and of which parameter, or NULL */
+} run_trainer;
+
+run_trainer ebb__trainer(run_session *session, double beta1, double beta2);
+
+/* Runs program `index` with this learning rate; a program that trains nothing reads none. EBB_USAGE
+ * for a rate that is negative or not finite: nothing was run. EBB_DIVERGED if the loss, the
+ * gradient of a parameter or the norm of all is not finite: the step counts, the weights cannot be
+ * trusted. */
+ebb_status ebb__trainer_step(run_trainer *trainer, int32_t index, double rate) EBB_MUST_CHECK;
+
+#endif
