@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds the rules that no compiler knows: who may include whom, who may allocate, print or exit,
-who may name an op, how long a file may be. Prints every violation; exits 1 if there is any.
+who may name an op, how long a file may be, which names are used. Prints every violation; exits 1 if there is any.
 
 Usage: tools/check_source.py [ROOT]
 """
@@ -38,6 +38,7 @@ def all_below(layer):
 
 LOWER = {layer: all_below(layer) for layer in BELOW}
 PATTERN_PASSES = {"simplify", "sparse", "contract", "layout"}
+WHOLE = {"src/model/nmt_parts.h"}  # the pieces of a model, whoever needs which
 MOST_LINES = 700
 
 ALLOCATE = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|getline)\s*\(")
@@ -45,6 +46,7 @@ PRINT = re.compile(r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perro
 OP_CODE = re.compile(r"\bOP_[A-Z][A-Z0-9_]*\b")
 OP_ASKED = re.compile(r"(?:[!=]=|\bcase)\s*OP_[A-Z][A-Z0-9_]*\b|\bOP_[A-Z][A-Z0-9_]*\s*[!=]=")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+NAME = re.compile(r"\b(ebb__[a-z0-9_]+)(\(?)")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 
@@ -109,12 +111,28 @@ def check_lines(path, text, report):
             report(number, "unfinished: finish it or open an issue")
 
 
+def check_names(texts, report):
+    """Functions that a header of src declares and no file but their own uses. (Names of kernels are
+    put together by macros, so that they cannot be looked for.)"""
+    declared, used = {}, {}
+    for path, text in texts.items():
+        for number, line in enumerate(without_comments(text, False).splitlines(), 1):
+            for name, call in NAME.findall(line):
+                used.setdefault(name, set()).add(path)
+                if call and path.suffix == ".h" and path.parts[0] == "src":
+                    declared.setdefault(name, (path, number))
+    for name, (path, number) in declared.items():
+        if len(used[name] - {path}) <= 1 and path.as_posix() not in WHOLE and path.parts[2] != "cpu":
+            report(path, number, f"{name}: only one file uses it; make it static, or drop it")
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent)
-    violations = []
+    violations, texts = [], {}
     for path in sorted(p for top in ("src", "include", "tests", "bench", "examples")
                        for p in (root / top).rglob("*") if p.suffix in (".c", ".h", ".def", ".inc")):
         short, text = path.relative_to(root), path.read_text()
+        texts[short] = text
         report = lambda number, why, short=short: violations.append(f"{short}:{number}: {why}")
         lines = text.count("\n")
         if lines > MOST_LINES:
@@ -122,6 +140,7 @@ def main():
         if short.parts[0] == "src" and len(short.parts) > 2 and short.parts[1] not in LOWER:
             report(1, f"src/{short.parts[1]} is no layer; add it to tools/check_source.py")
         check_lines(short, text, report)
+    check_names(texts, lambda path, number, why: violations.append(f"{path}:{number}: {why}"))
     print("\n".join(violations) if violations else "check_source: no violation")
     return 1 if violations else 0
 
