@@ -12,13 +12,6 @@
 
 /* ---- types ---- */
 
-static ebb_status need_matrix(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
-    TRY(ebb__op_need(graph, node, i, IR_F32));
-    return op_in_type(graph, node, i)->rank == 2
-               ? EBB_OK
-               : ebb__op_bad(graph, node, "operand %d must be a matrix", i);
-}
-
 static ir_type matrix(int64_t rows, int64_t cols) {
     return (ir_type){.dtype = IR_F32, .rank = 2, .dim = {(int32_t)rows, (int32_t)cols}};
 }
@@ -26,7 +19,7 @@ static ir_type matrix(int64_t rows, int64_t cols) {
 /* Operand i is a stack of blocks of `batch` rows. */
 static ebb_status need_blocks(const ir_graph *graph, const ir_node_rec *node, int32_t i,
                               int32_t batch) {
-    TRY(need_matrix(graph, node, i));
+    TRY(ebb__op_need_matrix(graph, node, i));
     if (batch < 1 || op_in_type(graph, node, i)->dim[0] % batch != 0) {
         return ebb__op_bad(graph, node, "operand %d must be blocks of as many rows as the batch",
                            i);
@@ -36,7 +29,7 @@ static ebb_status need_blocks(const ir_graph *graph, const ir_node_rec *node, in
 
 /* Operand i is a stack [S*B,H], operand j [B,H]. */
 static ebb_status need_each(const ir_graph *graph, const ir_node_rec *node, int32_t i, int32_t j) {
-    TRY(need_matrix(graph, node, j));
+    TRY(ebb__op_need_matrix(graph, node, j));
     TRY(need_blocks(graph, node, i, op_in_type(graph, node, j)->dim[0]));
     if (op_in_type(graph, node, i)->dim[1] != op_in_type(graph, node, j)->dim[1]) {
         return ebb__op_bad(graph, node, "operands %d and %d must have as many columns", i, j);
@@ -77,28 +70,28 @@ static ebb_status infer_dot_rows(const ir_graph *graph, const ir_node_rec *node,
 
 static ebb_status infer_outer_rows(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *v = op_in_type(graph, node, 1);
-    TRY(need_matrix(graph, node, 0));
+    TRY(ebb__op_need_matrix(graph, node, 0));
     TRY(ebb__op_need_list(graph, node, 1, IR_F32, ir_cols(v)));
     return stack_of(graph, node, op_in_type(graph, node, 0), ir_cols(v), &out[0]);
 }
 
 static ebb_status infer_mask_softmax(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    TRY(need_matrix(graph, node, 0));
+    TRY(ebb__op_need_matrix(graph, node, 0));
     out[0] = *op_in_type(graph, node, 0);
     return ebb__op_need_list(graph, node, 1, IR_I32, out[0].dim[1]);
 }
 
 static ebb_status infer_mask_softmax_grad(const ir_graph *graph, const ir_node_rec *node,
                                           ir_type *out) {
-    TRY(need_matrix(graph, node, 0));
+    TRY(ebb__op_need_matrix(graph, node, 0));
     TRY(ebb__op_need_same(graph, node, 1, 0));
     out[0] = *op_in_type(graph, node, 0);
     return EBB_OK;
 }
 
 static ebb_status infer_weighted_sum(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    TRY(need_matrix(graph, node, 0));
-    TRY(need_matrix(graph, node, 1));
+    TRY(ebb__op_need_matrix(graph, node, 0));
+    TRY(ebb__op_need_matrix(graph, node, 1));
     const ir_type *a = op_in_type(graph, node, 0), *e = op_in_type(graph, node, 1);
     if ((int64_t)a->dim[0] * a->dim[1] != e->dim[0]) {
         return ebb__op_bad(graph, node, "operand 0 must have one weight for each row of operand 1");
@@ -116,8 +109,8 @@ static ebb_status infer_dot_each(const ir_graph *graph, const ir_node_rec *node,
 
 static ebb_status infer_outer_each(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *c = op_in_type(graph, node, 0);
-    TRY(need_matrix(graph, node, 1));
-    TRY(need_matrix(graph, node, 2));
+    TRY(ebb__op_need_matrix(graph, node, 1));
+    TRY(ebb__op_need_matrix(graph, node, 2));
     const ir_type *s = op_in_type(graph, node, 1), *d = op_in_type(graph, node, 2);
     if (s->dim[1] != d->dim[0]) {
         return ebb__op_bad(graph, node, "operand 1 must have a column for each row of operand 2");
@@ -130,7 +123,7 @@ static ebb_status infer_outer_each(const ir_graph *graph, const ir_node_rec *nod
 }
 
 static ebb_status infer_mask_rows(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    TRY(need_matrix(graph, node, 0));
+    TRY(ebb__op_need_matrix(graph, node, 0));
     out[0] = *op_in_type(graph, node, 0);
     if (node->attr.i[0] < 0) {
         return ebb__op_bad(graph, node, "pos must not be negative");

@@ -15,6 +15,9 @@
 /* ---- checks: EBB_USAGE with a sentence if it does not hold; absent operands pass ---- */
 ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i,
                         ir_dtype dtype) EBB_MUST_CHECK;
+/* Operand i is an f32 matrix. */
+ebb_status ebb__op_need_matrix(const ir_graph *graph, const ir_node_rec *node,
+                               int32_t i) EBB_MUST_CHECK;
 /* Operand i has one axis of `count` elements. */
 ebb_status ebb__op_need_list(const ir_graph *graph, const ir_node_rec *node, int32_t i,
                              ir_dtype dtype, int64_t count) EBB_MUST_CHECK;

@@ -16,10 +16,7 @@ enum { BATCH };
 static ebb_status need_rows(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
     int32_t batch = node->attr.i[BATCH];
     const ir_type *x = op_in_type(graph, node, i);
-    TRY(ebb__op_need(graph, node, i, IR_F32));
-    if (x->rank != 2) {
-        return ebb__op_bad(graph, node, "operand %d must be a matrix", i);
-    }
+    TRY(ebb__op_need_matrix(graph, node, i));
     if (batch < 0 || (batch > 0 && x->dim[0] % batch != 0)) {
         return ebb__op_bad(graph, node, "operand %d must be blocks of as many rows as the batch",
                            i);

@@ -162,6 +162,13 @@ ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t 
     return EBB_OK;
 }
 
+ebb_status ebb__op_need_matrix(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
+    TRY(ebb__op_need(graph, node, i, IR_F32));
+    return op_in_type(graph, node, i)->rank == 2
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "operand %d must be a matrix", i);
+}
+
 ebb_status ebb__op_need_list(const ir_graph *graph, const ir_node_rec *node, int32_t i,
                              ir_dtype dtype, int64_t count) {
     const ir_type *type = op_in_type(graph, node, i);

@@ -11,18 +11,11 @@
 
 /* ---- types ---- */
 
-static ebb_status need_matrix(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
-    TRY(ebb__op_need(graph, node, i, IR_F32));
-    return op_in_type(graph, node, i)->rank == 2
-               ? EBB_OK
-               : ebb__op_bad(graph, node, "operand %d must be a matrix", i);
-}
-
 /* Operands i .. i + 2 are x, q, v; gives the type of the scores. */
 static ebb_status need_terms(const ir_graph *graph, const ir_node_rec *node, int32_t i,
                              ir_type *scores) {
-    TRY(need_matrix(graph, node, i));
-    TRY(need_matrix(graph, node, i + 1));
+    TRY(ebb__op_need_matrix(graph, node, i));
+    TRY(ebb__op_need_matrix(graph, node, i + 1));
     const ir_type *x = op_in_type(graph, node, i), *q = op_in_type(graph, node, i + 1);
     if (x->dim[0] % q->dim[0] != 0) {
         return ebb__op_bad(graph, node, "operand %d must be blocks of as many rows as the batch",
@@ -55,8 +48,8 @@ static ebb_status infer_score_tanh_grad(const ir_graph *graph, const ir_node_rec
 
 /* ds, v, a to what reaches the argument of the tanh a. */
 static ebb_status infer_score_slope(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    TRY(need_matrix(graph, node, 0));
-    TRY(need_matrix(graph, node, 2));
+    TRY(ebb__op_need_matrix(graph, node, 0));
+    TRY(ebb__op_need_matrix(graph, node, 2));
     const ir_type *ds = op_in_type(graph, node, 0), *a = op_in_type(graph, node, 2);
     if ((int64_t)ds->dim[0] * ds->dim[1] != a->dim[0]) {
         return ebb__op_bad(graph, node, "operand 0 must have one weight for each row of operand 2");

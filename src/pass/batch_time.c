@@ -302,28 +302,6 @@ static ebb_status restack(batcher *b) {
     return EBB_OK;
 }
 
-static void rewire(batcher *b) {
-    ir_graph *g = b->g;
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        for (int32_t k = 0; k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            if (v != IR_NONE && v < b->n_values) {
-                ir_set_in(g, node, k, b->same[v]);
-            }
-        }
-    }
-    for (ir_val v = 0; v < b->n_values; v++) {
-        ir_val next = g->values[v].next;
-        if (next != IR_NONE && next < b->n_values) {
-            g->values[v].next = b->same[next];
-        }
-    }
-    if (g->loss != IR_NONE) {
-        g->loss = b->same[g->loss];
-    }
-}
-
 /* Sets stand where their first member stood, sums where their last did; stacks and slices as soon
  * as what they show is there. */
 static ebb_status reorder(batcher *b, ir_node first_new) {
@@ -406,7 +384,7 @@ static ebb_status merge_all(batcher *b, bool *any) {
         }
     }
     TRY(restack(b));
-    rewire(b);
+    ebb__pass_rewire(b->g, b->same, b->n_values);
     return EBB_OK;
 }
 

@@ -242,20 +242,6 @@ static ebb_status new_contractor(pass_unit *unit, contractor *c) {
     return EBB_OK;
 }
 
-/* Every reader of a replaced value reads what replaces it. */
-static void rewire(contractor *c, int32_t n_values) {
-    ir_graph *g = c->g;
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        for (int32_t k = 0; k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            if (v != IR_NONE && v < n_values) {
-                ir_set_in(g, node, k, c->now[v]);
-            }
-        }
-    }
-}
-
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     contractor c;
@@ -275,7 +261,7 @@ static ebb_status run(pass_unit *unit) {
     if (!any) {
         return EBB_OK;
     }
-    rewire(&c, n_values);
+    ebb__pass_rewire(g, c.now, n_values);
     TRY(ebb__pass_sort(g, c.keys));
     return ebb__pass_drop_dead(g);
 }

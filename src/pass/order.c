@@ -345,3 +345,22 @@ out:
     ebb__region_fini(&w.region);
     return status;
 }
+
+/* ---- replacing values ---- */
+
+void ebb__pass_rewire(ir_graph *graph, const ir_val *now, int32_t n_values) {
+    for (int32_t i = 0; i < graph->n_order; i++) {
+        const ir_node_rec *node = &graph->nodes[graph->order[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(graph, node, k);
+            if (v != IR_NONE && v < n_values) {
+                ir_set_in(graph, node, k, now[v]);
+            }
+        }
+    }
+    for (ir_val v = 0; v < n_values; v++) {
+        ir_val next = graph->values[v].next;
+        graph->values[v].next = next != IR_NONE && next < n_values ? now[next] : next;
+    }
+    graph->loss = graph->loss != IR_NONE ? now[graph->loss] : graph->loss;
+}

@@ -141,6 +141,8 @@ typedef struct pass_roles {
 bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
+/* Every reader of value v < n_values reads now[v] instead: operands, next values, the loss. */
+void ebb__pass_rewire(ir_graph *graph, const ir_val *now, int32_t n_values);
 /* Drops nodes whose results nobody needs. */
 ebb_status ebb__pass_drop_dead(ir_graph *graph) EBB_MUST_CHECK;
 

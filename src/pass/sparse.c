@@ -77,24 +77,6 @@ static ebb_status replace(sparsifier *s, ir_node n) {
     return EBB_OK;
 }
 
-/* Every reader of a replaced value reads what replaces it. */
-static void rewire(sparsifier *s, int32_t n_values) {
-    ir_graph *g = s->graph;
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        for (int32_t k = 0; k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            if (v != IR_NONE && v < n_values) {
-                ir_set_in(g, node, k, s->now[v]);
-            }
-        }
-    }
-    for (ir_val v = 0; v < n_values; v++) {
-        ir_val next = g->values[v].next;
-        g->values[v].next = next != IR_NONE ? s->now[next] : next;
-    }
-}
-
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     sparsifier s = {.graph = g};
@@ -117,7 +99,7 @@ static ebb_status run(pass_unit *unit) {
             TRY(replace(&s, g->order[i]));
         }
     }
-    rewire(&s, n_values);
+    ebb__pass_rewire(g, s.now, n_values);
     TRY(ebb__pass_sort(g, s.keys));
     return ebb__pass_drop_dead(g);
 }
