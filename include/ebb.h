@@ -222,7 +222,11 @@ typedef struct ebb_options {
     double weight_decay;      /* 0 */
     double clip;              /* 0 (off): greatest norm of all gradients together */
     const char *disable;      /* NULL: names of optional passes, separated by commas */
-    uint64_t reserved[8];     /* 0 */
+    /* 0 or 1: none. Else the rows of the batch are done in so many parts, one after the other, and
+     * gradients of parts are added up in an order that this number alone decides. It must divide
+     * the batch, and rows must go through the graph apart from each other, up to the loss. */
+    int64_t shards;
+    uint64_t reserved[7]; /* 0 */
 } ebb_options;
 
 EBB_API ebb_options ebb_options_default(void);

@@ -59,6 +59,10 @@ static ebb_status check_options(ebb_ctx *ctx, const ebb_options *o) {
         return ebb__fail(ctx, EBB_USAGE, "options: threads %d is not in 0..%d", o->threads,
                          MOST_THREADS);
     }
+    if (o->shards < 0 || o->shards > IR_MAX_SHARDS) {
+        return ebb__fail(ctx, EBB_USAGE, "options: shards %lld is not in 0..%d",
+                         (long long)o->shards, IR_MAX_SHARDS);
+    }
     if ((int)o->optimizer < EBB_FORWARD || (int)o->optimizer > EBB_ADAMW) {
         return ebb__fail(ctx, EBB_USAGE, "options: there is no optimizer %d", (int)o->optimizer);
     }
@@ -182,8 +186,10 @@ static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
         TRY_OUT(ebb__api_limits(&ir, &program->limits, &program->n_limits));
     }
     bool training = options->optimizer != EBB_FORWARD;
-    plan_request request = {
-        .name = training ? "train" : "forward", .graph = &ir, .training = training};
+    plan_request request = {.name = training ? "train" : "forward",
+                            .graph = &ir,
+                            .training = training,
+                            .shards = (int32_t)options->shards};
     TRY_OUT(ebb__plan_make(graph->ctx, &request, 1, NULL, 0, &settings, plan));
     for (int32_t i = 0; program != NULL && i < program->n_limits; i++) {
         api_limit *limit = &program->limits[i];

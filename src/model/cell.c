@@ -3,142 +3,27 @@
 
 #include "base/rng.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-/* ---- shards ---- */
-
-enum { MOST_CELLS = 2000000 };
-
-ebb_status ebb__model_check_shards(const ir_graph *g, int64_t shards, int64_t batch,
-                                   int64_t cells) {
-    if (shards < 0 || shards > IR_MAX_SHARDS) {
-        return ebb__fail(g->ctx, EBB_USAGE, "--shards %" PRId64 " is not in 1..%d", shards,
-                         IR_MAX_SHARDS);
-    }
-    if (shards > 1 && batch % shards != 0) {
-        return ebb__fail(g->ctx, EBB_USAGE, "--shards %" PRId64 " does not divide --batch %" PRId64,
-                         shards, batch);
-    }
-    if (shards > 1 && cells > MOST_CELLS / shards) {
-        return ebb__fail(g->ctx, EBB_USAGE,
-                         "--shards %" PRId64 " times %" PRId64 " cells are more than %d", shards,
-                         cells, MOST_CELLS);
-    }
-    return EBB_OK;
-}
-
-int32_t ebb__model_begin_shard(model_builder *b, int32_t shard) {
-    b->shard = b->g->label.shard = shard;
-    return b->batch / b->shards;
-}
-
-/* All of x, as a value of its own. */
-static ebb_status view_all(ir_graph *g, ir_val x, ir_val *out) {
-    ir_attr attr = {.i = {0, 0, g->values[x].type.dim[0]}};
-    return ebb__op_emit(g, OP_SLICE, &x, 1, &attr, out);
-}
-
-/* Leaves [begin, begin + n) of the tree below x; the left half is the greatest power of two, so
- * that gradients arriving in order wait for each other as seldom as can be. */
-static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_val *leaves) {
-    int32_t half = 1;
-    ir_val left = IR_NONE, right = IR_NONE;
-    if (n == 1) {
-        leaves[begin] = x;
-        return EBB_OK;
-    }
-    while (2 * half < n) {
-        half *= 2;
-    }
-    TRY(view_all(g, x, &left));
-    TRY(view_all(g, x, &right));
-    TRY(grow_tree(g, left, begin, half, leaves));
-    return grow_tree(g, right, begin + half, n - half, leaves);
-}
-
-static model_shared *find_shared(const model_builder *b, const char *name) {
-    for (int32_t i = 0; i < b->n_shared; i++) {
-        if (strcmp(b->g->values[b->shared[i].variable].name, name) == 0) {
-            return &b->shared[i];
-        }
-    }
-    return NULL;
-}
-
-/* The first shard makes the variable, the others find it. */
-static ebb_status share(model_builder *b, ir_role role, const char *name, const ir_type *type,
-                        model_shared **out) {
-    *out = find_shared(b, name);
-    if (*out != NULL) {
-        return EBB_OK;
-    }
-    TRY(ebb__region_grow(&b->g->region, &b->shared, &b->cap_shared, (size_t)b->n_shared + 1,
-                         sizeof *b->shared));
-    model_shared *s = &b->shared[b->n_shared];
-    *s = (model_shared){.views = NULL};
-    TRY(ebb__ir_add_variable(b->g, role, name, type, &s->variable));
-    b->n_shared++;
-    s->all = s->variable;
-    if (role == IR_PARAM) {
-        TRY(ebb__region_alloc(&b->g->region, (size_t)b->shards, sizeof *s->views, &s->views));
-        TRY(grow_tree(b->g, s->variable, 0, b->shards, s->views));
-    }
-    *out = s;
-    return EBB_OK;
-}
+/* ---- small parts ---- */
 
 ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name, ir_dtype dtype,
                                int32_t rows, int32_t cols, ir_val *out) {
     ir_type type = {.dtype = dtype, .rank = rows > 0 ? 2 : 1};
-    model_shared *s = NULL;
     type.dim[0] = rows > 0 ? rows : cols;
     type.dim[1] = rows > 0 ? cols : 0;
-    TRY(share(b, role, name, &type, &s));
-    *out = s->views == NULL ? s->all : s->views[b->shard];
-    return EBB_OK;
-}
-
-ebb_status ebb__model_rows(const model_builder *b, ir_val x, ir_val *out) {
-    int32_t rows = b->batch / b->shards;
-    return ebb__op_slice(b->g, x, 0, b->shard * rows, rows, out);
-}
-
-ebb_status ebb__model_blocks(model_builder *b, const char *name, int32_t n, ir_val *out,
-                             ir_val *all) {
-    ir_type type = {.dtype = IR_I32, .rank = 1, .dim = {n * b->batch}};
-    model_shared *s = NULL;
-    int32_t rows = n * (b->batch / b->shards);
-    TRY(share(b, IR_INPUT, name, &type, &s));
-    if (b->shards > 1 && s->all == s->variable) {
-        ir_attr attr = {.i = {n, b->shards}};
-        TRY(ebb__op_emit(b->g, OP_REGROUP, &s->variable, 1, &attr, &s->all));
-    }
-    *all = s->all;
-    return ebb__op_slice(b->g, s->all, 0, b->shard * rows, rows, out);
+    return ebb__ir_add_variable(b->g, role, name, &type, out);
 }
 
 ebb_status ebb__model_loss(model_builder *b, ir_val rows, ir_val labels, const char *name) {
     ir_graph *g = b->g;
-    ir_val all = IR_NONE, loss = IR_NONE;
-    if (b->losses == NULL) {
-        TRY(ebb__region_alloc(&g->region, (size_t)b->shards, sizeof *b->losses, &b->losses));
-    }
-    b->losses[b->shard] = rows;
-    if (b->shard + 1 < b->shards) {
-        return EBB_OK;
-    }
-    g->label.shard = 0; /* its gradient comes before any shard's */
-    TRY(ebb__op_join(g, 0, b->losses, b->shards, &all));
-    TRY(ebb__op_emit(g, OP_MEAN_VALID, (ir_val[]){all, labels}, 2, NULL, &loss));
+    ir_val loss = IR_NONE;
+    TRY(ebb__op_emit(g, OP_MEAN_VALID, (ir_val[]){rows, labels}, 2, NULL, &loss));
     g->loss = loss;
     g->values[loss].output = true;
     return ebb__ir_name(g, loss, name);
 }
-
-/* ---- small parts ---- */
 
 ebb_status ebb__model_layer(model_builder *b, const char *name) {
     b->g->label.time = -1;
@@ -155,8 +40,7 @@ ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time, 
         return EBB_OK;
     }
     rng_key key = ebb__rng_key(b->seed, site);
-    int32_t row = b->shard * (b->batch / b->shards); /* of the batch */
-    ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, b->batch, row},
+    ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, b->batch, 0},
                     .f = {(float)b->dropout}};
     return ebb__op_emit(b->g, OP_DROPOUT, (ir_val[]){*x, b->step}, 2, &attr, x);
 }

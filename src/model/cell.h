@@ -1,11 +1,6 @@
 /* cell.h - what the models share: products, dropout, a recurrent layer's parameters and one step of
  * it, the loss, starting weights. A model_builder is the graph and what every step needs; models
- * keep their own sizes beside it.
- *
- * A batch of B rows is V shards of B/V rows each, rows i*B/V and on being shard i. A model is built
- * V times, once a shard, on those rows. Parameters are read through views that form a binary tree,
- * a leaf a shard: so the gradient of a parameter is one chain for each shard, and those are added
- * up by that tree, whoever computes them and when. */
+ * keep their own sizes beside it. */
 #ifndef MODEL_CELL_H
 #define MODEL_CELL_H
 
@@ -13,25 +8,13 @@
 
 typedef enum lm_cell { LM_LSTM, LM_GRU, LM_RNN } lm_cell;
 
-/* A variable that several shards read. */
-typedef struct model_shared {
-    ir_val variable;
-    ir_val all;    /* itself, or its rows by shards */
-    ir_val *views; /* by shard; NULL but for parameters */
-} model_shared;
-
 typedef struct model_builder {
     ir_graph *g;
     lm_cell cell;
-    int32_t batch;         /* B */
-    int32_t shards, shard; /* V; the one being built */
-    double dropout;        /* 0: none */
-    uint64_t seed;         /* of the dropout masks */
-    ir_val step;           /* i32 [1]; only with dropout */
-    model_shared *shared;  /* with shards: what the first one made */
-    int32_t n_shared;
-    size_t cap_shared;
-    ir_val *losses; /* by shard */
+    int32_t batch;  /* B */
+    double dropout; /* 0: none */
+    uint64_t seed;  /* of the dropout masks */
+    ir_val step;    /* i32 [1]; only with dropout */
 } model_builder;
 
 /* Weights of one recurrent layer of width H, with G gates. */
@@ -45,21 +28,9 @@ typedef struct cell_state {
     ir_val h, c; /* [B, H]; c only of the LSTM */
 } cell_state;
 
-/* A usage error unless V (0 counts as 1) divides B and the cells that V shards unroll are not too
- * many. */
-ebb_status ebb__model_check_shards(const ir_graph *g, int64_t shards, int64_t batch,
-                                   int64_t cells) EBB_MUST_CHECK;
-/* Nodes that follow belong to this shard; B/V, the rows it has, is the B of what is said below. */
-int32_t ebb__model_begin_shard(model_builder *b, int32_t shard);
-/* A variable [rows, cols], or [cols] if rows is 0; what stands for it in this shard. */
+/* A variable [rows, cols], or [cols] if rows is 0. */
 ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name, ir_dtype dtype,
                                int32_t rows, int32_t cols, ir_val *out) EBB_MUST_CHECK;
-/* The shard's rows of x, a variable whose first axis is the whole batch. */
-ebb_status ebb__model_rows(const model_builder *b, ir_val x, ir_val *out) EBB_MUST_CHECK;
-/* An i32 input of n blocks, each a row of the whole batch: the shard's rows of all blocks, [n*B];
- * *all: those of all shards one after the other. */
-ebb_status ebb__model_blocks(model_builder *b, const char *name, int32_t n, ir_val *out,
-                             ir_val *all) EBB_MUST_CHECK;
 /* Nodes that follow belong to this layer, and to no time step yet. */
 ebb_status ebb__model_layer(model_builder *b, const char *name) EBB_MUST_CHECK;
 /* y = c + x w^T; x [B, K], w [N, K], c a bias [N], a sum so far [B, N], or absent. */
@@ -68,8 +39,7 @@ ebb_status ebb__model_linear(model_builder *b, ir_val c, ir_val x, ir_val w,
 /* *x [B, N] becomes its dropout at this site and time; without dropout it stays. */
 ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time,
                               ir_val *x) EBB_MUST_CHECK;
-/* Takes the losses of the shard's rows; with the last shard's the graph's loss, named `name`, is
- * the mean over all labels (of all shards) that count. */
+/* The graph's loss, named `name`: the mean of the rows' losses over all labels that count. */
 ebb_status ebb__model_loss(model_builder *b, ir_val rows, ir_val labels,
                            const char *name) EBB_MUST_CHECK;
 /* Reverses a list of n values: stacks have time descending. */

@@ -27,14 +27,12 @@ static void label(nmt_builder *b, int32_t layer, int32_t time) {
 /* ---- what comes in ---- */
 
 static ebb_status add_inputs(nmt_builder *b) {
-    ir_val all = IR_NONE;
     TRY(ebb__model_layer(&b->b, "data"));
-    TRY(ebb__model_blocks(&b->b, NMT_SRC, b->S, &b->src, &all));
-    TRY(ebb__nmt_input(b, NMT_SRC_LEN, b->b.batch, &all));
-    TRY(ebb__model_rows(&b->b, all, &b->src_len));
-    TRY(ebb__model_blocks(&b->b, NMT_TGT_IN, b->T, &b->tgt_in, &all));
+    TRY(ebb__nmt_input(b, NMT_SRC, b->S * b->B, &b->src));
+    TRY(ebb__nmt_input(b, NMT_SRC_LEN, b->B, &b->src_len));
+    TRY(ebb__nmt_input(b, NMT_TGT_IN, b->T * b->B, &b->tgt_in));
     if (!b->m->predict) {
-        TRY(ebb__model_blocks(&b->b, NMT_TGT_OUT, b->T, &b->tgt_out, &b->labels));
+        TRY(ebb__nmt_input(b, NMT_TGT_OUT, b->T * b->B, &b->tgt_out));
     }
     return b->m->dropout > 0 ? ebb__nmt_input(b, NMT_STEP, 1, &b->b.step) : EBB_OK;
 }
@@ -339,7 +337,7 @@ static ebb_status build_output(nmt_builder *b, ir_val *ys) {
         return ebb__ir_name(b->b.g, logits, NMT_LOGITS);
     }
     TRY(ebb__op_emit(b->b.g, OP_XENT, (ir_val[]){logits, b->tgt_out}, 2, &smooth, rows));
-    return ebb__model_loss(&b->b, rows[0], b->labels, NMT_LOSS);
+    return ebb__model_loss(&b->b, rows[0], b->tgt_out, NMT_LOSS);
 }
 
 /* ---- sizes ---- */
@@ -363,9 +361,7 @@ static ebb_status check_lengths(const ir_graph *g, const nmt_model *m) {
                          " with these layers make %" PRId64 " cells, more than %d",
                          m->src_len, m->tgt_len, sides[0].cells + sides[1].cells, MOST_CELLS);
     }
-    return m->predict
-               ? EBB_OK
-               : ebb__model_check_shards(g, m->shards, m->batch, sides[0].cells + sides[1].cells);
+    return EBB_OK;
 }
 
 static ebb_status check_switches(const ir_graph *g, const nmt_model *m) {
@@ -414,24 +410,11 @@ static ebb_status check(const ir_graph *g, const nmt_model *m) {
     return check_lengths(g, m);
 }
 
-static ebb_status build_shard(nmt_builder *b, int32_t shard, ir_val *ys) {
-    b->B = ebb__model_begin_shard(&b->b, shard);
-    TRY(add_inputs(b));
-    TRY(ebb__nmt_tables(b));
-    TRY(ebb__nmt_encode(b));
-    TRY(ebb__nmt_attention(b));
-    TRY(ebb__nmt_keys(b));
-    TRY(ebb__nmt_embed(b, "tgt.embed", b->tgt_table, b->tgt_in, b->T, ys));
-    TRY(build_decoder(b, ys));
-    return build_output(b, ys);
-}
-
 ebb_status ebb__nmt_begin(ir_graph *graph, const nmt_model *m, nmt_builder *out) {
     TRY(check(graph, m));
     *out = (nmt_builder){.b = {.g = graph,
                                .cell = m->cell,
                                .batch = (int32_t)m->batch,
-                               .shards = m->predict || m->shards == 0 ? 1 : (int32_t)m->shards,
                                .dropout = m->dropout,
                                .seed = m->seed,
                                .step = IR_NONE},
@@ -449,10 +432,14 @@ ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
     ir_val *ys = NULL;
     TRY(ebb__nmt_begin(graph, m, &b));
     TRY(ebb__region_alloc(&graph->region, (size_t)m->tgt_len, sizeof *ys, &ys));
-    for (int32_t shard = 0; shard < b.b.shards; shard++) {
-        TRY(build_shard(&b, shard, ys));
-    }
-    return EBB_OK;
+    TRY(add_inputs(&b));
+    TRY(ebb__nmt_tables(&b));
+    TRY(ebb__nmt_encode(&b));
+    TRY(ebb__nmt_attention(&b));
+    TRY(ebb__nmt_keys(&b));
+    TRY(ebb__nmt_embed(&b, "tgt.embed", b.tgt_table, b.tgt_in, b.T, ys));
+    TRY(build_decoder(&b, ys));
+    return build_output(&b, ys);
 }
 
 /* ---- starting weights ---- */

@@ -38,7 +38,6 @@ typedef struct nmt_model {
     int64_t src_vocab, tgt_vocab, embed, hidden; /* hidden even: half for each way of layer 0 */
     int64_t enc_layers, dec_layers;
     int64_t batch, src_len, tgt_len; /* B, S, T */
-    int64_t shards;                  /* parts of the batch, see cell.h; 0: one */
     bool feed;                       /* the mixed vector joins the next step's input */
     bool layer_norm;                 /* of the attention */
     bool tie;                        /* out.weight is tgt_embed.weight: needs embed == hidden */
@@ -46,7 +45,7 @@ typedef struct nmt_model {
     double dropout;   /* on embeddings, between layers, before the projection; training only */
     double smoothing; /* of the labels: the share that goes to all classes alike */
     uint64_t seed;    /* of the dropout masks */
-    bool predict;     /* output "logits" [T*B, Vt] instead of a loss; shards do not matter */
+    bool predict;     /* output "logits" [T*B, Vt] instead of a loss */
 } nmt_model;
 
 #define NMT_SRC "data.src"         /* i32 [S*B] */

@@ -23,9 +23,8 @@ typedef struct nmt_layer {
 typedef struct nmt_builder {
     model_builder b;
     const nmt_model *m;
-    int32_t E, H, B, S, T; /* B: rows of a shard */
+    int32_t E, H, B, S, T;
     ir_val src, src_len, tgt_in, tgt_out;
-    ir_val labels; /* tgt_out of all shards */
     ir_val src_table, tgt_table;
     nmt_attender a;
 } nmt_builder;

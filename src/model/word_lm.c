@@ -9,35 +9,20 @@
 typedef struct builder {
     model_builder b;
     const word_lm *m;
-    int32_t L, H, E, V, B, T; /* B: rows of a shard */
-    ir_val *last;             /* by state and shard: where it ends */
+    int32_t L, H, E, V, B, T;
 } builder;
 
-/* *variable: [B, H] of the whole batch; *out: the shard's rows of it. */
-static ebb_status add_state(builder *b, const char *what, int32_t layer, ir_val *variable,
-                            ir_val *out) {
+static ebb_status add_state(builder *b, const char *what, int32_t layer, ir_val *out) {
     char name[96];
     (void)snprintf(name, sizeof name, "%.32s.%s.%d", b->m->state, what, layer);
-    TRY(ebb__model_variable(&b->b, IR_STATE, name, IR_F32, b->b.batch, b->H, variable));
-    return ebb__model_rows(&b->b, *variable, out);
+    return ebb__model_variable(&b->b, IR_STATE, name, IR_F32, b->B, b->H, out);
 }
 
-/* The last step's state becomes the next window's first; backward still reads the old one. `index`
- * numbers the states. */
-static ebb_status carry(builder *b, int32_t index, ir_val variable, ir_val last) {
-    ir_graph *g = b->b.g;
-    ir_val *ends = &b->last[index * b->b.shards];
+/* The last step's state becomes the next window's first; backward still reads the old one. */
+static ebb_status carry(builder *b, ir_val variable, ir_val last) {
     ir_val copy = IR_NONE; /* not into the graph's own array: emitting may move it */
-    TRY(ebb__op_emit(g, OP_COPY, &last, 1, NULL, &copy));
-    ends[b->b.shard] = copy;
-    if (b->b.shard + 1 < b->b.shards) {
-        return EBB_OK;
-    }
-    if (b->b.shards > 1) {
-        TRY(ebb__op_join(g, 0, ends, b->b.shards, &last));
-        TRY(ebb__op_emit(g, OP_COPY, &last, 1, NULL, &copy));
-    }
-    g->values[variable].next = copy;
+    TRY(ebb__op_copy(b->b.g, last, &copy));
+    b->b.g->values[variable].next = copy;
     return EBB_OK;
 }
 
@@ -47,16 +32,17 @@ static ebb_status begin_state(builder *b, int32_t layer, cell_state *carried, ce
     if (b->m->state == NULL) {
         return ebb__cell_zeros(&b->b, b->B, b->H, s);
     }
-    TRY(add_state(b, "h", layer, &carried->h, &s->h));
-    return b->m->cell == LM_LSTM ? add_state(b, "c", layer, &carried->c, &s->c) : EBB_OK;
+    TRY(add_state(b, "h", layer, &s->h));
+    TRY(b->m->cell == LM_LSTM ? add_state(b, "c", layer, &s->c) : EBB_OK);
+    *carried = *s;
+    return EBB_OK;
 }
 
-static ebb_status end_state(builder *b, int32_t layer, const cell_state *carried,
-                            const cell_state *s) {
+static ebb_status end_state(builder *b, const cell_state *carried, const cell_state *s) {
     if (carried->h != IR_NONE) {
-        TRY(carry(b, 2 * layer, carried->h, s->h));
+        TRY(carry(b, carried->h, s->h));
     }
-    return carried->c == IR_NONE ? EBB_OK : carry(b, 2 * layer + 1, carried->c, s->c);
+    return carried->c == IR_NONE ? EBB_OK : carry(b, carried->c, s->c);
 }
 
 /* xs: [T] values [B, in], replaced by the layer's outputs after dropout. */
@@ -79,14 +65,14 @@ static ebb_status build_layer(builder *b, int32_t layer, ir_val *xs) {
         TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
     }
     g->label.time = -1;
-    return end_state(b, layer, &carried, &s);
+    return end_state(b, &carried, &s);
 }
 
 static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
     ir_graph *g = b->b.g;
-    ir_val ids = IR_NONE, all = IR_NONE;
+    ir_val ids = IR_NONE;
     TRY(ebb__model_layer(&b->b, "data"));
-    TRY(ebb__model_blocks(&b->b, LM_INPUTS, b->T, &ids, &all));
+    TRY(ebb__model_variable(&b->b, IR_INPUT, LM_INPUTS, IR_I32, 0, b->T * b->B, &ids));
     if (b->m->dropout > 0) {
         TRY(ebb__model_variable(&b->b, IR_INPUT, LM_STEP, IR_I32, 0, 1, &b->b.step));
     }
@@ -105,7 +91,7 @@ static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
 static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
     ir_graph *g = b->b.g;
     ir_val weight = table, bias = IR_NONE, hs = IR_NONE, logits = IR_NONE, y = IR_NONE;
-    ir_val rows[2], labels = IR_NONE;
+    ir_val rows[2];
     TRY(ebb__model_layer(&b->b, "out"));
     if (!b->m->tie) {
         TRY(ebb__model_variable(&b->b, IR_PARAM, "out.weight", IR_F32, b->V, b->H, &weight));
@@ -118,9 +104,9 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
         g->values[logits].output = true;
         return ebb__ir_name(g, logits, LM_LOGITS);
     }
-    TRY(ebb__model_blocks(&b->b, LM_TARGETS, b->T, &y, &labels));
+    TRY(ebb__model_variable(&b->b, IR_INPUT, LM_TARGETS, IR_I32, 0, b->T * b->B, &y));
     TRY(ebb__op_emit(g, OP_XENT, (ir_val[]){logits, y}, 2, NULL, rows));
-    return ebb__model_loss(&b->b, rows[0], labels, LM_LOSS);
+    return ebb__model_loss(&b->b, rows[0], y, LM_LOSS);
 }
 
 static ebb_status check(const ir_graph *g, const word_lm *m) {
@@ -155,18 +141,7 @@ static ebb_status check(const ir_graph *g, const word_lm *m) {
     if (!(m->dropout >= 0 && m->dropout < 1)) {
         return ebb__fail(g->ctx, EBB_USAGE, "--dropout %g is not in [0, 1)", m->dropout);
     }
-    return m->predict ? EBB_OK
-                      : ebb__model_check_shards(g, m->shards, m->batch, m->layers * m->steps);
-}
-
-static ebb_status build_shard(builder *b, int32_t shard, ir_val *xs) {
-    ir_val table = IR_NONE;
-    b->B = ebb__model_begin_shard(&b->b, shard);
-    TRY(build_embedding(b, &table, xs));
-    for (int32_t l = 0; l < b->L; l++) {
-        TRY(build_layer(b, l, xs));
-    }
-    return build_output(b, table, xs);
+    return EBB_OK;
 }
 
 ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
@@ -174,7 +149,6 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
     builder b = {.b = {.g = graph,
                        .cell = m->cell,
                        .batch = (int32_t)m->batch,
-                       .shards = m->predict || m->shards == 0 ? 1 : (int32_t)m->shards,
                        .dropout = m->dropout,
                        .seed = m->seed,
                        .step = IR_NONE},
@@ -183,15 +157,15 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
                  .H = (int32_t)m->hidden,
                  .E = (int32_t)m->embed,
                  .V = (int32_t)m->vocab,
+                 .B = (int32_t)m->batch,
                  .T = (int32_t)m->steps};
-    ir_val *xs = NULL;
-    size_t states = 2 * (size_t)b.L * (size_t)b.b.shards;
+    ir_val *xs = NULL, table = IR_NONE;
     TRY(ebb__region_alloc(&graph->region, (size_t)m->steps, sizeof *xs, &xs));
-    TRY(ebb__region_alloc(&graph->region, states, sizeof *b.last, &b.last));
-    for (int32_t shard = 0; shard < b.b.shards; shard++) {
-        TRY(build_shard(&b, shard, xs));
+    TRY(build_embedding(&b, &table, xs));
+    for (int32_t l = 0; l < b.L; l++) {
+        TRY(build_layer(&b, l, xs));
     }
-    return EBB_OK;
+    return build_output(&b, table, xs);
 }
 
 void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, bool tie,

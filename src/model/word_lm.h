@@ -14,13 +14,12 @@ typedef struct word_lm {
     lm_cell cell;
     int64_t layers, hidden, embed, vocab; /* L, H, E, V */
     int64_t batch, steps;                 /* B, T */
-    int64_t shards;                       /* parts of the batch, see cell.h; 0: one */
     bool tie;
     double dropout;    /* on the embedding, between layers, before the projection; training only */
     uint64_t seed;     /* of the dropout masks */
     const char *state; /* prefix of the carried state's names, e.g. "state"; NULL: every row is a
                           sentence, which starts from zeros, and nothing is carried */
-    bool predict;      /* output "logits" [T*B, V] instead of a loss; shards do not matter */
+    bool predict;      /* output "logits" [T*B, V] instead of a loss */
 } word_lm;
 
 #define LM_INPUTS "data.inputs"   /* i32 [T*B] */

@@ -226,6 +226,23 @@ static int32_t units_mask_rows(const ir_graph *graph, const ir_node_rec *node, u
     return graph->values[node->out].type.dim[1];
 }
 
+/* ---- rows: how a part of the batch takes part ---- */
+
+#define ROWS(fn, first, second, result)                                                            \
+    static void rows_##fn(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,         \
+                          op_row_role *out) {                                                      \
+        (void)graph;                                                                               \
+        (void)node;                                                                                \
+        in[0] = ROWS_##first;                                                                      \
+        in[1] = ROWS_##second; /* of none, if there is one operand */                              \
+        out[0] = ROWS_##result;                                                                    \
+    }
+ROWS(add_each, BATCH, BATCH, BATCH)
+ROWS(dot_rows, BATCH, WHOLE, COLUMNS)
+ROWS(mask_softmax, COLUMNS, BATCH, COLUMNS)
+ROWS(weighted_sum, COLUMNS, BATCH, BATCH)
+ROWS(dot_each, BATCH, BATCH, COLUMNS)
+
 /* ---- samples: S, B, H ---- */
 
 #define SIZES(X) X(1, 1, 1), X(3, 2, 17), X(2, 5, 33), X(9, 3, 64), X(5, 20, 65), X(33, 17, 19)
@@ -298,6 +315,7 @@ OP_DEFINE(add_each) = {.schema = {.name = "add_each"},
                        .inplace = {{0, 0}},
                        .n_inplace = 1,
                        .work = {1, OPERAND(0)},
+                       .rows = rows_add_each,
                        .units = units_operand_rows,
                        SAMPLES(samples_each)};
 
@@ -306,6 +324,8 @@ OP_DEFINE(sum_each) = {.schema = {.name = "sum_each", .ints = {"batch"}},
                        .n_in = 1,
                        .grad = sum_each_grad,
                        .work = {1, OPERAND(0)},
+                       .row_count = 1,
+                       .rows = rows_add_each,
                        .units = units_result_rows,
                        SAMPLES(samples_sum_each)};
 
@@ -315,6 +335,8 @@ OP_DEFINE(dot_rows) = {.schema = {.name = "dot_rows", .ints = {"batch"}},
                        .grad = dot_rows_grad,
                        .keep_in = {KEEP_VALUE, KEEP_VALUE},
                        .cost = cost_stack,
+                       .row_count = 1,
+                       .rows = rows_dot_rows,
                        .units = units_dot_rows,
                        SAMPLES(samples_dot_rows)};
 
@@ -333,6 +355,7 @@ OP_DEFINE(mask_softmax) = {.schema = {.name = "mask_softmax"},
                            .inplace = {{0, 0}},
                            .n_inplace = 1,
                            .work = {20},
+                           .rows = rows_mask_softmax,
                            .units = units_dot_rows,
                            SAMPLES(samples_mask_softmax)};
 
@@ -351,6 +374,7 @@ OP_DEFINE(weighted_sum) = {.schema = {.name = "weighted_sum"},
                            .grad = weighted_sum_grad,
                            .keep_in = {KEEP_VALUE, KEEP_VALUE},
                            .cost = cost_stack,
+                           .rows = rows_weighted_sum,
                            .units = units_result_rows,
                            SAMPLES(samples_weighted_sum)};
 
@@ -360,6 +384,7 @@ OP_DEFINE(dot_each) = {.schema = {.name = "dot_each"},
                        .grad = dot_each_grad,
                        .keep_in = {KEEP_VALUE, KEEP_VALUE},
                        .cost = cost_stack,
+                       .rows = rows_dot_each,
                        .units = units_result_columns,
                        SAMPLES(samples_each)};
 

@@ -131,6 +131,7 @@ OP_DEFINE(mean_valid) = {.schema = {.name = "mean_valid"},
                          .keep_in = {KEEP_NONE, KEEP_INDEX},
                          .work = {1, OPERAND(1)},
                          KERNEL(mean_valid),
+                         .rows = ebb__op_rows_any,
                          SAMPLES(samples_mean_valid)};
 
 static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec *node,

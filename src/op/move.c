@@ -242,6 +242,14 @@ static ebb_status infer_fill(const ir_graph *graph, const ir_node_rec *node, ir_
     return EBB_OK;
 }
 
+static void rows_fill(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                      op_row_role *out) {
+    (void)graph;
+    (void)node;
+    (void)in;
+    out[0] = ROWS_BATCH;
+}
+
 static const op_sample samples_fill[] = {
     {.n_in = 0, .attr = {.i = {1, 1, 0, 0, 0, IR_F32}, .f = {1.0f}}},
     {.n_in = 0, .attr = {.i = {2, 3, 17, 0, 0, IR_F32}, .f = {0.0f}}},
@@ -259,4 +267,6 @@ OP_DEFINE(fill) = {.schema = {.name = "fill",
                    .flags = OPF_PURE | OPF_NOGRAD,
                    .infer = infer_fill,
                    KERNEL(fill),
+                   .row_count = 1 + 1, /* d0 */
+                   .rows = rows_fill,
                    SAMPLES(samples_fill)};

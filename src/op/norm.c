@@ -87,16 +87,16 @@ static ebb_status layer_norm_grad(op_grad *g) {
 
 /* ---- other columns ---- */
 
-/* Row by row; in blocks, not at all: chunks need not be of whole blocks. */
+/* Row by row; in blocks, only by batch rows: chunks need not be of whole blocks. */
 static void rows_norm(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                       op_row_role *out) {
-    ebb__op_rows_split(graph, node, in, out);
+    op_row_role role = node->attr.i[BATCH] > 0 ? ROWS_BATCH : ROWS_SPLIT;
     for (int32_t i = 0; i < node->n_in; i++) {
         bool list = op_in_type(graph, node, i)->rank == 1; /* gain, bias */
-        in[i] = list || node->attr.i[BATCH] > 0 ? ROWS_WHOLE : ROWS_SPLIT;
+        in[i] = list ? ROWS_WHOLE : role;
     }
-    for (int32_t i = 0; i < node->n_out && node->attr.i[BATCH] > 0; i++) {
-        out[i] = ROWS_WHOLE;
+    for (int32_t i = 0; i < node->n_out; i++) {
+        out[i] = role;
     }
 }
 
@@ -140,6 +140,7 @@ OP_DEFINE(layer_norm) = {.schema = {.name = "layer_norm", .ints = {"batch"}, .fl
                          .n_in = 3,
                          .n_out = 2,
                          .flags = OPF_PURE,
+                         .row_count = 1 + BATCH,
                          .infer = infer_layer_norm,
                          .grad = layer_norm_grad,
                          .take = {TAKE_WHOLE, TAKE_NONE},

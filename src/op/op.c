@@ -253,6 +253,15 @@ void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_r
     }
 }
 
+void ebb__op_rows_any(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                      op_row_role *out) {
+    (void)graph;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        in[i] = ROWS_ANY;
+    }
+    out[0] = ROWS_WHOLE;
+}
+
 bool ebb__op_grad_wanted(const op_grad *g, int32_t i) {
     return ebb__adjoint_wanted(g->adjoint, op_grad_in(g, i));
 }

@@ -49,11 +49,16 @@ typedef struct op_grad {
     ir_val dy;            /* the first of them */
 } op_grad;
 
-/* How an operand or result takes part when the rows of a node are split in chunks (chunk pass). */
+/* How an operand or result takes part when the rows of a node are split: in chunks (chunk pass), or
+ * by parts of the batch (shard pass). An op that has one of the last three cannot be cut between
+ * any two rows, so that only the shard pass splits it. */
 typedef enum op_row_role {
-    ROWS_WHOLE, /* every chunk reads all of it */
-    ROWS_SPLIT, /* chunk i has rows i */
-    ROWS_CARRY, /* a chain over rows: chunk i starts from the result of chunk i-1 */
+    ROWS_WHOLE,   /* every chunk reads all of it */
+    ROWS_SPLIT,   /* chunk i has rows i */
+    ROWS_CARRY,   /* a chain over rows: chunk i starts from the result of chunk i-1 */
+    ROWS_BATCH,   /* blocks of as many rows as the batch: a part has the same rows of every block */
+    ROWS_COLUMNS, /* [blocks, batch]: a part has some of the columns */
+    ROWS_ANY,     /* all rows at once, in any order that is the same for all such operands */
 } op_row_role;
 
 /* Operand layouts that kernels of the op accept. */
@@ -120,6 +125,7 @@ typedef struct op_def {
     op_layout layout;
     int32_t
         row_shift; /* 1 + index of the int attribute that holds the first row's number; 0: none */
+    int32_t row_count; /* 1 + index of the int attribute that counts rows of the batch; 0: none */
 
     /* Types of the results; checks operands and attributes, EBB_USAGE with a sentence if wrong. */
     ebb_status (*infer)(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
@@ -179,6 +185,12 @@ ebb_status ebb__op_verify(const ir_graph *graph) EBB_MUST_CHECK;
 /* ---- views (view.c): passes make them without naming ops; axis 0 is the first, 1 the last ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
                          ir_val *out) EBB_MUST_CHECK; /* x itself if it is all of it */
+/* All of x, as a value of its own. */
+ebb_status ebb__op_view(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__op_copy(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
+/* The first axis, `outer` groups of `inner` blocks, as `inner` groups of `outer` blocks. */
+ebb_status ebb__op_regroup(ir_graph *graph, ir_val x, int32_t outer, int32_t inner,
+                           ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int32_t n,
                         ir_val *out) EBB_MUST_CHECK; /* the part itself if there is one */
 int32_t ebb__op_extent(const ir_type *type, int32_t axis);
@@ -202,5 +214,8 @@ static inline const ir_type *op_in_type(const ir_graph *g, const ir_node_rec *n,
 }
 void ebb__op_rows_split(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                         op_row_role *out);
+/* One result of all rows, in any order. */
+void ebb__op_rows_any(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                      op_row_role *out);
 
 #endif

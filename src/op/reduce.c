@@ -76,6 +76,7 @@ OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
                       .keep_in = {KEEP_SHAPE},
                       .work = {1, OPERAND(0)},
                       KERNEL(sum_all),
+                      .rows = ebb__op_rows_any,
                       SAMPLES(samples_sum_all)};
 
 /* ---- spread: one number everywhere ---- */

@@ -21,7 +21,11 @@ bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles 
     }
     *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
     def->rows(graph, node, out->in, out->out);
-    return true;
+    bool any_cut = true;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        any_cut = any_cut && out->in[k] <= ROWS_CARRY;
+    }
+    return any_cut && out->out[0] <= ROWS_CARRY;
 }
 
 /* ---- dead nodes ---- */

@@ -15,9 +15,10 @@
 /* Every pass, in the order of the pipeline: enumerator, name, may it be disabled. */
 #define PASS_LIST(X)                                                                               \
     X(PASS_INFER, "infer", false)                                                                  \
+    X(PASS_SHARD, "shard", false)                                                                  \
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
-    X(PASS_SHARD, "shard", true)                                                                   \
+    X(PASS_TURNS, "turns", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_RECOMPUTE, "recompute", true)                                                           \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
@@ -86,6 +87,7 @@ typedef struct pass_unit {
     ebb_ctx *ctx;
     const pass_config *config;
     const device *dev;
+    int32_t shards; /* parts of the batch, for shard; 0 or 1: it stays one */
     ir_graph graph;
     alloc_region region, scratch;
     int32_t *era; /* by node < n_eras, from chunk: when it is done, whatever its phase. 0: by phase;
@@ -113,8 +115,8 @@ static inline bool pass_joined(const pass_unit *unit, ir_node node) {
 
 enum { PASS_ERA_FORWARD = -1 };
 
-extern const pass_def ebb__pass_infer, ebb__pass_simplify, ebb__pass_grad, ebb__pass_shard,
-    ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk,
+extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_simplify,
+    ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk,
     ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse,
     ebb__pass_team;
 

@@ -1,39 +1,496 @@
-/* shard.c - parts of the batch one after the other: forward and backward of a shard before forward
- * of the next, so that only one shard's activations exist at a time. Which rows are a shard, and in
- * which order their gradients are added up, is fixed before (model/cell.h): labels tell them apart
- * here. What belongs to no shard, such as adding two shards' gradients, is done as soon as it can
- * be. */
+/* shard.c - the batch in parts. The forward graph of B rows becomes that of V shards of B/V rows
+ * each, rows i*B/V and on being shard i, before it is differentiated. Who builds a graph knows
+ * nothing of this; the ops' `rows` column says how a node takes part.
+ *
+ * Values that hold rows of the batch are *cut*: by rows, which lie in blocks of B (time steps), or
+ * by the columns of a value [blocks, B]. They are found from what sums over all rows, such as the
+ * mean of the losses, along the nodes that keep rows apart. Every node but the *late* ones, which
+ * need the rows of all shards, is repeated once a shard. B is the largest number of rows that every
+ * cut value, and every range of rows that the graph takes, is a multiple of.
+ *
+ * Parameters are read through views that form a binary tree, a leaf a shard: so the gradient of a
+ * parameter is one chain for each shard, and those are added up by that tree, whoever computes them
+ * and when. Rows of several blocks are put in the order of shards once (regroup); the sum over all
+ * of them follows that order. */
 #include "pass/pass.h"
 
-/* A parameter's gradient is the sum of its shards': those are gradients too. */
-static void mark_gradients(ir_graph *g) {
-    for (int32_t i = g->n_order - 1; i >= 0; i--) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        bool sum = (ebb__op(node->op)->flags & OPF_ELEMENTWISE) != 0;
-        for (int32_t k = 0; sum && g->values[node->out].param_grad && k < node->n_in; k++) {
+#include <string.h>
+
+typedef enum cut { CUT_NOT, CUT_ROWS, CUT_COLUMNS } cut;
+
+typedef struct sharder {
+    ir_graph *g;
+    alloc_region *region;
+    int32_t parts, part; /* V; the one being made */
+    int32_t batch;       /* B */
+    ir_node *list;       /* the nodes as they were given */
+    int32_t n_list;
+    ir_val n_values; /* likewise */
+    bool changed;
+    /* By value given: */
+    cut *cuts;
+    bool *data;      /* depends on what is not a parameter */
+    bool *late;      /* is there once, and only after the last part */
+    bool *held;      /* is read when the step ends */
+    ir_val *now;     /* what stands for it in this part */
+    ir_val **shards; /* what stands for it in each: of parameters, and of what is needed whole */
+    ir_val *joined;  /* all parts one after the other; IR_NONE: not made yet */
+    ir_val *whole;   /* the rows as they were given; likewise */
+    ir_val *in;      /* operands of one node */
+} sharder;
+
+/* ---- which values are cut ---- */
+
+static ebb_status mark(sharder *s, ir_val v, cut how) {
+    const ir_value *value = v == IR_NONE ? NULL : &s->g->values[v];
+    if (value == NULL || s->cuts[v] == how) {
+        return EBB_OK;
+    }
+    if (value->role == IR_PARAM || s->cuts[v] != CUT_NOT) {
+        return ebb__fail(s->g->ctx, EBB_USAGE,
+                         "shards: %.60s is %s, so that the batch cannot be parted",
+                         value->name != NULL ? value->name : "a value",
+                         value->role == IR_PARAM ? "a parameter with a row for each of the batch"
+                                                 : "read both by rows and by columns");
+    }
+    s->cuts[v] = how;
+    s->changed = true;
+    return EBB_OK;
+}
+
+static cut cut_of(const sharder *s, ir_val v) {
+    return v == IR_NONE ? CUT_NOT : s->cuts[v];
+}
+
+/* How operands and results take part; false: the op has no rule for that. */
+static bool roles_of(const sharder *s, const ir_node_rec *node, pass_roles *out) {
+    const op_def *def = ebb__op(node->op);
+    if (def->rows == NULL || node->n_in > OP_MAX_KEEP) {
+        return false;
+    }
+    *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
+    def->rows(s->g, node, out->in, out->out);
+    return out->out[0] != ROWS_CARRY; /* a chain over all rows is made of all parts */
+}
+
+static bool is_view(const ir_node_rec *node) {
+    op_range range;
+    int32_t axis;
+    return ebb__op_is_slice(node, &range) || ebb__op_is_join(node, &axis);
+}
+
+/* How anything that goes with `role` is cut if one value of the node is cut as `found`. */
+static cut cut_by(const ir_node_rec *node, op_row_role role, cut found) {
+    if (role == ROWS_SPLIT && (ebb__op(node->op)->flags & OPF_ELEMENTWISE) != 0) {
+        return found;
+    }
+    return role == ROWS_COLUMNS                       ? CUT_COLUMNS
+           : role == ROWS_SPLIT || role == ROWS_BATCH ? CUT_ROWS
+                                                      : CUT_NOT;
+}
+
+/* If an operand or result of the node is cut, so are all that take part like it. */
+static ebb_status spread(sharder *s, const ir_node_rec *node) {
+    ir_graph *g = s->g;
+    pass_roles r;
+    cut found = CUT_NOT;
+    bool view = is_view(node);
+    if (!view && !roles_of(s, node, &r)) {
+        return EBB_OK;
+    }
+    for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
+        ir_val v = k < node->n_in ? ir_in(g, node, k) : node->out + k - node->n_in;
+        op_row_role role = view ? ROWS_SPLIT : k < node->n_in ? r.in[k] : r.out[k - node->n_in];
+        if (role == ROWS_ANY && v != IR_NONE && s->data[v]) {
+            TRY(mark(s, v, CUT_ROWS));
+        } else if (role != ROWS_WHOLE && role != ROWS_ANY && found == CUT_NOT) {
+            found = cut_of(s, v);
+        }
+    }
+    for (int32_t k = 0; found != CUT_NOT && k < node->n_in + node->n_out; k++) {
+        ir_val v = k < node->n_in ? ir_in(g, node, k) : node->out + k - node->n_in;
+        op_row_role role = view ? ROWS_SPLIT : k < node->n_in ? r.in[k] : r.out[k - node->n_in];
+        cut how = view ? found : cut_by(node, role, found);
+        TRY(how == CUT_NOT ? EBB_OK : mark(s, v, how));
+    }
+    return EBB_OK;
+}
+
+static ebb_status find_cuts(sharder *s) {
+    ir_graph *g = s->g;
+    for (ir_val v = 0; v < s->n_values; v++) {
+        s->data[v] = g->values[v].role != IR_TEMP && g->values[v].role != IR_PARAM;
+    }
+    for (int32_t i = 0; i < s->n_list; i++) {
+        const ir_node_rec *node = &g->nodes[s->list[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
-            if (v != IR_NONE && g->values[v].role == IR_TEMP) {
-                g->values[v].param_grad = true;
+            for (int32_t o = 0; v != IR_NONE && s->data[v] && o < node->n_out; o++) {
+                s->data[node->out + o] = true;
             }
         }
     }
+    do {
+        s->changed = false;
+        for (int32_t i = s->n_list - 1; i >= 0; i--) {
+            TRY(spread(s, &g->nodes[s->list[i]]));
+        }
+        for (int32_t i = 0; i < s->n_list; i++) {
+            TRY(spread(s, &g->nodes[s->list[i]]));
+        }
+    } while (s->changed);
+    return EBB_OK;
+}
+
+/* ---- what that makes of nodes ---- */
+
+static bool is_cut(const sharder *s, const ir_node_rec *node) {
+    return s->cuts[node->out] != CUT_NOT;
+}
+
+/* A node that makes rows of the batch keeps them apart, and waits for nobody who needs all. */
+static ebb_status check_cut(const sharder *s, const ir_node_rec *node) {
+    op_range range = {.axis = 0};
+    int32_t axis = 0;
+    pass_roles r;
+    bool slice = ebb__op_is_slice(node, &range), join = ebb__op_is_join(node, &axis);
+    bool can = slice || join || roles_of(s, node, &r);
+    if (s->cuts[node->out] == CUT_COLUMNS) {
+        can = can && range.axis == 0 && axis == 0;
+    }
+    for (int32_t k = 0; can && k < node->n_in; k++) {
+        ir_val v = ir_in(s->g, node, k);
+        bool apart = slice || join || r.in[k] != ROWS_WHOLE;
+        can = v == IR_NONE || (!s->late[v] && (apart || s->cuts[v] == CUT_NOT));
+    }
+    return can ? EBB_OK
+               : ebb__op_bad(s->g, node,
+                             "shards: this cannot be done for a part of the batch's rows");
+}
+
+/* Keeps the parts of a value, if it is cut. */
+static ebb_status keep_parts(sharder *s, ir_val v) {
+    bool keep = v != IR_NONE && s->cuts[v] != CUT_NOT && s->shards[v] == NULL;
+    return keep ? ebb__region_alloc(s->region, (size_t)s->parts, sizeof(ir_val), &s->shards[v])
+                : EBB_OK;
+}
+
+static ebb_status find_late(sharder *s, const ir_node_rec *node) {
+    bool late = false;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val v = ir_in(s->g, node, k);
+        late = late || (v != IR_NONE && (s->late[v] || s->cuts[v] != CUT_NOT));
+    }
+    for (int32_t k = 0; late && k < node->n_in; k++) {
+        TRY(keep_parts(s, ir_in(s->g, node, k)));
+    }
+    memset(&s->late[node->out], late, node->n_out);
+    return EBB_OK;
+}
+
+static ebb_status sort_nodes(sharder *s) {
+    const ir_graph *g = s->g;
+    for (int32_t i = 0; i < s->n_list; i++) {
+        const ir_node_rec *node = &g->nodes[s->list[i]];
+        TRY(is_cut(s, node) ? check_cut(s, node) : find_late(s, node));
+    }
+    for (ir_val v = 0; v < s->n_values; v++) {
+        ir_val next = g->values[v].next;
+        if (next != IR_NONE) {
+            s->held[next] = true;
+            TRY(keep_parts(s, next));
+        }
+        if (g->values[v].output || v == g->loss) {
+            s->held[v] = true;
+            TRY(keep_parts(s, v));
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- rows ---- */
+
+static int64_t rows_of(const ir_type *type) {
+    return type->rank == 1 ? type->dim[0] : ebb__ir_rows(type);
+}
+
+static int64_t common(int64_t a, int64_t b) {
+    return b == 0 ? a : common(b, a % b);
+}
+
+/* Blocks of B rows that the value has. */
+static int32_t blocks_of(const sharder *s, const ir_type *type) {
+    return (int32_t)(rows_of(type) / s->batch);
+}
+
+static bool divides(const sharder *s, ir_val v) {
+    const ir_type *type = &s->g->values[v].type;
+    return s->cuts[v] == CUT_COLUMNS ? ir_cols(type) == s->batch
+                                     : type->dim[0] % ((int64_t)blocks_of(s, type) * s->parts) == 0;
+}
+
+static ebb_status find_batch(sharder *s) {
+    const ir_graph *g = s->g;
+    int64_t batch = 0;
+    bool even = true;
+    for (ir_val v = 0; v < s->n_values; v++) {
+        const ir_type *type = &g->values[v].type;
+        batch = s->cuts[v] == CUT_ROWS      ? common(batch, rows_of(type))
+                : s->cuts[v] == CUT_COLUMNS ? common(batch, ir_cols(type))
+                                            : batch;
+    }
+    for (int32_t i = 0; i < s->n_list; i++) {
+        const ir_node_rec *node = &g->nodes[s->list[i]];
+        const ir_type *type = &g->values[node->out].type;
+        const int32_t count = ebb__op(node->op)->row_count;
+        op_range range;
+        if (is_cut(s, node) && ebb__op_is_slice(node, &range) && range.axis == 0) {
+            batch = common(batch, range.begin * (rows_of(type) / type->dim[0]));
+        } else if (is_cut(s, node) && count > 0 && node->n_in > 0) {
+            batch = common(batch, node->attr.i[count - 1]);
+        }
+    }
+    if (batch == 0) {
+        return ebb__fail(g->ctx, EBB_USAGE,
+                         "shards: nothing is summed over the rows of a batch that could be parted");
+    }
+    s->batch = (int32_t)batch;
+    for (ir_val v = 0; v < s->n_values && batch % s->parts == 0; v++) {
+        even = even && (s->cuts[v] == CUT_NOT || divides(s, v));
+    }
+    return even && batch % s->parts == 0
+               ? EBB_OK
+               : ebb__fail(g->ctx, EBB_USAGE, "shards: %d do not divide the %d rows of the batch",
+                           s->parts, s->batch);
+}
+
+/* ---- variables of a part ---- */
+
+/* Leaves [begin, begin + n) of the tree below x; the left half is the greatest power of two, so
+ * that gradients arriving in order wait for each other as seldom as can be. */
+static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_val *leaves) {
+    int32_t half = 1;
+    ir_val left = IR_NONE, right = IR_NONE;
+    if (n == 1) {
+        leaves[begin] = x;
+        return EBB_OK;
+    }
+    while (2 * half < n) {
+        half *= 2;
+    }
+    TRY(ebb__op_view(g, x, &left));
+    TRY(ebb__op_view(g, x, &right));
+    TRY(grow_tree(g, left, begin, half, leaves));
+    return grow_tree(g, right, begin + half, n - half, leaves);
+}
+
+static ebb_status begin_variable(sharder *s, ir_val v) {
+    ir_graph *g = s->g;
+    int32_t axis = s->cuts[v] == CUT_COLUMNS, blocks = blocks_of(s, &g->values[v].type);
+    g->label = (ir_label){.layer = g->values[v].layer, .time = -1, .shard = s->part};
+    s->whole[v] = v;
+    if (g->values[v].role == IR_PARAM) {
+        if (s->part == 0) {
+            TRY(ebb__region_alloc(s->region, (size_t)s->parts, sizeof(ir_val), &s->shards[v]));
+            TRY(grow_tree(g, v, 0, s->parts, s->shards[v]));
+        }
+        s->now[v] = s->shards[v][s->part];
+        return EBB_OK;
+    }
+    s->now[v] = v;
+    if (s->cuts[v] == CUT_NOT) {
+        return EBB_OK;
+    }
+    if (s->part == 0) {
+        s->joined[v] = v;
+        if (axis == 0 && blocks > 1) {
+            TRY(ebb__op_regroup(g, v, blocks, s->parts, &s->joined[v]));
+        }
+    }
+    int32_t len = ebb__op_extent(&g->values[v].type, axis) / s->parts;
+    return ebb__op_slice(g, s->joined[v], axis, s->part * len, len, &s->now[v]);
+}
+
+/* ---- all of a value ---- */
+
+static ebb_status join(sharder *s, ir_val v, ir_val *out) {
+    ir_val all = s->joined[v];
+    if (all == IR_NONE) {
+        TRY(ebb__op_join(s->g, s->cuts[v] == CUT_COLUMNS, s->shards[v], s->parts, &all));
+        s->joined[v] = all;
+    }
+    *out = all;
+    return EBB_OK;
+}
+
+/* The rows of v in their order, in bytes of their own. */
+static ebb_status restore(sharder *s, ir_val v, ir_val *out) {
+    ir_val all = s->whole[v];
+    int32_t blocks = blocks_of(s, &s->g->values[v].type);
+    if (all == IR_NONE) {
+        TRY(join(s, v, &all));
+        TRY(s->cuts[v] == CUT_ROWS && blocks > 1
+                ? ebb__op_regroup(s->g, all, s->parts, blocks, &all)
+                : ebb__op_copy(s->g, all, &all));
+        s->whole[v] = all;
+    }
+    *out = all;
+    return EBB_OK;
+}
+
+/* ---- nodes of a part ---- */
+
+/* An op that numbers its rows: those of each block are a range of the numbers. */
+static ebb_status emit_numbered(sharder *s, const ir_node_rec *node, const ir_attr *attr,
+                                ir_val *out) {
+    ir_graph *g = s->g;
+    const op_def *def = ebb__op(node->op);
+    int32_t blocks = blocks_of(s, &g->values[node->out].type), rows = s->batch / s->parts;
+    ir_val *done = NULL, x = s->in[0];
+    TRY(ebb__region_alloc(s->region, (size_t)blocks, sizeof *done, &done));
+    for (int32_t b = 0; b < blocks; b++) {
+        ir_attr own = *attr;
+        int32_t len = g->values[x].type.dim[0] / blocks;
+        own.i[def->row_shift - 1] += b * s->batch + s->part * rows;
+        TRY(ebb__op_slice(g, x, 0, b * len, len, &s->in[0]));
+        TRY(ebb__op_emit(g, (op_code)node->op, s->in, node->n_in, &own, out));
+        done[b] = out[0];
+    }
+    return ebb__op_join(g, 0, done, blocks, out);
+}
+
+static ebb_status emit_cut(sharder *s, const ir_node_rec *node, ir_val *out) {
+    const op_def *def = ebb__op(node->op);
+    ir_attr attr = node->attr;
+    op_range range;
+    if (def->row_count > 0) {
+        attr.i[def->row_count - 1] /= s->parts;
+    }
+    if (ebb__op_is_slice(node, &range)) {
+        int32_t parts = s->cuts[node->out] == CUT_ROWS && range.axis == 0 ? s->parts : 1;
+        return ebb__op_slice(s->g, s->in[0], range.axis, range.begin / parts, range.len / parts,
+                             out);
+    }
+    return def->row_shift > 0
+               ? emit_numbered(s, node, &attr, out)
+               : ebb__op_emit(s->g, (op_code)node->op, s->in, node->n_in, &attr, out);
+}
+
+/* Operand k of a node that comes after all parts. */
+static ebb_status gather(sharder *s, const ir_node_rec *node, int32_t k, ir_val v, ir_val *out) {
+    pass_roles r;
+    bool any = roles_of(s, node, &r) && r.in[k] == ROWS_ANY;
+    if (s->cuts[v] == CUT_NOT) {
+        *out = s->g->values[v].role == IR_PARAM ? v : s->now[v];
+        return EBB_OK;
+    }
+    return any ? join(s, v, out) : restore(s, v, out);
+}
+
+static ebb_status emit(sharder *s, ir_node n) {
+    ir_graph *g = s->g;
+    const ir_node_rec node = g->nodes[n];
+    bool late = s->late[node.out];
+    ir_val out[IR_MAX_OUT] = {IR_NONE};
+    if (late && s->part + 1 < s->parts) {
+        return EBB_OK;
+    }
+    g->label = node.label;
+    g->label.shard = late ? 0 : s->part; /* its gradient comes before any shard's */
+    for (int32_t k = 0; k < node.n_in; k++) {
+        ir_val v = ir_in(g, &node, k);
+        s->in[k] = v == IR_NONE ? (ir_val)IR_NONE : s->now[v];
+        if (late && v != IR_NONE) {
+            TRY(gather(s, &node, k, v, &s->in[k]));
+        }
+    }
+    TRY(is_cut(s, &node) ? emit_cut(s, &node, out)
+                         : ebb__op_emit(g, (op_code)node.op, s->in, node.n_in, &node.attr, out));
+    for (ir_val v = node.out; v < node.out + node.n_out; v++) {
+        ir_val all = s->now[v] = out[v - node.out];
+        if (s->shards[v] != NULL) {
+            s->shards[v][s->part] = all;
+            TRY(s->held[v] && s->part + 1 == s->parts ? restore(s, v, &all) : EBB_OK);
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- the graph ---- */
+
+static ebb_status emit_part(sharder *s) {
+    ir_val v = 0;
+    for (int32_t i = 0; i < s->n_list; i++) {
+        /* As they were built: a variable before the first node that follows it. */
+        for (; v < s->g->nodes[s->list[i]].out; v++) {
+            TRY(s->g->values[v].role == IR_TEMP ? EBB_OK : begin_variable(s, v));
+        }
+        TRY(emit(s, s->list[i]));
+    }
+    return EBB_OK;
+}
+
+static ir_val held_by(const sharder *s, ir_val v) {
+    bool given = v == IR_NONE || s->g->values[v].role != IR_TEMP;
+    return given ? v : s->cuts[v] != CUT_NOT ? s->whole[v] : s->now[v];
+}
+
+/* What is read when the step ends is another value now. */
+static void hold(sharder *s) {
+    ir_graph *g = s->g;
+    for (ir_val v = 0; v < s->n_values; v++) {
+        ir_value *value = &g->values[v];
+        value->next = held_by(s, value->next);
+        if (value->output && value->role == IR_TEMP) {
+            ir_value *held = &g->values[held_by(s, v)];
+            held->output = true;
+            held->name = value->name;
+            value->name = NULL;
+        }
+    }
+    g->loss = held_by(s, g->loss);
+}
+
+static ebb_status make(sharder *s) {
+    ir_graph *g = s->g;
+    TRY(find_cuts(s));
+    TRY(find_batch(s));
+    TRY(sort_nodes(s));
+    g->n_order = 0;
+    for (s->part = 0; s->part < s->parts; s->part++) {
+        TRY(emit_part(s));
+    }
+    hold(s);
+    g->label = (ir_label){.time = -1};
+    return ebb__ir_compact(g, NULL, NULL);
 }
 
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
-    int64_t *keys = NULL, all = g->n_order;
-    bool any = false;
-    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes, 1, &keys));
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_label *label = &g->nodes[g->order[i]].label;
-        any = any || label->shard > 0;
-        keys[g->order[i]] += all * (label->phase == IR_UPDATE ? IR_MAX_SHARDS : label->shard);
+    alloc_region *r = &unit->scratch;
+    sharder s = {
+        .g = g, .region = r, .parts = unit->shards, .n_list = g->n_order, .n_values = g->n_values};
+    size_t n = (size_t)g->n_values + 1;
+    if (s.parts < 0 || s.parts > IR_MAX_SHARDS) {
+        return ebb__fail(g->ctx, EBB_USAGE, "shards: %d is not in 1..%d", s.parts, IR_MAX_SHARDS);
     }
-    if (!any) {
+    if (s.parts <= 1) {
         return EBB_OK;
     }
-    mark_gradients(g);
-    return ebb__pass_sort(g, keys);
+    TRY(ebb__region_alloc(r, (size_t)g->n_order + 1, sizeof *s.list, &s.list));
+    TRY(ebb__region_alloc(r, n, sizeof *s.cuts, &s.cuts));
+    TRY(ebb__region_alloc(r, n, sizeof *s.data, &s.data));
+    TRY(ebb__region_alloc(r, n, sizeof *s.late, &s.late));
+    TRY(ebb__region_alloc(r, n, sizeof *s.held, &s.held));
+    TRY(ebb__region_alloc(r, n, sizeof *s.now, &s.now));
+    TRY(ebb__region_alloc(r, n, sizeof *s.shards, &s.shards));
+    TRY(ebb__region_alloc(r, n, sizeof *s.joined, &s.joined));
+    TRY(ebb__region_alloc(r, n, sizeof *s.whole, &s.whole));
+    TRY(ebb__region_alloc(r, (size_t)g->n_operands + 1, sizeof *s.in, &s.in));
+    memcpy(s.list, g->order, (size_t)g->n_order * sizeof *s.list);
+    memset(s.joined, 0xff, n * sizeof *s.joined);
+    memset(s.whole, 0xff, n * sizeof *s.whole);
+    return make(&s);
 }
 
 const pass_def ebb__pass_shard = {.id = PASS_SHARD, .run = run};

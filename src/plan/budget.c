@@ -105,16 +105,17 @@ static int32_t most_time(const ir_graph *g) {
 /* Looks at a forward graph: *made is what it makes. */
 static ebb_status look_at(settling *s, int32_t i, double *made) {
     const plan_request *request = &s->requests[i];
-    pass_config config = {.first = PASS_INFER};
+    pass_config config = {.first = PASS_SHARD};
     pass_unit unit;
     ebb_status status = ebb__plan_open(&unit, s->ctx, &config, request);
-    if (status == EBB_OK && unit.graph.n_nodes > MOST_NODES) {
-        status =
-            ebb__fail(s->ctx, EBB_USAGE,
-                      "program %s has %d nodes, and more than %d take too long to plan: unroll "
-                      "fewer time steps, or part the batch in fewer shards",
-                      request->name, unit.graph.n_nodes, MOST_NODES);
+    int64_t nodes = (int64_t)unit.graph.n_nodes * (request->shards > 1 ? request->shards : 1);
+    if (status == EBB_OK && nodes > MOST_NODES) {
+        status = ebb__fail(s->ctx, EBB_USAGE,
+                           "program %s has %lld nodes, and more than %d take too long to plan: "
+                           "unroll fewer time steps, or part the batch in fewer shards",
+                           request->name, (long long)nodes, MOST_NODES);
     }
+    status = status == EBB_OK ? ebb__plan_run_passes(&unit, PASS_GRAD) : status;
     if (status == EBB_OK) {
         int32_t rows = ebb__walk_rows(&unit.graph);
         int32_t steps = request->training ? most_time(&unit.graph) : 0;

@@ -5,9 +5,10 @@
 /* clang-format off */
 static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_infer,    /* types of every node                              */
+    &ebb__pass_shard,    /* the batch in parts, a tree of sums for gradients */
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
-    &ebb__pass_shard,    /* parts of the batch one after the other           */
+    &ebb__pass_turns,    /* parts of the batch one after the other           */
     &ebb__pass_chunk,    /* logits of all rows never exist at once           */
     &ebb__pass_recompute, /* forward values done again instead of kept        */
     &ebb__pass_batch_time, /* products of all time steps as one              */
@@ -43,7 +44,8 @@ bool ebb__pass_optional(pass_id id) {
 
 ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *config,
                           const plan_request *request) {
-    *unit = (pass_unit){.ctx = ctx, .config = config, .dev = ebb__device_default()};
+    *unit = (pass_unit){
+        .ctx = ctx, .config = config, .dev = ebb__device_default(), .shards = request->shards};
     ebb__region_init(&unit->region, ctx);
     ebb__region_init(&unit->scratch, ctx);
     if (request->graph != NULL) {

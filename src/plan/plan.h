@@ -19,6 +19,7 @@ typedef struct plan_request {
     const char *name; /* "train", "valid" */
     const ir_graph *graph;
     bool training;
+    int32_t shards; /* parts of the batch, done one after the other (pass/shard.c); 0: one */
     /* Where `graph` is NULL: into an empty graph. */
     ebb_status (*build)(const struct plan_request *request, ir_graph *out);
     const void *user; /* for build */

@@ -65,10 +65,12 @@ static ebb_status build_program(const plan_request *request, ir_graph *out) {
 /* "train", "train.1", "train.2" and so on. */
 static void add_program(job_programs *p, const char *what, int32_t i, struct job_program program) {
     struct job_program *at = &p->at[p->n];
+    bool loss = !program.decode && program.use != JOB_PREDICT;
     *at = program;
     (void)snprintf(at->name, sizeof at->name, i > 0 ? "%s.%d" : "%s", what, (int)i);
     p->list[p->n] = (plan_request){.name = at->name,
                                    .training = !program.decode && program.use == JOB_TRAIN,
+                                   .shards = loss ? (int32_t)p->settings.shards : 1,
                                    .build = build_program,
                                    .user = p,
                                    .index = p->n,

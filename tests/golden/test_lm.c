@@ -5,6 +5,7 @@
  * by the reference interpreter and compared with PyTorch; then the planned program must give the
  * interpreter's bits, for several numbers of threads and whatever optional pass is left out. */
 #include "golden/golden.h"
+#include "support/graphs.h"
 
 enum { STEPS = 10 };
 
@@ -20,13 +21,13 @@ static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph
                      .embed = (int64_t)number(g, "", "embed"),
                      .vocab = (int64_t)number(g, "", "vocab"),
                      .batch = (int64_t)number(g, "", "batch"),
-                     .shards = shards,
                      .steps = (int64_t)number(g, "", "steps"),
                      .tie = number(g, "", "tie") != 0,
                      .state = "state",
                      .predict = predict};
     ebb__op_graph_init(graph, g->ctx);
     must(g->ctx, ebb__word_lm_build(graph, &model));
+    test_shard(graph, (int32_t)shards);
 }
 
 /* ---- one step ---- */

@@ -3,6 +3,7 @@
  * The files come from tools/golden/nmt.py, which says what is in them; how they are compared is
  * told in test_lm.c. */
 #include "golden/golden.h"
+#include "support/graphs.h"
 
 #include "model/nmt.h"
 
@@ -21,7 +22,6 @@ static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph
                        .enc_layers = (int64_t)number(g, "", "enc_layers"),
                        .dec_layers = (int64_t)number(g, "", "dec_layers"),
                        .batch = (int64_t)number(g, "", "batch"),
-                       .shards = shards,
                        .src_len = (int64_t)number(g, "", "src_len"),
                        .tgt_len = (int64_t)number(g, "", "tgt_len"),
                        .feed = number(g, "", "feed") != 0,
@@ -32,6 +32,7 @@ static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph
                        .predict = predict};
     ebb__op_graph_init(graph, g->ctx);
     must(g->ctx, ebb__nmt_build(graph, &model));
+    test_shard(graph, (int32_t)shards);
 }
 
 static void check_one_step(bool predict, bool sharded) {

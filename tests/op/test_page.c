@@ -161,7 +161,8 @@ static void in_place(FILE *out, int code) {
 
 static void roles(char *text, const op_row_role *role, int32_t n) {
     static const char *const name[] = {
-        [ROWS_WHOLE] = "whole", [ROWS_SPLIT] = "split", [ROWS_CARRY] = "carried"};
+        [ROWS_WHOLE] = "whole", [ROWS_SPLIT] = "split",     [ROWS_CARRY] = "carried",
+        [ROWS_BATCH] = "batch", [ROWS_COLUMNS] = "columns", [ROWS_ANY] = "any"};
     for (int32_t i = 0; i < n; i++) {
         sprintf(text + strlen(text), "%s%s", i == 0 ? "" : " ", name[role[i]]);
     }
@@ -213,8 +214,10 @@ static void write_page(FILE *out) {
             "are sizes; in\n`x[S*B,H]` row j*B + b belongs to block j and batch row b. *By rows* "
             "says how the chunk and batch_time\npasses may cut or join nodes: an operand or result "
             "is split with the rows, read whole by every part, or\ncarried from part to part. "
-            "*Units* are columns, or batch rows, that can be computed apart, so that\nruns of "
-            "nodes need no barrier.\n");
+            "The shard pass parts the batch by them too, and alone by these: *batch*, the same\n"
+            "rows of every block; *columns*, those of batch rows; *any*, all rows at once in any "
+            "order. *Units* are columns,\nor batch rows, that can be computed apart, so that runs "
+            "of nodes need no barrier.\n");
     for (int code = 0; code < OP_COUNT; code++) {
         const op_def *op = ebb__op(code);
         fprintf(out, "\n## %s\n\n`%s`\n\n%s\n\n", op->schema.name, words[code].operands,

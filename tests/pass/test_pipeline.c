@@ -6,15 +6,15 @@
 
 static void names_and_options(void **state) {
     (void)state;
-    static const char *const names[] = {"infer",     "grad",       "simplify", "shard",    "chunk",
-                                        "recompute", "batch_time", "sparse",   "contract", "layout",
-                                        "alias",     "select",     "schedule", "fuse",     "place",
-                                        "team",      "verify"};
+    static const char *const names[] = {"infer",  "shard",     "grad",       "simplify", "turns",
+                                        "chunk",  "recompute", "batch_time", "sparse",   "contract",
+                                        "layout", "alias",     "select",     "schedule", "fuse",
+                                        "place",  "team",      "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);
         bool optional = id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_SPARSE ||
                         id == PASS_CHUNK || id == PASS_RECOMPUTE || id == PASS_LAYOUT ||
-                        id == PASS_FUSE || id == PASS_CONTRACT || id == PASS_SHARD;
+                        id == PASS_FUSE || id == PASS_CONTRACT || id == PASS_TURNS;
         assert_int_equal(ebb__pass_optional((pass_id)id), optional);
     }
 }
@@ -48,8 +48,9 @@ static void dump_after(void **state) {
     ebb_plan *plan =
         test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(
-        d.names, "infer grad simplify shard chunk recompute batch_time sparse contract layout "
-                 "alias select schedule fuse place team verify ");
+        d.names,
+        "infer shard grad simplify turns chunk recompute batch_time sparse contract layout "
+        "alias select schedule fuse place team verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);
     assert_string_equal(given, own);

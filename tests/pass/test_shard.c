@@ -1,24 +1,27 @@
-/* test_shard.c - parts of the batch one after the other: the order of nodes after every pass, the
- * tree that gradients are added up by, state and masks as without shards, and what it saves. That
- * plans give the same bits is test_steps's and test_nmt's matter. */
+/* test_shard.c - parts of the batch: what the shard pass makes of models, the order of nodes after
+ * every pass, the tree that gradients are added up by, state and masks as without shards, and what
+ * it saves. Random graphs are test_shard_random's, that plans give the same bits test_steps's and
+ * test_nmt's matter. */
 #include "support/twin.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static word_lm lm(lm_cell cell, int64_t batch, int64_t shards) {
+/* A model of four time steps, not yet parted. */
+static void build(ebb_ctx *ctx, lm_cell cell, int64_t batch, ir_graph *out) {
     word_lm m = test_lm_small(cell, 4);
     m.batch = batch;
-    m.shards = shards;
-    return m;
+    test_lm(ctx, &m, out);
 }
 
-static void start(test_unit *t, ebb_ctx *ctx, const word_lm *m) {
+static void start(test_unit *t, ebb_ctx *ctx, lm_cell cell, int64_t batch, int32_t shards) {
     ir_graph graph;
-    test_lm(ctx, m, &graph);
+    build(ctx, cell, batch, &graph);
     test_unit_init(t, &graph);
+    t->unit.shards = shards;
     ebb__ir_fini(&graph);
     test_pass(t, &ebb__pass_infer);
+    test_pass(t, &ebb__pass_shard);
     test_pass(t, &ebb__pass_grad);
 }
 
@@ -69,12 +72,11 @@ static void one_after_the_other(void **state) {
     ebb_ctx *ctx = test_ctx_new();
     for (int simplified = 0; simplified < 2; simplified++) {
         test_unit t;
-        word_lm m = lm(LM_LSTM, 6, 3);
-        start(&t, ctx, &m);
+        start(&t, ctx, LM_LSTM, 6, 3);
         if (simplified != 0) {
             test_pass(&t, &ebb__pass_simplify);
         }
-        test_pass(&t, &ebb__pass_shard);
+        test_pass(&t, &ebb__pass_turns);
         assert_true(check_order(&t.unit.graph, 3) > 3 * 4 * 2 * 4);
         check_apart(&t.unit.graph);
         test_unit_fini(&t);
@@ -85,13 +87,12 @@ static void one_after_the_other(void **state) {
 static void no_shards_no_change(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
-    word_lm none = lm(LM_GRU, 6, 0), one = lm(LM_GRU, 6, 1);
     test_unit t, u;
-    start(&t, ctx, &none);
-    start(&u, ctx, &one);
+    start(&t, ctx, LM_GRU, 6, 0);
+    start(&u, ctx, LM_GRU, 6, 1);
     char *before = test_text(&t.unit.graph), *same = test_text(&u.unit.graph);
     assert_string_equal(before, same);
-    test_pass(&t, &ebb__pass_shard);
+    test_pass(&t, &ebb__pass_turns);
     char *after = test_text(&t.unit.graph);
     assert_string_equal(before, after);
     assert_null(strstr(before, " s="));
@@ -120,12 +121,12 @@ static void order_survives_every_pass(void **state) {
          .recompute = {.price = 1e-6, .span = 1, .outer = 2, .heavy = true, .replay = true}},
     };
     ebb_ctx *ctx = test_ctx_new();
-    word_lm m = lm(LM_LSTM, 8, 4);
     ir_graph graph;
-    test_lm(ctx, &m, &graph);
+    build(ctx, LM_LSTM, 8, &graph);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         ebb_plan *plan = test_compile(
-            ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &ways[i]);
+            ctx, &(plan_request){.name = "t", .graph = &graph, .training = true, .shards = 4},
+            &ways[i]);
         (void)check_order(&plan->programs[0].unit.graph, 4);
         check_apart(&plan->programs[0].unit.graph);
         ebb__plan_free(plan);
@@ -156,8 +157,7 @@ static void gradients_are_added_up_by_a_tree(void **state) {
     ebb_ctx *ctx = test_ctx_new();
     for (int shards = 1; shards <= 6; shards++) {
         test_unit t;
-        word_lm m = lm(LM_RNN, 60, shards);
-        start(&t, ctx, &m);
+        start(&t, ctx, LM_RNN, 60, shards);
         for (int simplified = 0; simplified < 2; simplified++) {
             const ir_graph *g = &t.unit.graph;
             int n = 0;
@@ -183,10 +183,9 @@ static void few_gradients_at_a_time(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
     test_unit t;
-    word_lm m = lm(LM_LSTM, 8, 8);
-    start(&t, ctx, &m);
+    start(&t, ctx, LM_LSTM, 8, 8);
     test_pass(&t, &ebb__pass_simplify);
-    test_pass(&t, &ebb__pass_shard);
+    test_pass(&t, &ebb__pass_turns);
     const ir_graph *g = &t.unit.graph;
     const ir_type bias = g->values[ebb__ir_find(g, "out.bias")].type;
     int alive = 0, most = 0, sums = 0;
@@ -224,14 +223,12 @@ static void rows_go_through_alone(void **state) {
     static const char *const names[] = {"state.h.0", "state.c.0", "state.h.1", "state.c.1"};
     ebb_ctx *ctx = test_ctx_new();
     for (int shards = 2; shards <= 6; shards++) {
-        word_lm whole = lm(LM_LSTM, 60, 1), parts = lm(LM_LSTM, 60, shards);
         ir_graph graph;
         test_twin a, b;
         size_t bytes = 0;
-        test_lm(ctx, &whole, &graph);
+        build(ctx, LM_LSTM, 60, &graph);
         test_twin_init(&a, &graph, true, &sgd, 9);
-        ebb__ir_fini(&graph);
-        test_lm(ctx, &parts, &graph);
+        test_shard(&graph, shards);
         test_twin_init(&b, &graph, true, &sgd, 9);
         ebb__ir_fini(&graph);
         test_twin_step(&a);
@@ -251,15 +248,17 @@ static void rows_go_through_alone(void **state) {
 
 /* ---- what it saves ---- */
 
-static uint64_t peak(ebb_ctx *ctx, int64_t shards) {
-    word_lm m = lm(LM_LSTM, 64, shards);
+static uint64_t peak(ebb_ctx *ctx, int32_t shards) {
+    word_lm m = test_lm_small(LM_LSTM, 4);
     ir_graph graph;
+    m.batch = 64;
     m.hidden = m.embed = 24;
     m.steps = 20;
     test_lm(ctx, &m, &graph);
     pass_config config = {.members = 1, .training = true};
-    ebb_plan *plan =
-        test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = true, .shards = shards},
+        &config);
     uint64_t bytes = plan->peak_bytes - plan->bytes_by_kind[IR_PROGRAM];
     ebb__plan_free(plan);
     ebb__ir_fini(&graph);
@@ -304,27 +303,41 @@ static void labels_survive_text(void **state) {
     test_ctx_free(ctx);
 }
 
-static void check_refused(ebb_ctx *ctx, const word_lm *m, const char *words) {
-    ir_graph graph;
-    ebb__op_graph_init(&graph, ctx);
-    assert_refused(ctx, ebb__word_lm_build(&graph, m), EBB_USAGE, words);
-    ebb__ir_fini(&graph);
+static void check_refused(ebb_ctx *ctx, const char *text, int32_t shards, const char *words) {
+    test_unit t;
+    test_unit_text(&t, ctx, text);
+    t.unit.shards = shards;
+    assert_refused(ctx, ebb__pass_shard.run(&t.unit), EBB_USAGE, words);
+    test_unit_fini(&t);
 }
 
-static void shards_must_divide_the_batch(void **state) {
+#define VARIABLES                                                                                  \
+    "input %0 f32[6,4] \"x\" layer=\"\"\ninput %1 i32[6] \"y\" layer=\"\"\n"                       \
+    "param %2 f32[6,4] \"w\" layer=\"\"\nparam %3 f32[4] \"b\" layer=\"\"\n"
+#define LOSS(logits)                                                                               \
+    "%20:f32[6], %21:f32[6] = xent " logits " %1 @ \"\" fwd\n"                                     \
+    "%22:f32[1] = mean_valid %20 %1 @ \"\" fwd\nloss %22\noutput %22 \"loss\"\n"
+
+static void what_cannot_be_parted_is_refused(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
-    word_lm uneven = lm(LM_LSTM, 6, 4), many = lm(LM_LSTM, 2048, 2048), below = lm(LM_LSTM, 6, -1);
-    word_lm cells = lm(LM_LSTM, 1024, 1024);
-    cells.steps = 1000;
-    check_refused(ctx, &uneven, "--shards 4 does not divide --batch 6");
-    check_refused(ctx, &many, "--shards 2048 is not in 1..1024");
-    check_refused(ctx, &below, "--shards -1 is not in 1..1024");
-    check_refused(ctx, &cells, "--shards 1024 times 2000 cells are more than 2000000");
-    uneven.predict = true; /* logits of all rows: nothing to part */
-    ir_graph graph;
-    test_lm(ctx, &uneven, &graph);
-    ebb__ir_fini(&graph);
+    static const char plain[] = VARIABLES "%10:f32[6,4] = add_row %0 %3 @ \"\" fwd\n" LOSS("%10");
+    static const char own[] = VARIABLES "%10:f32[6,4] = add %0 %2 @ \"\" fwd\n" LOSS("%10");
+    static const char turned[] =
+        VARIABLES "%10:f32[4,6] = transpose %0 @ \"\" fwd\n"
+                  "%11:f32[6,4] = transpose %10 @ \"net\" fwd\n" LOSS("%11");
+    static const char mixed[] =
+        VARIABLES "%10:f32[6,6] = matmul - %0 %0 {trans_b=1} @ \"net\" fwd\n" LOSS("%10");
+    static const char none[] = VARIABLES "%10:f32[6,4] = tanh %0 @ \"\" fwd\noutput %10 \"z\"\n";
+    check_refused(ctx, plain, 4, "shards: 4 do not divide the 6 rows of the batch");
+    check_refused(ctx, plain, 2048, "shards: 2048 is not in 1..1024");
+    check_refused(ctx, plain, -1, "shards: -1 is not in 1..1024");
+    check_refused(ctx, own, 2, "w is a parameter with a row for each of the batch");
+    check_refused(ctx, turned, 2,
+                  "transpose(f32[4,6]) in net: shards: this cannot be done for a "
+                  "part of the batch's rows");
+    check_refused(ctx, mixed, 2, "matmul(-, f32[6,4] x, f32[6,4] x) in net: shards: this cannot");
+    check_refused(ctx, none, 2, "shards: nothing is summed over the rows of a batch");
     test_ctx_free(ctx);
 }
 
@@ -338,7 +351,7 @@ int main(void) {
         cmocka_unit_test(rows_go_through_alone),
         cmocka_unit_test(activations_are_those_of_a_shard),
         cmocka_unit_test(labels_survive_text),
-        cmocka_unit_test(shards_must_divide_the_batch),
+        cmocka_unit_test(what_cannot_be_parted_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

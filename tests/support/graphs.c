@@ -196,3 +196,13 @@ void test_pass(test_unit *t, const pass_def *pass) {
     assert_ok(t->unit.ctx, pass->run(&t->unit));
     assert_ok(t->unit.ctx, ebb__op_verify(&t->unit.graph));
 }
+
+void test_shard(ir_graph *graph, int32_t shards) {
+    test_unit t;
+    test_unit_init(&t, graph);
+    t.unit.shards = shards;
+    test_pass(&t, &ebb__pass_shard);
+    ebb__ir_fini(graph);
+    assert_ok(t.unit.ctx, ebb__ir_copy(&t.unit.graph, graph));
+    test_unit_fini(&t);
+}

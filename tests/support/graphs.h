@@ -74,5 +74,7 @@ void test_unit_text(test_unit *t, ebb_ctx *ctx, const char *text);
 void test_unit_fini(test_unit *t);
 /* Runs the pass and verifies structure and types of what it leaves. */
 void test_pass(test_unit *t, const pass_def *pass);
+/* Parts the batch of a forward graph, as a request with so many shards does. */
+void test_shard(ir_graph *graph, int32_t shards);
 
 #endif

@@ -3,6 +3,7 @@
  * budget down to the least, with and without shards; exactly the planned bytes; no allocation after
  * the first step. */
 #include "golden/lm_graph.h"
+#include "support/graphs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -119,7 +120,6 @@ static void open_fixture(fixture *f, const setup *s) {
                      .vocab = s->vocab,
                      .batch = s->batch,
                      .steps = s->steps,
-                     .shards = s->shards,
                      .tie = s->tie,
                      .dropout = 0.3,
                      .seed = 7,
@@ -131,6 +131,7 @@ static void open_fixture(fixture *f, const setup *s) {
     ebb__op_graph_init(&f->forward, f->ctx);
     must(f->ctx, ebb__word_lm_build(&f->forward, &model));
     must(f->ctx, ebb__ir_copy(&f->forward, &f->training));
+    test_shard(&f->training, (int32_t)s->shards);
     differentiate(&f->training, &grads, &n);
     must(f->ctx, ebb__update_build(&f->training, grads, n, &s->update));
     run_reference(f);
@@ -148,7 +149,10 @@ static void close_fixture(fixture *f) {
 
 static ebb_status make_plan(const fixture *f, int threads, uint32_t disabled, uint64_t budget,
                             ebb_plan **plan) {
-    plan_request request = {.name = "train", .graph = &f->forward, .training = true};
+    plan_request request = {.name = "train",
+                            .graph = &f->forward,
+                            .training = true,
+                            .shards = (int32_t)f->setup->shards};
     plan_options options = {
         .members = threads, .budget = budget, .disabled = disabled, .update = f->setup->update};
     return ebb__plan_make(f->ctx, &request, 1, NULL, 0, &options, plan);

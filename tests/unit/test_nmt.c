@@ -300,8 +300,8 @@ static void shards_give_the_same_bits(void **state) {
         nmt_model m = variant(i);
         ir_graph graph;
         m.dropout = 0.2;
-        m.shards = i % 2 == 0 ? 2 : B;
         build(ctx, &m, &graph);
+        test_shard(&graph, i % 2 == 0 ? 2 : B);
         for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
             pass_config config = ways[k];
             config.update = adam;
@@ -319,12 +319,15 @@ static void shards_change_only_the_order_of_sums(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
     for (int i = 0; i < VARIANTS; i++) {
-        nmt_model m = variant(i), parts = m;
+        nmt_model m = variant(i);
         test_twin a, b;
-        m.dropout = parts.dropout = 0.2;
-        parts.shards = B;
-        start(ctx, &m, &a);
-        start(ctx, &parts, &b);
+        m.dropout = 0.2;
+        ir_graph graph;
+        build(ctx, &m, &graph);
+        test_twin_init(&a, &graph, true, &adam, 3);
+        test_shard(&graph, B);
+        test_twin_init(&b, &graph, true, &adam, 3);
+        ebb__ir_fini(&graph);
         load(&a, &m, corpus, 0);
         load(&b, &m, corpus, 1);
         test_twin_step(&a);
@@ -373,8 +376,6 @@ static void sizes_without_sense_are_refused(void **state) {
     REFUSED(tie_src = true, "--tie-src needs as many source as target words (13 and 11)");
     REFUSED(dropout = 1, "--dropout 1 is not in [0, 1)");
     REFUSED(dropout = (double)NAN, "--dropout nan is not in [0, 1)");
-    REFUSED(shards = 3, "--shards 3 does not divide --batch 4");
-    REFUSED(shards = -1, "--shards -1 is not in 1..1024");
     REFUSED(smoothing = -0.1, "--smoothing -0.1 is not in [0, 1)");
     test_ctx_free(ctx);
 }

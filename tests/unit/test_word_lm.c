@@ -188,9 +188,9 @@ static void planned_programs_give_the_same_bits(void **state) {
     for (int i = 0; i < 2 * VARIANTS; i++) {
         word_lm m = variant(i / 2);
         ir_graph graph;
-        m.shards = i % 2 == 0 ? 1 : 2;
         ebb__op_graph_init(&graph, ctx);
         assert_ok(ctx, ebb__word_lm_build(&graph, &m));
+        test_shard(&graph, i % 2 == 0 ? 1 : 2);
         pass_config config = {.members = 2,
                               .training = true,
                               .chunk_rows = i % 2 == 0 ? 0 : 3,

@@ -29,7 +29,6 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .embed = s->embed > 0 ? s->embed : s->hidden,
                      .vocab = request->vocab,
                      .batch = ebb__sentence_rows(s, shape),
-                     .shards = s->shards,
                      .steps = shape.tgt,
                      .tie = s->tie,
                      .dropout = use == JOB_TRAIN ? s->dropout : 0,

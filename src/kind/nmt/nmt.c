@@ -33,7 +33,6 @@ static nmt_model model_of(const train_settings *s) {
                        .enc_layers = s->enc_layers,
                        .dec_layers = s->dec_layers,
                        .batch = s->batch,
-                       .shards = s->shards,
                        .feed = s->feed,
                        .layer_norm = s->layer_norm,
                        .tie = s->tie,
@@ -68,7 +67,6 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
     d.model.tgt_vocab = request->vocab;
     d.model.src_len = length;
     d.model.batch = o->slots;
-    d.model.shards = 1;
     return step ? ebb__nmt_decode_step(graph, &d)
                 : ebb__nmt_decode_read(graph, &d, ebb__translate_rows(o));
 }
