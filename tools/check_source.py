@@ -28,7 +28,8 @@ BELOW = {
     "train": ["score", "decode"],
     "kind": ["train"],
     "api": ["run"],
-    "cli": ["kind"],
+    "page": ["decode"],
+    "cli": ["kind", "page"],
 }
 
 

@@ -41,8 +41,8 @@ static void print_bench(const job_bench_result *r, int64_t batch) {
            "threads               %d\n"
            "plan hash             %016" PRIx64 "\n",
            batch, r->words_per_second, r->seconds_per_step, r->cpu_seconds, r->planned_peak_bytes,
-           ebb__cli_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
-           ebb__cli_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
+           ebb__unit_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
+           ebb__unit_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
            r->allocations_after_first_step, r->threads, r->plan_hash);
     if (r->joules >= 0) {
         printf("joules                %.3f a step\n", r->joules);

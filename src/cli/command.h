@@ -3,6 +3,7 @@
 #define CLI_COMMAND_H
 
 #include "cli/options.h"
+#include "page/units.h"
 #include "train/job.h"
 
 #include <jansson.h>
@@ -51,8 +52,6 @@ void ebb__cli_guard_streams(void);
 /* EBB_IO if something did not reach standard output; *quiet if that is because the reader has gone,
  * which is not worth a message. */
 ebb_status ebb__cli_flush(ebb_ctx *ctx, bool *quiet) EBB_MUST_CHECK;
-/* The text as a file, replacing what is there. */
-ebb_status ebb__cli_save(const cli_text *text, const char *path) EBB_MUST_CHECK;
 /* A dump of --dump-after to the FILE `file`. */
 void ebb__cli_print_graph(void *file, const char *pass, const char *text);
 /* Prints the object and drops the reference; NULL is EBB_NOMEM. */
@@ -70,23 +69,13 @@ ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) EB
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
                              cli_settings *run) EBB_MUST_CHECK;
 
-/* ---- units.c: numbers for people ---- */
-
-typedef struct cli_unit {
-    char text[24];
-} cli_unit;
-cli_unit ebb__cli_bytes(uint64_t bytes);   /* "12.3 MiB" */
-cli_unit ebb__cli_seconds(double seconds); /* "2m05s" */
-cli_unit ebb__cli_rate(double per_second); /* "12.3k" */
-cli_unit ebb__cli_perplexity(double nats); /* exp, or "inf" */
-
 /* ---- report.c ---- */
 
 typedef struct cli_line {
     char text[128];
 } cli_line;
-cli_unit ebb__cli_batch(const train_settings *settings); /* "20", or "4096 tokens" */
-cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in a few words */
+unit_text ebb__cli_batch(const train_settings *settings); /* "20", or "4096 tokens" */
+cli_line ebb__cli_model(const train_settings *settings);  /* what is trained, in a few words */
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
 
@@ -97,6 +86,11 @@ json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
 ebb_status ebb__cli_fit(cli_call *call, const char *dir) EBB_MUST_CHECK;
 /* EBB_USAGE with --batch auto. */
 ebb_status ebb__cli_refuse_auto(ebb_ctx *ctx, const train_settings *run) EBB_MUST_CHECK;
+
+/* ---- curve.c ---- */
+
+void ebb__cli_print_curve(FILE *file, const char *model, const ebb_plan *plan);
+json_t *ebb__cli_curve_json(const ebb_plan *plan); /* NULL: no memory */
 
 /* ---- explain.c ---- */
 

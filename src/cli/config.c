@@ -20,33 +20,8 @@ static const char escaped[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
 
 /* ---- writing ---- */
 
-ebb_status ebb__cli_put(cli_text *text, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int more = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (more < 0) {
-        return ebb__fail(text->ctx, EBB_INTERNAL, "a value cannot be written as text");
-    }
-    size_t need = text->used + (size_t)more + 1;
-    if (need > text->capacity) {
-        TRY(ebb__realloc(text->ctx, text->bytes, 2 * need, 1, &text->bytes));
-        text->capacity = 2 * need;
-    }
-    va_start(args, format);
-    (void)vsnprintf(text->bytes + text->used, text->capacity - text->used, format, args);
-    va_end(args);
-    text->used += (size_t)more;
-    return EBB_OK;
-}
-
-void ebb__cli_text_fini(cli_text *text) {
-    ebb__free(text->ctx, text->bytes);
-    *text = (cli_text){.ctx = text->ctx};
-}
-
 /* Shortest digits that read back as the same double. */
-static ebb_status put_real(cli_text *out, double value) {
+static ebb_status put_real(page_text *out, double value) {
     char digits[40];
     for (int precision = 1; precision <= 17; precision++) {
         (void)snprintf(digits, sizeof digits, "%.*g", precision, value);
@@ -54,7 +29,7 @@ static ebb_status put_real(cli_text *out, double value) {
             break;
         }
     }
-    return ebb__cli_put(out, "%s", digits);
+    return ebb__page_put(out, "%s", digits);
 }
 
 static bool is_plain(const cli_option *option, const char *text) {
@@ -63,49 +38,49 @@ static bool is_plain(const cli_option *option, const char *text) {
            (option->zero == NULL || strcmp(text, option->zero) != 0);
 }
 
-static ebb_status put_string(cli_text *out, const cli_option *option, const char *text) {
+static ebb_status put_string(page_text *out, const cli_option *option, const char *text) {
     if (is_plain(option, text)) {
-        return ebb__cli_put(out, "%s", text);
+        return ebb__page_put(out, "%s", text);
     }
-    TRY(ebb__cli_put(out, "\""));
+    TRY(ebb__page_put(out, "\""));
     for (; *text != '\0'; text++) {
         const char *at = strchr(escaped, *text);
-        TRY(at != NULL ? ebb__cli_put(out, "\\%c", letters[at - escaped])
-                       : ebb__cli_put(out, "%c", *text));
+        TRY(at != NULL ? ebb__page_put(out, "\\%c", letters[at - escaped])
+                       : ebb__page_put(out, "%c", *text));
     }
-    return ebb__cli_put(out, "\"");
+    return ebb__page_put(out, "\"");
 }
 
 /* Plain digits, as one would write them; an exponent only where a share is too small for them. */
-static ebb_status put_percent(cli_text *out, double percent) {
+static ebb_status put_percent(page_text *out, double percent) {
     char digits[40];
     for (int places = 0; places <= 17; places++) {
         (void)snprintf(digits, sizeof digits, "%.*f", places, percent);
         if (strtod(digits, NULL) == percent) {
-            return ebb__cli_put(out, "%s%%", digits);
+            return ebb__page_put(out, "%s%%", digits);
         }
     }
     TRY(put_real(out, percent));
-    return ebb__cli_put(out, "%%");
+    return ebb__page_put(out, "%%");
 }
 
-static ebb_status put_memory(cli_text *out, const train_memory *memory) {
+static ebb_status put_memory(page_text *out, const train_memory *memory) {
     switch (memory->form) {
     case MEMORY_BYTES:
-        return ebb__cli_put(out, "%" PRIu64, memory->bytes);
+        return ebb__page_put(out, "%" PRIu64, memory->bytes);
     case MEMORY_PERCENT:
         return put_percent(out, memory->percent);
     case MEMORY_AUTO:
         break;
     }
-    return ebb__cli_put(out, "auto");
+    return ebb__page_put(out, "auto");
 }
 
-static ebb_status put_passes(cli_text *out, uint32_t set) {
+static ebb_status put_passes(page_text *out, uint32_t set) {
     const char *comma = "";
     for (int id = 0; id < PASS_COUNT; id++) {
         if ((set & (1U << id)) != 0) {
-            TRY(ebb__cli_put(out, "%s%s", comma, ebb__pass_name((pass_id)id)));
+            TRY(ebb__page_put(out, "%s%s", comma, ebb__pass_name((pass_id)id)));
             comma = ",";
         }
     }
@@ -134,21 +109,21 @@ static bool is_zero(const cli_option *option, const void *at) {
     return false;
 }
 
-static ebb_status put_value(cli_text *out, const cli_option *option, const void *at) {
+static ebb_status put_value(page_text *out, const cli_option *option, const void *at) {
     if (is_zero(option, at)) {
-        return ebb__cli_put(out, "%s", option->zero);
+        return ebb__page_put(out, "%s", option->zero);
     }
     switch (option->kind) {
     case CLI_SWITCH:
-        return ebb__cli_put(out, "%s", *(const bool *)at ? "true" : "false");
+        return ebb__page_put(out, "%s", *(const bool *)at ? "true" : "false");
     case CLI_INT:
-        return ebb__cli_put(out, "%" PRId64, *(const int64_t *)at);
+        return ebb__page_put(out, "%" PRId64, *(const int64_t *)at);
     case CLI_SEED:
-        return ebb__cli_put(out, "%" PRIu64, *(const uint64_t *)at);
+        return ebb__page_put(out, "%" PRIu64, *(const uint64_t *)at);
     case CLI_REAL:
         return put_real(out, *(const double *)at);
     case CLI_CHOICE:
-        return ebb__cli_put(out, "%s", option->names[*(const unsigned *)at]);
+        return ebb__page_put(out, "%s", option->names[*(const unsigned *)at]);
     case CLI_TEXT:
         return put_string(out, option, *(const char *const *)at);
     case CLI_SIZE:
@@ -168,9 +143,9 @@ static bool is_left_out(const cli_settings *settings, const cli_option *option) 
            ((option->flags & CLI_SENTENCES) != 0 && !settings->run.by_sentence);
 }
 
-ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, cli_text *out) {
+ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, page_text *out) {
     if (settings->run.model != MODEL_LM) {
-        TRY(ebb__cli_put(out, "model = %s\n", ebb__kind(&settings->run)->name));
+        TRY(ebb__page_put(out, "model = %s\n", ebb__kind(&settings->run)->name));
     }
     for (size_t i = 0; i < ebb__cli_option_count(); i++) {
         const cli_option *option = ebb__cli_option(i);
@@ -178,9 +153,9 @@ ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, cli_text 
             is_left_out(settings, option)) {
             continue;
         }
-        TRY(ebb__cli_put(out, "%s = ", option->name));
+        TRY(ebb__page_put(out, "%s = ", option->name));
         TRY(put_value(out, option, (const char *)settings + option->offset));
-        TRY(ebb__cli_put(out, "\n"));
+        TRY(ebb__page_put(out, "\n"));
     }
     return EBB_OK;
 }

@@ -196,7 +196,7 @@ static void print_files(const build_state *b) {
     for (int i = 0; i < b->n_vocabs; i++) {
         const build_vocab *v = &b->vocabs[i];
         printf("%s: %s, %" PRIu64 " entries, %s\n", v->path, how(v->made), v->entries,
-               ebb__cli_bytes(v->bytes).text);
+               ebb__unit_bytes(v->bytes).text);
     }
     for (int i = 0; i < 2 * KIND_SIDES; i++) {
         const tokens_reader *t = file_at(b, i);
@@ -205,7 +205,7 @@ static void print_files(const build_state *b) {
             printf("%s: %s, %" PRIu64 " lines, %" PRIu64 " tokens, %" PRIu64
                    " unknown (%.1f%%), %s\n",
                    t->path, how(t->made), t->lines, t->count, t->unknown, share,
-                   ebb__cli_bytes(t->file_bytes).text);
+                   ebb__unit_bytes(t->file_bytes).text);
         }
     }
 }

@@ -1,7 +1,9 @@
 /* data_plan.c - `ebb data plan`: which shapes to pad batches of sentences to. */
-#include "cli/lengths_picture.h"
+#include "cli/command.h"
 
 #include "data/vocab.h"
+#include "page/lengths.h"
+#include "train/epoch_cost.h"
 
 #include <inttypes.h>
 
@@ -144,8 +146,8 @@ static void print_lengths(const train_settings *run, const data_lengths *lengths
     }
 }
 
-static cli_unit epoch_text(double seconds) {
-    cli_unit out = ebb__cli_seconds(seconds);
+static unit_text epoch_text(double seconds) {
+    unit_text out = ebb__unit_seconds(seconds);
     if (seconds < 60) {
         (void)snprintf(out.text, sizeof out.text, "%.*fs", seconds < 1 ? 3 : 1, seconds);
     }
@@ -167,8 +169,8 @@ static void print_strategies(const bucket_report *report) {
     printf("\n  computed: padding on the programs that training runs; epoch: their time\n");
 }
 
-static cli_unit shape_text(const bucket_plan *plan, const bucket_program *shape) {
-    cli_unit out;
+static unit_text shape_text(const bucket_plan *plan, const bucket_program *shape) {
+    unit_text out;
     if (plan->pairs) {
         (void)snprintf(out.text, sizeof out.text, "%" PRIu32 " x %" PRIu32, shape->source,
                        shape->target);
@@ -182,7 +184,7 @@ static void print_shape(const bucket_report *report, bucket_program shape) {
     const bucket_plan *plan = &report->plans[report->chosen];
     uint64_t room = ebb__epoch_bytes(&report->cost, shape.rows, shape.source, shape.target);
     printf("  %9s %8" PRId64 " %10" PRIu64 " %9" PRIu64 " %11s\n", shape_text(plan, &shape).text,
-           shape.rows, shape.sentences, shape.batches, ebb__cli_bytes(room).text);
+           shape.rows, shape.sentences, shape.batches, ebb__unit_bytes(room).text);
 }
 
 static void print_shapes(const bucket_report *report) {
@@ -210,7 +212,8 @@ static void print_shapes(const bucket_report *report) {
 static ebb_status show(cli_call *call, const data_lengths *lengths, const bucket_report *report) {
     const cli_settings *settings = &call->settings;
     if (settings->svg != NULL) {
-        TRY(ebb__cli_draw_lengths(lengths, report, settings->svg));
+        TRY(ebb__draw_lengths(lengths, &report->plans[report->chosen], &report->plans[BUCKET_NONE],
+                              settings->svg));
     }
     if (settings->json) {
         return ebb__cli_print_json(call->ctx, to_json(&settings->run, lengths, report));

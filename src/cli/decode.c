@@ -1,10 +1,12 @@
 /* decode.c - `ebb decode DIR`: translations of standard input on standard output, line by line and
  * as soon as they are known. A line that cannot be understood is translated all the same: what
  * comes out has as many lines as what went in. */
-#include "cli/decode.h"
+#include "cli/command.h"
 
 #include "base/host.h"
+#include "cli/input.h"
 #include "data/vocab.h"
+#include "page/attention.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -56,7 +58,7 @@ static void show_progress(decoder *d) {
     progress->drawn_at = now;
     ebb__cli_progress_clear(progress);
     int n = fprintf(stderr, "%" PRIu64 " sentences, %s/s", d->done,
-                    ebb__cli_rate((double)d->done / (now - d->began)).text);
+                    ebb__unit_rate((double)d->done / (now - d->began)).text);
     (void)fflush(stderr);
     progress->drawn = n > 0 ? (size_t)n : 0;
 }
@@ -121,7 +123,7 @@ static void report(decoder *d, const decode_summary *s) {
                       " unknown) in %.2f s: %s sentences/s, %" PRId64
                       " at once; most memory %" PRIu64 " bytes, planned %" PRIu64 "\n",
                       s->lines, s->tokens, s->unknown, s->seconds,
-                      ebb__cli_rate((double)s->lines / (s->seconds > 0 ? s->seconds : 1)).text,
+                      ebb__unit_rate((double)s->lines / (s->seconds > 0 ? s->seconds : 1)).text,
                       s->batch, s->measured_peak_bytes, s->planned_peak_bytes);
     }
 }

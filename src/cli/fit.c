@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 /* "8 x 40+41": rows x length. */
-static cli_unit name_shape(const job_shape *shape) {
-    cli_unit out;
+static unit_text name_shape(const job_shape *shape) {
+    unit_text out;
     if (shape->src > 0) {
         (void)snprintf(out.text, sizeof out.text, "%d x %d+%d", (int)shape->rows, (int)shape->src,
                        (int)shape->tgt);
@@ -35,13 +35,13 @@ ebb_status ebb__cli_fit(cli_call *call, const char *dir) {
     ebb_status status = ebb__job_fit(call->ctx, run, dir, &fit);
     ebb__cli_progress_clear(&call->progress);
     TRY(status);
-    cli_unit batch = ebb__cli_batch(run);
+    unit_text batch = ebb__cli_batch(run);
     if (fit.recalled) {
         ebb__log(call->ctx, EBB_LOG_INFO, "batch %s, as the run in %s was started with", batch.text,
                  dir);
     } else {
         ebb__log(call->ctx, EBB_LOG_INFO, "batch %s fits in %s%s%s", batch.text,
-                 ebb__cli_bytes(run->budget).text, name_shapes(&fit.shapes).text,
+                 ebb__unit_bytes(run->budget).text, name_shapes(&fit.shapes).text,
                  !fit.most     ? ""
                  : fit.by_text ? "; the text fills no larger one"
                                : "; auto takes no larger one");

@@ -1,7 +1,8 @@
 /* input.c - lines from a stream as they come: what is there is given at once, and a reader that has
  * lines to work on is told instead of kept waiting. Memory is bounded by the longest line kept. */
-#include "cli/decode.h"
+#include "cli/input.h"
 
+#include "base/file.h"
 #include "data/text.h"
 
 #include <poll.h>

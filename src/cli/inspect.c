@@ -39,7 +39,7 @@ static void print_tensors(const st_reader *reader) {
     }
     uint64_t total = total_bytes(reader);
     printf("%zu tensor%s, %" PRIu64 " bytes (%s)\n", reader->n_tensors,
-           reader->n_tensors == 1 ? "" : "s", total, ebb__cli_bytes(total).text);
+           reader->n_tensors == 1 ? "" : "s", total, ebb__unit_bytes(total).text);
 }
 
 static json_t *tensor_json(const st_tensor *t) {

@@ -6,7 +6,7 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
-#include "base/alloc.h"
+#include "page/text.h"
 #include "train/settings.h"
 
 typedef enum cli_command {
@@ -119,20 +119,10 @@ cli_choices ebb__cli_choices(const cli_option *option, const char *between);
 
 /* ---- config.c ---- */
 
-/* A NUL-terminated text that grows; free with ebb__cli_text_fini. */
-typedef struct cli_text {
-    ebb_ctx *ctx;
-    char *bytes;
-    size_t used, capacity;
-} cli_text;
-ebb_status ebb__cli_put(cli_text *text, const char *format, ...) EBB_MUST_CHECK
-    __attribute__((format(printf, 2, 3)));
-void ebb__cli_text_fini(cli_text *text);
-
 /* Appends `key = value` lines of all options with every bit of `flags`; loading them gives the same
  * values to the last bit. */
 ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags,
-                         cli_text *out) EBB_MUST_CHECK;
+                         page_text *out) EBB_MUST_CHECK;
 /* Assigns what the file says; what is wrong with it is `failure` and names file and line. */
 ebb_status ebb__cli_load(cli_settings *settings, const char *path,
                          ebb_status failure) EBB_MUST_CHECK;

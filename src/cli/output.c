@@ -36,19 +36,6 @@ ebb_status ebb__cli_flush(ebb_ctx *ctx, bool *quiet) {
                      errno != 0 ? strerror(errno) : "not all of it arrived");
 }
 
-ebb_status ebb__cli_save(const cli_text *text, const char *path) {
-    file_writer writer;
-    char real[1024];
-    TRY(ebb__file_follow(text->ctx, path, real));
-    TRY(ebb__file_create(text->ctx, real, &writer));
-    ebb_status status = ebb__file_write(&writer, text->bytes, text->used);
-    if (status == EBB_OK) {
-        status = ebb__file_commit(&writer);
-    }
-    ebb__file_abandon(&writer);
-    return status;
-}
-
 void ebb__cli_print_graph(void *file, const char *pass, const char *text) {
     (void)fprintf(file, "# after %s\n%s\n", pass, text);
 }

@@ -1,7 +1,8 @@
 /* plan.c - `ebb plan lm`: what a training run would take, without training. Also for a budget that
  * is too small: the report then shows the smallest plan, and the command fails. */
-#include "cli/picture.h"
+#include "cli/command.h"
 
+#include "page/picture.h"
 #include "train/kind.h"
 
 static json_t *to_json(const cli_settings *settings, const ebb_plan *plan) {
@@ -40,11 +41,10 @@ static void print(const cli_settings *settings, const ebb_plan *plan) {
 
 static ebb_status draw(const cli_settings *settings, const ebb_plan *plan) {
     cli_line model = name_model(settings, plan);
-    cli_picture picture = {.path = settings->svg,
-                           .model = model.text,
-                           .budget = settings->run.memory.form != MEMORY_AUTO};
-    return settings->curve ? ebb__cli_draw_curve(plan, &picture)
-                           : ebb__cli_draw_step(plan, &picture);
+    page_picture picture = {.path = settings->svg,
+                            .model = model.text,
+                            .budget = settings->run.memory.form != MEMORY_AUTO};
+    return settings->curve ? ebb__draw_curve(plan, &picture) : ebb__draw_step(plan, &picture);
 }
 
 ebb_status ebb__cli_plan(cli_call *call) {

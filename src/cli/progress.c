@@ -58,7 +58,7 @@ static void format_line(char line[LINE_MOST], const job_progress *now, bool tick
     }
     if (now->valid_perplexity >= 0) {
         (void)snprintf(valid, sizeof valid, "  valid ppl %s",
-                       ebb__cli_perplexity(log(now->valid_perplexity)).text);
+                       ebb__unit_perplexity(log(now->valid_perplexity)).text);
     }
     if (now->valid_bleu >= 0) {
         (void)snprintf(bleu, sizeof bleu, "  BLEU %.2f", now->valid_bleu);
@@ -67,15 +67,15 @@ static void format_line(char line[LINE_MOST], const job_progress *now, bool tick
         (void)snprintf(norm, sizeof norm, "  gradient %.3g", now->gradient_norm);
     }
     if (now->seconds_left >= 0) {
-        (void)snprintf(left, sizeof left, "  %s left", ebb__cli_seconds(now->seconds_left).text);
+        (void)snprintf(left, sizeof left, "  %s left", ebb__unit_seconds(now->seconds_left).text);
     }
     (void)snprintf(
         line, LINE_MOST,
         "epoch %" PRId64 "%s  step %" PRId64 "%s  loss %.4f (ppl %s)%s%s%s  %s words/s  "
         "%s of %s%s",
-        now->epoch, epochs, now->step, steps, now->loss, ebb__cli_perplexity(now->loss).text, valid,
-        bleu, norm, ebb__cli_rate(now->words_per_second).text,
-        ebb__cli_bytes(now->memory_bytes).text, ebb__cli_bytes(now->budget_bytes).text, left);
+        now->epoch, epochs, now->step, steps, now->loss, ebb__unit_perplexity(now->loss).text,
+        valid, bleu, norm, ebb__unit_rate(now->words_per_second).text,
+        ebb__unit_bytes(now->memory_bytes).text, ebb__unit_bytes(now->budget_bytes).text, left);
 }
 
 static void draw(cli_progress *progress, const char *bar, const char *line) {

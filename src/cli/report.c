@@ -44,7 +44,7 @@ static int largest_layers(const ebb_plan *plan, report_row rows[REPORT_ROWS]) {
 }
 
 static void print_cell(FILE *file, const report_row *row, uint64_t peak) {
-    (void)fprintf(file, "  %-18.18s %10s %5.1f%%", row->name, ebb__cli_bytes(row->bytes).text,
+    (void)fprintf(file, "  %-18.18s %10s %5.1f%%", row->name, ebb__unit_bytes(row->bytes).text,
                   100 * (double)row->bytes / (double)(peak > 0 ? peak : 1));
 }
 
@@ -75,13 +75,13 @@ static void print_largest(FILE *file, const ebb_plan *plan) {
                              large->type.dim[d]);
             used += n > 0 && (size_t)n < sizeof shape - used ? (size_t)n : 0;
         }
-        (void)fprintf(file, "  %10s  %-10s %s %s\n", ebb__cli_bytes(large->bytes).text,
+        (void)fprintf(file, "  %10s  %-10s %s %s\n", ebb__unit_bytes(large->bytes).text,
                       ebb__ir_kind_name(large->kind), large->what, shape);
     }
 }
 
-cli_unit ebb__cli_batch(const train_settings *s) {
-    cli_unit out;
+unit_text ebb__cli_batch(const train_settings *s) {
+    unit_text out;
     (void)snprintf(out.text, sizeof out.text,
                    s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
                    s->batch_tokens > 0 ? s->batch_tokens : s->batch);
@@ -92,7 +92,7 @@ cli_line ebb__cli_model(const train_settings *s) {
     static const char *const cells[] = {"lstm", "gru", "rnn"};
     static const char *const optimizers[] = {"sgd", "adam", "adamw"};
     cli_line out;
-    cli_unit batch = ebb__cli_batch(s);
+    unit_text batch = ebb__cli_batch(s);
     if (s->model == MODEL_NMT) {
         static const char *const attentions[] = {"mlp", "dot"};
         (void)snprintf(out.text, sizeof out.text,
@@ -120,7 +120,7 @@ static void print_decisions(FILE *file, const ebb_plan *plan) {
         const plan_decision *d = &plan->decisions[i];
         char more[96];
         int n = snprintf(more, sizeof more, "%s %.40s %s", i > 0 ? "," : "",
-                         d->layer[0] != '\0' ? d->layer : "other", ebb__cli_bytes(d->bytes).text);
+                         d->layer[0] != '\0' ? d->layer : "other", ebb__unit_bytes(d->bytes).text);
         if (used + n > ROOM) {
             break;
         }
@@ -138,22 +138,22 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
     bool fits = strlen(model.text) + (size_t)n + 2 <= 80;
     (void)fprintf(file, "%s:%s%s\n", model.text, fits ? " " : "\n  ", how);
     (void)fprintf(file, "  peak          %10s = %" PRIu64 " bytes, all told\n",
-                  ebb__cli_bytes(plan->peak_bytes).text, plan->peak_bytes);
+                  ebb__unit_bytes(plan->peak_bytes).text, plan->peak_bytes);
     if (plan->budget_bytes < UINT64_MAX) {
-        (void)fprintf(file, "  budget        %10s%s\n", ebb__cli_bytes(plan->budget_bytes).text,
+        (void)fprintf(file, "  budget        %10s%s\n", ebb__unit_bytes(plan->budget_bytes).text,
                       plan->peak_bytes > plan->budget_bytes ? "  too small" : "");
     }
     (void)fprintf(file, "  least budget  %10s = %" PRIu64 " bytes\n",
-                  ebb__cli_bytes(plan->least_bytes).text, plan->least_bytes);
+                  ebb__unit_bytes(plan->least_bytes).text, plan->least_bytes);
     (void)fprintf(file, "  keeping all   %10s (%.2f times the peak), %.4f s a step\n",
-                  ebb__cli_bytes(plan->keep_all_bytes).text,
+                  ebb__unit_bytes(plan->keep_all_bytes).text,
                   (double)plan->keep_all_bytes /
                       (double)(plan->peak_bytes > 0 ? plan->peak_bytes : 1),
                   plan->seconds_per_step_keep_all);
     print_decisions(file, plan);
     (void)fprintf(file, "  predicted     %10.4f s a step, %s words/s\n", plan->seconds_per_step,
-                  ebb__cli_rate(plan->words_per_step /
-                                (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1))
+                  ebb__unit_rate(plan->words_per_step /
+                                 (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1))
                       .text);
     print_table(file, plan);
     print_largest(file, plan);

@@ -15,8 +15,8 @@ static const struct {
 } kinds[] = {[MODEL_LM] = {"a language model", "generate or ebb eval lm"},
              [MODEL_NMT] = {"a translation model", "decode or ebb eval nmt"}};
 
-static ebb_status config_path(ebb_ctx *ctx, const char *dir, cli_text *path) {
-    TRY(ebb__cli_put(path, "%s/config", dir));
+static ebb_status config_path(ebb_ctx *ctx, const char *dir, page_text *path) {
+    TRY(ebb__page_put(path, "%s/config", dir));
     return ebb__file_exists(path->bytes)
                ? EBB_OK
                : ebb__fail(ctx, EBB_MODEL,
@@ -24,7 +24,7 @@ static ebb_status config_path(ebb_ctx *ctx, const char *dir, cli_text *path) {
 }
 
 ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) {
-    cli_text path = {.ctx = ctx};
+    page_text path = {.ctx = ctx};
     char *text = NULL;
     size_t bytes = 0;
     ebb_status status;
@@ -37,7 +37,7 @@ ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) {
     }
 out:
     ebb__free(ctx, text);
-    ebb__cli_text_fini(&path);
+    ebb__page_text_fini(&path);
     return status;
 }
 
@@ -62,7 +62,7 @@ static ebb_status resolve_stored(cli_settings *run, const char *path) {
 }
 
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
-    cli_text path = {.ctx = asked->ctx};
+    page_text path = {.ctx = asked->ctx};
     ebb_status status;
     TRY_OUT(check_kind(asked->ctx, dir, run->run.model));
     TRY_OUT(config_path(asked->ctx, dir, &path));
@@ -89,6 +89,6 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     run->run.tune_seconds = asked->run.tune_seconds;
     TRY_OUT(ebb__cli_resolve(run));
 out:
-    ebb__cli_text_fini(&path);
+    ebb__page_text_fini(&path);
     return status;
 }

@@ -1,7 +1,8 @@
 /* samples.c - a few lines of a run's validation text, translated to be looked at. */
-#include "cli/page.h"
+#include "cli/samples.h"
 
 #include "base/file.h"
+#include "cli/input.h"
 
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { SAMPLE_BEAM = 5 };
 typedef struct sampler {
     sample_set *set;
     int32_t given;
-    cli_text text;
+    page_text text;
 } sampler;
 
 /* ---- the texts ---- */
@@ -64,9 +65,9 @@ static ebb_status on_write(void *user, const decode_result *result) {
     sampler *s = user;
     const translate_hypothesis *best = &result->found->best[0];
     s->text.used = 0;
-    TRY(ebb__cli_put(&s->text, "%s", ""));
+    TRY(ebb__page_put(&s->text, "%s", ""));
     for (int32_t i = 0; i < best->length; i++) {
-        TRY(ebb__cli_put(&s->text, "%s", i > 0 && !result->characters ? " " : ""));
+        TRY(ebb__page_put(&s->text, "%s", i > 0 && !result->characters ? " " : ""));
         TRY(ebb__attention_word(result->target, best->tokens[i], &s->text));
     }
     TRY(ebb__region_strdup(&s->set->attention.region, s->text.bytes,
@@ -91,7 +92,7 @@ ebb_status ebb__samples_make(ebb_ctx *ctx, const train_settings *run, const char
     TRY_OUT(read_side(ctx, run->valid_target, out, true));
     TRY_OUT(ebb__nmt_decode(ctx, &settings, dir, &options, &io, &summary));
 out:
-    ebb__cli_text_fini(&s.text);
+    ebb__page_text_fini(&s.text);
     return status;
 }
 

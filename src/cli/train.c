@@ -81,7 +81,7 @@ static void print_result(const train_settings *run, const job_train_result *r) {
     (void)fprintf(stderr, "done: %" PRId64 " steps", r->steps);
     if (r->best_perplexity >= 0) {
         (void)fprintf(stderr, ", best validation perplexity %s",
-                      ebb__cli_perplexity(log(r->best_perplexity)).text);
+                      ebb__unit_perplexity(log(r->best_perplexity)).text);
     }
     if (r->best_bleu >= 0) {
         (void)fprintf(stderr, ", best BLEU %.2f", r->best_bleu);
@@ -92,7 +92,7 @@ static void print_result(const train_settings *run, const job_train_result *r) {
 
 ebb_status ebb__cli_train(cli_call *call) {
     cli_settings *settings = &call->settings;
-    cli_text config = {.ctx = call->ctx}, math = {.ctx = call->ctx};
+    page_text config = {.ctx = call->ctx}, math = {.ctx = call->ctx};
     job_observer observer = {.user = call,
                              .planned = on_planned,
                              .progress = on_progress,
@@ -125,7 +125,7 @@ ebb_status ebb__cli_train(cli_call *call) {
         print_result(&settings->run, &result);
     }
 out:
-    ebb__cli_text_fini(&config);
-    ebb__cli_text_fini(&math);
+    ebb__page_text_fini(&config);
+    ebb__page_text_fini(&math);
     return status;
 }

@@ -72,4 +72,13 @@ int32_t ebb__translate_offers(const translate_options *options, int64_t vocab);
 ebb_status ebb__translate(run_session *session, int32_t program, const translate_options *options,
                           const translate_io *io) EBB_MUST_CHECK;
 
+/* A translation as it is handed out: with the words that its ids stand for. */
+typedef struct decode_result {
+    uint64_t line;                 /* from 1 */
+    uint64_t tokens;               /* of the source; of a long one only the first were read */
+    const translate_result *found; /* ids, scores, attention */
+    const struct data_vocab *source, *target; /* ids to words */
+    bool characters;                          /* a token is a character, not a word */
+} decode_result;
+
 #endif

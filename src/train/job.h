@@ -196,13 +196,6 @@ typedef struct decode_line {
     const char *text; /* without its line end; valid until the next is read */
     size_t bytes;
 } decode_line;
-typedef struct decode_result {
-    uint64_t line;                 /* from 1 */
-    uint64_t tokens;               /* of the source; of a long one only the first were read */
-    const translate_result *found; /* ids, scores, attention */
-    const struct data_vocab *source, *target; /* ids to words */
-    bool characters;                          /* a token is a character, not a word */
-} decode_result;
 typedef struct decode_io {
     void *user;
     ebb_status (*read)(void *user, decode_line *line, translate_next *got);

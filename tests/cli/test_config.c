@@ -244,7 +244,7 @@ static void start(config_case *c, cli_settings *settings) {
 /* Every option, not only those that were changed: a line must not say anything about another. */
 static void expect_same(config_case *c, cli_settings *before, const char *what) {
     cli_settings after;
-    cli_text text = {.ctx = c->room->ctx}, again = {.ctx = c->room->ctx};
+    page_text text = {.ctx = c->room->ctx}, again = {.ctx = c->room->ctx};
     assert_int_equal(ebb__cli_dump(before, CLI_SHOWN, &text), EBB_OK);
     help_write(c->room->path[0], text.bytes, text.used);
     assert_int_equal(ebb__cli_settings_init(c->room->ctx, c->model, &after), EBB_OK);
@@ -261,8 +261,8 @@ static void expect_same(config_case *c, cli_settings *before, const char *what) 
     }
     assert_int_equal(ebb__cli_dump(&after, CLI_SHOWN, &again), EBB_OK);
     assert_string_equal(text.bytes, again.bytes);
-    ebb__cli_text_fini(&text);
-    ebb__cli_text_fini(&again);
+    ebb__page_text_fini(&text);
+    ebb__page_text_fini(&again);
     ebb__cli_settings_fini(&after);
 }
 

@@ -2,7 +2,7 @@
  * cannot be are not believed, and memory follows what was read. */
 #include "unit/data_help.h"
 
-#include "cli/page.h"
+#include "page/learning.h"
 
 /* The file is DIR/metrics.jsonl, so the room's first name becomes the folder. */
 static void write_metrics(help_room *room, char path[128], const void *data, size_t bytes) {

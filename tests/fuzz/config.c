@@ -10,7 +10,7 @@ static void init(fuzz_room *room, train_model model, cli_settings *out) {
 }
 
 static void round_trip(fuzz_room *room, const cli_settings *settings) {
-    cli_text first = {.ctx = room->ctx}, second = {.ctx = room->ctx};
+    page_text first = {.ctx = room->ctx}, second = {.ctx = room->ctx};
     fuzz_path path = fuzz_file(room, "again");
     cli_settings again;
     init(room, settings->run.model, &again);
@@ -23,8 +23,8 @@ static void round_trip(fuzz_room *room, const cli_settings *settings) {
     fuzz_require(first.used == second.used && memcmp(first.bytes, second.bytes, first.used) == 0,
                  "what was written is read otherwise");
     ebb__cli_settings_fini(&again);
-    ebb__cli_text_fini(&first);
-    ebb__cli_text_fini(&second);
+    ebb__page_text_fini(&first);
+    ebb__page_text_fini(&second);
 }
 
 /* As the config of a run that is used: its kind is told first. */

@@ -1,15 +1,15 @@
 /* learning.c - the metrics of a run as the page about it reads and draws them. */
-#include "cli/page.h"
+#include "page/learning.h"
 #include "fuzz/fuzz.h"
 
 void fuzz_learning(fuzz_room *room, fuzz_input input) {
     learning_curve curve = {0};
     fuzz_write(fuzz_file(room, "metrics.jsonl"), input.at, input.left);
     if (fuzz_fine(room, ebb__learning_read(room->ctx, room->folder, &curve))) {
-        cli_text text = {.ctx = room->ctx};
+        page_text text = {.ctx = room->ctx};
         fuzz_require(curve.n <= input.left, "more points than bytes");
         (void)fuzz_fine(room, ebb__learning_draw(room->ctx, &curve, &text));
-        ebb__cli_text_fini(&text);
+        ebb__page_text_fini(&text);
     }
     ebb__free(room->ctx, curve.points);
 }

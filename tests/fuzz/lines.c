@@ -1,6 +1,6 @@
 /* lines.c - what `ebb decode` reads: lines as they come from a descriptor. They are as many as the
  * bytes have, and no byte is given twice. */
-#include "cli/decode.h"
+#include "cli/input.h"
 #include "fuzz/fuzz.h"
 
 #include <fcntl.h>

@@ -11,7 +11,7 @@ static void init(fuzz_room *room, train_model model, cli_settings *out) {
 }
 
 static void through_a_file(fuzz_room *room, const cli_settings *settings) {
-    cli_text first = {.ctx = room->ctx}, second = {.ctx = room->ctx};
+    page_text first = {.ctx = room->ctx}, second = {.ctx = room->ctx};
     fuzz_path path = fuzz_file(room, "config");
     cli_settings again;
     init(room, settings->run.model, &again);
@@ -23,8 +23,8 @@ static void through_a_file(fuzz_room *room, const cli_settings *settings) {
     fuzz_require(ebb__cli_dump(&again, CLI_SHOWN, &second) == EBB_OK, "nor a second time");
     fuzz_require(strcmp(first.bytes, second.bytes) == 0, "it means something else in a file");
     ebb__cli_settings_fini(&again);
-    ebb__cli_text_fini(&first);
-    ebb__cli_text_fini(&second);
+    ebb__page_text_fini(&first);
+    ebb__page_text_fini(&second);
 }
 
 void fuzz_value(fuzz_room *room, fuzz_input input) {

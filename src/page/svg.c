@@ -1,7 +1,5 @@
 /* svg.c - SVG text: style sheet, words, lines, axes, and the file. */
-#include "cli/svg.h"
-
-#include "cli/command.h"
+#include "page/svg.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,16 +41,16 @@ void ebb__svg_put(svg_page *page, const char *format, ...) {
                      ebb__fail(page->text.ctx, EBB_INTERNAL, "a part of a picture is too long"));
         return;
     }
-    keep_failure(page, ebb__cli_put(&page->text, "%s", part));
+    keep_failure(page, ebb__page_put(&page->text, "%s", part));
 }
 
-ebb_status ebb__svg_escape_text(cli_text *to, const char *text) {
+ebb_status ebb__svg_escape_text(page_text *to, const char *text) {
     while (*text != '\0') {
         int plain = (int)strcspn(text, "<>&\"");
-        TRY(ebb__cli_put(to, "%.*s", plain, text));
+        TRY(ebb__page_put(to, "%.*s", plain, text));
         text += plain;
         if (*text != '\0') {
-            TRY(ebb__cli_put(to, "&#%d;", *text++));
+            TRY(ebb__page_put(to, "&#%d;", *text++));
         }
     }
     return EBB_OK;
@@ -97,15 +95,15 @@ void ebb__svg_begin(svg_page *page, ebb_ctx *ctx, double width, double height, c
                  height);
 }
 
-ebb_status ebb__svg_end(svg_page *page, const char *path, cli_text *into) {
+ebb_status ebb__svg_end(svg_page *page, const char *path, page_text *into) {
     ebb__svg_put(page, "</svg>\n");
     TRY(page->status);
-    return into != NULL ? ebb__cli_put(into, "%s", page->text.bytes)
-                        : ebb__cli_save(&page->text, path);
+    return into != NULL ? ebb__page_put(into, "%s", page->text.bytes)
+                        : ebb__page_save(&page->text, path);
 }
 
 void ebb__svg_free(svg_page *page) {
-    ebb__cli_text_fini(&page->text);
+    ebb__page_text_fini(&page->text);
 }
 
 /* ---- parts ---- */

@@ -1,10 +1,11 @@
-/* lengths_picture.c - see lengths_picture.h. */
-#include "cli/lengths_picture.h"
+/* lengths.c - see lengths.h. */
+#include "page/lengths.h"
 
-#include "cli/svg.h"
+#include "page/svg.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WIDTH = 900, HEIGHT = 560, LEFT = 76, RIGHT = 32, TOP = 84, BOTTOM = 64 };
@@ -14,8 +15,7 @@ enum { MAP_WIDTH = 720, MAP_HEIGHT = 720, MAP_RIGHT = 120, SHADES = 8 };
 typedef struct lengths_picture {
     svg_page page;
     const data_lengths *lengths;
-    const bucket_report *report;
-    const bucket_plan *plan;
+    const bucket_plan *plan, *one;
     double left, foot, wide, high; /* of the plot */
     svg_axis x, y;
     uint64_t most; /* sentences of one cell or bar */
@@ -39,8 +39,7 @@ static void head(lengths_picture *p, const char *what) {
                    "%s, %" PRId32 " shape%s: %.1f%% of what a batch holds is padding (%.1f%% with "
                    "one shape for all)",
                    name, plan->n_shapes, plan->n_shapes == 1 ? "" : "s",
-                   100 * ebb__bucket_padded_share(plan),
-                   100 * ebb__bucket_padded_share(&p->report->plans[BUCKET_NONE]));
+                   100 * ebb__bucket_padded_share(plan), 100 * ebb__bucket_padded_share(p->one));
 }
 
 /* Whole ones: an axis may end before the next. */
@@ -224,10 +223,9 @@ static void draw_map(lengths_picture *p) {
     legend(p);
 }
 
-ebb_status ebb__cli_draw_lengths(const data_lengths *lengths, const bucket_report *report,
-                                 const char *path) {
-    lengths_picture p = {
-        .lengths = lengths, .report = report, .plan = &report->plans[report->chosen]};
+ebb_status ebb__draw_lengths(const data_lengths *lengths, const bucket_plan *plan,
+                             const bucket_plan *one, const char *path) {
+    lengths_picture p = {.lengths = lengths, .plan = plan, .one = one};
     for (size_t i = 0; i < lengths->n_cells; i++) {
         p.most = lengths->cells[i].count > p.most ? lengths->cells[i].count : p.most;
     }

@@ -1,13 +1,15 @@
-/* picture.c - the bytes of the arena over one step, as an SVG picture: what is held all the time
+/* step.c - the bytes of the arena over one step, as an SVG picture: what is held all the time
  * lies at the bottom, on it the transient bytes, kind by kind and in each kind layer by layer. */
-#include "cli/picture.h"
+#include "page/picture.h"
 
 #include "base/num.h"
-#include "cli/svg.h"
+#include "page/svg.h"
+#include "page/units.h"
 #include "plan/timeline.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WIDTH = 900, HEIGHT = 560, LEFT = 84, RIGHT = 216, TOP = 84, BOTTOM = 76 };
@@ -34,7 +36,7 @@ typedef struct layer_row {
 
 typedef struct step_picture {
     const ebb_plan *plan;
-    const cli_picture *how;
+    const page_picture *how;
     plan_timeline time;
     svg_page page;
     layer_row *layers; /* in the model's order */
@@ -70,7 +72,7 @@ static int32_t find_layer(step_picture *s, const char *name) {
 }
 
 /* The hues of another picture; layers without one there share the last. */
-static void take_hues(step_picture *s, const cli_hues *hues) {
+static void take_hues(step_picture *s, const page_hues *hues) {
     for (int32_t i = 0; i < s->n_layers; i++) {
         s->layers[i].hue = OTHERS;
         for (int32_t k = 0; k < hues->n; k++) {
@@ -82,7 +84,7 @@ static void take_hues(step_picture *s, const cli_hues *hues) {
 }
 
 static void give_hues(step_picture *s) {
-    cli_hues own = {.n = 0}, *hues = s->how->hues != NULL ? s->how->hues : &own;
+    page_hues own = {.n = 0}, *hues = s->how->hues != NULL ? s->how->hues : &own;
     for (int32_t i = 0; i < s->n_layers && hues->n < SVG_HUES; i++) {
         int32_t above = 0;
         for (int32_t k = 0; k < s->n_layers; k++) {
@@ -210,7 +212,7 @@ static void draw_band(step_picture *s, int kind, int hue) {
     ebb__svg_put(&s->page, "\"><title>");
     ebb__svg_escape(&s->page, hue_name(s, hue));
     ebb__svg_put(&s->page, ", %s: at most %s</title></path>\n", ebb__ir_kind_name(kinds[kind]),
-                 ebb__cli_bytes(most).text);
+                 ebb__unit_bytes(most).text);
 }
 
 static void draw_bands(step_picture *s) {
@@ -411,7 +413,7 @@ static void legend_row(step_picture *s, double y, const char *name, uint64_t byt
     ebb__svg_words(&s->page, &(svg_words){LEGEND + 20, y, 12, .bold = bold}, "%.16s", name);
     ebb__svg_words(&s->page,
                    &(svg_words){VALUES, y, 12, SVG_END, bold ? "ink" : "muted", .bold = bold}, "%s",
-                   ebb__cli_bytes(bytes).text);
+                   ebb__unit_bytes(bytes).text);
 }
 
 static void legend_head(step_picture *s, double y, const char *text) {
@@ -499,7 +501,7 @@ static void draw_title(step_picture *s) {
                    "bytes when it is fullest");
 }
 
-ebb_status ebb__cli_draw_step(const ebb_plan *plan, const cli_picture *picture) {
+ebb_status ebb__draw_step(const ebb_plan *plan, const page_picture *picture) {
     step_picture s = {.plan = plan, .how = picture, .page = {.text = {.ctx = plan->ctx}}};
     svg_rule rules[N_RULES];
     ebb_status status = ebb__timeline_make(plan, MOST_COLUMNS, &s.time);

@@ -3,13 +3,13 @@
  *
  * Drawing never fails at the spot: the first failure is kept, and ebb__svg_end reports it.
  * Classes: ground, ink, muted (fills); grid, axis, edge (strokes); what a picture adds itself. */
-#ifndef CLI_SVG_H
-#define CLI_SVG_H
+#ifndef PAGE_SVG_H
+#define PAGE_SVG_H
 
-#include "cli/options.h"
+#include "page/text.h"
 
 typedef struct svg_page {
-    cli_text text;
+    page_text text;
     ebb_status status;
     double width, height;
 } svg_page;
@@ -38,7 +38,7 @@ void ebb__svg_begin(svg_page *page, ebb_ctx *ctx, double width, double height, c
 void ebb__svg_put(svg_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Text that is escaped; the same for any text of markup. */
 void ebb__svg_escape(svg_page *page, const char *text);
-ebb_status ebb__svg_escape_text(cli_text *to, const char *text) EBB_MUST_CHECK;
+ebb_status ebb__svg_escape_text(page_text *to, const char *text) EBB_MUST_CHECK;
 
 typedef struct svg_words {
     double x, y, size;
@@ -61,7 +61,7 @@ double ebb__svg_text_width(const char *text, double size);
 
 /* Ends the picture and appends it to `into` or, where that is NULL, writes it to the file `path`,
  * replacing what is there. */
-ebb_status ebb__svg_end(svg_page *page, const char *path, cli_text *into) EBB_MUST_CHECK;
+ebb_status ebb__svg_end(svg_page *page, const char *path, page_text *into) EBB_MUST_CHECK;
 void ebb__svg_free(svg_page *page);
 
 /* ---- axes ---- */

@@ -1,9 +1,10 @@
 /* learning.c - how training went: the metrics of a run, read back and drawn. */
-#include "cli/page.h"
+#include "page/learning.h"
 
 #include "base/file.h"
-#include "cli/svg.h"
+#include "page/svg.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -57,18 +58,18 @@ static ebb_status read_points(ebb_ctx *ctx, const char *text, learning_curve *ou
 }
 
 ebb_status ebb__learning_read(ebb_ctx *ctx, const char *dir, learning_curve *out) {
-    cli_text path = {.ctx = ctx};
+    page_text path = {.ctx = ctx};
     char *text = NULL;
     size_t bytes = 0;
     ebb_status status;
-    TRY_OUT(ebb__cli_put(&path, "%s/metrics.jsonl", dir));
+    TRY_OUT(ebb__page_put(&path, "%s/metrics.jsonl", dir));
     if (ebb__file_exists(path.bytes)) {
         TRY_OUT(ebb__file_read_all(ctx, path.bytes, METRICS_MOST_BYTES, &text, &bytes));
         TRY_OUT(read_points(ctx, text, out));
     }
 out:
     ebb__free(ctx, text);
-    ebb__cli_text_fini(&path);
+    ebb__page_text_fini(&path);
     return status;
 }
 
@@ -273,7 +274,7 @@ static void draw_bleu(panel *p) {
     draw_points(p, scored, "warn", "BLEU", false, 0);
 }
 
-ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve, cli_text *into) {
+ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve, page_text *into) {
     bool bleu = has(curve, scored);
     double height = TOP + PLOT + (bleu ? GAP + SECOND : 0) + 52;
     svg_page page;

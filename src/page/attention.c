@@ -1,13 +1,14 @@
 /* attention.c - what the words of translations attended to: a line of JSON a sentence, and a
  * picture of the first ones, a matrix each: a row for every word written, a column for every word
  * read. */
-#include "cli/decode.h"
+#include "page/attention.h"
 
-#include "cli/svg.h"
+#include "page/svg.h"
 #include "data/vocab.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 ebb_status ebb__attention_open(ebb_ctx *ctx, const char *path, int32_t wanted, attention_log *out) {
@@ -30,10 +31,10 @@ ebb_status ebb__attention_commit(attention_log *log) {
 void ebb__attention_close(attention_log *log) {
     ebb__sink_close(&log->sink);
     ebb__region_fini(&log->region);
-    ebb__cli_text_fini(&log->text);
+    ebb__page_text_fini(&log->text);
 }
 
-ebb_status ebb__attention_word(const data_vocab *vocab, int32_t id, cli_text *out) {
+ebb_status ebb__attention_word(const data_vocab *vocab, int32_t id, page_text *out) {
     size_t n = 0;
     const char *bytes = ebb__vocab_token(vocab, (uint32_t)id, &n);
     for (size_t i = 0, step; i < n; i += step) {
@@ -41,8 +42,8 @@ ebb_status ebb__attention_word(const data_vocab *vocab, int32_t id, cli_text *ou
         step = ebb__utf8_length((const unsigned char *)bytes + i, n - i);
         bool text = step > 0 && first >= ' ' && first != 0x7f;
         step = step > 0 ? step : 1;
-        TRY(text ? ebb__cli_put(out, "%.*s", (int)step, bytes + i)
-                 : ebb__cli_put(out, "\xef\xbf\xbd"));
+        TRY(text ? ebb__page_put(out, "%.*s", (int)step, bytes + i)
+                 : ebb__page_put(out, "\xef\xbf\xbd"));
     }
     return EBB_OK;
 }
@@ -65,45 +66,45 @@ static int32_t length_of(const side *s) {
 }
 
 static ebb_status put_words(attention_log *log, const char *key, const side *s) {
-    cli_text word = {.ctx = log->ctx};
-    ebb_status status = ebb__cli_put(&log->text, ",\"%s\":[", key);
+    page_text word = {.ctx = log->ctx};
+    ebb_status status = ebb__page_put(&log->text, ",\"%s\":[", key);
     for (int32_t i = 0; status == EBB_OK && i < length_of(s); i++) {
         word.used = 0;
-        TRY_OUT(ebb__cli_put(&word, "%s", ""));
+        TRY_OUT(ebb__page_put(&word, "%s", ""));
         TRY_OUT(ebb__attention_word(s->vocab, id_at(s, i), &word));
-        TRY_OUT(ebb__cli_put(&log->text, i > 0 ? ",\"" : "\""));
+        TRY_OUT(ebb__page_put(&log->text, i > 0 ? ",\"" : "\""));
         for (const char *at = word.bytes; *at != '\0'; at++) {
-            TRY_OUT(ebb__cli_put(&log->text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at));
+            TRY_OUT(ebb__page_put(&log->text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at));
         }
-        TRY_OUT(ebb__cli_put(&log->text, "\""));
+        TRY_OUT(ebb__page_put(&log->text, "\""));
     }
     if (status == EBB_OK) {
-        status = ebb__cli_put(&log->text, "]");
+        status = ebb__page_put(&log->text, "]");
     }
 out:
-    ebb__cli_text_fini(&word);
+    ebb__page_text_fini(&word);
     return status;
 }
 
 static ebb_status put_json(attention_log *log, uint64_t line, const side *from, const side *to,
                            const float *weights) {
-    cli_text *text = &log->text;
+    page_text *text = &log->text;
     text->used = 0;
-    TRY(ebb__cli_put(text, "{\"line\":%" PRIu64, line));
+    TRY(ebb__page_put(text, "{\"line\":%" PRIu64, line));
     TRY(put_words(log, "source", from));
     TRY(put_words(log, "target", to));
-    TRY(ebb__cli_put(text, ",\"weights\":["));
+    TRY(ebb__page_put(text, ",\"weights\":["));
     for (int32_t row = 0; row < length_of(to); row++) {
         for (int32_t i = 0; i < from->n; i++) {
-            TRY(ebb__cli_put(text, "%s%.6g",
-                             i > 0     ? ","
-                             : row > 0 ? ",["
-                                       : "[",
-                             (double)weights[(size_t)row * (size_t)from->n + (size_t)i]));
+            TRY(ebb__page_put(text, "%s%.6g",
+                              i > 0     ? ","
+                              : row > 0 ? ",["
+                                        : "[",
+                              (double)weights[(size_t)row * (size_t)from->n + (size_t)i]));
         }
-        TRY(ebb__cli_put(text, "]"));
+        TRY(ebb__page_put(text, "]"));
     }
-    TRY(ebb__cli_put(text, "]}\n"));
+    TRY(ebb__page_put(text, "]}\n"));
     return ebb__sink_put(&log->sink, text->bytes, text->used);
 }
 
@@ -113,7 +114,7 @@ static ebb_status keep_words(attention_log *log, const side *s, int32_t n, char 
     TRY(ebb__region_alloc(&log->region, (size_t)n, sizeof **out, out));
     for (int32_t i = 0; i < n; i++) {
         log->text.used = 0;
-        TRY(ebb__cli_put(&log->text, "%s", ""));
+        TRY(ebb__page_put(&log->text, "%s", ""));
         TRY(ebb__attention_word(s->vocab, id_at(s, i), &log->text));
         TRY(ebb__region_strdup(&log->region, log->text.bytes, &(*out)[i]));
     }
@@ -272,7 +273,7 @@ static void draw_panel(svg_page *page, const panel *p) {
     }
 }
 
-ebb_status ebb__attention_draw(attention_log *log, const char *path, cli_text *into) {
+ebb_status ebb__attention_draw(attention_log *log, const char *path, page_text *into) {
     static const svg_colour slate = {0x5B6672, 0x8793A0};
     const svg_rule rules[] = {{"cells", ebb__svg_tint(slate, 0.1)}};
     panel panels[ATTENTION_PICTURES];

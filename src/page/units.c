@@ -1,12 +1,12 @@
-/* units.c - bytes, seconds, rates and perplexities as a person would say them. */
-#include "cli/command.h"
+/* units.c - see units.h. */
+#include "page/units.h"
 
 #include <math.h>
 #include <stdio.h>
 
-cli_unit ebb__cli_bytes(uint64_t bytes) {
+unit_text ebb__unit_bytes(uint64_t bytes) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    cli_unit out;
+    unit_text out;
     if (bytes < 1024) {
         (void)snprintf(out.text, sizeof out.text, "%d B", (int)bytes);
         return out;
@@ -21,8 +21,8 @@ cli_unit ebb__cli_bytes(uint64_t bytes) {
     return out;
 }
 
-cli_unit ebb__cli_seconds(double seconds) {
-    cli_unit out;
+unit_text ebb__unit_seconds(double seconds) {
+    unit_text out;
     long long whole = seconds > 0 && seconds < 1e12 ? llround(seconds) : 0;
     if (whole < 60) {
         (void)snprintf(out.text, sizeof out.text, "%llds", whole);
@@ -34,8 +34,8 @@ cli_unit ebb__cli_seconds(double seconds) {
     return out;
 }
 
-cli_unit ebb__cli_rate(double per_second) {
-    cli_unit out;
+unit_text ebb__unit_rate(double per_second) {
+    unit_text out;
     if (per_second >= 1e6) {
         (void)snprintf(out.text, sizeof out.text, "%.2fM", per_second / 1e6);
     } else if (per_second >= 1e4) {
@@ -46,8 +46,8 @@ cli_unit ebb__cli_rate(double per_second) {
     return out;
 }
 
-cli_unit ebb__cli_perplexity(double nats) {
-    cli_unit out;
+unit_text ebb__unit_perplexity(double nats) {
+    unit_text out;
     double value = exp(nats);
     (void)snprintf(out.text, sizeof out.text,
                    value < 100   ? "%.2f"
