@@ -109,7 +109,7 @@ void ebb_time(ebb_graph *graph, int32_t time) {
         if (time < -1) {
             status = ebb__fail(graph->ctx, EBB_USAGE, "time: %d is below -1", time);
         }
-        graph->ir.label.time = status == EBB_OK ? time : -1;
+        graph->ir.label.at = status == EBB_OK ? time : -1;
         (void)ebb__api_close(graph, status, NULL);
     }
 }
@@ -118,9 +118,10 @@ void ebb_time(ebb_graph *graph, int32_t time) {
 
 ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *name, ir_dtype dtype,
                                  int32_t rank, const int64_t *dims, ir_val *out) {
-    ir_type type = {.dtype = dtype, .rank = rank};
-    if (rank < 1 || rank > IR_MAX_RANK || dims == NULL) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "%s: a shape has 1 to %d sizes", name, IR_MAX_RANK);
+    ir_type type = {.dtype = dtype, .rank = (int16_t)rank};
+    if (rank < 1 || rank > EBB_MAX_RANK || dims == NULL) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: a shape has 1 to %d sizes", name,
+                         EBB_MAX_RANK);
     }
     for (int32_t i = 0; i < rank; i++) {
         if (dims[i] < 1 || dims[i] > INT32_MAX) {

@@ -107,7 +107,7 @@ static ebb_status dropout(ebb_graph *graph, ebb_value x, double p, const char *s
     }
     TRY(need_step(graph));
     rng_key key = ebb__rng_key(graph->seed, site);
-    int32_t time = ir->label.time < 0 ? 0 : ir->label.time;
+    int32_t time = ir->label.at < 0 ? 0 : ir->label.at;
     ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, (int32_t)rows, 0},
                     .f = {(float)p}};
     return ebb__op_emit(ir, OP_DROPOUT, (ir_val[]){x, graph->step}, 2, &attr, out);

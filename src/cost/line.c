@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { MOST_MEMBERS = 1024, NAME_BYTES = 64 };
+enum { LEAST_INTS = 8 }; /* attributes that every line has; zeros behind them are left out */
 static const int64_t MOST_DIM = INT64_C(1) << 40;
 static const int64_t MOST_TICKS = INT64_C(1000000000000000000); /* ten days and more */
 static const double TICKS = 1e12;                               /* a second */
@@ -33,7 +34,11 @@ void ebb__cost_line_write(const device *dev, const cost_entry *entry, char line[
     ADD("{\"kernel\": \"%.63s\", \"m\": %" PRId64 ", \"n\": %" PRId64 ", \"k\": %" PRId64
         ", \"attr\": [",
         dev->kernels[key->kernel].name, key->m, key->n, key->k);
-    for (int i = 0; i < IR_MAX_INTS; i++) {
+    int last = IR_MAX_INTS;
+    while (last > LEAST_INTS && key->attr[last - 1] == 0) {
+        last--;
+    }
+    for (int i = 0; i < last; i++) {
         ADD("%s%" PRId32, i > 0 ? ", " : "", key->attr[i]);
     }
     ADD("], \"members\": %" PRId32 ", \"loaded\": %" PRId32 ", \"estimate\": %" PRId64
@@ -107,11 +112,12 @@ static void read_key(line_cursor *c, const device *dev, cost_key *key) {
     skip(c, ", \"k\": ");
     key->k = read_number(c, 0, MOST_DIM);
     skip(c, ", \"attr\": [");
-    for (int i = 0; i < IR_MAX_INTS; i++) {
-        skip(c, i > 0 ? ", " : "");
-        key->attr[i] = (int32_t)read_number(c, INT32_MIN, INT32_MAX);
+    int n = 0;
+    for (; n < LEAST_INTS || (n < IR_MAX_INTS && follows(c, ',')); n++) {
+        skip(c, n > 0 ? ", " : "");
+        key->attr[n] = (int32_t)read_number(c, INT32_MIN, INT32_MAX);
     }
-    skip(c, "], \"members\": ");
+    skip(c, n > LEAST_INTS && key->attr[n - 1] == 0 ? "no zero" : "], \"members\": ");
     key->members = (int32_t)read_number(c, 1, MOST_MEMBERS);
 }
 

@@ -23,7 +23,7 @@ void ebb__cost_table_fini(cost_table *table) {
 
 /* ---- keys ---- */
 
-static bool reads_floats(const ir_graph *graph, const ir_node_rec *node) {
+static bool is_of_floats(const ir_graph *graph, const ir_node_rec *node) {
     for (int32_t i = 0; i < node->n_in; i++) {
         ir_val v = ir_in(graph, node, i);
         if (v != IR_NONE && graph->values[v].type.dtype != IR_F32) {
@@ -36,7 +36,7 @@ static bool reads_floats(const ir_graph *graph, const ir_node_rec *node) {
 bool ebb__cost_key(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                    int32_t kernel, int members, cost_key *out) {
     const op_def *op = ebb__op(node->op);
-    if (kernel < 0 || node->n_in > COST_MAX_IN || !reads_floats(graph, node)) {
+    if (kernel < 0 || node->n_in > COST_MAX_IN || !is_of_floats(graph, node)) {
         return false;
     }
     op_cost cost = ebb__op_cost(graph, node);

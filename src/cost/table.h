@@ -49,7 +49,8 @@ void ebb__cost_table_init(cost_table *table, ebb_ctx *ctx, const device *dev);
 void ebb__cost_table_fini(cost_table *table); /* leaves it empty */
 
 /* The key of a node; false for nodes that are not worth a measurement: those that are neither heavy
- * nor offered in several forms nor a plain move of bytes, and those that read ids. */
+ * nor offered in several forms nor a plain move of bytes, and those with operands or a result that
+ * are not f32, which nobody could make up to measure them. */
 bool ebb__cost_key(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                    int32_t kernel, int members, cost_key *out);
 const cost_entry *ebb__cost_table_find(const cost_table *table, const cost_key *key); /* or NULL */

@@ -9,7 +9,7 @@
 
 #include "op/op.h"
 
-enum { DEVICE_PREPARED_BYTES = 160, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16 };
+enum { DEVICE_PREPARED_BYTES = 128, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16 };
 /* A node's kernel is an index in device.kernels or one of these: the op's reference; nothing to
  * run, since the node only names bytes of others. */
 enum { DEVICE_KERNEL_REFERENCE = -1, DEVICE_KERNEL_NONE = -2 };

@@ -56,7 +56,7 @@ ebb_status ebb__grad_build(ir_graph *graph, const ir_val *of, const ir_val *seed
         grads[v] = IR_NONE;
         if (graph->values[v].role == IR_PARAM) {
             graph->label =
-                (ir_label){.layer = graph->values[v].layer, .time = -1, .phase = IR_BACKWARD};
+                (ir_label){.layer = graph->values[v].layer, .at = -1, .phase = IR_BACKWARD};
             TRY_OUT(ebb__adjoint_take(adjoint, v, &grads[v]));
             if (grads[v] != IR_NONE) {
                 graph->values[grads[v]].param_grad = true;

@@ -74,7 +74,7 @@ ebb_status ebb__update_build(ir_graph *graph, const ir_val *grads, int32_t n_gra
         return ebb__fail(graph->ctx, EBB_USAGE, "the loss depends on no parameter");
     }
     ir_label label = graph->label;
-    graph->label = (ir_label){.layer = 0, .time = -1, .phase = IR_UPDATE};
+    graph->label = (ir_label){.layer = 0, .at = -1, .phase = IR_UPDATE};
     TRY(ebb__ir_layer(graph, "optimizer", &graph->label.layer));
     TRY(ebb__ir_add_variable(graph, IR_INPUT, UPDATE_HYPER,
                              &(ir_type){.dtype = IR_F32, .rank = 1, .dim = {4}}, &hyper));

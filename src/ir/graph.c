@@ -7,7 +7,7 @@
 void ebb__ir_init(ir_graph *graph, ebb_ctx *ctx, const ir_schema *const *schemas,
                   int32_t n_schemas) {
     *graph = (ir_graph){.ctx = ctx, .schemas = schemas, .n_schemas = n_schemas, .loss = IR_NONE};
-    graph->label = (ir_label){.layer = 0, .time = -1, .phase = IR_FORWARD};
+    graph->label = (ir_label){.layer = 0, .at = -1, .phase = IR_FORWARD};
     ebb__region_init(&graph->region, ctx);
 }
 
@@ -173,7 +173,21 @@ ebb_status ebb__ir_compact(ir_graph *graph, int32_t *marks, int32_t *n_marks) {
 /* ---- types ---- */
 
 size_t ebb__ir_dtype_bytes(ir_dtype dtype) {
-    return dtype == IR_F64 ? 8 : 4;
+    static const uint8_t bytes[IR_DTYPES] = {
+#define IR_DTYPE_BYTES(id, name, bytes) [id] = bytes,
+        IR_DTYPE_LIST(IR_DTYPE_BYTES)
+#undef IR_DTYPE_BYTES
+    };
+    return bytes[dtype];
+}
+
+const char *ebb__ir_dtype_name(ir_dtype dtype) {
+    static const char *const names[IR_DTYPES] = {
+#define IR_DTYPE_NAME(id, name, bytes) [id] = name,
+        IR_DTYPE_LIST(IR_DTYPE_NAME)
+#undef IR_DTYPE_NAME
+    };
+    return names[dtype];
 }
 
 int64_t ebb__ir_rows(const ir_type *type) {

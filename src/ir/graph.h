@@ -13,10 +13,27 @@
 
 typedef int32_t ir_val;
 typedef int32_t ir_node;
-enum { IR_NONE = -1, IR_MAX_RANK = 4, IR_MAX_INTS = 8, IR_MAX_FLOATS = 4, IR_MAX_OUT = 3 };
+enum { IR_NONE = -1, IR_MAX_RANK = 6, IR_MAX_INTS = 16, IR_MAX_FLOATS = 4, IR_MAX_OUT = 3 };
 enum { IR_MAX_SHARDS = 1024 };
 
-typedef enum ir_dtype { IR_F32, IR_I32, IR_F64 } ir_dtype;
+/* Graphs hold many types, labels and values: their enumerations take one byte each. */
+#define IR_SMALL __attribute__((packed))
+
+/* How an element is stored. Ops compute with the first three; the others only hold what an op has
+ * made smaller, until another op reads it. One list: enumerator, name, bytes. */
+#define IR_DTYPE_LIST(X)                                                                           \
+    X(IR_F32, "f32", 4)                                                                            \
+    X(IR_I32, "i32", 4)                                                                            \
+    X(IR_F64, "f64", 8)                                                                            \
+    X(IR_U8, "u8", 1)                                                                              \
+    X(IR_U16, "u16", 2)                                                                            \
+    X(IR_F16, "f16", 2)
+typedef enum IR_SMALL ir_dtype {
+#define IR_DTYPE_ENUM(id, name, bytes) id,
+    IR_DTYPE_LIST(IR_DTYPE_ENUM)
+#undef IR_DTYPE_ENUM
+        IR_DTYPES
+} ir_dtype;
 
 /* Who owns a byte. They sum to the peak. One list: enumerator, name. */
 #define IR_KIND_LIST(X)                                                                            \
@@ -35,7 +52,7 @@ typedef enum ir_kind {
         IR_KINDS
 } ir_kind;
 
-typedef enum ir_role {
+typedef enum IR_SMALL ir_role {
     IR_TEMP,  /* defined by a node */
     IR_PARAM, /* trained; kept over steps */
     IR_SLOT,  /* optimiser state; kept over steps */
@@ -51,7 +68,7 @@ typedef enum ir_role {
     X(IR_BACKWARD, "backward", "bwd")                                                              \
     X(IR_UPDATE, "update", "upd")                                                                  \
     X(IR_RECOMPUTE, "recompute", "rec")
-typedef enum ir_phase {
+typedef enum IR_SMALL ir_phase {
 #define IR_PHASE_ENUM(id, name, brief) id,
     IR_PHASE_LIST(IR_PHASE_ENUM)
 #undef IR_PHASE_ENUM
@@ -61,14 +78,16 @@ typedef enum ir_phase {
 /* Every node carries where it comes from; passes preserve it. */
 typedef struct ir_label {
     int32_t layer; /* index into graph->layers */
-    int32_t time;  /* -1: not tied to one step */
-    ir_phase phase;
+    /* Where the node stands along the axis that the model is unrolled over: its time step, or its
+     * depth in a chain of equal blocks; -1: it belongs to no single place. */
+    int32_t at;
     int32_t shard; /* which part of the batch's rows; 0 also where there is one, or for all */
+    ir_phase phase;
 } ir_label;
 
 typedef struct ir_type {
     ir_dtype dtype;
-    int32_t rank;             /* 1..4 */
+    int16_t rank;             /* 1..IR_MAX_RANK */
     int32_t dim[IR_MAX_RANK]; /* each >= 1 */
 } ir_type;
 
@@ -157,6 +176,7 @@ static inline void ir_set_in(ir_graph *g, const ir_node_rec *n, int32_t i, ir_va
 ebb_status ebb__ir_type_check(ebb_ctx *ctx, const ir_type *type, const char *what) EBB_MUST_CHECK;
 bool ebb__ir_type_equal(const ir_type *a, const ir_type *b);
 size_t ebb__ir_dtype_bytes(ir_dtype dtype);
+const char *ebb__ir_dtype_name(ir_dtype dtype);
 int64_t ebb__ir_rows(const ir_type *type); /* product of all dimensions but the last */
 static inline int64_t ir_cols(const ir_type *type) {
     return type->dim[type->rank - 1];

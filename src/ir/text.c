@@ -6,8 +6,9 @@
  *   output %8 "loss"
  *
  * One line a variable (in order of ids) or node (in graph order); absent operands print as `-`.
- * Floats print in hexadecimal, so that a round trip keeps every bit. A shard but the first stands
- * behind the time: t=3 s=1. `#` starts a comment.
+ * Floats print in hexadecimal, so that a round trip keeps every bit. t= is the place along the axis
+ * of unrolling (ir_label.at); a shard but the first stands behind it: t=3 s=1. `#` starts a
+ * comment.
  */
 #include "ir/graph.h"
 
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const dtype_names[] = {"f32", "i32", "f64"};
 static const char *const role_names[] = {"temp", "param", "slot", "state", "input"};
 static const char *const phase_names[IR_PHASES] = {
 #define IR_PHASE_BRIEF(id, name, brief) [id] = brief,
@@ -52,7 +52,7 @@ static ebb_status put(text_buffer *b, const char *format, ...) {
 }
 
 static ebb_status put_type(text_buffer *b, const ir_type *type) {
-    TRY(put(b, "%s[", dtype_names[type->dtype]));
+    TRY(put(b, "%s[", ebb__ir_dtype_name(type->dtype)));
     for (int32_t i = 0; i < type->rank; i++) {
         TRY(put(b, "%s%d", i ? "," : "", type->dim[i]));
     }
@@ -99,7 +99,7 @@ static ebb_status put_node(text_buffer *b, const ir_graph *graph, const ir_node_
         TRY(v == IR_NONE ? put(b, " -") : put(b, " %%%d", v));
     }
     TRY(put_attrs(b, schema, &node->attr));
-    TRY(put(b, " @ \"%s\" t=%d", graph->layers[node->label.layer], node->label.time));
+    TRY(put(b, " @ \"%s\" t=%d", graph->layers[node->label.layer], node->label.at));
     if (node->label.shard != 0) {
         TRY(put(b, " s=%d", node->label.shard));
     }
@@ -232,11 +232,9 @@ static ebb_status parse_type(text_parser *p, ir_type *type) {
     *type = (ir_type){0};
     skip_blanks(p);
     bool found = false;
-    for (int i = 0; i < 3 && !found; i++) {
-        if (eat(p, dtype_names[i])) {
-            type->dtype = (ir_dtype)i;
-            found = true;
-        }
+    for (int i = 0; i < IR_DTYPES && !found; i++) {
+        type->dtype = (ir_dtype)i;
+        found = eat(p, ebb__ir_dtype_name(type->dtype));
     }
     if (!found || !eat(p, "[")) {
         return bad(p, "expected a type such as f32[2,3]");
@@ -314,7 +312,7 @@ static ebb_status parse_label(text_parser *p, ir_label *label) {
     TRY(parse_word(p, layer, sizeof layer));
     TRY(ebb__ir_layer(p->graph, layer, &label->layer));
     if (eat(p, "t=")) {
-        TRY(parse_int(p, &label->time));
+        TRY(parse_int(p, &label->at));
     }
     if (eat(p, "s=")) {
         TRY(parse_int(p, &label->shard));
@@ -376,7 +374,7 @@ static ebb_status parse_node(text_parser *p) {
     if (eat(p, "{")) {
         TRY(parse_attrs(p, p->graph->schemas[op], &attr));
     }
-    p->graph->label = (ir_label){.layer = 0, .time = -1, .phase = IR_FORWARD};
+    p->graph->label = (ir_label){.layer = 0, .at = -1, .phase = IR_FORWARD};
     if (eat(p, "@")) {
         TRY(parse_label(p, &p->graph->label));
     }

@@ -26,7 +26,7 @@ ebb_status ebb__model_loss(model_builder *b, ir_val rows, ir_val labels, const c
 }
 
 ebb_status ebb__model_layer(model_builder *b, const char *name) {
-    b->g->label.time = -1;
+    b->g->label.at = -1;
     return ebb__ir_layer(b->g, name, &b->g->label.layer);
 }
 
@@ -46,8 +46,8 @@ ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time, 
 }
 
 ebb_status ebb__model_zeros(model_builder *b, int32_t rows, int32_t cols, ir_val *out) {
-    ir_attr attr = {.i = {2, rows, cols, 0, 0, IR_F32}};
-    return ebb__op_emit(b->g, OP_FILL, NULL, 0, &attr, out);
+    ir_type type = {.dtype = IR_F32, .rank = 2, .dim = {rows, cols}};
+    return ebb__op_fill(b->g, &type, 0.0F, out);
 }
 
 void ebb__model_reverse(ir_val *xs, int32_t n) {

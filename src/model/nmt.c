@@ -21,7 +21,7 @@ ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count, ir_va
 
 static void label(nmt_builder *b, int32_t layer, int32_t time) {
     b->b.g->label.layer = layer;
-    b->b.g->label.time = time;
+    b->b.g->label.at = time;
 }
 
 /* ---- what comes in ---- */
@@ -56,7 +56,7 @@ ebb_status ebb__nmt_embed(nmt_builder *b, const char *layer, ir_val table, ir_va
     TRY(ebb__model_layer(&b->b, layer));
     for (int32_t t = 0; t < n; t++) {
         ir_val at = IR_NONE;
-        b->b.g->label.time = t;
+        b->b.g->label.at = t;
         TRY(ebb__op_slice(b->b.g, ids, 0, (n - 1 - t) * b->B, b->B, &at));
         TRY(ebb__op_emit(b->b.g, OP_EMBED, (ir_val[]){table, at}, 2, NULL, &xs[t]));
         TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
@@ -89,12 +89,12 @@ static ebb_status build_direction(nmt_builder *b, const char *label_name, int32_
                          hidden, &p));
     TRY(ebb__cell_zeros(&b->b, b->B, hidden, &s));
     for (int32_t t = 0; t < b->S; t++) {
-        g->label.time = t;
+        g->label.at = t;
         TRY(ebb__cell_input(&b->b, &p, xs[t], &ys[t]));
     }
     for (int32_t i = 0; i < b->S; i++) {
         int32_t t = reverse ? b->S - 1 - i : i;
-        g->label.time = t;
+        g->label.at = t;
         TRY(ebb__cell_step(&b->b, &p, ys[t], &s));
         TRY(mask(b, t, &s.h));
         TRY(mask(b, t, &s.c));
@@ -116,7 +116,7 @@ static ebb_status build_encoder_layer(nmt_builder *b, int32_t layer, ir_val *xs,
         TRY(build_direction(b, name, layer, false, b->H, xs, ys));
     }
     for (int32_t t = 0; t < b->S; t++) {
-        g->label.time = t;
+        g->label.at = t;
         xs[t] = ys[t];
         if (layer == 0) {
             TRY(ebb__op_join(g, 1, (ir_val[]){ys[t], ys[b->S + t]}, 2, &xs[t]));
@@ -135,7 +135,7 @@ ebb_status ebb__nmt_encode(nmt_builder *b) {
     for (int32_t l = 0; l < (int32_t)b->m->enc_layers; l++) {
         TRY(build_encoder_layer(b, l, xs, xs + b->S));
     }
-    b->b.g->label.time = -1;
+    b->b.g->label.at = -1;
     ebb__model_reverse(xs, b->S);
     return ebb__op_join(b->b.g, 0, xs, b->S, &b->a.memory);
 }
@@ -303,7 +303,7 @@ static ebb_status build_decoder(nmt_builder *b, ir_val *ys) {
         TRY(ebb__model_zeros(&b->b, b->B, b->H, &fed));
     }
     for (int32_t t = 0; t < b->T; t++) {
-        b->b.g->label.time = t;
+        b->b.g->label.at = t;
         TRY(ebb__cell_input(&b->b, &layers[0].p, ys[t], &ys[t]));
     }
     for (int32_t t = 0; t < b->T; t++) {

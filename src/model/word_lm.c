@@ -58,13 +58,13 @@ static ebb_status build_layer(builder *b, int32_t layer, ir_val *xs) {
     TRY(begin_state(b, layer, &carried, &s));
     for (int32_t t = 0; t < b->T; t++) {
         ir_val z = IR_NONE; /* [B, G*H] */
-        g->label.time = t;
+        g->label.at = t;
         TRY(ebb__cell_input(&b->b, &p, xs[t], &z));
         TRY(ebb__cell_step(&b->b, &p, z, &s));
         xs[t] = s.h;
         TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
     }
-    g->label.time = -1;
+    g->label.at = -1;
     return end_state(b, &carried, &s);
 }
 
@@ -80,7 +80,7 @@ static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
     TRY(ebb__model_variable(&b->b, IR_PARAM, "embed.weight", IR_F32, b->V, b->E, table));
     for (int32_t t = 0; t < b->T; t++) {
         ir_val at = IR_NONE;
-        g->label.time = t;
+        g->label.at = t;
         TRY(ebb__op_slice(g, ids, 0, (b->T - 1 - t) * b->B, b->B, &at));
         TRY(ebb__op_emit(g, OP_EMBED, (ir_val[]){*table, at}, 2, NULL, &xs[t]));
         TRY(ebb__model_dropout(&b->b, "embed.drop", t, &xs[t]));

@@ -130,10 +130,9 @@ ir_val ebb__adjoint_withdraw(op_adjoint *adjoint, ir_val value) {
 
 static ebb_status emit_zeros(ir_graph *graph, const ir_type *like, int32_t axis, int32_t len,
                              ir_val *out) {
-    ir_attr attr = {.i = {like->rank, like->dim[0], like->dim[1], like->dim[2], like->dim[3],
-                          (int32_t)like->dtype}};
-    attr.i[axis == 0 ? 1 : like->rank] = len;
-    return ebb__op_emit(graph, OP_FILL, NULL, 0, &attr, out);
+    ir_type type = *like;
+    type.dim[axis == 0 ? 0 : type.rank - 1] = len;
+    return ebb__op_fill(graph, &type, 0.0f, out);
 }
 
 static int compare_ints(const void *a, const void *b) {

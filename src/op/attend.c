@@ -148,8 +148,7 @@ static ebb_status add_each_grad(op_grad *g) {
 static ebb_status sum_each_grad(op_grad *g) {
     ir_val ones;
     int32_t batch = g->node.attr.i[0], blocks = op_grad_type(g, 0)->dim[0] / batch;
-    ir_attr attr = {.i = {2, blocks, batch, 0, 0, IR_F32}, .f = {1.0f}};
-    TRY(ebb__op_emit(g->graph, OP_FILL, NULL, 0, &attr, &ones));
+    TRY(ebb__op_fill(g->graph, &(ir_type)F2(blocks, batch), 1.0f, &ones));
     return add_outer(g, 0, ones, g->dy);
 }
 

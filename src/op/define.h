@@ -39,6 +39,13 @@ static inline ir_type op_with_cols(const ir_type *like, int32_t cols) {
 }
 int64_t ebb__op_elements(const ir_type *type);
 
+/* A result's type as attributes, for ops whose operands do not tell it: rank, sizes, dtype. */
+enum { OP_ATTR_RANK, OP_ATTR_DIM, OP_ATTR_DTYPE = OP_ATTR_DIM + IR_MAX_RANK };
+#define OP_ATTR_TYPE_NAMES "rank", "d0", "d1", "d2", "d3", "d4", "d5"
+ir_attr ebb__op_attr_of(const ir_type *type);
+/* The only result has the type that the attributes say. */
+ebb_status ebb__op_infer_attr(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
+
 /* ---- columns ---- */
 /* Every operand f32 and of the first one's type; so is the only result. */
 ebb_status ebb__op_infer_same(const ir_graph *graph, const ir_node_rec *node, ir_type *out);

@@ -224,22 +224,15 @@ OP_DEFINE(regroup) = {.schema = {.name = "regroup", .ints = {"outer", "inner"}},
 /* ---- fill ---- */
 
 static ebb_status infer_fill(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    const int32_t *i = node->attr.i;
+    int32_t dtype = node->attr.i[OP_ATTR_DTYPE];
     float value = node->attr.f[0];
-    if (i[0] < 1 || i[0] > IR_MAX_RANK || i[5] < IR_F32 || i[5] > IR_F64) {
-        return ebb__op_bad(graph, node, "rank must be 1 to 4 and dtype 0, 1 or 2");
+    if (dtype != IR_F32 && dtype != IR_I32 && dtype != IR_F64) {
+        return ebb__op_bad(graph, node, "dtype must be %d, %d or %d", IR_F32, IR_I32, IR_F64);
     }
-    if (i[5] == IR_I32 && !(value > -2147483648.0f && value < 2147483648.0f)) {
+    if (dtype == IR_I32 && !(value > -2147483648.0f && value < 2147483648.0f)) {
         return ebb__op_bad(graph, node, "value does not fit i32");
     }
-    out[0] = (ir_type){.dtype = (ir_dtype)i[5], .rank = i[0]};
-    for (int32_t d = 0; d < out[0].rank; d++) {
-        out[0].dim[d] = i[1 + d];
-        if (i[1 + d] < 1) {
-            return ebb__op_bad(graph, node, "dimension %d must be at least 1", d);
-        }
-    }
-    return EBB_OK;
+    return ebb__op_infer_attr(graph, node, out);
 }
 
 static void rows_fill(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
@@ -251,22 +244,22 @@ static void rows_fill(const ir_graph *graph, const ir_node_rec *node, op_row_rol
 }
 
 static const op_sample samples_fill[] = {
-    {.n_in = 0, .attr = {.i = {1, 1, 0, 0, 0, IR_F32}, .f = {1.0f}}},
-    {.n_in = 0, .attr = {.i = {2, 3, 17, 0, 0, IR_F32}, .f = {0.0f}}},
-    {.n_in = 0, .attr = {.i = {3, 2, 5, 33, 0, IR_F32}, .f = {-2.5f}}},
-    {.n_in = 0, .attr = {.i = {2, 301, 19, 0, 0, IR_F32}, .f = {0.1f}}},
-    {.n_in = 0, .attr = {.i = {1, 7, 0, 0, 0, IR_I32}, .f = {-1.0f}}},
-    {.n_in = 0, .attr = {.i = {1, 5, 0, 0, 0, IR_F64}, .f = {0.5f}}},
+    {.n_in = 0, .attr = {.i = {1, 1}, .f = {1.0f}}},
+    {.n_in = 0, .attr = {.i = {2, 3, 17}, .f = {0.0f}}},
+    {.n_in = 0, .attr = {.i = {3, 2, 5, 33}, .f = {-2.5f}}},
+    {.n_in = 0, .attr = {.i = {6, 2, 1, 3, 2, 2, 5}, .f = {0.75f}}},
+    {.n_in = 0, .attr = {.i = {2, 301, 19}, .f = {0.1f}}},
+    {.n_in = 0, .attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_I32}, .f = {-1.0f}}},
+    {.n_in = 0, .attr = {.i = {1, 5, [OP_ATTR_DTYPE] = IR_F64}, .f = {0.5f}}},
 };
 
-OP_DEFINE(fill) = {.schema = {.name = "fill",
-                              .ints = {"rank", "d0", "d1", "d2", "d3", "dtype"},
-                              .floats = {"value"}},
-                   .n_in = 0,
-                   .n_out = 1,
-                   .flags = OPF_PURE | OPF_NOGRAD,
-                   .infer = infer_fill,
-                   KERNEL(fill),
-                   .row_count = 1 + 1, /* d0 */
-                   .rows = rows_fill,
-                   SAMPLES(samples_fill)};
+OP_DEFINE(fill) = {
+    .schema = {.name = "fill", .ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .floats = {"value"}},
+    .n_in = 0,
+    .n_out = 1,
+    .flags = OPF_PURE | OPF_NOGRAD,
+    .row_count = 1 + 1, /* d0 */
+    .infer = infer_fill,
+    .rows = rows_fill,
+    KERNEL(fill),
+    SAMPLES(samples_fill)};

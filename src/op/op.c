@@ -74,6 +74,12 @@ ebb_status ebb__op_emit(ir_graph *graph, op_code op, const ir_val *in, int32_t n
     return ebb__ir_add_node(graph, node.op, in, n_in, &node.attr, types, def->n_out, out);
 }
 
+ebb_status ebb__op_fill(ir_graph *graph, const ir_type *type, float value, ir_val *out) {
+    ir_attr attr = ebb__op_attr_of(type);
+    attr.f[0] = value;
+    return ebb__op_emit(graph, OP_FILL, NULL, 0, &attr, out);
+}
+
 ebb_status ebb__op_verify(const ir_graph *graph) {
     TRY(ebb__ir_verify(graph));
     for (int32_t k = 0; k < graph->n_order; k++) {
@@ -95,10 +101,6 @@ ebb_status ebb__op_verify(const ir_graph *graph) {
 
 /* ---- shared by the families ---- */
 
-static const char *dtype_name(ir_dtype dtype) {
-    return dtype == IR_F32 ? "f32" : dtype == IR_I32 ? "i32" : "f64";
-}
-
 /* Adds to a text of `size` bytes, cut where it is full. */
 __attribute__((format(printf, 3, 4))) static void add_text(char *text, size_t size,
                                                            const char *format, ...) {
@@ -116,7 +118,7 @@ static void add_operand(const ir_graph *graph, ir_val v, char *text, size_t size
         return;
     }
     const ir_value *value = &graph->values[v];
-    add_text(text, size, "%s[", dtype_name(value->type.dtype));
+    add_text(text, size, "%s[", ebb__ir_dtype_name(value->type.dtype));
     for (int32_t d = 0; d < value->type.rank; d++) {
         add_text(text, size, "%s%d", d > 0 ? "," : "", value->type.dim[d]);
     }
@@ -138,8 +140,8 @@ static void describe(const ir_graph *graph, const ir_node_rec *node, char *text,
     if (layer[0] != '\0') {
         add_text(text, size, " in %.60s", layer);
     }
-    if (node->label.time >= 0) {
-        add_text(text, size, " at time %d", node->label.time);
+    if (node->label.at >= 0) {
+        add_text(text, size, " at time %d", node->label.at);
     }
 }
 
@@ -157,7 +159,7 @@ ebb_status ebb__op_bad(const ir_graph *graph, const ir_node_rec *node, const cha
 ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i, ir_dtype dtype) {
     const ir_type *type = op_in_type(graph, node, i);
     if (type != NULL && type->dtype != dtype) {
-        return ebb__op_bad(graph, node, "operand %d must be %s", i, dtype_name(dtype));
+        return ebb__op_bad(graph, node, "operand %d must be %s", i, ebb__ir_dtype_name(dtype));
     }
     return EBB_OK;
 }
@@ -212,6 +214,27 @@ ebb_status ebb__op_infer_same(const ir_graph *graph, const ir_node_rec *node, ir
         TRY(ebb__op_need_same(graph, node, i, 0));
     }
     out[0] = *op_in_type(graph, node, 0);
+    return EBB_OK;
+}
+
+ir_attr ebb__op_attr_of(const ir_type *type) {
+    ir_attr attr = {.i = {[OP_ATTR_RANK] = type->rank, [OP_ATTR_DTYPE] = type->dtype}};
+    memcpy(&attr.i[OP_ATTR_DIM], type->dim, (size_t)type->rank * sizeof *type->dim);
+    return attr;
+}
+
+ebb_status ebb__op_infer_attr(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    const int32_t *i = node->attr.i;
+    if (i[OP_ATTR_RANK] < 1 || i[OP_ATTR_RANK] > IR_MAX_RANK) {
+        return ebb__op_bad(graph, node, "rank must be 1 to %d", IR_MAX_RANK);
+    }
+    out[0] = (ir_type){.dtype = (ir_dtype)i[OP_ATTR_DTYPE], .rank = (int16_t)i[OP_ATTR_RANK]};
+    for (int32_t d = 0; d < out[0].rank; d++) {
+        out[0].dim[d] = i[OP_ATTR_DIM + d];
+        if (out[0].dim[d] < 1) {
+            return ebb__op_bad(graph, node, "dimension %d must be at least 1", d);
+        }
+    }
     return EBB_OK;
 }
 

@@ -28,6 +28,7 @@ enum op_flag {
     OPF_NOGRAD = 1 << 5,      /* has no gradient, on purpose */
     OPF_LOSS = 1 << 6,        /* row-wise end of a chain that the chunk pass may split */
     OPF_VARIADIC = 1 << 7,    /* any number of operands >= n_in */
+    OPF_BY_INDEX = 1 << 8,    /* integers of an operand name rows that are read or written */
 };
 
 /* What an op's gradient needs of an operand or result. */
@@ -179,6 +180,9 @@ void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx);
 /* Infers, appends a node with the graph's current label, gives the results. attr may be NULL. */
 ebb_status ebb__op_emit(ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,
                         const ir_attr *attr, ir_val *out) EBB_MUST_CHECK;
+/* A tensor of one value everywhere. */
+ebb_status ebb__op_fill(ir_graph *graph, const ir_type *type, float value,
+                        ir_val *out) EBB_MUST_CHECK;
 /* Structure and types of the whole graph (ebb__ir_verify, then every node inferred again). */
 ebb_status ebb__op_verify(const ir_graph *graph) EBB_MUST_CHECK;
 

@@ -56,8 +56,7 @@ static ebb_status infer_sum_all(const ir_graph *graph, const ir_node_rec *node, 
 }
 
 static ebb_status sum_all_grad(op_grad *g) {
-    const ir_type *type = op_grad_type(g, 0);
-    ir_attr attr = {.i = {type->rank, type->dim[0], type->dim[1], type->dim[2], type->dim[3]}};
+    const ir_attr attr = ebb__op_attr_of(op_grad_type(g, 0));
     return ebb__op_grad_emit(g, 0, OP_SPREAD, &g->dy, 1, &attr);
 }
 
@@ -82,17 +81,7 @@ OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
 /* ---- spread: one number everywhere ---- */
 
 static ebb_status infer_spread(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    const int32_t *i = node->attr.i;
-    if (i[0] < 1 || i[0] > IR_MAX_RANK) {
-        return ebb__op_bad(graph, node, "rank must be 1 to %d", IR_MAX_RANK);
-    }
-    out[0] = (ir_type){.dtype = IR_F32, .rank = i[0]};
-    for (int32_t d = 0; d < out[0].rank; d++) {
-        out[0].dim[d] = i[1 + d];
-        if (i[1 + d] < 1) {
-            return ebb__op_bad(graph, node, "dimension %d must be at least 1", d);
-        }
-    }
+    TRY(ebb__op_infer_attr(graph, node, out));
     return ebb__op_need_list(graph, node, 0, IR_F32, 1);
 }
 
@@ -104,10 +93,10 @@ static const op_sample samples_spread[] = {
     {.n_in = 1, .in = {F1(1)}, .attr = {.i = {1, 1}}},
     {.n_in = 1, .in = {F1(1)}, .attr = {.i = {2, 3, 17}}},
     {.n_in = 1, .in = {F1(1)}, .attr = {.i = {3, 2, 5, 33}}},
-    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {4, 2, 1, 3, 8}}},
+    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {6, 2, 1, 3, 2, 2, 8}}},
 };
 
-OP_DEFINE(spread) = {.schema = {.name = "spread", .ints = {"rank", "d0", "d1", "d2", "d3"}},
+OP_DEFINE(spread) = {.schema = {.name = "spread", .ints = {OP_ATTR_TYPE_NAMES}},
                      .n_in = 1,
                      .n_out = 1,
                      .flags = OPF_PURE,

@@ -34,12 +34,7 @@ static ebb_status infer_lstm_gates(const ir_graph *graph, const ir_node_rec *nod
 }
 
 static ebb_status or_zeros(ir_graph *graph, const ir_type *type, ir_val *value) {
-    if (*value != IR_NONE) {
-        return EBB_OK;
-    }
-    const int32_t *d = type->dim;
-    ir_attr attr = {.i = {type->rank, d[0], d[1], d[2], d[3], (int32_t)type->dtype}};
-    return ebb__op_emit(graph, OP_FILL, NULL, 0, &attr, value);
+    return *value != IR_NONE ? EBB_OK : ebb__op_fill(graph, type, 0.0f, value);
 }
 
 /* i, f and g act through c alone; only o is read from the gates. */

@@ -55,7 +55,7 @@ static int32_t span_of(const batcher *b, const ir_node_rec *node, const pass_rol
     const pass_recompute *how = &b->unit->config->recompute;
     bool part = node->label.phase == IR_BACKWARD && r->out[0] == ROWS_SPLIT && how->merge > 0;
     int32_t span = part && how->span == 0 ? how->merge : how->span;
-    return span > 0 ? node->label.time / span : 0;
+    return span > 0 ? node->label.at / span : 0;
 }
 
 static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_rec *b,
@@ -63,7 +63,7 @@ static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_re
     const ir_graph *g = all->g;
     bool same = a->op == b->op && a->n_in == b->n_in && a->label.layer == b->label.layer &&
                 a->label.phase == b->label.phase && a->label.shard == b->label.shard &&
-                a->label.time != b->label.time && span_of(all, a, r) == span_of(all, b, r) &&
+                a->label.at != b->label.at && span_of(all, a, r) == span_of(all, b, r) &&
                 same_attributes(&a->attr, &b->attr);
     for (int32_t k = 0; same && k < a->n_in; k++) {
         const ir_type *x = op_in_type(g, a, k), *y = op_in_type(g, b, k);
@@ -115,7 +115,7 @@ static void collect(batcher *b, ir_node n) {
     const ir_graph *g = b->g;
     const ir_node_rec *node = &g->nodes[n];
     pass_roles r;
-    if (node->label.time < 0 || node->n_out != 1 || g->values[node->out].output ||
+    if (node->label.at < 0 || node->n_out != 1 || g->values[node->out].output ||
         ebb__op(node->op)->row_shift > 0 || !ebb__pass_roles(g, node, &r)) {
         return;
     }

@@ -146,7 +146,7 @@ static ebb_status stack_list(batcher *b, const ir_val *list, int32_t n, ir_val *
 /* Operand k of all members; sets with time descending, as sums are, so that they share stacks. */
 static int32_t operand_list(const batcher *b, const batch *group, int32_t k, ir_val *list) {
     const ir_graph *g = b->g;
-    bool reverse = g->nodes[group->first].label.time < g->nodes[group->last].label.time;
+    bool reverse = g->nodes[group->first].label.at < g->nodes[group->last].label.at;
     ir_node n = group->first;
     for (int32_t i = 0; i < group->n; i++) {
         list[reverse && group->carry < 0 ? group->n - 1 - i : i] = ir_in(g, &g->nodes[n], k);
@@ -191,7 +191,7 @@ static ebb_status await_join(batcher *b, const ir_val *list, int32_t n, ir_node 
     }
     if (b->join[list[0]] == IR_NONE) {
         b->g->label = b->g->nodes[reader].label;
-        b->g->label.time = -1;
+        b->g->label.at = -1;
         TRY(make_join(b, list[0]));
         TRY(ebb__region_grow(region, &b->stacks, &b->cap_stacks, (size_t)b->n_stacks + 1,
                              sizeof *b->stacks));
@@ -257,7 +257,7 @@ static ebb_status merge(batcher *b, batch *group) {
         return ebb__fail(g->ctx, EBB_INTERNAL, "batch_time: a batch lost its roles");
     }
     g->label = node.label;
-    g->label.time = -1;
+    g->label.at = -1;
     for (int32_t k = 0; k < node.n_in; k++) {
         in[k] = ir_in(g, &node, k);
         if (r.in[k] == ROWS_SPLIT && in[k] != IR_NONE) {
@@ -275,7 +275,7 @@ static ebb_status merge(batcher *b, batch *group) {
         b->same[end] = out;
         return EBB_OK;
     }
-    bool reverse = node.label.time < g->nodes[group->last].label.time;
+    bool reverse = node.label.at < g->nodes[group->last].label.at;
     int32_t rows = g->values[node.out].type.dim[0], i = 0;
     for (ir_node n = group->first; i < group->n; n = b->next_member[n], i++) {
         g->label = g->nodes[n].label;

@@ -281,7 +281,7 @@ static const ir_node_rec *find_steps(const chunker *c) {
                 continue;
             }
             ir_val part = ir_in(g, &g->nodes[def], 0);
-            if (g->values[part].def != IR_NONE && g->nodes[g->values[part].def].label.time >= 0) {
+            if (g->values[part].def != IR_NONE && g->nodes[g->values[part].def].label.at >= 0) {
                 return &g->nodes[def];
             }
         }
@@ -316,7 +316,7 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
     for (int32_t k = 0; k < steps->n_in; k++) {
         ir_val part = ir_in(g, steps, k);
         ir_node def = g->values[part].def;
-        int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.time;
+        int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.at;
         int32_t first = time < 0 ? -1 : time / span * span;
         if (k > 0 && first != now) {
             add_chunks(c, (row_range){begin, end - begin, now}, most, grain);

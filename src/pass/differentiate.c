@@ -23,8 +23,7 @@ static ebb_status run(pass_unit *unit) {
     }
     graph->label = graph->nodes[graph->values[graph->loss].def].label;
     graph->label.phase = IR_BACKWARD;
-    ir_attr attr = {.i = {1, 1, 0, 0, 0, IR_F32}, .f = {1.0F}};
-    TRY(ebb__op_emit(graph, OP_FILL, NULL, 0, &attr, &one));
+    TRY(ebb__op_fill(graph, &(ir_type){.dtype = IR_F32, .rank = 1, .dim = {1}}, 1.0F, &one));
     TRY(ebb__region_alloc(&unit->scratch, (size_t)graph->n_values + 1, sizeof *grads, &grads));
     TRY(ebb__grad_build(graph, &graph->loss, &one, 1, grads));
     return ebb__update_build(graph, grads, n_values, &unit->config->update);

@@ -29,7 +29,7 @@ typedef struct layout_copies {
 } layout_copies;
 
 static bool is_step_product(const ir_graph *g, const ir_node_rec *node) {
-    return node->op == OP_MATMUL && node->label.time >= 0 && node->attr.i[MATMUL_TRANS_A] == 0 &&
+    return node->op == OP_MATMUL && node->label.at >= 0 && node->attr.i[MATMUL_TRANS_A] == 0 &&
            node->attr.i[MATMUL_PACKED] == 0 && op_in_type(g, node, 2)->rank == 2;
 }
 
@@ -70,7 +70,7 @@ static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
     if (copy->packed == IR_NONE) {
         ir_attr attr = {.i = {copy->trans, copy->groups}};
         g->label = g->nodes[n].label;
-        g->label.time = -1;
+        g->label.at = -1;
         TRY(ebb__op_emit(g, OP_PACK, &copy->weight, 1, &attr, &copy->packed));
     }
     ir_node_rec *node = &g->nodes[n];

@@ -65,7 +65,7 @@ static int32_t span_of(const recomputer *r, int32_t time) {
 /* The span that a node belongs to; -1: none. */
 static int32_t span_of_node(const recomputer *r, ir_node n) {
     bool chunk = n < r->unit->n_eras && r->unit->era[n] > 0;
-    int32_t time = chunk ? r->unit->era[n] - 1 : r->g->nodes[n].label.time;
+    int32_t time = chunk ? r->unit->era[n] - 1 : r->g->nodes[n].label.at;
     return time < 0 || r->how.span <= 0 ? -1 : span_of(r, time);
 }
 
@@ -110,8 +110,8 @@ static ebb_status number_kinds(recomputer *r) {
         if (!r->model[g->order[i]]) {
             continue;
         }
-        seen[class].n = seen[class].time == node->label.time + 2 ? seen[class].n + 1 : 0;
-        seen[class].time = node->label.time + 2; /* 0: none yet */
+        seen[class].n = seen[class].time == node->label.at + 2 ? seen[class].n + 1 : 0;
+        seen[class].time = node->label.at + 2; /* 0: none yet */
         int32_t nth = seen[class].n < MOST_ALIKE ? seen[class].n : MOST_ALIKE - 1;
         r->kind[g->order[i]] = (int32_t)(class * MOST_ALIKE) + nth;
     }
@@ -128,10 +128,10 @@ static bool *kind_of(const recomputer *r, ir_val v) {
  * can then hold all of them. */
 static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     ir_node def = producer(r, v);
-    if (def == IR_NONE || r->g->nodes[def].label.time < 0) {
+    if (def == IR_NONE || r->g->nodes[def].label.at < 0) {
         return;
     }
-    int32_t from = r->g->nodes[def].label.time, to = reader->label.time;
+    int32_t from = r->g->nodes[def].label.at, to = reader->label.at;
     bool heavy = (ebb__op(reader->op)->flags & OPF_HEAVY) != 0;
     if (from != to && to >= 0 && ((heavy && !r->how.replay) || span_length(r) == 1)) {
         *kind_of(r, v) = true;
@@ -150,7 +150,7 @@ static ebb_status classify(recomputer *r) {
         int32_t era = n < unit->n_eras ? unit->era[n] : 0;
         r->late[n] = era > 0 || (era == 0 && node->label.phase != IR_FORWARD);
         r->model[n] = era == 0 && node->label.phase == IR_FORWARD;
-        bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.time >= 0);
+        bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.at >= 0);
         r->repeatable[n] = r->model[n] && light && (flags & (OPF_PURE | OPF_RANDOM)) != 0;
     }
     TRY(number_kinds(r));
@@ -173,7 +173,7 @@ static ebb_status classify(recomputer *r) {
         ir_node n = g->order[i];
         for (int32_t k = 0; r->model[n] && k < g->nodes[n].n_out; k++) {
             ir_val v = g->nodes[n].out + k;
-            r->pinned[v] = r->pinned[v] || (g->nodes[n].label.time >= 0 && *kind_of(r, v));
+            r->pinned[v] = r->pinned[v] || (g->nodes[n].label.at >= 0 && *kind_of(r, v));
         }
     }
     return EBB_OK;
@@ -388,8 +388,8 @@ static ebb_status fetch(recomputer *r, emission *e, ir_val v, int32_t span, ir_l
     const ir_label *made = &g->nodes[def].label;
     if (r->again[v] != IR_NONE) {
         *out = r->again[v];
-    } else if (span >= 0 && r->pinned[v] && made->time >= 0 &&
-               (r->how.replay || span_of(r, made->time) != span)) {
+    } else if (span >= 0 && r->pinned[v] && made->at >= 0 &&
+               (r->how.replay || span_of(r, made->at) != span)) {
         if (r->handed[v] == IR_NONE || r->handed_to[v] != span) {
             g->label = label;
             g->label.phase = IR_RECOMPUTE;

@@ -287,7 +287,7 @@ static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_
 static ebb_status begin_variable(sharder *s, ir_val v) {
     ir_graph *g = s->g;
     int32_t axis = s->cuts[v] == CUT_COLUMNS, blocks = blocks_of(s, &g->values[v].type);
-    g->label = (ir_label){.layer = g->values[v].layer, .time = -1, .shard = s->part};
+    g->label = (ir_label){.layer = g->values[v].layer, .at = -1, .shard = s->part};
     s->whole[v] = v;
     if (g->values[v].role == IR_PARAM) {
         if (s->part == 0) {
@@ -461,7 +461,7 @@ static ebb_status make(sharder *s) {
         TRY(emit_part(s));
     }
     hold(s);
-    g->label = (ir_label){.time = -1};
+    g->label = (ir_label){.at = -1};
     return ebb__ir_compact(g, NULL, NULL);
 }
 

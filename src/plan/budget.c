@@ -96,7 +96,7 @@ static double made_bytes(const ir_graph *g) {
 static int32_t most_time(const ir_graph *g) {
     int32_t most = 0;
     for (int32_t k = 0; k < g->n_order; k++) {
-        int32_t time = g->nodes[g->order[k]].label.time + 1;
+        int32_t time = g->nodes[g->order[k]].label.at + 1;
         most = time > most ? time : most;
     }
     return most;

@@ -68,8 +68,8 @@ static void note_piece(ebb_plan *plan, const ir_graph *graph, const int32_t *lay
     const ir_node_rec *node = &graph->nodes[piece->node];
     plan_large item = {.bytes = live->hi - live->lo, .kind = piece->kind};
     char when[24] = "";
-    if (node->label.time >= 0) {
-        (void)snprintf(when, sizeof when, " t=%d", node->label.time);
+    if (node->label.at >= 0) {
+        (void)snprintf(when, sizeof when, " t=%d", node->label.at);
     }
     (void)snprintf(item.what, sizeof item.what, "%.40s %s%s%s", graph->layers[node->label.layer],
                    graph->schemas[node->op]->name, piece->value == IR_NONE ? " (scratch)" : "",

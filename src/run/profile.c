@@ -100,13 +100,8 @@ enum { PHASES = sizeof phases / sizeof *phases };
 
 /* ---- facts ---- */
 
-static bool reads_index(const ir_graph *g, const ir_node_rec *node) {
-    bool found = false;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        const ir_type *type = op_in_type(g, node, i);
-        found = found || (type != NULL && type->dtype == IR_I32);
-    }
-    return found && (ebb__op(node->op)->flags & OPF_RANDOM) == 0; /* which reads a counter */
+static bool is_by_index(const ir_node_rec *node) {
+    return (ebb__op(node->op)->flags & OPF_BY_INDEX) != 0;
 }
 
 static bool is_product(const ir_node_rec *node) {
@@ -122,8 +117,7 @@ static bool sums_rows(const ir_graph *g, const ir_node_rec *node) {
 static ir_val origin(const ir_graph *g, ir_val v) {
     for (ir_node n = g->values[v].def; n != IR_NONE; n = g->values[v].def) {
         const ir_node_rec *node = &g->nodes[n];
-        if (ir_in(g, node, 0) == IR_NONE || ebb__op_cost(g, node).flops > 0 ||
-            reads_index(g, node)) {
+        if (ir_in(g, node, 0) == IR_NONE || ebb__op_cost(g, node).flops > 0 || is_by_index(node)) {
             break;
         }
         v = ir_in(g, node, 0);
@@ -194,7 +188,7 @@ static int32_t phase_of(const profile_scan *scan, const ir_node_rec *node, op_co
     node_facts facts = {.cost = cost,
                         .phase = node->label.phase,
                         .product = product,
-                        .by_index = reads_index(scan->graph, node),
+                        .by_index = is_by_index(node),
                         .over_rows = sums_rows(scan->graph, node),
                         .losing = scan->losing[node->label.layer],
                         .weight = weight != IR_NONE,

@@ -102,7 +102,7 @@ static void not_both(void **state) {
     const ir_graph *g = &t.unit.graph;
     assert_int_equal(test_count(g, OP_MATMUL), 1 + 2 + 1);
     for (int i = 0; i < 4; i++) {
-        timeless += test_node(g, OP_MATMUL, i)->label.time < 0;
+        timeless += test_node(g, OP_MATMUL, i)->label.at < 0;
     }
     assert_int_equal(timeless, 2);
     test_unit_fini(&t);
@@ -173,7 +173,7 @@ static void the_model(void **state) {
         const ir_graph *g = &t.unit.graph;
         int timeless = 0, steps = 0;
         for (int i = 0; i < test_count(g, OP_MATMUL); i++) {
-            int32_t time = test_node(g, OP_MATMUL, i)->label.time;
+            int32_t time = test_node(g, OP_MATMUL, i)->label.at;
             timeless += time < 0;
             steps += time >= 0;
         }

@@ -193,7 +193,7 @@ static void chunks_stand_before_their_readers(void **state) {
             assert_int_equal(backward, 0);
         }
         if (node->op == OP_TANH_GRAD) {
-            assert_int_equal(node->label.time, 5 - backward % 6);
+            assert_int_equal(node->label.at, 5 - backward % 6);
             backward++;
         }
     }

@@ -166,7 +166,7 @@ static void all_steps(const ir_graph *g) {
     for (int n = 0; n < 4; n++) {
         const ir_node_rec *node = test_node(g, OP_SCORE_TANH_GRAD, n);
         ir_val sum = n == 0 ? (ir_val)IR_NONE : test_node(g, OP_SCORE_TANH_GRAD, n - 1)->out;
-        assert_int_equal(node->label.time, 3 - n);
+        assert_int_equal(node->label.at, 3 - n);
         assert_int_equal(node->label.phase, IR_BACKWARD);
         assert_int_equal(ir_in(g, node, 0), sum);
     }

@@ -89,7 +89,7 @@ static void the_model(void **state) {
             ir_node n = g->order[i];
             const ir_node_rec *node = &g->nodes[n];
             bool layer = strncmp(g->layers[node->label.layer], "rnn", 3) == 0;
-            if (t.unit.kernels[n] != DEVICE_KERNEL_NONE && layer && node->label.time >= 0) {
+            if (t.unit.kernels[n] != DEVICE_KERNEL_NONE && layer && node->label.at >= 0) {
                 begins += !t.unit.joined[n];
                 steps += node->op == OP_MATMUL;
             }

@@ -202,7 +202,7 @@ static void make_embed(maker *m) {
 static void make_recurrent(maker *m) {
     ir_val x = any(m), hs[4], z = IR_NONE, h, c, o = IR_NONE, cell[2];
     int32_t T = 2 + roll(m, 3), k = (int32_t)ir_cols(type_of(m, x)), n = some_size(m);
-    int32_t rows = type_of(m, x)->dim[0] / T, time = m->g->label.time;
+    int32_t rows = type_of(m, x)->dim[0] / T, time = m->g->label.at;
     bool lstm = roll(m, 2) == 0, reverse = roll(m, 2) == 0, feeds = roll(m, 4) == 0;
     int32_t wide = lstm ? 4 * n : n;
     if (rows == 0) {
@@ -216,7 +216,7 @@ static void make_recurrent(maker *m) {
     c = variable(m, IR_STATE, IR_F32, rows, n);
     for (int32_t t = 0; t < T; t++) {
         ir_val at = IR_NONE;
-        m->g->label.time = t;
+        m->g->label.at = t;
         assert_ok(m->ctx, ebb__op_slice(m->g, x, 0, rows * (reverse ? T - 1 - t : t), rows, &at));
         if (feeds && t > 0) {
             emit(m, OP_MATMUL, (ir_val[]){at, h, back}, 3, &(ir_attr){.i = {0, 1}}, &at);
@@ -240,7 +240,7 @@ static void make_recurrent(maker *m) {
     assert_ok(m->ctx, ebb__op_join(m->g, 0, hs, T, &z));
     keep(m, z);
     keep(m, h);
-    m->g->label.time = time;
+    m->g->label.at = time;
 }
 
 static ir_val make_loss(maker *m, bool first) {
@@ -311,7 +311,7 @@ static void make_graph(ebb_ctx *ctx, test_dice *dice, ir_graph *g) {
         char layer[8];
         (void)snprintf(layer, sizeof layer, "l%d", roll(m, 3));
         assert_ok(ctx, ebb__ir_layer(g, layer, &g->label.layer));
-        g->label.time = i;
+        g->label.at = i;
         makers[roll(m, 14)](m);
     }
     g->loss = make_loss(m, true);

@@ -42,7 +42,7 @@ static void products_accumulate(void **state) {
     const ir_node_rec *node = test_def(g, gradient_of(g, "w"));
     for (int time = 0; time < 3; time++) { /* walking back from the end of the chain */
         assert_int_equal(node->op, OP_MATMUL);
-        assert_int_equal(node->label.time, time);
+        assert_int_equal(node->label.at, time);
         assert_int_equal(node->label.phase, IR_BACKWARD);
         assert_int_equal(node->attr.i[0], 1);
         assert_int_equal(node->attr.i[1], 0);
@@ -68,10 +68,10 @@ static void bias_rows_accumulate(void **state) {
     const ir_graph *g = &t.unit.graph;
     const ir_node_rec *second = test_def(g, gradient_of(g, "b"));
     assert_int_equal(second->op, OP_SUM_ROWS);
-    assert_int_equal(second->label.time, 0);
+    assert_int_equal(second->label.at, 0);
     const ir_node_rec *first = test_def(g, ir_in(g, second, 0));
     assert_int_equal(first->op, OP_SUM_ROWS);
-    assert_int_equal(first->label.time, 1);
+    assert_int_equal(first->label.at, 1);
     assert_int_equal(ir_in(g, first, 0), IR_NONE);
     test_unit_fini(&t);
     test_ctx_free(ctx);
@@ -194,7 +194,7 @@ static void model_sums_time_descending(void **state) {
         const ir_node_rec *node = test_def(g, gradient_of(g, "rnn.weight_hh_l0"));
         for (int time = 0; time < 5; time++) {
             assert_int_equal(node->op, OP_MATMUL);
-            assert_int_equal(node->label.time, time);
+            assert_int_equal(node->label.at, time);
             node = time < 4 ? test_def(g, ir_in(g, node, 0)) : node;
         }
         assert_int_equal(ir_in(g, node, 0), IR_NONE);

@@ -26,8 +26,8 @@ static void close_room(room *r) {
 
 static ir_val fill(room *r, int32_t rows, int32_t cols, float value) {
     ir_val out = IR_NONE;
-    ir_attr attr = {.i = {2, rows, cols, 0, 0, IR_F32}, .f = {value}};
-    assert_ok(r->ctx, ebb__op_emit(&r->g, OP_FILL, NULL, 0, &attr, &out));
+    const ir_type type = {.dtype = IR_F32, .rank = 2, .dim = {rows, cols}};
+    assert_ok(r->ctx, ebb__op_fill(&r->g, &type, value, &out));
     return out;
 }
 

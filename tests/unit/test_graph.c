@@ -40,9 +40,13 @@ static void types(void **state) {
     assert_int_equal(ebb__ir_rows(&good), 6);
     assert_int_equal(ir_cols(&good), 5);
     assert_int_equal(ebb__ir_type_bytes(&good), 240);
+    const ir_type small = {.dtype = IR_U8, .rank = 6, .dim = {2, 3, 1, 5, 7, 11}};
+    assert_ok(ctx, ebb__ir_type_check(ctx, &small, "t"));
+    assert_int_equal(ebb__ir_rows(&small), 210);
+    assert_int_equal(ebb__ir_type_bytes(&small), 2310);
     const ir_type bad[] = {
         {.rank = 0},
-        {.rank = 5, .dim = {1, 1, 1, 1}},
+        {.rank = IR_MAX_RANK + 1, .dim = {1, 1, 1, 1, 1, 1}},
         {.rank = 1, .dim = {0}},
         {.rank = 2, .dim = {3, -1}},
         {.rank = 4, .dim = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX}},

@@ -64,7 +64,7 @@ static void float_bits(void **state) {
         ir_val out = IR_NONE;
         const char *text = NULL;
         ebb__op_graph_init(&g, ctx);
-        ir_attr attr = {.i = {1, 1, 0, 0, 0, IR_F32}, .f = {values[i]}};
+        ir_attr attr = {.i = {1, 1}, .f = {values[i]}};
         assert_ok(ctx, ebb__op_emit(&g, OP_FILL, NULL, 0, &attr, &out));
         assert_ok(ctx, ebb__ir_print(&g, &text));
         test_parse(ctx, text, &again);
@@ -82,6 +82,7 @@ static void every_part(void **state) {
     ir_graph g;
     test_parse(ctx,
                "# a comment\n\n  param %7 f32[2,3] \"a b\" layer=\"l x\" next=%40 # behind\n"
+               "input %60 u8[2,1,3,1,2,5] \"u\"\ninput %61 u16[3] \"v\"\ninput %62 f16[3] \"f\"\n"
                "slot %8 f32[2,3] \"m\"\nstate %9 f32[2,3] \"s\"\ninput %3 i32[2] \"i\"\n"
                "%20:f32[2,2] = matmul - %7 %8 {trans_b=1} @ \"deep\" t=-5 upd\n"
                "\t%40:f32[2,3]=tanh %7 @ \"\" bwd\n"
@@ -96,11 +97,15 @@ static void every_part(void **state) {
     assert_int_equal(g.values[ebb__ir_find(&g, "m")].role, IR_SLOT);
     assert_int_equal(g.values[ebb__ir_find(&g, "s")].role, IR_STATE);
     assert_int_equal(g.values[ebb__ir_find(&g, "i")].role, IR_INPUT);
+    assert_int_equal(g.values[ebb__ir_find(&g, "u")].type.dtype, IR_U8);
+    assert_int_equal(g.values[ebb__ir_find(&g, "u")].type.dim[5], 5);
+    assert_int_equal(g.values[ebb__ir_find(&g, "v")].type.dtype, IR_U16);
+    assert_int_equal(g.values[ebb__ir_find(&g, "f")].type.dtype, IR_F16);
     const ir_node_rec *product = test_node(&g, OP_MATMUL, 0);
     assert_int_equal(ir_in(&g, product, 0), IR_NONE);
     assert_int_equal(product->attr.i[1], 1);
     assert_string_equal(g.layers[product->label.layer], "deep");
-    assert_int_equal(product->label.time, -5);
+    assert_int_equal(product->label.at, -5);
     assert_int_equal(product->label.phase, IR_UPDATE);
     assert_int_equal(test_node(&g, OP_TANH, 0)->label.phase, IR_BACKWARD);
     assert_int_equal(test_def(&g, g.loss)->op, OP_MEAN_VALID);
