@@ -155,7 +155,8 @@ EBB_API ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev,
                                 ebb_value *c);
 /* Pre-activations of input and of h_prev [B,3H] (gates r z n; n = tanh(gx + r gh)): h [B,H]. */
 EBB_API ebb_value ebb_gru_cell(ebb_graph *graph, ebb_value gx, ebb_value gh, ebb_value h_prev);
-/* [begin, begin+len) of the first axis (axis 0) or of the columns (axis 1). Moves no byte. */
+/* [begin, begin+len) of the first axis (axis 0) or of the columns (axis 1). Moves no byte. One
+ * value may be sliced along both. */
 EBB_API ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin,
                             int64_t len);
 /* Joins along the first axis, or along the columns (concat). Moves no byte where it can. */

@@ -127,7 +127,7 @@ static ebb_status lstm(ebb_graph *graph, ebb_value z, ebb_value c_prev, ir_val *
     ir_val out[IR_MAX_OUT], o = IR_NONE; /* gates [B,4H], c [B,H]; o [B,H] */
     TRY(ebb__op_emit(ir, OP_LSTM_GATES, (ir_val[]){z, c_prev}, 2, NULL, out));
     int32_t units = (int32_t)ir_cols(&ir->values[out[1]].type);
-    TRY(ebb__op_slice(ir, out[0], 1, 3 * units, units, &o));
+    TRY(ebb__op_slice(ir, out[0], ir->values[out[0]].type.rank - 1, 3 * units, units, &o));
     TRY(ebb__op_emit(ir, OP_LSTM_OUT, (ir_val[]){o, out[1]}, 2, NULL, h));
     *c = out[1];
     return EBB_OK;
@@ -162,7 +162,8 @@ static ebb_status slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t beg
         return ebb__fail(graph->ctx, EBB_USAGE, "slice: axis must be 0 (first) or 1 (last), not %d",
                          axis);
     }
-    int32_t extent = ebb__op_extent(&graph->ir.values[x].type, axis);
+    axis = axis == 0 ? 0 : graph->ir.values[x].type.rank - 1;
+    int32_t extent = graph->ir.values[x].type.dim[axis];
     if (begin < 0 || len < 1 || begin >= extent || len > extent - begin) {
         return ebb__fail(graph->ctx, EBB_USAGE, "slice: [%lld, +%lld) is not within an axis of %d",
                          (long long)begin, (long long)len, extent);
@@ -186,6 +187,7 @@ static ebb_status join(ebb_graph *graph, int32_t axis, const ebb_value *values, 
     for (int32_t i = 0; i < n; i++) {
         TRY(ebb__api_need(graph, values[i], what));
     }
+    axis = axis == 0 ? 0 : graph->ir.values[values[0]].type.rank - 1;
     return ebb__op_join(&graph->ir, axis, values, n, out);
 }
 

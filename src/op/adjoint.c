@@ -9,7 +9,7 @@
 enum { AXIS_WHOLE = -1 };
 
 typedef struct piece {
-    int32_t axis; /* AXIS_WHOLE, 0 (first) or 1 (last) */
+    int32_t axis; /* or AXIS_WHOLE */
     int32_t begin, len;
     ir_val sum;
     int32_t next; /* later piece of the same value; -1: none */
@@ -107,7 +107,7 @@ ebb_status ebb__adjoint_add_range(op_adjoint *adjoint, ir_val value, int32_t axi
     if (!ebb__adjoint_wanted(adjoint, value)) {
         return EBB_OK;
     }
-    int32_t len = ebb__op_extent(&adjoint->graph->values[contribution].type, axis);
+    int32_t len = adjoint->graph->values[contribution].type.dim[axis];
     return add_piece(adjoint, value, axis, begin, len, contribution);
 }
 
@@ -128,43 +128,38 @@ ir_val ebb__adjoint_withdraw(op_adjoint *adjoint, ir_val value) {
 
 /* ---- joining ranges ---- */
 
-static ebb_status emit_zeros(ir_graph *graph, const ir_type *like, int32_t axis, int32_t len,
-                             ir_val *out) {
-    ir_type type = *like;
-    type.dim[axis == 0 ? 0 : type.rank - 1] = len;
-    return ebb__op_fill(graph, &type, 0.0f, out);
-}
-
 static int compare_ints(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
 
-/* Sum of all pieces over [begin, begin+len) in order of arrival; zeros if none covers it. */
-static ebb_status sum_interval(op_adjoint *a, ir_val value, int32_t axis, int32_t begin,
-                               int32_t len, ir_val *out) {
+/* Sum of the pieces along the axis, and of whole ones if asked for, over [begin, begin+len) in
+ * order of arrival; zeros if none covers it. */
+static ebb_status sum_interval(op_adjoint *a, ir_val value, int32_t axis, bool with_whole,
+                               int32_t begin, int32_t len, ir_val *out) {
     *out = IR_NONE;
     for (int32_t i = a->first[value]; i != -1; i = a->pieces[i].next) {
         piece p = a->pieces[i];
-        int32_t from = p.axis == AXIS_WHOLE ? 0 : p.begin;
-        if (p.axis != AXIS_WHOLE && (begin < from || begin >= from + p.len)) {
+        bool covers = p.axis == axis && begin >= p.begin && begin < p.begin + p.len;
+        if (!covers && !(p.axis == AXIS_WHOLE && with_whole)) {
             continue;
         }
         ir_val part = IR_NONE;
-        TRY(ebb__op_slice(a->graph, p.sum, axis, begin - from, len, &part));
+        TRY(ebb__op_slice(a->graph, p.sum, axis, begin - p.begin, len, &part));
         if (*out == IR_NONE) {
             *out = part;
         } else {
             TRY(add_two(a->graph, *out, part, out));
         }
     }
-    ir_type like = a->graph->values[value].type;
-    return *out == IR_NONE ? emit_zeros(a->graph, &like, axis, len, out) : EBB_OK;
+    ir_type type = a->graph->values[value].type;
+    type.dim[axis] = len;
+    return *out == IR_NONE ? ebb__op_fill(a->graph, &type, 0.0f, out) : EBB_OK;
 }
 
 /* Cuts the axis at every begin and end, sums each interval, joins them. */
-static ebb_status join_ranges(op_adjoint *a, ir_val value, int32_t axis, ir_val *out) {
-    int32_t extent = ebb__op_extent(&a->graph->values[value].type, axis);
+static ebb_status join_ranges(op_adjoint *a, ir_val value, int32_t axis, bool with_whole,
+                              ir_val *out) {
     size_t n = 2;
     for (int32_t i = a->first[value]; i != -1; i = a->pieces[i].next) {
         n += 2;
@@ -174,15 +169,11 @@ static ebb_status join_ranges(op_adjoint *a, ir_val value, int32_t axis, ir_val 
     TRY(ebb__region_alloc(&a->region, n, sizeof *cuts, &cuts));
     TRY(ebb__region_alloc(&a->region, n, sizeof *parts, &parts));
     cuts[0] = 0;
-    cuts[1] = extent;
+    cuts[1] = a->graph->values[value].type.dim[axis];
     n = 2;
     for (int32_t i = a->first[value]; i != -1; i = a->pieces[i].next) {
         const piece *p = &a->pieces[i];
-        if (p->axis != AXIS_WHOLE) {
-            if (p->axis != axis) {
-                return ebb__fail(a->graph->ctx, EBB_USAGE,
-                                 "grad: value %d is sliced along two axes; copy it first", value);
-            }
+        if (p->axis == axis) {
             cuts[n++] = p->begin;
             cuts[n++] = p->begin + p->len;
         }
@@ -191,26 +182,39 @@ static ebb_status join_ranges(op_adjoint *a, ir_val value, int32_t axis, ir_val 
     int32_t n_parts = 0;
     for (size_t i = 0; i + 1 < n; i++) {
         if (cuts[i] < cuts[i + 1]) {
-            TRY(sum_interval(a, value, axis, cuts[i], cuts[i + 1] - cuts[i], &parts[n_parts++]));
+            TRY(sum_interval(a, value, axis, with_whole, cuts[i], cuts[i + 1] - cuts[i],
+                             &parts[n_parts++]));
         }
     }
     return ebb__op_join(a->graph, axis, parts, n_parts, out);
 }
 
+/* Ranges along one axis are joined to a whole gradient, whole contributions among them; those along
+ * each further axis make one more, which is added. */
 ebb_status ebb__adjoint_take(op_adjoint *adjoint, ir_val value, ir_val *out) {
+    uint32_t done = 0; /* bit by axis */
     *out = IR_NONE;
     if (!ebb__adjoint_arrived(adjoint, value)) {
         return EBB_OK;
     }
-    int32_t axis = AXIS_WHOLE;
     for (int32_t i = adjoint->first[value]; i != -1; i = adjoint->pieces[i].next) {
-        axis = axis == AXIS_WHOLE ? adjoint->pieces[i].axis : axis;
+        int32_t axis = adjoint->pieces[i].axis;
+        ir_val joined = IR_NONE;
+        if (axis == AXIS_WHOLE || (done >> axis & 1) != 0) {
+            continue;
+        }
+        TRY(join_ranges(adjoint, value, axis, done == 0, &joined));
+        if (done == 0) {
+            *out = joined;
+        } else {
+            TRY(add_two(adjoint->graph, *out, joined, out));
+        }
+        done |= 1U << axis;
     }
-    if (axis == AXIS_WHOLE) {
+    if (done == 0) {
         *out = adjoint->pieces[adjoint->first[value]].sum;
-        return EBB_OK;
     }
-    return join_ranges(adjoint, value, axis, out);
+    return EBB_OK;
 }
 
 ebb_status ebb__adjoint_take_columns(op_adjoint *adjoint, ir_val value, int32_t begin, int32_t len,
@@ -220,7 +224,8 @@ ebb_status ebb__adjoint_take_columns(op_adjoint *adjoint, ir_val value, int32_t 
         return EBB_OK;
     }
     const piece *p = &adjoint->pieces[adjoint->first[value]];
-    if (p->axis != 1 || p->begin != begin || p->len != len || p->next != -1) {
+    int32_t last = adjoint->graph->values[value].type.rank - 1;
+    if (p->axis != last || p->begin != begin || p->len != len || p->next != -1) {
         return ebb__fail(adjoint->graph->ctx, EBB_USAGE,
                          "grad: only columns %d to %d of value %d may be used further", begin,
                          begin + len, value);

@@ -3,9 +3,9 @@
  * The order of arrival is the order of summation and becomes a data dependency, so no later pass
  * can change a sum. An op that accumulates (matmul, sum_rows, embed_grad, ...) takes the sum so
  * far as its first operand `c` and needs no extra buffer; others are joined by `add`.
- * A contribution may cover only a range of the first or last axis (gradients of slices); ranges
+ * A contribution may cover only a range of an axis (gradients of slices); ranges of one axis
  * are joined when the gradient is taken: by stack or concat where they tile the value, with
- * zeros where nothing arrived.
+ * zeros where nothing arrived; what the axes give is added up.
  */
 #ifndef OP_ADJOINT_H
 #define OP_ADJOINT_H
@@ -30,7 +30,7 @@ ebb_status ebb__adjoint_take_columns(op_adjoint *adjoint, ir_val value, int32_t 
                                      ir_val *out) EBB_MUST_CHECK;
 /* Adds a finished contribution (ignored if not wanted). */
 ebb_status ebb__adjoint_add(op_adjoint *adjoint, ir_val value, ir_val contribution) EBB_MUST_CHECK;
-/* Adds a contribution to rows/columns [begin, begin + extent) of axis 0 or of the last axis. */
+/* Adds a contribution to [begin, begin + extent) of an axis. */
 ebb_status ebb__adjoint_add_range(op_adjoint *adjoint, ir_val value, int32_t axis, int32_t begin,
                                   ir_val contribution) EBB_MUST_CHECK;
 /* For accumulating ops: withdraws the whole-value sum so far (IR_NONE if none), to be passed as `c`

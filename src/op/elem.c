@@ -110,8 +110,8 @@ static const op_sample samples_add_row[] = {
 /* ---- definitions ---- */
 
 #define POINTWISE(fn, more_flags)                                                                  \
-    .n_out = 1, .flags = OPF_PURE | OPF_ELEMENTWISE | (more_flags), .rows = ebb__op_rows_split,    \
-    .units = units_columns, KERNEL(fn)
+    .n_out = 1, .flags = OPF_PURE | OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_FOLDED,       \
+    .rows = ebb__op_rows_split, .units = units_columns, KERNEL(fn)
 
 OP_DEFINE(add) = {.schema = {.name = "add"},
                   POINTWISE(add, 0),

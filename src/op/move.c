@@ -1,7 +1,7 @@
 /* move.c - ops that compute nothing: slice, stack, concat, copy, regroup, fill. Any dtype.
  *
- * slice, stack (first axis) and concat (last axis) are aliases: the planner places operands and
- * results on the same bytes. Axis 0 is the first axis, axis 1 stands for the last one.
+ * slice, stack (first axis) and concat (any axis) are aliases: the planner places operands and
+ * results on the same bytes.
  */
 #include "op/define.h"
 
@@ -18,18 +18,31 @@ static op_cost cost_alias(const ir_graph *graph, const ir_node_rec *node) {
 
 enum { AXIS, BEGIN, LEN };
 
+/* Stretches of a part lie at most so far apart, counted in elements, that a view can say it. */
+static ebb_status check_axis(const ir_graph *graph, const ir_node_rec *node, const ir_type *whole,
+                             int32_t axis) {
+    int64_t apart = 1;
+    for (int32_t d = axis; d < whole->rank && apart <= INT32_MAX; d++) {
+        apart *= whole->dim[d];
+    }
+    return axis == 0 || apart <= INT32_MAX
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "axis %d and those behind it are too large", axis);
+}
+
 static ebb_status infer_slice(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const int32_t *i = node->attr.i;
     out[0] = *op_in_type(graph, node, 0);
-    if (i[AXIS] != 0 && i[AXIS] != 1) {
-        return ebb__op_bad(graph, node, "axis must be 0 (first) or 1 (last)");
+    if (i[AXIS] < 0 || i[AXIS] >= out[0].rank) {
+        return ebb__op_bad(graph, node, "axis must be 0 to %d", out[0].rank - 1);
     }
-    int32_t axis = i[AXIS] == 0 ? 0 : out[0].rank - 1;
-    if (i[BEGIN] < 0 || i[LEN] < 1 || i[LEN] > out[0].dim[axis] - i[BEGIN]) {
+    int32_t *extent = &out[0].dim[i[AXIS]];
+    if (i[BEGIN] < 0 || i[LEN] < 1 || i[LEN] > *extent - i[BEGIN]) {
         return ebb__op_bad(graph, node, "[%d, +%d) is not within an axis of %d", i[BEGIN], i[LEN],
-                           out[0].dim[axis]);
+                           *extent);
     }
-    out[0].dim[axis] = i[LEN];
+    TRY(check_axis(graph, node, out, i[AXIS]));
+    *extent = i[LEN];
     return EBB_OK;
 }
 
@@ -41,11 +54,12 @@ static ebb_status slice_grad(op_grad *g) {
 static const op_sample samples_slice[] = {
     {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {0, 0, 1}}},
     {.n_in = 1, .in = {F1(17)}, .attr = {.i = {0, 3, 5}}},
-    {.n_in = 1, .in = {F1(17)}, .attr = {.i = {1, 3, 5}}},
     {.n_in = 1, .in = {F2(9, 33)}, .attr = {.i = {0, 4, 5}}},
     {.n_in = 1, .in = {F2(9, 33)}, .attr = {.i = {1, 16, 17}}},
     {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {0, 1, 2}}},
-    {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {1, 2, 3}}},
+    {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {2, 2, 3}}},
+    {.n_in = 1, .in = {F3(4, 7, 5)}, .attr = {.i = {1, 2, 3}}},
+    {.n_in = 1, .in = {{IR_F32, 6, {2, 3, 1, 5, 2, 3}}}, .attr = {.i = {3, 1, 2}}},
     {.n_in = 1, .in = {F2(301, 40)}, .attr = {.i = {1, 30, 10}}},
     {.n_in = 1, .in = {I1(12)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {0, 4, 4}}},
 };
@@ -80,32 +94,26 @@ static ebb_status infer_join(const ir_graph *graph, const ir_node_rec *node, int
         }
     }
     out[0].dim[axis] = (int32_t)sum;
-    return EBB_OK;
+    return check_axis(graph, node, out, axis);
 }
 
 static ebb_status infer_stack(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     return infer_join(graph, node, 0, out);
 }
 static ebb_status infer_concat(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    return infer_join(graph, node, op_in_type(graph, node, 0)->rank - 1, out);
+    int32_t axis = node->attr.i[AXIS], rank = op_in_type(graph, node, 0)->rank;
+    return axis >= 0 && axis < rank ? infer_join(graph, node, axis, out)
+                                    : ebb__op_bad(graph, node, "axis must be 0 to %d", rank - 1);
 }
 
-/* Each operand's gradient is a slice of dy; axis as in slice. */
-static ebb_status join_grad(op_grad *g, int32_t axis) {
-    int32_t begin = 0;
-    for (int32_t i = 0; i < g->node.n_in; i++) {
-        const ir_type *type = op_grad_type(g, i);
-        ir_attr attr = {.i = {axis, begin, type->dim[axis == 0 ? 0 : type->rank - 1]}};
-        begin += attr.i[LEN];
+/* Each operand's gradient is a slice of dy. */
+static ebb_status join_grad(op_grad *g) {
+    op_part part = {0};
+    for (int32_t i = 0; ebb__op_next_part(g->graph, &g->node, &part); i++) {
+        ir_attr attr = {.i = {part.axis, (int32_t)part.begin, (int32_t)part.len}};
         TRY(ebb__op_grad_emit(g, i, OP_SLICE, &g->dy, 1, &attr));
     }
     return EBB_OK;
-}
-static ebb_status stack_grad(op_grad *g) {
-    return join_grad(g, 0);
-}
-static ebb_status concat_grad(op_grad *g) {
-    return join_grad(g, 1);
 }
 
 static const op_sample samples_stack[] = {
@@ -124,28 +132,29 @@ OP_DEFINE(stack) = {
     .n_out = 1,
     .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
     .infer = infer_stack,
-    .grad = stack_grad,
+    .grad = join_grad,
     .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
     .cost = cost_alias,
     KERNEL(stack),
     SAMPLES(samples_stack)};
 
 static const op_sample samples_concat[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},
+    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1}}},
     {.n_in = 2, .in = {F1(3), F1(7)}},
-    {.n_in = 3, .in = {F2(5, 17), F2(5, 1), F2(5, 8)}},
-    {.n_in = 2, .in = {F3(2, 3, 5), F3(2, 3, 4)}},
-    {.n_in = 4, .in = {F2(20, 33), F2(20, 33), F2(20, 33), F2(20, 33)}},
-    {.n_in = 2, .in = {F2(301, 8), F2(301, 3)}},
+    {.n_in = 3, .in = {F2(5, 17), F2(5, 1), F2(5, 8)}, .attr = {.i = {1}}},
+    {.n_in = 2, .in = {F3(2, 3, 5), F3(2, 3, 4)}, .attr = {.i = {2}}},
+    {.n_in = 3, .in = {F3(2, 3, 5), F3(2, 1, 5), F3(2, 4, 5)}, .attr = {.i = {1}}},
+    {.n_in = 4, .in = {F2(20, 33), F2(20, 33), F2(20, 33), F2(20, 33)}, .attr = {.i = {1}}},
+    {.n_in = 2, .in = {F2(301, 8), F2(301, 3)}, .attr = {.i = {1}}},
 };
 
 OP_DEFINE(concat) = {
-    .schema = {.name = "concat"},
+    .schema = {.name = "concat", .ints = {"axis"}},
     .n_in = 1,
     .n_out = 1,
     .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
     .infer = infer_concat,
-    .grad = concat_grad,
+    .grad = join_grad,
     .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
     .cost = cost_alias,
     KERNEL(concat),
@@ -175,6 +184,7 @@ OP_DEFINE(copy) = {.schema = {.name = "copy"},
                    .n_in = 1,
                    .n_out = 1,
                    .flags = OPF_PURE,
+                   .layout = LAYOUT_FOLDED,
                    .infer = infer_copy,
                    .grad = copy_grad,
                    .rows = ebb__op_rows_split,
@@ -258,6 +268,7 @@ OP_DEFINE(fill) = {
     .n_in = 0,
     .n_out = 1,
     .flags = OPF_PURE | OPF_NOGRAD,
+    .layout = LAYOUT_FOLDED,
     .row_count = 1 + 1, /* d0 */
     .infer = infer_fill,
     .rows = rows_fill,

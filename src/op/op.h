@@ -65,6 +65,7 @@ typedef enum op_row_role {
 /* Operand layouts that kernels of the op accept. */
 typedef enum op_layout {
     LAYOUT_STRIDED, /* rows may lie ld elements apart */
+    LAYOUT_FOLDED,  /* and may end at any axis, the same for all: all have one shape */
     LAYOUT_DENSE,   /* rows follow each other */
 } op_layout;
 
@@ -74,7 +75,8 @@ typedef struct op_cost {
 } op_cost;
 
 /* A tensor as a kernel sees it: element (r, c) is data[r * ld + c], r over all but the last
- * dimension. data is NULL for an absent optional operand. */
+ * dimension. data is NULL for an absent optional operand. Where the tensor's rows end earlier, type
+ * has two dimensions, the rows and the columns. */
 typedef struct op_view {
     void *data;
     ir_type type;
@@ -186,7 +188,7 @@ ebb_status ebb__op_fill(ir_graph *graph, const ir_type *type, float value,
 /* Structure and types of the whole graph (ebb__ir_verify, then every node inferred again). */
 ebb_status ebb__op_verify(const ir_graph *graph) EBB_MUST_CHECK;
 
-/* ---- views (view.c): passes make them without naming ops; axis 0 is the first, 1 the last ---- */
+/* ---- views (view.c): passes make and follow them without naming ops ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
                          ir_val *out) EBB_MUST_CHECK; /* x itself if it is all of it */
 /* All of x, as a value of its own. */
@@ -197,7 +199,6 @@ ebb_status ebb__op_regroup(ir_graph *graph, ir_val x, int32_t outer, int32_t inn
                            ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int32_t n,
                         ir_val *out) EBB_MUST_CHECK; /* the part itself if there is one */
-int32_t ebb__op_extent(const ir_type *type, int32_t axis);
 typedef struct op_range {
     int32_t axis, begin, len;
 } op_range;
@@ -207,6 +208,38 @@ bool ebb__op_is_slice(const ir_node_rec *node, op_range *out);
 void ebb__op_shift_slice(ir_node_rec *node, int32_t by);
 /* True if the node joins its operands along *axis without moving a byte. */
 bool ebb__op_is_join(const ir_node_rec *node, int32_t *axis);
+
+/* One tensor inside another, along one axis: a slice in its operand, or an operand in its join.
+ * It is `outer` stretches of len * inner elements, each begin * inner elements behind the start of
+ * extent * inner elements of the whole. */
+typedef struct op_part {
+    ir_val whole, piece;
+    int32_t axis, number;
+    int64_t outer, begin, len, extent, inner;
+} op_part;
+/* The parts that a view makes, one a call, from a zeroed `part` on; false: there are no more. */
+bool ebb__op_next_part(const ir_graph *graph, const ir_node_rec *node, op_part *part);
+/* Where the piece's element `e` is in the whole. */
+static inline int64_t op_part_element(const op_part *part, int64_t e) {
+    int64_t stretch = part->len * part->inner;
+    return (e / stretch * part->extent + part->begin) * part->inner + e % stretch;
+}
+
+/* How a tensor lies in memory: its first `fold` axes are rows, `ld` elements apart; the elements of
+ * the other axes follow each other. It is plain if only the last axis is not a row. */
+typedef struct op_form {
+    int32_t ld;
+    int16_t fold;
+    bool fixed; /* others have their form from this one: it must not be given another */
+} op_form;
+op_form ebb__op_plain(const ir_type *type); /* and without gaps */
+static inline bool op_is_plain(const ir_type *type, op_form form) {
+    return form.fold == type->rank - 1;
+}
+int64_t ebb__op_fold_cols(const ir_type *type, int32_t fold);
+bool ebb__op_is_gapless(const ir_type *type, op_form form);
+/* The form of a piece whose whole has this one; false: no form says how it lies. */
+bool ebb__op_part_form(const ir_graph *graph, const op_part *part, op_form whole, op_form *out);
 
 /* ---- helpers shared by the op families (op.c) ---- */
 /* Fails with "<op>: <sentence>". */

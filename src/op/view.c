@@ -1,13 +1,10 @@
-/* view.c - slices and joins made and recognised for passes, which do not name ops. */
+/* view.c - slices and joins made and recognised for passes, which do not name ops, and what a view
+ * is: where its elements lie inside another tensor's. */
 #include "op/op.h"
-
-int32_t ebb__op_extent(const ir_type *type, int32_t axis) {
-    return axis == 0 ? type->dim[0] : (int32_t)ir_cols(type);
-}
 
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
                          ir_val *out) {
-    if (begin == 0 && len == ebb__op_extent(&graph->values[x].type, axis)) {
+    if (begin == 0 && len == graph->values[x].type.dim[axis]) {
         *out = x;
         return EBB_OK;
     }
@@ -35,7 +32,8 @@ ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int3
         *out = parts[0];
         return EBB_OK;
     }
-    return ebb__op_emit(graph, axis == 0 ? OP_STACK : OP_CONCAT, parts, n, NULL, out);
+    ir_attr attr = {.i = {axis}};
+    return ebb__op_emit(graph, axis == 0 ? OP_STACK : OP_CONCAT, parts, n, &attr, out);
 }
 
 bool ebb__op_is_slice(const ir_node_rec *node, op_range *out) {
@@ -51,6 +49,69 @@ void ebb__op_shift_slice(ir_node_rec *node, int32_t by) {
 }
 
 bool ebb__op_is_join(const ir_node_rec *node, int32_t *axis) {
-    *axis = node->op == OP_CONCAT;
+    *axis = node->op == OP_CONCAT ? node->attr.i[0] : 0;
     return node->op == OP_STACK || node->op == OP_CONCAT;
+}
+
+/* ---- what a view is ---- */
+
+static int64_t product(const ir_type *type, int32_t begin, int32_t end) {
+    int64_t n = 1;
+    for (int32_t d = begin; d < end; d++) {
+        n *= type->dim[d];
+    }
+    return n;
+}
+
+bool ebb__op_next_part(const ir_graph *graph, const ir_node_rec *node, op_part *part) {
+    op_range range;
+    if (ebb__op_is_slice(node, &range) && part->number == 0) {
+        part->axis = range.axis;
+        part->begin = range.begin;
+        part->whole = ir_in(graph, node, 0);
+        part->piece = node->out;
+    } else if (ebb__op_is_join(node, &part->axis) && part->number < node->n_in) {
+        part->begin += part->len;
+        part->whole = node->out;
+        part->piece = ir_in(graph, node, part->number);
+    } else {
+        return false;
+    }
+    const ir_type *type = &graph->values[part->whole].type;
+    part->number++;
+    part->outer = product(type, 0, part->axis);
+    part->len = graph->values[part->piece].type.dim[part->axis];
+    part->extent = type->dim[part->axis];
+    part->inner = product(type, part->axis + 1, type->rank);
+    return true;
+}
+
+op_form ebb__op_plain(const ir_type *type) {
+    return (op_form){.fold = (int16_t)(type->rank - 1), .ld = (int32_t)ir_cols(type)};
+}
+
+int64_t ebb__op_fold_cols(const ir_type *type, int32_t fold) {
+    return product(type, fold, type->rank);
+}
+
+bool ebb__op_is_gapless(const ir_type *type, op_form form) {
+    return product(type, 0, form.fold) == 1 || form.ld == ebb__op_fold_cols(type, form.fold);
+}
+
+bool ebb__op_part_form(const ir_graph *graph, const op_part *part, op_form whole, op_form *out) {
+    const ir_type *type = &graph->values[part->whole].type;
+    const ir_type *piece = &graph->values[part->piece].type;
+    bool rows = part->axis < whole.fold && part->outer == 1;
+    bool cols = part->axis >= whole.fold && product(type, whole.fold, part->axis) == 1;
+    if (!rows && !cols && !ebb__op_is_gapless(type, whole)) {
+        return false;
+    }
+    *out = (op_form){.fold = whole.fold, .ld = whole.ld};
+    if (!rows && !cols) {
+        *out = (op_form){.fold = (int16_t)part->axis, .ld = (int32_t)(part->extent * part->inner)};
+    }
+    if (!op_is_plain(piece, *out) && ebb__op_is_gapless(piece, *out)) {
+        *out = ebb__op_plain(piece);
+    }
+    return true;
 }

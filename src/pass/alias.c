@@ -1,6 +1,7 @@
 /* alias.c - makes the alias rule true: a value lies in at most one stack, is not at once part of
  * one value and of another, and variables lie nowhere but in their own bytes. Where the graph asks
- * for more, an explicit copy is put right behind the value's producer or in front of the reader. */
+ * for more, an explicit copy is put right behind the value's producer or in front of the reader.
+ * fold.c then finds how values lie that are cut or joined along an axis in the middle. */
 #include "pass/pass.h"
 
 typedef struct legalizer {
@@ -9,7 +10,8 @@ typedef struct legalizer {
     bool *bound; /* by value: its address already follows from another value */
 } legalizer;
 
-static ebb_status copy_operand(legalizer *l, ir_node n, int32_t operand) {
+static ebb_status copy_operand(void *user, ir_node n, int32_t operand) {
+    legalizer *l = user;
     ir_graph *g = l->graph;
     ir_val x = ir_in(g, &g->nodes[n], operand), copy = IR_NONE;
     int64_t at = l->keys[n] - 1;
@@ -76,8 +78,9 @@ static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     legalizer l = {.graph = g};
     int32_t n_order = g->n_order, n_values = g->n_values;
-    /* One copy for each operand, variable or output at most. */
-    size_t room = (size_t)g->n_operands + (size_t)n_values;
+    bool views = ebb__pass_needs_views(g);
+    /* One copy for each operand, variable or output at most; with views, of each copy some more. */
+    size_t room = ((size_t)g->n_operands + (size_t)n_values) * (views ? 4 : 1);
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + room, 2, &l.keys));
     TRY(ebb__region_alloc(&unit->scratch, (size_t)n_values + room + 1, sizeof *l.bound, &l.bound));
     for (int32_t i = 0; i < n_order; i++) {
@@ -102,6 +105,9 @@ static ebb_status run(pass_unit *unit) {
         if (g->values[v].role == IR_TEMP && g->values[v].output) {
             TRY(legalize_output(&l, v));
         }
+    }
+    if (views) {
+        TRY(ebb__pass_find_views(unit, (size_t)n_values + room + 1, copy_operand, &l));
     }
     return ebb__pass_sort(g, l.keys);
 }

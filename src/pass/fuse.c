@@ -28,7 +28,8 @@ static int32_t units_of(const fuser *f, ir_node n, uint32_t *whole) {
     int32_t k = f->unit->kernels[n];
     *whole = 0;
     /* Only units that are columns: a run cannot change from one kind to the other. */
-    if (k < 0 || !f->unit->dev->kernels[k].ranges || def->units == NULL || def->unit_rows) {
+    if (k < 0 || !f->unit->dev->kernels[k].ranges || def->units == NULL || def->unit_rows ||
+        ebb__pass_fold(f->unit, node) >= 0) {
         return 0;
     }
     return def->units(f->g, node, whole);
@@ -46,7 +47,7 @@ static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
     }
     if (ebb__op_is_slice(&g->nodes[def], &range)) {
         bool inner = false, kept = keeps_units(f, ir_in(g, &g->nodes[def], 0), &inner);
-        bool cut = range.axis != 0 || g->values[v].type.rank == 1;
+        bool cut = range.axis == g->values[v].type.rank - 1;
         *fresh = *fresh || inner;
         return kept &&
                (!inner || !cut || (range.begin % f->units == 0 && range.len % f->units == 0));
@@ -60,7 +61,8 @@ static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
             ir_val x = ir_in(g, &g->nodes[def], k);
             bool inner = false;
             kept = keeps_units(f, x, &inner);
-            kept = kept && (!inner || axis == 0 || ir_cols(&g->values[x].type) % f->units == 0);
+            kept = kept && (!inner || axis != g->values[x].type.rank - 1 ||
+                            ir_cols(&g->values[x].type) % f->units == 0);
             *fresh = *fresh || inner;
         }
         return kept;

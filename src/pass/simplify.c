@@ -15,22 +15,22 @@ static bool is_op(const ir_node_rec *node, op_code op) {
     return node != NULL && node->op == op;
 }
 
-/* slice of a whole axis, or slice of a stack that is just one of its operands. */
+/* slice of a whole axis, or slice of a join that is just one of its operands. */
 static ir_val slice_equals(const ir_graph *g, const ir_node_rec *node) {
     ir_val x = ir_in(g, node, 0);
     int32_t axis = node->attr.i[0], begin = node->attr.i[1], len = node->attr.i[2];
-    if (len == ebb__op_extent(&g->values[x].type, axis)) {
+    if (len == g->values[x].type.dim[axis]) {
         return x;
     }
     const ir_node_rec *from = producer(g, x);
-    if (is_op(from, axis == 0 ? OP_STACK : OP_CONCAT)) {
-        int32_t at = 0;
-        for (int32_t k = 0; k < from->n_in && at <= begin; k++) {
-            int32_t extent = ebb__op_extent(op_in_type(g, from, k), axis);
-            if (at == begin && extent == len) {
-                return ir_in(g, from, k);
-            }
-            at += extent;
+    int32_t joined;
+    op_part part = {0};
+    if (from == NULL || !ebb__op_is_join(from, &joined) || joined != axis) {
+        return IR_NONE;
+    }
+    while (ebb__op_next_part(g, from, &part) && part.begin <= begin) {
+        if (part.begin == begin && part.len == len) {
+            return part.piece;
         }
     }
     return IR_NONE;
@@ -41,16 +41,16 @@ static ir_val join_equals(const ir_graph *g, const ir_node_rec *node) {
     if (node->n_in == 1) {
         return ir_in(g, node, 0);
     }
-    int32_t axis = node->op == OP_STACK ? 0 : 1, at = 0;
     ir_val base = IR_NONE;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        const ir_node_rec *part = producer(g, ir_in(g, node, k));
-        if (!is_op(part, OP_SLICE) || part->attr.i[0] != axis || part->attr.i[1] != at ||
-            (base != IR_NONE && ir_in(g, part, 0) != base)) {
+    op_part part = {0};
+    while (ebb__op_next_part(g, node, &part)) {
+        const ir_node_rec *slice = producer(g, part.piece);
+        op_range range;
+        if (slice == NULL || !ebb__op_is_slice(slice, &range) || range.axis != part.axis ||
+            range.begin != part.begin || (base != IR_NONE && ir_in(g, slice, 0) != base)) {
             return IR_NONE;
         }
-        base = ir_in(g, part, 0);
-        at += part->attr.i[2];
+        base = ir_in(g, slice, 0);
     }
     return ebb__ir_type_equal(&g->values[base].type, &g->values[node->out].type) ? base
                                                                                  : (ir_val)IR_NONE;

@@ -31,7 +31,7 @@ typedef struct checker {
     uint64_t arena_bytes, bucket_bytes;
     tag_bucket *buckets;
     size_t n_buckets;
-    int64_t *start; /* by operand of a join: the row or column where it begins */
+    int64_t *start; /* by operand of a join: where it begins along the axis */
     ir_node node;   /* being replayed, for messages */
 } checker;
 
@@ -139,20 +139,20 @@ static ebb_status apply(checker *c, tag t, bool write, bool *holds) {
 
 /* ---- values as rows and columns of memory ---- */
 
+/* `rows` times `cols` elements of a value, counted as if it were dense, each `step` behind the one
+ * before; they should lie at `address`, and `ld` elements apart. */
 typedef struct window {
-    int64_t row, rows, col, cols; /* of the value */
-    uint64_t address;             /* of element (row, col) */
+    int64_t first, step, rows, cols;
+    uint64_t address;
     int64_t ld;
 } window;
 
 /* Writes or compares a window of a value that is written by a node or is a variable. */
 static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write, bool *holds) {
-    const ir_type *type = &c->g->values[v].type;
-    uint64_t size = ebb__ir_dtype_bytes(type->dtype);
-    int64_t all = ir_cols(type);
-    bool dense = w->cols == all && w->ld == all;
+    uint64_t size = ebb__ir_dtype_bytes(c->g->values[v].type.dtype);
+    bool dense = w->step == w->cols && w->ld == w->cols;
     int64_t runs = dense ? 1 : w->rows;
-    uint64_t bytes = (uint64_t)(dense ? w->rows * all : w->cols) * size;
+    uint64_t bytes = (uint64_t)(dense ? w->rows * w->cols : w->cols) * size;
     for (int64_t r = 0; r < runs; r++) {
         uint64_t lo = w->address + (uint64_t)(r * w->ld) * size;
         if (lo < c->first_byte || lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
@@ -163,16 +163,11 @@ static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write
         }
         tag t = {.lo = lo,
                  .hi = lo + bytes,
-                 .from = (uint64_t)((w->row + r) * all + w->col) * size,
+                 .from = (uint64_t)(w->first + r * w->step) * size,
                  .value = v};
         TRY(apply(c, t, write, holds));
     }
     return EBB_OK;
-}
-
-static bool joins_columns(const ir_graph *g, const ir_node_rec *node) {
-    int32_t axis;
-    return ebb__op_is_join(node, &axis) && (axis == 1 || g->values[node->out].type.rank == 1);
 }
 
 static ebb_status find_starts(checker *c) {
@@ -181,11 +176,9 @@ static ebb_status find_starts(checker *c) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         int32_t axis;
-        int64_t at = 0;
-        for (int32_t k = 0; ebb__op_is_join(node, &axis) && k < node->n_in; k++) {
-            const ir_type *type = op_in_type(g, node, k);
-            c->start[node->in + k] = at;
-            at += joins_columns(g, node) ? ir_cols(type) : ebb__ir_rows(type);
+        op_part part = {0};
+        while (ebb__op_is_join(node, &axis) && ebb__op_next_part(g, node, &part)) {
+            c->start[node->in + part.number - 1] = part.begin;
         }
     }
     return EBB_OK;
@@ -205,51 +198,109 @@ static int32_t operand_at(const checker *c, const ir_node_rec *node, int64_t at)
     return lo;
 }
 
-/* Compares a window of any value: views are followed to what nodes wrote. */
-static ebb_status compare(checker *c, ir_val v, window w, bool *holds) {
+static ebb_status compare(checker *c, ir_val v, window w, bool *holds);
+
+/* A part of a row of the window, or of all rows alike, which are `apart` stretches apart. */
+static ebb_status compare_row(checker *c, const ir_node_rec *join, const op_part *whole, window w,
+                              int64_t apart, bool *holds) {
     const ir_graph *g = c->g;
-    const ir_value *value = &g->values[v];
-    op_range range;
-    if (value->def == IR_NONE || (ebb__op(g->nodes[value->def].op)->flags & OPF_ALIAS) == 0) {
-        return apply_window(c, v, &w, false, holds);
-    }
-    const ir_node_rec *node = &g->nodes[value->def];
-    if (ebb__op_is_slice(node, &range)) {
-        ir_val x = ir_in(g, node, 0);
-        const ir_type *type = &g->values[x].type;
-        if (range.axis == 1 || type->rank == 1) {
-            w.col += range.begin;
-        } else {
-            w.row += range.begin * (ebb__ir_rows(type) / type->dim[0]);
-        }
-        return compare(c, x, w, holds);
-    }
-    uint64_t size = ebb__ir_dtype_bytes(value->type.dtype);
-    bool columns = joins_columns(g, node);
-    int64_t first = columns ? w.col : w.row, count = columns ? w.cols : w.rows;
-    for (int32_t k = operand_at(c, node, first); k < node->n_in && *holds; k++) {
-        ir_val x = ir_in(g, node, k);
-        const ir_type *type = &g->values[x].type;
-        int64_t at = c->start[node->in + k];
-        int64_t extent = columns ? ir_cols(type) : ebb__ir_rows(type);
-        int64_t lo = first > at ? first : at;
-        int64_t hi = first + count < at + extent ? first + count : at + extent;
+    uint64_t size = ebb__ir_dtype_bytes(g->values[join->out].type.dtype);
+    int64_t stretch = whole->extent * whole->inner, from = w.first % stretch, to = from + w.cols;
+    for (int32_t k = operand_at(c, join, from / whole->inner); k < join->n_in && *holds; k++) {
+        ir_val x = ir_in(g, join, k);
+        int64_t mine = g->values[x].type.dim[whole->axis] * whole->inner;
+        int64_t begin = c->start[join->in + k] * whole->inner;
+        int64_t lo = from > begin ? from : begin, hi = to < begin + mine ? to : begin + mine;
         if (lo >= hi) {
             break;
         }
         window part = w;
-        part.address += (uint64_t)((lo - first) * (columns ? 1 : w.ld)) * size;
-        *(columns ? &part.col : &part.row) = lo - at;
-        *(columns ? &part.cols : &part.rows) = hi - lo;
+        part.first = w.first / stretch * mine + lo - begin;
+        part.step = w.rows > 1 ? apart * mine : hi - lo;
+        part.cols = hi - lo;
+        part.address += (uint64_t)(lo - from) * size;
         TRY(compare(c, x, part, holds));
     }
     return EBB_OK;
 }
 
+/* Rows that all lie in one stretch: as many at a time as are whole rows of one operand. */
+static ebb_status compare_rows(checker *c, const ir_node_rec *join, const op_part *whole, window w,
+                               bool *holds) {
+    const ir_graph *g = c->g;
+    uint64_t size = ebb__ir_dtype_bytes(g->values[join->out].type.dtype);
+    int64_t stretch = whole->extent * whole->inner;
+    for (int64_t r = 0, n; r < w.rows && *holds; r += n) {
+        window part = w;
+        part.first += r * w.step;
+        part.address += (uint64_t)(r * w.ld) * size;
+        int64_t at = part.first % stretch;
+        int32_t k = operand_at(c, join, at / whole->inner);
+        int64_t mine = g->values[ir_in(g, join, k)].type.dim[whole->axis] * whole->inner;
+        int64_t left = c->start[join->in + k] * whole->inner + mine - at;
+        n = left < w.cols ? 1 : (left - w.cols) / w.step + 1;
+        n = n < w.rows - r ? n : w.rows - r;
+        part.rows = n;
+        if (left < w.cols) {
+            TRY(compare_row(c, join, whole, part, 0, holds));
+        } else {
+            part.first = part.first / stretch * mine + mine - left;
+            TRY(compare(c, ir_in(g, join, k), part, holds));
+        }
+    }
+    return EBB_OK;
+}
+
+/* Row by row, each cut where a stretch ends. */
+static ebb_status compare_pieces(checker *c, ir_val v, window w, int64_t stretch, bool *holds) {
+    uint64_t size = ebb__ir_dtype_bytes(c->g->values[v].type.dtype);
+    for (int64_t r = 0; r < w.rows; r++) {
+        for (int64_t done = 0, n; done < w.cols && *holds; done += n) {
+            int64_t first = w.first + r * w.step + done, left = stretch - first % stretch;
+            n = left < w.cols - done ? left : w.cols - done;
+            window part = {.first = first,
+                           .step = n,
+                           .rows = 1,
+                           .cols = n,
+                           .address = w.address + (uint64_t)(r * w.ld + done) * size,
+                           .ld = n};
+            TRY(compare(c, v, part, holds));
+        }
+    }
+    return EBB_OK;
+}
+
+/* Compares a window of any value: views are followed to what nodes wrote. */
+static ebb_status compare(checker *c, ir_val v, window w, bool *holds) {
+    const ir_graph *g = c->g;
+    ir_node def = g->values[v].def;
+    op_part part = {0};
+    if (def == IR_NONE || !ebb__op_next_part(g, &g->nodes[def], &part)) {
+        return apply_window(c, v, &w, false, holds);
+    }
+    bool slice = part.piece == v;
+    int64_t stretch = (slice ? part.len : part.extent) * part.inner;
+    bool one = w.first % stretch + (w.rows - 1) * w.step + w.cols <= stretch;
+    bool alike = w.first % stretch + w.cols <= stretch && (w.rows == 1 || w.step % stretch == 0);
+    if (!one && !alike) {
+        return compare_pieces(c, v, w, stretch, holds);
+    }
+    if (!slice) {
+        return w.rows == 1 || !one
+                   ? compare_row(c, &g->nodes[def], &part, w, w.step / stretch, holds)
+                   : compare_rows(c, &g->nodes[def], &part, w, holds);
+    }
+    w.first = op_part_element(&part, w.first);
+    w.step = one ? w.step : w.step / stretch * part.extent * part.inner;
+    return compare(c, part.whole, w, holds);
+}
+
 static window whole(const checker *c, ir_val v) {
     const ir_type *type = &c->g->values[v].type;
-    return (window){.rows = ebb__ir_rows(type),
-                    .cols = ir_cols(type),
+    int64_t cols = ebb__op_fold_cols(type, pass_fold(c->unit, v));
+    return (window){.step = cols,
+                    .rows = ebb__op_fold_cols(type, 0) / cols,
+                    .cols = cols,
                     .address = plan_value_address(c->p, v),
                     .ld = c->p->ld[v]};
 }

@@ -5,13 +5,25 @@
  */
 #include "plan/plan.h"
 
-static op_view make_view(const pass_unit *unit, ir_val v, char *arena) {
+/* fold: where all views of the node end their rows; -1: at the last axis. */
+static op_view make_view(const pass_unit *unit, ir_val v, int32_t fold, char *arena) {
     if (v == IR_NONE) {
         return (op_view){0};
     }
-    return (op_view){.data = arena + plan_value_address(unit->placement, v),
-                     .type = unit->graph.values[v].type,
-                     .ld = unit->placement->ld[v]};
+    op_view view = {.data = arena + plan_value_address(unit->placement, v),
+                    .type = unit->graph.values[v].type,
+                    .ld = unit->placement->ld[v]};
+    if (fold >= 0) {
+        int64_t cols = ebb__op_fold_cols(&view.type, fold), rows = 1;
+        for (int32_t d = 0; d < fold; d++) {
+            rows *= view.type.dim[d];
+        }
+        view.ld = pass_fold(unit, v) == fold ? view.ld : (int32_t)cols; /* else without gaps */
+        view.type.rank = 2;
+        view.type.dim[0] = (int32_t)rows;
+        view.type.dim[1] = (int32_t)cols;
+    }
+    return view;
 }
 
 static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, char *arena,
@@ -29,11 +41,12 @@ static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, ch
                             .kernel = k,
                             .node = n,
                             .label = node->label};
+    int32_t fold = ebb__pass_fold(unit, node);
     for (int32_t i = 0; i < node->n_in; i++) {
-        views[i] = make_view(unit, ir_in(g, node, i), arena);
+        views[i] = make_view(unit, ir_in(g, node, i), fold, arena);
     }
     for (int32_t i = 0; i < node->n_out; i++) {
-        views[node->n_in + i] = make_view(unit, node->out + i, arena);
+        views[node->n_in + i] = make_view(unit, node->out + i, fold, arena);
     }
     int32_t scratch = unit->placement->scratch[n];
     instr->call = (op_call){

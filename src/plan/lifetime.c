@@ -13,9 +13,9 @@ bool ebb__plan_is_alias(const ir_graph *graph, ir_val v) {
 
 typedef void (*range_fn)(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, void *user);
 
-static bool joins_rows(const ir_graph *g, const ir_node_rec *node) {
+static bool joins_rows(const ir_node_rec *node) {
     int32_t axis;
-    return ebb__op_is_join(node, &axis) && (axis == 0 || g->values[node->out].type.rank == 1);
+    return ebb__op_is_join(node, &axis) && axis == 0;
 }
 
 static void find_starts(plan_lifetimes *l) {
@@ -23,7 +23,7 @@ static void find_starts(plan_lifetimes *l) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         int32_t row = 0;
-        for (int32_t k = 0; joins_rows(g, node) && k < node->n_in; k++) {
+        for (int32_t k = 0; joins_rows(node) && k < node->n_in; k++) {
             l->start[node->in + k] = row;
             row += op_in_type(g, node, k)->dim[0];
         }
@@ -51,16 +51,15 @@ static void visit_ranges(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end
             break;
         }
         v = ir_in(g, node, 0);
-        bool rows = range.axis == 0 || g->values[v].type.rank == 1;
-        begin += rows ? range.begin : 0;
-        end += rows ? range.begin : 0;
+        begin += range.axis == 0 ? range.begin : 0;
+        end += range.axis == 0 ? range.begin : 0;
     }
     if (!ebb__plan_is_alias(g, v)) {
         fn(l, v, begin, end, user);
         return;
     }
     const ir_node_rec *node = &g->nodes[g->values[v].def];
-    if (!joins_rows(g, node)) { /* columns: all rows of each */
+    if (!joins_rows(node)) { /* along another axis: these rows of each */
         for (int32_t k = 0; k < node->n_in; k++) {
             visit_ranges(l, ir_in(g, node, k), begin, end, fn, user);
         }

@@ -69,12 +69,12 @@ static ebb_status dump(pass_unit *unit, pass_id id) {
 }
 
 /* Passes leave what they replaced behind. Worth a walk over the graph where that is a good part of
- * it, and possible as long as nothing but eras is known by node. */
+ * it, and possible as long as nothing but eras is known by node, and nothing by value. */
 static ebb_status compact(pass_unit *unit, pass_id done) {
     const ir_graph *g = &unit->graph;
     bool worth = g->n_nodes - g->n_order > g->n_order / 4;
-    return worth && done < PASS_SELECT ? ebb__ir_compact(&unit->graph, unit->era, &unit->n_eras)
-                                       : EBB_OK;
+    return worth && done < PASS_ALIAS ? ebb__ir_compact(&unit->graph, unit->era, &unit->n_eras)
+                                      : EBB_OK;
 }
 
 ebb_status ebb__plan_run_passes(pass_unit *unit, pass_id end) {

@@ -23,30 +23,26 @@ typedef struct storage {
 
 /* ---- the tree of addresses ---- */
 
+/* Rows and columns are counted as the whole lies; a piece that lies otherwise has an ld already. */
+static void bind_part(storage *s, const op_part *part) {
+    const ir_graph *g = s->g;
+    int32_t fold = pass_fold(s->unit, part->whole);
+    int64_t cols = ebb__op_fold_cols(&g->values[part->whole].type, fold);
+    int64_t first = part->begin * part->inner;
+    s->parent[part->piece] = part->whole;
+    s->row[part->piece] = (int32_t)(first / cols);
+    s->col[part->piece] = (int32_t)(first % cols);
+    if (pass_fold(s->unit, part->piece) != fold) {
+        s->ld[part->piece] = s->unit->views[part->piece].ld;
+    }
+}
+
 static void bind_aliases(storage *s) {
     const ir_graph *g = s->g;
     for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        op_range range;
-        int32_t axis;
-        if (ebb__op_is_slice(node, &range)) {
-            ir_val x = ir_in(g, node, 0);
-            const ir_type *type = &g->values[x].type;
-            bool columns = range.axis == 1 || type->rank == 1;
-            s->parent[node->out] = x;
-            s->col[node->out] = columns ? range.begin : 0;
-            s->row[node->out] =
-                columns ? 0 : (int32_t)(range.begin * (ebb__ir_rows(type) / type->dim[0]));
-        } else if (ebb__op_is_join(node, &axis)) {
-            int32_t at = 0;
-            for (int32_t k = 0; k < node->n_in; k++) {
-                ir_val x = ir_in(g, node, k);
-                const ir_type *type = &g->values[x].type;
-                bool columns = axis == 1 || type->rank == 1;
-                s->parent[x] = node->out;
-                *(columns ? &s->col[x] : &s->row[x]) = at;
-                at += columns ? (int32_t)ir_cols(type) : (int32_t)ebb__ir_rows(type);
-            }
+        op_part part = {0};
+        while (ebb__op_next_part(g, &g->nodes[g->order[i]], &part)) {
+            bind_part(s, &part);
         }
     }
     for (ir_val v = 0; v < g->n_values; v++) {
@@ -113,7 +109,8 @@ static bool may_overwrite(storage *s, const ir_node_rec *node, int32_t k, ir_val
     const ir_graph *g = s->g;
     ir_val x = ir_in(g, node, k);
     in_place_query q = {.s = s, .at = at, .latest = -1, .run = s->life.run_end[at]};
-    if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type)) {
+    if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type) ||
+        (s->unit->views != NULL && (s->unit->views[x].fixed || s->unit->views[out].fixed))) {
         return false;
     }
     q.cols = ir_cols(&g->values[x].type);
@@ -300,16 +297,17 @@ static void resolve(storage *s, ir_val v) {
         ir_val child = s->path[--depth], up = s->parent[child];
         size_t size = ebb__ir_dtype_bytes(g->values[child].type.dtype);
         s->root[child] = s->root[up];
-        s->ld[child] = s->ld[up];
+        s->ld[child] = s->ld[child] > 0 ? s->ld[child] : s->ld[up];
         s->byte[child] =
             s->byte[up] +
             ((uint64_t)s->row[child] * (uint64_t)s->ld[up] + (uint64_t)s->col[child]) * size;
     }
 }
 
-static uint64_t extent_bytes(const ir_type *type, int32_t ld) {
-    uint64_t rows = (uint64_t)ebb__ir_rows(type), cols = (uint64_t)ir_cols(type);
-    return ((rows - 1) * (uint64_t)ld + cols) * ebb__ir_dtype_bytes(type->dtype);
+static uint64_t extent_bytes(const ir_type *type, int32_t fold, int32_t ld) {
+    uint64_t bytes = ebb__ir_type_bytes(type);
+    uint64_t row = (uint64_t)ebb__op_fold_cols(type, fold) * ebb__ir_dtype_bytes(type->dtype);
+    return (bytes / row - 1) * (uint64_t)ld * ebb__ir_dtype_bytes(type->dtype) + row;
 }
 
 typedef struct collector {
@@ -352,9 +350,11 @@ static void add_pieces(collector *c, ir_val v, int32_t block) {
     for (int32_t t = s->life.first_tile[v]; t < s->life.first_tile[v + 1]; t++) {
         const plan_tile *tile = &s->life.tiles[t];
         ir_type type = value->type;
-        bool list = type.rank == 1; /* its rows are columns */
+        int32_t fold = pass_fold(s->unit, v);
         uint64_t step =
-            list ? 1 : (uint64_t)(ebb__ir_rows(&type) / type.dim[0]) * (uint64_t)s->ld[v];
+            (uint64_t)ebb__op_fold_cols(&type, 1); /* from row to row of the first axis */
+        step =
+            fold == 0 ? step : step / (uint64_t)ebb__op_fold_cols(&type, fold) * (uint64_t)s->ld[v];
         uint64_t lo = s->byte[v] + (uint64_t)tile->row * step * size;
         type.dim[0] = tile->rows;
         bool stash =
@@ -363,7 +363,7 @@ static void add_pieces(collector *c, ir_val v, int32_t block) {
                                   .value = v,
                                   .node = value->def,
                                   .lo = lo,
-                                  .hi = lo + extent_bytes(&type, s->ld[v]),
+                                  .hi = lo + extent_bytes(&type, fold, s->ld[v]),
                                   .own = ebb__ir_type_bytes(&type),
                                   .birth = s->life.birth[v],
                                   .death = tile->death,

@@ -105,7 +105,7 @@ static void check_sample(const device_kernel *kernel, const op_case *c, int32_t 
     op_data want = data_make(c, false, 0, magnitude, 23);
     views_of(&v, c, &want, 0);
     c->op->ref(&v.call);
-    int32_t pads = c->op->layout == LAYOUT_STRIDED ? 2 : 1;
+    int32_t pads = c->op->layout != LAYOUT_DENSE ? 2 : 1;
     uint32_t whole = 0;
     int32_t units =
         kernel->ranges && c->op->units != NULL ? c->op->units(&c->graph, &c->node, &whole) : 0;

@@ -314,8 +314,20 @@ static void moves(void **state) {
     r = run(OP_STACK, SAMPLE(.n_in = 2, .in = {F2(2, 3), F2(1, 3)}), VALUES(x, y));
     expect(&r, 0, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8, 9));
     done(&r);
-    r = run(OP_CONCAT, SAMPLE(.n_in = 2, .in = {F2(3, 2), F2(3, 1)}), VALUES(x, y));
+    r = run(OP_CONCAT, SAMPLE(.n_in = 2, .in = {F2(3, 2), F2(3, 1)}, .attr = {.i = {1}}),
+            VALUES(x, y));
     expect(&r, 0, NUMBERS(1, 2, 7, 3, 4, 8, 5, 6, 9));
+    done(&r);
+    r = run(OP_CONCAT, SAMPLE(.n_in = 2, .in = {F3(1, 3, 2), F3(1, 1, 2)}, .attr = {.i = {1}}),
+            VALUES(x, y));
+    expect(&r, 0, NUMBERS(1, 2, 3, 4, 5, 6, 7, 8));
+    done(&r);
+    r = run(OP_CONCAT, SAMPLE(.n_in = 2, .in = {F3(3, 1, 2), F3(3, 1, 1)}, .attr = {.i = {2}}),
+            VALUES(x, y));
+    expect(&r, 0, NUMBERS(1, 2, 7, 3, 4, 8, 5, 6, 9));
+    done(&r);
+    r = run(OP_SLICE, SAMPLE(.n_in = 1, .in = {F3(2, 3, 1)}, .attr = {.i = {1, 1, 2}}), VALUES(x));
+    expect(&r, 0, NUMBERS(2, 3, 5, 6));
     done(&r);
     r = run(OP_REGROUP, SAMPLE(.n_in = 1, .in = {F1(6)}, .attr = {.i = {3, 2}}), VALUES(x));
     expect(&r, 0, NUMBERS(1, 3, 5, 2, 4, 6));

@@ -79,10 +79,11 @@ static void outputs(void **state) {
             X "%1:f32[2,3] = tanh %0\n%2:f32[2,1] = slice %1 {axis=1 begin=1 len=1}\n"
               "%3:f32[2,1] = copy %2\noutput %3 \"y\"\n");
 #define WIDE "state %9 f32[2,6] \"s\" next=%4\n"
-    becomes(X WIDE "%1:f32[2,3] = tanh %0\n%2:f32[2,3] = tanh %1\n%3:f32[2,6] = concat %1 %2\n"
-                   "%4:f32[2,6] = tanh %3\noutput %1 \"y\"\n",
+    becomes(X WIDE
+            "%1:f32[2,3] = tanh %0\n%2:f32[2,3] = tanh %1\n%3:f32[2,6] = concat %1 %2 {axis=1}\n"
+            "%4:f32[2,6] = tanh %3\noutput %1 \"y\"\n",
             X WIDE "%1:f32[2,3] = tanh %0\n%5:f32[2,3] = copy %1\n%2:f32[2,3] = tanh %1\n"
-                   "%3:f32[2,6] = concat %1 %2\n%4:f32[2,6] = tanh %3\n"
+                   "%3:f32[2,6] = concat %1 %2 {axis=1}\n%4:f32[2,6] = tanh %3\n"
                    "output %5 \"y\"\n");
 }
 

@@ -13,7 +13,6 @@ typedef struct maker {
     test_dice *dice;
     ir_val pool[MOST_POOL]; /* f32 matrices that anything may read */
     int32_t n_pool;
-    int8_t sliced[1 << 14]; /* by value: 1 + axis it was sliced along; a gradient allows only one */
     ir_val step;
     int32_t n_names;
 } maker;
@@ -145,10 +144,8 @@ static void make_dropout(maker *m) {
 
 static void make_slice(maker *m) {
     ir_val x = any(m), out = IR_NONE;
-    int32_t axis = m->sliced[x] > 0 ? m->sliced[x] - 1 : roll(m, 2);
-    int32_t extent = ebb__op_extent(type_of(m, x), axis), begin = roll(m, extent);
+    int32_t axis = roll(m, 2), extent = type_of(m, x)->dim[axis], begin = roll(m, extent);
     ir_attr attr = {.i = {axis, begin, 1 + roll(m, extent - begin)}};
-    m->sliced[x] = (int8_t)(axis + 1);
     emit(m, OP_SLICE, &x, 1, &attr, &out);
     keep(m, out);
 }
@@ -163,7 +160,7 @@ static void make_join(maker *m) {
             parts[i] = like(m, type_of(m, parts[0]));
         }
     }
-    emit(m, axis == 0 ? OP_STACK : OP_CONCAT, parts, n, NULL, &out);
+    emit(m, axis == 0 ? OP_STACK : OP_CONCAT, parts, n, &(ir_attr){.i = {axis}}, &out);
     if (type_of(m, out)->dim[axis] <= 80) {
         keep(m, out);
     }

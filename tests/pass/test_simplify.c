@@ -71,7 +71,7 @@ static void slice_across_operands_stays(void **state) {
 static void slice_of_concat(void **state) {
     (void)state;
     becomes("input %0 f32[2,3] \"a\"\ninput %1 f32[2,5] \"b\"\n"
-            "%2:f32[2,8] = concat %0 %1\n"
+            "%2:f32[2,8] = concat %0 %1 {axis=1}\n"
             "%3:f32[2,3] = slice %2 {axis=1 len=3}\n"
             "%4:f32[2,3] = tanh %3\n"
             "output %4 \"y\"\n",
@@ -89,7 +89,7 @@ static void joins(void **state) {
             "%4:f32[6,4] = stack %3\n"
             "%5:f32[6,1] = slice %4 {axis=1 len=1}\n"
             "%6:f32[6,3] = slice %4 {axis=1 begin=1 len=3}\n"
-            "%7:f32[6,4] = concat %5 %6\n"
+            "%7:f32[6,4] = concat %5 %6 {axis=1}\n"
             "%8:f32[6,4] = tanh %7\n"
             "output %8 \"y\"\n",
             "input %0 f32[6,4] \"x\"\n%8:f32[6,4] = tanh %0\noutput %8 \"y\"\n");

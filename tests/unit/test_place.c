@@ -144,10 +144,11 @@ static void load_of_columns(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
     ir_graph graph;
-    test_parse(ctx,
-               "input %0 f32[64,16] \"x\"\n%1:f32[64,16] = tanh %0\n%2:f32[64,16] = sigmoid %0\n"
-               "%3:f32[64,32] = concat %1 %2\n%4:f64[1] = sum_squares %3\noutput %4 \"y\"\n",
-               &graph);
+    test_parse(
+        ctx,
+        "input %0 f32[64,16] \"x\"\n%1:f32[64,16] = tanh %0\n%2:f32[64,16] = sigmoid %0\n"
+        "%3:f32[64,32] = concat %1 %2 {axis=1}\n%4:f64[1] = sum_squares %3\noutput %4 \"y\"\n",
+        &graph);
     pass_config config = {.members = 1};
     ebb_plan *plan = test_compile(
         ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);

@@ -103,10 +103,11 @@ static void stack_over_its_source(void **state) {
 static void concat_of_columns(void **state) {
     (void)state;
     room r;
-    open_room(&r, "input %0 f32[2,4] \"x\"\n"
-                  "%1:f32[2,4] = tanh %0\n%2:f32[2,4] = sigmoid %0\n"
-                  "%3:f32[2,8] = concat %1 %2\n%4:f32[2,3] = slice %3 {axis=1 begin=3 len=3}\n"
-                  "%5:f64[1] = sum_squares %4\noutput %5 \"y\"\n");
+    open_room(&r,
+              "input %0 f32[2,4] \"x\"\n"
+              "%1:f32[2,4] = tanh %0\n%2:f32[2,4] = sigmoid %0\n"
+              "%3:f32[2,8] = concat %1 %2 {axis=1}\n%4:f32[2,3] = slice %3 {axis=1 begin=3 len=3}\n"
+              "%5:f64[1] = sum_squares %4\noutput %5 \"y\"\n");
     assert_int_equal(r.p.block[1], r.p.block[2]);
     assert_int_equal(r.p.offset[2], 4 * 4);
     assert_int_equal(r.p.offset[4], 3 * 4);

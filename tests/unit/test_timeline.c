@@ -123,7 +123,7 @@ static void by_hand(void **state) {
                "%1:f32[4,16] = tanh %0 @ \"a\" fwd\n"                       /* 256 */
                "%2:f32[4,16] = sigmoid %1 @ \"b\" fwd\n"                    /* 256 beside it */
                "%3:f32[4,16] = relu %2 @ \"b\" fwd\n"                       /* in place */
-               "%4:f32[4,32] = concat %1 %3 @ \"c\" fwd\n"                  /* nothing to run */
+               "%4:f32[4,32] = concat %1 %3 {axis=1} @ \"c\" fwd\n"         /* nothing to run */
                "%5:f64[1] = sum_squares %4 @ \"c\" fwd\noutput %5 \"y\"\n", /* 8 more */
                &graph);
     pass_config config = {.members = 1};
