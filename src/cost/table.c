@@ -40,7 +40,7 @@ bool ebb__cost_key(const device *dev, const ir_graph *graph, const ir_node_rec *
         return false;
     }
     op_cost cost = ebb__op_cost(graph, node);
-    bool moves = cost.flops <= 0 && node->n_in == 1 && (op->flags & OPF_PURE) != 0;
+    bool moves = cost.flops <= 0 && node->n_in == 1;
     if ((op->flags & OPF_HEAVY) == 0 && dev->kernels[kernel].forms == NULL && !moves) {
         return false;
     }

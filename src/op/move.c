@@ -67,10 +67,9 @@ static const op_sample samples_slice[] = {
 OP_DEFINE(slice) = {.schema = {.name = "slice", .ints = {"axis", "begin", "len"}},
                     .n_in = 1,
                     .n_out = 1,
-                    .flags = OPF_PURE | OPF_ALIAS,
+                    .flags = OPF_ALIAS,
                     .infer = infer_slice,
                     .grad = slice_grad,
-                    .keep_in = {KEEP_SHAPE},
                     .cost = cost_alias,
                     KERNEL(slice),
                     SAMPLES(samples_slice)};
@@ -126,17 +125,15 @@ static const op_sample samples_stack[] = {
     {.n_in = 2, .in = {I1(3), I1(5)}, .fill = {FILL_SMALL_INT, FILL_SMALL_INT}},
 };
 
-OP_DEFINE(stack) = {
-    .schema = {.name = "stack"},
-    .n_in = 1,
-    .n_out = 1,
-    .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
-    .infer = infer_stack,
-    .grad = join_grad,
-    .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
-    .cost = cost_alias,
-    KERNEL(stack),
-    SAMPLES(samples_stack)};
+OP_DEFINE(stack) = {.schema = {.name = "stack"},
+                    .n_in = 1,
+                    .n_out = 1,
+                    .flags = OPF_ALIAS | OPF_VARIADIC,
+                    .infer = infer_stack,
+                    .grad = join_grad,
+                    .cost = cost_alias,
+                    KERNEL(stack),
+                    SAMPLES(samples_stack)};
 
 static const op_sample samples_concat[] = {
     {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1}}},
@@ -148,17 +145,15 @@ static const op_sample samples_concat[] = {
     {.n_in = 2, .in = {F2(301, 8), F2(301, 3)}, .attr = {.i = {1}}},
 };
 
-OP_DEFINE(concat) = {
-    .schema = {.name = "concat", .ints = {"axis"}},
-    .n_in = 1,
-    .n_out = 1,
-    .flags = OPF_PURE | OPF_ALIAS | OPF_VARIADIC,
-    .infer = infer_concat,
-    .grad = join_grad,
-    .keep_in = {KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE, KEEP_SHAPE},
-    .cost = cost_alias,
-    KERNEL(concat),
-    SAMPLES(samples_concat)};
+OP_DEFINE(concat) = {.schema = {.name = "concat", .ints = {"axis"}},
+                     .n_in = 1,
+                     .n_out = 1,
+                     .flags = OPF_ALIAS | OPF_VARIADIC,
+                     .infer = infer_concat,
+                     .grad = join_grad,
+                     .cost = cost_alias,
+                     KERNEL(concat),
+                     SAMPLES(samples_concat)};
 
 /* ---- copy ---- */
 
@@ -183,7 +178,6 @@ static const op_sample samples_copy[] = {
 OP_DEFINE(copy) = {.schema = {.name = "copy"},
                    .n_in = 1,
                    .n_out = 1,
-                   .flags = OPF_PURE,
                    .layout = LAYOUT_FOLDED,
                    .infer = infer_copy,
                    .grad = copy_grad,
@@ -224,10 +218,8 @@ static const op_sample samples_regroup[] = {
 OP_DEFINE(regroup) = {.schema = {.name = "regroup", .ints = {"outer", "inner"}},
                       .n_in = 1,
                       .n_out = 1,
-                      .flags = OPF_PURE,
                       .infer = infer_regroup,
                       .grad = regroup_grad,
-                      .keep_in = {KEEP_SHAPE},
                       KERNEL(regroup),
                       SAMPLES(samples_regroup)};
 
@@ -267,7 +259,7 @@ OP_DEFINE(fill) = {
     .schema = {.name = "fill", .ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .floats = {"value"}},
     .n_in = 0,
     .n_out = 1,
-    .flags = OPF_PURE | OPF_NOGRAD,
+    .flags = OPF_NOGRAD,
     .layout = LAYOUT_FOLDED,
     .row_count = 1 + 1, /* d0 */
     .infer = infer_fill,

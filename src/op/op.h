@@ -17,22 +17,33 @@ typedef enum op_code {
     OP_COUNT
 } op_code;
 
-enum { OP_MAX_KEEP = 6, OP_MAX_PAIRS = 3, OP_MAX_SAMPLE_IN = 6, OP_MAX_REBUILD = 2 };
-
-enum op_flag {
-    OPF_PURE = 1 << 0,        /* same operands, same bits; no effect but its results */
-    OPF_ELEMENTWISE = 1 << 1, /* element i of the results reads only element i of the operands */
-    OPF_RANDOM = 1 << 2,      /* draws from a counter, so a replay gives the same bits */
-    OPF_HEAVY = 1 << 3,       /* more arithmetic than memory traffic: never recomputed for free */
-    OPF_ALIAS = 1 << 4,       /* moves no byte: results and operands share addresses */
-    OPF_NOGRAD = 1 << 5,      /* has no gradient, on purpose */
-    OPF_LOSS = 1 << 6,        /* row-wise end of a chain that the chunk pass may split */
-    OPF_VARIADIC = 1 << 7,    /* any number of operands >= n_in */
-    OPF_BY_INDEX = 1 << 8,    /* integers of an operand name rows that are read or written */
+/* OP_MAX_SPLIT: most operands of a node that can be split by rows. */
+enum {
+    OP_MAX_SPLIT = 6,
+    OP_MAX_READS = 3,
+    OP_MAX_PAIRS = 3,
+    OP_MAX_SAMPLE_IN = 6,
+    OP_MAX_REBUILD = 2
 };
 
-/* What an op's gradient needs of an operand or result. */
-typedef enum op_keep { KEEP_NONE, KEEP_SHAPE, KEEP_SIGN, KEEP_INDEX, KEEP_VALUE } op_keep;
+/* Every op gives the same bits for the same operands, and has no effect but its results. */
+enum op_flag {
+    OPF_ELEMENTWISE = 1 << 0, /* element i of the results reads only element i of the operands */
+    OPF_RANDOM = 1 << 1,      /* draws from a counter, so a replay gives the same bits */
+    OPF_HEAVY = 1 << 2,       /* more arithmetic than memory traffic: never recomputed for free */
+    OPF_ALIAS = 1 << 3,       /* moves no byte: results and operands share addresses */
+    OPF_NOGRAD = 1 << 4,      /* has no gradient, on purpose */
+    OPF_LOSS = 1 << 5,        /* row-wise end of a chain that the chunk pass may split */
+    OPF_VARIADIC = 1 << 6,    /* any number of operands >= n_in */
+};
+
+/* What an op makes use of in an operand: less than its value, and the value may be kept in a
+ * smaller form until the op reads it. A shape alone is an attribute, not an operand. */
+typedef enum op_read {
+    READ_VALUE,
+    READ_SIGN,  /* of each element only whether it is above zero */
+    READ_INDEX, /* integers that name rows or columns of other operands or of results */
+} op_read;
 
 /* How src/grad takes the gradient of a result before it calls the op's `grad`. */
 typedef enum op_take {
@@ -136,9 +147,7 @@ typedef struct op_def {
      * operands, of which at least one is wanted. NULL only with OPF_NOGRAD. */
     ebb_status (*grad)(op_grad *g);
     op_take take[IR_MAX_OUT];
-    op_keep keep_in[OP_MAX_KEEP]; /* what the nodes emitted by grad read; operands beyond: as the
-                                     last */
-    op_keep keep_out[IR_MAX_OUT];
+    op_read reads[OP_MAX_READS]; /* by operand; operands beyond: their values */
     struct {
         int16_t in, out; /* result `out` may be computed in the bytes of operand `in` */
     } inplace[OP_MAX_PAIRS];

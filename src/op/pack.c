@@ -41,7 +41,7 @@ static const op_sample samples_pack[] = {
 OP_DEFINE(pack) = {.schema = {.name = "pack", .ints = {"trans", "groups"}},
                    .n_in = 1,
                    .n_out = 1,
-                   .flags = OPF_PURE | OPF_NOGRAD,
+                   .flags = OPF_NOGRAD,
                    .infer = infer_pack,
                    KERNEL(pack),
                    SAMPLES(samples_pack)};

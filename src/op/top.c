@@ -39,7 +39,7 @@ static const op_sample samples_top_logs[] = {
 OP_DEFINE(top_logs) = {.schema = {.name = "top_logs", .ints = {"k"}},
                        .n_in = 1,
                        .n_out = 2,
-                       .flags = OPF_PURE | OPF_NOGRAD | OPF_LOSS,
+                       .flags = OPF_NOGRAD | OPF_LOSS,
                        .infer = infer_top_logs,
                        .work = {20, OPERAND(0)},
                        .rows = ebb__op_rows_split,

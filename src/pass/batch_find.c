@@ -78,9 +78,9 @@ static bool same_work(const batcher *all, const ir_node_rec *a, const ir_node_re
 
 /* Nodes of the same work have the same. */
 static int32_t *newest_like(const batcher *b, const ir_node_rec *node, const pass_roles *r) {
-    int32_t key[6 + IR_MAX_INTS + OP_MAX_KEEP] = {node->op,          node->n_in,
-                                                  node->label.layer, (int32_t)node->label.phase,
-                                                  node->label.shard, span_of(b, node, r)};
+    int32_t key[6 + IR_MAX_INTS + OP_MAX_SPLIT] = {node->op,          node->n_in,
+                                                   node->label.layer, (int32_t)node->label.phase,
+                                                   node->label.shard, span_of(b, node, r)};
     memcpy(&key[6], node->attr.i, sizeof node->attr.i);
     for (int32_t k = 0; k < node->n_in; k++) {
         key[6 + IR_MAX_INTS + k] = r->in[k] == ROWS_WHOLE ? ir_in(b->g, node, k) : 0;

@@ -251,7 +251,7 @@ static ebb_status make_sequences(batcher *b) {
 static ebb_status merge(batcher *b, batch *group) {
     ir_graph *g = b->g;
     const ir_node_rec node = g->nodes[group->first];
-    ir_val in[OP_MAX_KEEP], out = IR_NONE;
+    ir_val in[OP_MAX_SPLIT], out = IR_NONE;
     pass_roles r;
     if (!ebb__pass_roles(g, &node, &r)) {
         return ebb__fail(g->ctx, EBB_INTERNAL, "batch_time: a batch lost its roles");

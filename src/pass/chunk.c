@@ -414,7 +414,7 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
     for (int32_t i = 0; i < c->n_region; i++) {
         ir_node_rec node = g->nodes[c->region[i]];
         const op_def *def = ebb__op(node.op);
-        ir_val in[OP_MAX_KEEP], out[IR_MAX_OUT];
+        ir_val in[OP_MAX_SPLIT], out[IR_MAX_OUT];
         pass_roles r;
         if (!ebb__pass_roles(g, &node, &r)) {
             return ebb__fail(g->ctx, EBB_INTERNAL, "chunk: %s is not row-wise", def->schema.name);

@@ -16,7 +16,7 @@ ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t ca
 
 bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out) {
     const op_def *def = ebb__op(node->op);
-    if (def->rows == NULL || node->n_in > OP_MAX_KEEP) {
+    if (def->rows == NULL || node->n_in > OP_MAX_SPLIT) {
         return false;
     }
     *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};

@@ -144,7 +144,7 @@ ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, const
                              int32_t n_extra, bool *out) EBB_MUST_CHECK;
 /* How a node's operands and results take part when its rows are split; false: they cannot be. */
 typedef struct pass_roles {
-    op_row_role in[OP_MAX_KEEP], out[IR_MAX_OUT];
+    op_row_role in[OP_MAX_SPLIT], out[IR_MAX_OUT];
 } pass_roles;
 bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
 /* Where all operands and results of a node are cut into rows and columns because one of them must

@@ -151,7 +151,7 @@ static ebb_status classify(recomputer *r) {
         r->late[n] = era > 0 || (era == 0 && node->label.phase != IR_FORWARD);
         r->model[n] = era == 0 && node->label.phase == IR_FORWARD;
         bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.at >= 0);
-        r->repeatable[n] = r->model[n] && light && (flags & (OPF_PURE | OPF_RANDOM)) != 0;
+        r->repeatable[n] = r->model[n] && light;
     }
     TRY(number_kinds(r));
     for (int32_t i = 0; i < g->n_order; i++) {

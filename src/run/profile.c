@@ -101,7 +101,11 @@ enum { PHASES = sizeof phases / sizeof *phases };
 /* ---- facts ---- */
 
 static bool is_by_index(const ir_node_rec *node) {
-    return (ebb__op(node->op)->flags & OPF_BY_INDEX) != 0;
+    bool found = false;
+    for (int32_t i = 0; i < OP_MAX_READS; i++) {
+        found = found || ebb__op(node->op)->reads[i] == READ_INDEX;
+    }
+    return found;
 }
 
 static bool is_product(const ir_node_rec *node) {

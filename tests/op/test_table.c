@@ -16,7 +16,6 @@ static void table_has_no_hole(void **state) {
         assert_non_null(op->ref64);
         assert_in_range(op->n_out, 1, IR_MAX_OUT);
         assert_true((op->grad == NULL) == ((op->flags & OPF_NOGRAD) != 0));
-        assert_true((op->flags & OPF_PURE) != 0);
         assert_true(op->n_in == 32 || op->optional >> op->n_in == 0);
         assert_in_range(op->row_shift, 0, IR_MAX_INTS);
         assert_true(op->row_shift == 0 || op->schema.ints[op->row_shift - 1] != NULL);
