@@ -12,32 +12,9 @@
 #include <string.h>
 
 curve_name ebb__curve_name(const plan_choice *choice) {
-    const pass_recompute *r = &choice->recompute;
-    curve_name out = {""};
-    char again[48] = "", loss[32] = "";
-    if (r->replay) {
-        (void)snprintf(again, sizeof again, ", replay %" PRId32 " steps%s", r->span,
-                       r->outer > 0 ? " twice" : "");
-    } else if (r->heavy && r->span > 0) {
-        (void)snprintf(again, sizeof again, ", products by %" PRId32 " steps", r->span);
-    } else if (r->span > 0) {
-        (void)snprintf(again, sizeof again, ", spans of %" PRId32 " steps", r->span);
-    } else if (r->heavy) {
-        (void)snprintf(again, sizeof again, ", cheap products again");
-    } else if (r->scan > 0) {
-        (void)snprintf(again, sizeof again, ", state every %" PRId32 " steps", r->scan);
-    } else if (choice->size.recomputed_nodes > 0) {
-        (void)snprintf(again, sizeof again, ", recompute");
-    }
-    if (choice->chunk_rows > 0) {
-        (void)snprintf(loss, sizeof loss, ", loss by %" PRId32 " rows", choice->chunk_rows);
-    }
-    (void)snprintf(out.text, sizeof out.text, "%s%s%s", again, loss,
-                   choice->pack ? ", packed" : "");
-    if (out.text[0] == '\0') {
-        return (curve_name){"all kept"};
-    }
-    memmove(out.text, out.text + 2, strlen(out.text) - 1); /* the first comma */
+    curve_name out;
+    ebb__knobs_describe(&choice->knobs, choice->size.recomputed_nodes > 0, out.text,
+                        sizeof out.text);
     return out;
 }
 

@@ -52,7 +52,7 @@ static bool same_attributes(const ir_attr *a, const ir_attr *b) {
  * for the rows of all steps at once, and where each is a gradient that would come and go, shorter
  * chunks of backward may be wanted. A sum waits for all of its rows anyway. */
 static int32_t span_of(const batcher *b, const ir_node_rec *node, const pass_roles *r) {
-    const pass_recompute *how = &b->unit->config->recompute;
+    const pass_knobs *how = &b->unit->config->knobs;
     bool part = node->label.phase == IR_BACKWARD && r->out[0] == ROWS_SPLIT && how->merge > 0;
     int32_t span = part && how->span == 0 ? how->merge : how->span;
     return span > 0 ? node->label.at / span : 0;

@@ -620,8 +620,8 @@ static ebb_status finish(chunker *c) {
 
 static ebb_status chunk_losses(chunker *c, const ir_node *losses, int32_t n) {
     const pass_config *config = c->unit->config;
-    int32_t most = config->chunk_rows > 0 ? config->chunk_rows : INT32_MAX;
-    int32_t span = config->training ? config->recompute.span : 0;
+    int32_t most = config->knobs.chunk_rows > 0 ? config->knobs.chunk_rows : INT32_MAX;
+    int32_t span = config->training ? config->knobs.span : 0;
     TRY(index_graph(c));
     for (int32_t i = 0; i < n; i++) {
         ebb_status status = chunk_loss(c, losses[i], most, span);
@@ -642,8 +642,8 @@ static ebb_status run(pass_unit *unit) {
     chunker c = {.unit = unit, .graph = &unit->graph};
     ir_node *losses = NULL;
     int32_t n = 0;
-    if (unit->config->chunk_rows <= 0 &&
-        !(unit->config->training && unit->config->recompute.span > 0)) {
+    if (unit->config->knobs.chunk_rows <= 0 &&
+        !(unit->config->training && unit->config->knobs.span > 0)) {
         return EBB_OK;
     }
     TRY(ebb__alloc(unit->ctx, (size_t)g->n_order + 1, sizeof *losses, &losses));

@@ -89,7 +89,7 @@ static ebb_status run(pass_unit *unit) {
     for (int32_t i = 0; i < n_order; i++) {
         mark_groups(g, &g->nodes[g->order[i]]);
     }
-    if (!unit->config->pack) {
+    if (!unit->config->knobs.pack) {
         return EBB_OK;
     }
     TRY(ebb__region_alloc(&unit->scratch, (size_t)n_order + 1, sizeof *all.copies, &all.copies));

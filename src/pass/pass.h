@@ -41,26 +41,40 @@ typedef enum pass_id {
 
 typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
 
-/* What is computed again instead of being kept from forward to backward (pass recompute). */
-typedef struct pass_recompute {
-    double price; /* seconds that a byte of stash is worth; 0: everything is kept */
-    int32_t scan; /* states that pointwise ops carry on are kept every so many time steps; 0: all */
-    int32_t span; /* time steps of a chunk, done as one after the other; 0: the sequence is one */
-    int32_t merge; /* time steps whose backward products become one at most, sums aside; 0: all */
-    int32_t outer; /* of spans, chunks of so many of which only the first state is kept; 0: none */
-    bool heavy;    /* products may be repeated too, within a span */
-    bool replay;   /* also those that wait for each other: only states between spans are kept */
-    const uint32_t *given; /* instead of deciding: bit i, that value i of those that may be repeated
-                              is (for comparison with all there are); NULL: decide */
-} pass_recompute;
+/* Settings that trade bytes for seconds, which the budget walk varies (plan/knobs.h): type, name,
+ * the last pass that reads it.
+ *
+ * pack        packed copies of weights that several time steps read
+ * chunk_rows  rows of a loss chunk; 0: whole
+ * The others say what is computed again instead of being kept from forward to backward:
+ * price       seconds that a byte of stash is worth; 0: everything is kept
+ * scan        states that pointwise ops carry on are kept every so many time steps; 0: all
+ * span        time steps of a chunk, done as one after the other; 0: the sequence is one
+ * merge       time steps whose backward products become one at most, sums aside; 0: all
+ * outer       of spans, chunks of so many of which only the first state is kept; 0: none
+ * heavy       products may be repeated too, within a span
+ * replay      also those that wait for each other: only states between spans are kept */
+#define PASS_KNOB_LIST(X)                                                                          \
+    X(bool, pack, PASS_LAYOUT)                                                                     \
+    X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
+    X(double, price, PASS_RECOMPUTE)                                                               \
+    X(int32_t, scan, PASS_RECOMPUTE)                                                               \
+    X(int32_t, span, PASS_BATCH_TIME)                                                              \
+    X(int32_t, merge, PASS_BATCH_TIME)                                                             \
+    X(int32_t, outer, PASS_RECOMPUTE)                                                              \
+    X(bool, heavy, PASS_RECOMPUTE)                                                                 \
+    X(bool, replay, PASS_RECOMPUTE)
+typedef struct pass_knobs {
+#define PASS_KNOB_MEMBER(type, name, last) type name;
+    PASS_KNOB_LIST(PASS_KNOB_MEMBER)
+#undef PASS_KNOB_MEMBER
+} pass_knobs;
 
-/* Settings of one compilation; the budget walk varies chunk_rows, pack and recompute. */
+/* Settings of one compilation. */
 typedef struct pass_config {
-    uint32_t disabled;  /* bit per pass_id */
-    pass_id first;      /* the graph has been through the passes before this one */
-    int32_t chunk_rows; /* rows of a loss chunk; 0: whole */
-    pass_recompute recompute;
-    bool pack;               /* packed copies of weights that several time steps read */
+    uint32_t disabled; /* bit per pass_id */
+    pass_id first;     /* the graph has been through the passes before this one */
+    pass_knobs knobs;
     int members;             /* threads */
     const cost_table *table; /* measured times, that forms are picked by; NULL: built-in ones */
     double pace;             /* of this machine: see ebb__cost_expected */

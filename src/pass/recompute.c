@@ -33,7 +33,7 @@ enum { MOST_ALIKE = 4 };          /* nodes of one op and layer in a time step th
 typedef struct recomputer {
     pass_unit *unit;
     ir_graph *g;
-    pass_recompute how;
+    pass_knobs how;
     double tick;               /* seconds: TICK, or more where costs would not fit the cut */
     int32_t n_values, n_nodes; /* before the application */
     bool *late;                /* by node: a backward one, or done with them */
@@ -207,7 +207,8 @@ static double seconds_of(const recomputer *r, ir_node n) {
     while (kernel < unit->dev->n_kernels && unit->dev->kernels[kernel].op != node->op) {
         kernel++;
     }
-    return ebb__cost_seconds(unit->dev, r->g, node, kernel < unit->dev->n_kernels ? kernel : -1,
+    return ebb__cost_seconds(unit->dev, r->g, node,
+                             kernel < unit->dev->n_kernels ? kernel : DEVICE_KERNEL_REFERENCE,
                              unit->config->members);
 }
 
@@ -276,21 +277,6 @@ static ebb_status price_value(recomputer *r, mincut *cut, ir_val v) {
         }
     }
     return EBB_OK;
-}
-
-/* Values that may be repeated, in the order of the graph: bit i of `given` says of the i-th. */
-static void take_given(recomputer *r) {
-    const ir_graph *g = r->g;
-    int32_t i = 0;
-    for (int32_t at = 0; at < g->n_order; at++) {
-        ir_node n = g->order[at];
-        for (int32_t k = 0; k < g->nodes[n].n_out; k++) {
-            ir_val v = g->nodes[n].out + k;
-            bool may = r->repeatable[n] && !r->pinned[v];
-            r->keep[v] = !may || (!is_view(r, n) && (*r->how.given >> i & 1) == 0);
-            i += may && !is_view(r, n) && i < 31;
-        }
-    }
 }
 
 static ebb_status decide(recomputer *r) {
@@ -530,7 +516,7 @@ static ebb_status sort_by_span(recomputer *r) {
     return ebb__pass_sort(g, keys);
 }
 
-static ebb_status apply(pass_unit *unit, const pass_recompute *how, bool sorts) {
+static ebb_status apply(pass_unit *unit, const pass_knobs *how, bool sorts) {
     recomputer r;
     TRY(new_recomputer(unit, &r));
     r.how = *how;
@@ -538,18 +524,14 @@ static ebb_status apply(pass_unit *unit, const pass_recompute *how, bool sorts) 
     if (sorts) {
         TRY(sort_by_span(&r));
     }
-    if (r.how.given != NULL) {
-        take_given(&r);
-    } else {
-        TRY(decide(&r));
-    }
+    TRY(decide(&r));
     spread_needs(&r);
     TRY(emit(&r));
     return ebb__pass_drop_dead(&unit->graph);
 }
 
 static ebb_status run(pass_unit *unit) {
-    pass_recompute how = unit->config->recompute;
+    pass_knobs how = unit->config->knobs;
     if (!unit->config->training || how.price <= 0) {
         return EBB_OK;
     }

@@ -20,7 +20,7 @@ enum { MOST_NODES = 150000 }; /* of a forward graph: some 20 seconds */
 enum {
     HOW_WHOLE,  /* nothing saved */
     HOW_PLAIN,  /* as fast as can be */
-    HOW_FINEST, /* the loss in the smallest chunks: where nothing is learned */
+    HOW_FINEST, /* the last way of PLAN_KNOB_SERIES: where nothing is learned */
     HOW_LISTED  /* + i: plan i of the walk's list */
 };
 
@@ -119,8 +119,9 @@ static ebb_status look_at(settling *s, int32_t i, double *made) {
     if (status == EBB_OK) {
         int32_t rows = ebb__walk_rows(&unit.graph);
         int32_t steps = request->training ? most_time(&unit.graph) : 0;
-        s->walk.rows = rows > s->walk.rows ? rows : s->walk.rows;
-        s->walk.steps = steps > s->walk.steps ? steps : s->walk.steps;
+        plan_reach *reach = &s->walk.grid.reach;
+        reach->rows = rows > reach->rows ? rows : reach->rows;
+        reach->steps = steps > reach->steps ? steps : reach->steps;
         *made = made_bytes(&unit.graph);
         status = ebb__plan_add_variables(s->plan, &unit.graph);
     }
@@ -154,13 +155,15 @@ static struct followed *followed_at(const settling *s, int32_t row, int32_t i) {
 static plan_choice choice_of(const settling *s, int32_t i, int32_t how) {
     const plan_walk *w = &s->walk;
     plan_choice choice = how >= HOW_LISTED  ? w->list[how - HOW_LISTED]
-                         : how == HOW_WHOLE ? w->whole[w->whole_pack]
+                         : how == HOW_WHOLE ? w->whole[w->keep_all]
                                             : w->plain;
-    if (!s->requests[i].training) {
-        choice.recompute = (pass_recompute){0};
+    for (int32_t k = 0; !s->requests[i].training && k < w->grid.n_knobs; k++) {
+        if (w->grid.knobs[k].training) {
+            ebb__walk_turn(&w->grid, &choice, k, 0);
+        }
     }
     if (how == HOW_FINEST) {
-        choice.chunk_rows = ebb__walk_finest();
+        ebb__walk_turn(&w->grid, &choice, PLAN_KNOB_SERIES, w->grid.knobs[PLAN_KNOB_SERIES].n - 1);
     }
     return choice;
 }
@@ -269,7 +272,7 @@ static ebb_status walk_lead(settling *s, follower *f) {
         *followed_at(s, k, f->i) = (struct followed){HOW_LISTED + k, w->list[k].size};
         add_size(s, f->i, &w->list[k].size, &s->listed[k]);
     }
-    const plan_size *whole = &w->whole[w->whole_pack].size;
+    const plan_size *whole = &w->whole[w->keep_all].size;
     *followed_at(s, w->n_list, f->i) = (struct followed){HOW_WHOLE, *whole};
     add_size(s, f->i, whole, &s->whole);
     add_size(s, f->i, &w->plain.size, &s->plain);
@@ -295,7 +298,7 @@ static ebb_status list_all(settling *s) {
         return EBB_OK;
     }
     /* Of small models, instructions may take more than they save: then everything is kept. */
-    return add_listed(s, w->whole[w->whole_pack], &s->whole, w->n_list);
+    return add_listed(s, w->whole[w->keep_all], &s->whole, w->n_list);
 }
 
 static bool any_fits(const settling *s) {
@@ -480,7 +483,9 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
     }
     TRY(ebb__alloc(ctx, 1, sizeof *s, &s));
     *s = (settling){.ctx = ctx, .requests = requests, .n = n_requests, .options = options};
-    s->walk = (plan_walk){.ctx = ctx, .options = options};
+    s->walk = (plan_walk){.ctx = ctx,
+                          .options = options,
+                          .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled})};
     ebb_status status = ebb__alloc(ctx, 1, sizeof *s->plan, &s->plan);
     ebb_plan *plan = s->plan;
     if (status == EBB_OK) {

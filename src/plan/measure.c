@@ -25,13 +25,11 @@ static uint64_t hash_values(const ir_graph *g, uint64_t hash) {
     return hash;
 }
 
-/* Two candidates of one request with the same hash are the same plan: passes from batch_time on
- * see the graph and these settings. */
+/* Two candidates of one request with the same hash are the same plan: passes from here on see the
+ * graph and the settings that are not spent. */
 static uint64_t hash_unit(const pass_unit *unit) {
     const ir_graph *g = &unit->graph;
-    const pass_config *c = unit->config;
-    const int32_t settings[] = {c->pack, c->recompute.merge, c->recompute.span};
-    uint64_t hash = XXH3_64bits(settings, sizeof settings);
+    uint64_t hash = ebb__knobs_hash(&unit->config->knobs);
     hash = XXH3_64bits_withSeed(g->order, (size_t)g->n_order * sizeof *g->order, hash);
     hash = XXH3_64bits_withSeed(g->operands, (size_t)g->n_operands * sizeof *g->operands, hash);
     hash = XXH3_64bits_withSeed(g->nodes, (size_t)g->n_nodes * sizeof *g->nodes, hash);
@@ -90,6 +88,7 @@ static ebb_status run_until(pass_unit *unit, pass_config *config, pass_id end) {
 static ebb_status measure(pass_unit *unit, pass_config *config, const plan_bar *bar,
                           plan_size *out) {
     TRY(run_until(unit, config, PASS_BATCH_TIME));
+    ebb__knobs_spend(&config->knobs, PASS_BATCH_TIME);
     out->graph = hash_unit(unit);
     if (bar != NULL && !bar->worth(bar->user, out)) {
         return EBB_OK;

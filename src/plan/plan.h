@@ -9,6 +9,7 @@
 #define PLAN_PLAN_H
 
 #include "cost/tune.h"
+#include "plan/knobs.h"
 #include "plan/names.h"
 #include "plan/passes.h"
 
@@ -68,14 +69,13 @@ typedef struct plan_size {
 
 /* One plan on the walk from the fastest to the smallest. */
 typedef struct plan_choice {
-    int32_t chunk_rows;
-    bool pack;
-    const cost_table *forms; /* products take those that it has as the fastest; NULL: built-in */
-    pass_recompute recompute;
-    plan_size size;      /* of the leading program */
-    uint64_t peak_bytes; /* of all */
-    double seconds;      /* of a step, by which plans are compared: the mean of all that train */
-    int32_t row;         /* of the walk's list: what the other programs do then */
+    int32_t at[PLAN_MAX_KNOBS]; /* the number of each knob's way */
+    pass_knobs knobs;           /* what that means to passes */
+    const cost_table *forms;    /* products take those that it has as the fastest; NULL: built-in */
+    plan_size size;             /* of the leading program */
+    uint64_t peak_bytes;        /* of all */
+    double seconds; /* of a step, by which plans are compared: the mean of all that train */
+    int32_t row;    /* of the walk's list: what the other programs do then */
 } plan_choice;
 
 /* What a layer's forward values cost that are computed again instead of kept. */

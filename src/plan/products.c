@@ -30,10 +30,13 @@ static ebb_status survey_one(ebb_ctx *ctx, const plan_request *program, const pa
 static ebb_status survey_program(ebb_ctx *ctx, const plan_options *options,
                                  const plan_request *program, bool first, cost_survey *survey) {
     plan_choice list[PLAN_MAX_CHOICES];
-    int32_t n = ebb__walk_plain(options, ebb__walk_rows(program->graph), list);
+    int32_t n;
+    plan_grid grid = ebb__knobs_grid(
+        (plan_reach){.rows = ebb__walk_rows(program->graph), .disabled = options->disabled});
+    TRY(ebb__walk_plain(ctx, &grid, list, &n));
     for (int32_t i = 0; i < n; i++) {
-        bool whole = list[i].chunk_rows == 0;
-        if (whole || (first && list[i].chunk_rows >= COMMON_ROWS)) {
+        int32_t rows = list[i].knobs.chunk_rows;
+        if (rows == 0 || (first && rows >= COMMON_ROWS)) {
             pass_config config = ebb__walk_config(options, &list[i], true);
             TRY(survey_one(ctx, program, &config, survey));
         }

@@ -1,16 +1,23 @@
-/* walk.c - see walk.h. */
+/* walk.c - see walk.h. The order of tries is the algorithm: later ones start from what earlier ones
+ * found, and what is beaten by then is called off before it is placed.
+ *
+ *   1. Everything kept, with every way of the knob of row 0. The one that would be taken without a
+ *      limit is *keep-all*: what takes more bytes is no plan.
+ *   2. Each of those with the ways of row 1 in turn, as long as a way saves something worth the
+ *      name. The next way of row 0, slower and smaller, begins where the last one ended. What would
+ *      be taken of all this without a limit is *plain*.
+ *   3. Every further knob in turn: all its ways, joined to plain. Those of the smallest two plans
+ *      are then joined to what was the smallest plan before this knob, the smallest also to the way
+ *      of row 1 behind plain's.
+ *
+ * Two candidates with the same graph and the same unspent settings are one (measure.c).
+ */
 #include "plan/walk.h"
 
 #include <math.h>
 
 static const double PACE = 1.02; /* what saving memory may cost unasked */
-enum {
-    MOST_CHUNKS = 4096, /* more would save nothing and take long to plan */
-    LEAST_SAVING =
-        256 /* a smaller chunk must save this part of the peak, or none is tried after it */
-};
-static const int32_t chunk_sizes[] = {1024, 512, 256, 128, 64, 32, 16, 8};
-enum { N_CHUNK_SIZES = sizeof chunk_sizes / sizeof *chunk_sizes };
+enum { LEAST_SAVING = 256 };     /* part of the peak that the next way of row 1 must save */
 
 /* The passes before it do the same for every candidate. */
 static const pass_id FIRST_VARIED = PASS_CHUNK;
@@ -21,9 +28,7 @@ pass_config ebb__walk_config(const plan_options *options, const plan_choice *cho
                              bool prepared) {
     return (pass_config){.disabled = options->disabled,
                          .first = prepared ? FIRST_VARIED : PASS_INFER,
-                         .chunk_rows = choice->chunk_rows,
-                         .pack = choice->pack,
-                         .recompute = choice->recompute,
+                         .knobs = choice->knobs,
                          .members = options->members,
                          .table = choice->forms,
                          .update = options->update};
@@ -64,6 +69,11 @@ static void set_size(const plan_walk *w, const plan_size *size, plan_choice *cho
     choice->peak_bytes = ebb__walk_arena(w->variable_bytes, w->variable_end,
                                          plan_align(size->program_bytes), size->transient_bytes);
     choice->seconds = size->seconds;
+}
+
+void ebb__walk_turn(const plan_grid *grid, plan_choice *choice, int32_t knob, int32_t way) {
+    choice->at[knob] = way;
+    choice->knobs = ebb__knobs_at(grid, choice->at);
 }
 
 /* Bytes and seconds of a choice. */
@@ -108,10 +118,20 @@ ebb_status ebb__walk_add(ebb_ctx *ctx, plan_choice list[PLAN_MAX_CHOICES], int32
     return EBB_OK;
 }
 
+/* Does it only save what plain keeps, and leave the rest as it is? */
+static bool is_only_saving(const plan_choice *choice, const plan_choice *plain) {
+    bool saves = false;
+    for (int32_t k = PLAN_KNOB_SAVING; k < PLAN_MAX_KNOBS; k++) {
+        saves = saves || choice->at[k] > 0;
+    }
+    return saves && choice->at[PLAN_KNOB_WHOLE] == plain->at[PLAN_KNOB_WHOLE] &&
+           choice->at[PLAN_KNOB_SERIES] == plain->at[PLAN_KNOB_SERIES];
+}
+
 /* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken.
- * Recomputation that leaves the rest as it would be without may instead take 2% more than that. In
- * a list without dominated plans the smallest is the last, and what is allowed grows with the pace,
- * so a larger budget never gives a slower plan, nor a smaller one a higher peak. */
+ * What only saves beside plain may instead take 2% more than plain. In a list without dominated
+ * plans the smallest is the last, and what is allowed grows with the pace, so a larger budget never
+ * gives a slower plan, nor a smaller one a higher peak. */
 int32_t ebb__walk_choose(const plan_choice *list, int32_t n, const plan_choice *plain,
                          uint64_t budget) {
     int32_t fit = 0, chosen;
@@ -122,8 +142,7 @@ int32_t ebb__walk_choose(const plan_choice *list, int32_t n, const plan_choice *
     chosen = fit;
     for (int32_t i = fit + 1; i < n; i++) {
         const plan_choice *c = &list[i];
-        bool only =
-            c->recompute.price > 0 && c->chunk_rows == plain->chunk_rows && c->pack == plain->pack;
+        bool only = is_only_saving(c, plain);
         chosen = c->seconds <= PACE * (only ? fmax(pace, plain->seconds) : pace) ? i : chosen;
     }
     return chosen;
@@ -131,14 +150,14 @@ int32_t ebb__walk_choose(const plan_choice *list, int32_t n, const plan_choice *
 
 /* What takes more than keeping everything is no plan to list. */
 static ebb_status add(plan_walk *w, plan_choice fresh) {
-    return ebb__walk_add(w->ctx, w->list, &w->n_list, w->whole[w->whole_pack].peak_bytes, fresh);
+    return ebb__walk_add(w->ctx, w->list, &w->n_list, w->whole[w->keep_all].peak_bytes, fresh);
 }
 
 static const plan_choice *smallest(const plan_walk *w) {
     return &w->list[w->n_list - 1];
 }
 
-/* ---- without recomputation ---- */
+/* ---- everything kept, then row 1 ---- */
 
 int32_t ebb__walk_rows(const ir_graph *g) {
     int32_t rows = 0;
@@ -152,75 +171,88 @@ int32_t ebb__walk_rows(const ir_graph *g) {
     return rows;
 }
 
-int32_t ebb__walk_finest(void) {
-    return chunk_sizes[N_CHUNK_SIZES - 1];
-}
-
-/* Sizes of the loss chunks, with and without packed weights. */
-int32_t ebb__walk_plain(const plan_options *options, int32_t rows,
-                        plan_choice list[PLAN_MAX_CHOICES]) {
-    bool chunks = (options->disabled & (1U << PASS_CHUNK)) == 0;
-    bool layouts = (options->disabled & (1U << PASS_LAYOUT)) == 0;
-    int32_t n = 0;
-    for (int t = layouts; t >= 0; t--) {
-        list[n++] = (plan_choice){.pack = t > 0};
-        for (int32_t i = 0; chunks && i < N_CHUNK_SIZES; i++) {
-            if (chunk_sizes[i] < rows && rows / chunk_sizes[i] <= MOST_CHUNKS) {
-                list[n++] = (plan_choice){.chunk_rows = chunk_sizes[i], .pack = t > 0};
-            }
-        }
+/* Is it worth trying? Then *choice is turned to it. */
+static bool turn_to(const plan_grid *grid, plan_choice *choice, int32_t knob, int32_t way) {
+    plan_way unused = {.saving = 0};
+    bool worth = ebb__knobs_way(grid, knob, way, &unused);
+    if (worth) {
+        ebb__walk_turn(grid, choice, knob, way);
     }
-    return n;
+    return worth;
 }
-_Static_assert(2 * (1 + N_CHUNK_SIZES) <= PLAN_MAX_CHOICES, "the list has room");
 
-/* Smaller chunks are tried as long as they save something worth the name. Without packed weights,
- * which is slower, only those that may go below what was reached with them. */
-static ebb_status try_plain(plan_walk *w) {
-    plan_choice list[PLAN_MAX_CHOICES];
-    int32_t n = ebb__walk_plain(w->options, w->rows, list), least = 0;
-    uint64_t last_peak = 0;
-    for (int32_t i = 0; i < n; i++) {
-        bool first = i == 0 || list[i].pack != list[i - 1].pack;
-        if (!list[i].pack && least > 0) { /* chunks are worth while: begin with those */
-            if (list[i].chunk_rows == 0 || list[i].chunk_rows > least) {
-                continue;
+ebb_status ebb__walk_plain(ebb_ctx *ctx, const plan_grid *grid, plan_choice list[PLAN_MAX_CHOICES],
+                           int32_t *n) {
+    *n = 0;
+    for (int32_t i = grid->knobs[PLAN_KNOB_WHOLE].n - 1; i >= 0; i--) {
+        plan_choice choice = {.row = 0};
+        bool worth = turn_to(grid, &choice, PLAN_KNOB_WHOLE, i);
+        for (int32_t k = 0; worth && k < grid->knobs[PLAN_KNOB_SERIES].n; k++) {
+            if (*n == PLAN_MAX_CHOICES) {
+                return ebb__fail(ctx, EBB_INTERNAL, "plan: more than %d plain plans", *n);
             }
-            first = list[i].chunk_rows == least;
+            if (turn_to(grid, &choice, PLAN_KNOB_SERIES, k)) {
+                list[(*n)++] = choice;
+            }
         }
-        if (!first && last_peak == 0) {
-            continue; /* the peak lies elsewhere by now */
-        }
-        if (list[i].chunk_rows == 0) {
-            list[i] = w->whole[list[i].pack];
-        } else {
-            TRY(price(w, &list[i]));
-        }
-        TRY(add(w, list[i]));
-        bool saves = first || list[i].peak_bytes + list[i].peak_bytes / LEAST_SAVING < last_peak;
-        last_peak = saves ? list[i].peak_bytes : 0;
-        least = saves && list[i].pack ? list[i].chunk_rows : least;
     }
     return EBB_OK;
 }
 
-/* ---- recomputation ---- */
-
-/* Seconds that a byte of stash is worth. The first is about what writing and reading it takes. */
-static const double prices[] = {1e-10, 4e-10, 2e-9, 1e-6};
-static const double ANY_PRICE = 1e-6;
-/* The same where products may be repeated, each of which takes some nanoseconds a byte: the
- * cheapest go first. */
-static const double product_prices[] = {2.5e-9, 3.5e-9, 4.5e-9, 6e-9};
-
-/* The least power of two whose square is at least n. */
-static int32_t root_of(int32_t n) {
-    int32_t r = 1;
-    while ((int64_t)r * r < n) {
-        r *= 2;
+/* What the same options take when nothing is saved is the plan taken with exactly the passes chunk
+ * and recompute disabled and no limit. */
+static ebb_status try_whole(plan_walk *w) {
+    const plan_knob *knob = &w->grid.knobs[PLAN_KNOB_WHOLE];
+    if (knob->n > PLAN_MAX_WHOLE) {
+        return ebb__fail(w->ctx, EBB_INTERNAL, "plan: %s has more than %d ways", knob->name,
+                         PLAN_MAX_WHOLE);
     }
-    return r;
+    for (int32_t i = knob->n - 1; i >= 0; i--) {
+        w->whole[i] = (plan_choice){.row = 0};
+        if (turn_to(&w->grid, &w->whole[i], PLAN_KNOB_WHOLE, i)) {
+            TRY(price(w, &w->whole[i]));
+            TRY(ebb__walk_add(w->ctx, w->list, &w->n_list, UINT64_MAX, w->whole[i]));
+        }
+    }
+    int32_t taken = ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX);
+    w->keep_all = w->list[taken].at[PLAN_KNOB_WHOLE];
+    w->n_list = 0;
+    return add(w, w->whole[w->keep_all]); /* so the list is never empty */
 }
+
+/* The ways of row 1 from *from on, as long as each saves something worth the name; *from is then
+ * the last that did. */
+static ebb_status try_series(plan_walk *w, plan_choice choice, int32_t *from) {
+    uint64_t last = UINT64_MAX;
+    for (int32_t i = *from; i < w->grid.knobs[PLAN_KNOB_SERIES].n; i++) {
+        if (!turn_to(&w->grid, &choice, PLAN_KNOB_SERIES, i)) {
+            continue;
+        }
+        if (i > 0) {
+            TRY(price(w, &choice));
+        }
+        TRY(add(w, choice));
+        if (last != UINT64_MAX && choice.peak_bytes + choice.peak_bytes / LEAST_SAVING >= last) {
+            break; /* the peak lies elsewhere by now */
+        }
+        last = choice.peak_bytes;
+        *from = i;
+    }
+    return EBB_OK;
+}
+
+static ebb_status try_plain(plan_walk *w) {
+    int32_t from = 0;
+    for (int32_t i = w->grid.knobs[PLAN_KNOB_WHOLE].n - 1; i >= 0; i--) {
+        plan_way unused = {.saving = 0};
+        if (ebb__knobs_way(&w->grid, PLAN_KNOB_WHOLE, i, &unused)) {
+            TRY(try_series(w, w->whole[i], &from));
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- the knobs that save ---- */
 
 /* What was tried so far. */
 typedef struct search {
@@ -251,7 +283,7 @@ static bool is_worth(void *user, const plan_size *least) {
     }
     set_size(s->w, least, &choice);
     return fresh &&
-           !is_beaten(s->w->list, s->w->n_list, s->w->whole[s->w->whole_pack].peak_bytes, &choice);
+           !is_beaten(s->w->list, s->w->n_list, s->w->whole[s->w->keep_all].peak_bytes, &choice);
 }
 
 /* Of a candidate that may be left out: not where looking at it takes more than the process may have
@@ -273,11 +305,11 @@ static ebb_status measure_within(plan_walk *w, const plan_choice *choice, const 
 }
 
 /* *least: its peak, were it placed without a gap; NULL: nobody asks. */
-static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how, uint64_t *least) {
+static ebb_status try_way(search *s, plan_choice base, int32_t knob, int32_t way, uint64_t *least) {
     plan_bar bar = {is_worth, s};
     plan_size size;
     bool left_out = false;
-    base.recompute = how;
+    ebb__walk_turn(&s->w->grid, &base, knob, way);
     TRY(measure_within(s->w, &base, &bar, &size, &left_out));
     if (left_out) {
         return EBB_OK;
@@ -302,86 +334,47 @@ static ebb_status try_recompute(search *s, plan_choice base, pass_recompute how,
     return EBB_OK;
 }
 
-/* Time in spans: no product repeated, but weight gradients and the loss as soon as a span is done;
- * products repeated with all of a span's steps as one; step by step with only the states between
- * spans kept; then with fewer of those, as long as shorter spans save something. */
-static ebb_status try_spans(search *s, plan_choice base, int32_t steps) {
-    int32_t root = root_of(steps);
-    uint64_t longer = 0, shorter = 0; /* what the last two replays take */
-    for (int32_t span = 2 * root; span >= 2 && 2 * span >= root; span /= 2) {
-        pass_recompute how = {.price = ANY_PRICE, .span = span};
-        if (span >= steps) {
+/* All ways, in the order of their numbers: see plan_way for what ends them. */
+static ebb_status try_ways(search *s, const plan_choice *base, int32_t knob) {
+    uint64_t longer = 0, shorter = 0; /* what the last two of the chain take */
+    for (int32_t i = 1; i < s->w->grid.knobs[knob].n; i++) {
+        plan_way way = {.saving = 0};
+        if (!ebb__knobs_way(&s->w->grid, knob, i, &way)) {
             continue;
         }
-        TRY(try_recompute(s, base, how, NULL));
-        how.heavy = true;
-        TRY(try_recompute(s, base, how, NULL));
-        how.replay = true;
-        longer = shorter;
-        TRY(try_recompute(s, base, how, &shorter));
-    }
-    bool saves = shorter + shorter / LEAST_SAVING < longer;
-    for (int32_t span = root / 2; span >= 4 && steps >= 64 && saves; span /= 4) {
-        pass_recompute how = {.price = ANY_PRICE,
-                              .span = span,
-                              .outer = root_of(steps / span),
-                              .heavy = true,
-                              .replay = true};
-        longer = shorter;
-        TRY(try_recompute(s, base, how, &shorter));
-        saves = span == root / 2 || shorter < longer;
+        if (way.saving > 0 && shorter + shorter / way.saving >= longer) {
+            break;
+        }
+        longer = way.chained ? shorter : longer;
+        TRY(try_way(s, *base, knob, i, way.chained ? &shorter : NULL));
     }
     return EBB_OK;
 }
 
-/* From what the fastest plain plan does with the loss and the weights; what saved most of that is
- * then joined to finer chunks, and to what the smallest plain plan does. */
-static ebb_status try_all_recompute(plan_walk *w) {
-    search s = {.w = w};
-    plan_choice fast = w->plain, small = *smallest(w), finer = fast;
-    for (size_t i = 0; i < sizeof prices / sizeof *prices; i++) {
-        TRY(try_recompute(&s, fast, (pass_recompute){.price = prices[i]}, NULL));
+static ebb_status try_knob(search *s, int32_t knob) {
+    plan_walk *w = s->w;
+    plan_choice small = *smallest(w), finer = w->plain;
+    TRY(try_ways(s, &w->plain, knob));
+    const int32_t best = smallest(w)->at[knob];
+    const int32_t next = w->list[w->n_list > 1 ? w->n_list - 2 : 0].at[knob];
+    const int32_t at = finer.at[PLAN_KNOB_SERIES] + 1, end = small.at[PLAN_KNOB_SERIES];
+    if (at > 1 && (at < end || end == 0)) {
+        ebb__walk_turn(&w->grid, &finer, PLAN_KNOB_SERIES, at);
+        TRY(try_way(s, finer, knob, best, NULL));
     }
-    if (w->steps >= 2) {
-        pass_recompute how = {.price = ANY_PRICE, .scan = root_of(w->steps)};
-        TRY(try_recompute(&s, fast, how, NULL));
-        how.merge = 2 * how.scan;
-        TRY(try_recompute(&s, fast, how, NULL));
-        how.heavy = true;
-        for (size_t i = 0; i < sizeof product_prices / sizeof *product_prices; i++) {
-            how.price = product_prices[i];
-            TRY(try_recompute(&s, fast, how, NULL));
-        }
-        TRY(try_spans(&s, fast, w->steps));
-    }
-    const pass_recompute best = smallest(w)->recompute;
-    const pass_recompute next = w->list[w->n_list > 1 ? w->n_list - 2 : 0].recompute;
-    finer.chunk_rows = fast.chunk_rows / 2;
-    if (finer.chunk_rows > small.chunk_rows) {
-        TRY(try_recompute(&s, finer, best, NULL));
-    }
-    TRY(try_recompute(&s, small, best, NULL));
-    return try_recompute(&s, small, next, NULL);
-}
-
-/* What the same options take when nothing is saved is the plan taken with exactly the passes chunk
- * and recompute disabled and no limit. */
-static ebb_status try_whole(plan_walk *w) {
-    bool layouts = (w->options->disabled & (1U << PASS_LAYOUT)) == 0;
-    for (int pack = layouts; pack >= 0; pack--) {
-        w->whole[pack] = (plan_choice){.pack = pack > 0};
-        TRY(price(w, &w->whole[pack]));
-        TRY(ebb__walk_add(w->ctx, w->list, &w->n_list, UINT64_MAX, w->whole[pack]));
-    }
-    w->whole_pack =
-        w->list[ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)].pack;
-    w->n_list = 0;
-    return add(w, w->whole[w->whole_pack]); /* so the list is never empty */
+    TRY(try_way(s, small, knob, best, NULL));
+    return try_way(s, small, knob, next, NULL);
 }
 
 ebb_status ebb__walk_run(plan_walk *w) {
+    search s = {.w = w};
     TRY(try_whole(w));
     TRY(try_plain(w));
     w->plain = w->list[ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)];
-    return (w->options->disabled & (1U << PASS_RECOMPUTE)) != 0 ? EBB_OK : try_all_recompute(w);
+    for (int32_t k = PLAN_KNOB_SAVING; k < w->grid.n_knobs; k++) {
+        if ((w->options->disabled >> w->grid.knobs[k].pass & 1) == 0) {
+            TRY(try_knob(&s, k));
+        }
+    }
+    return EBB_OK;
 }

@@ -1,8 +1,8 @@
 /* walk.h - the plans of one program, from the fastest to the smallest.
  *
- * Every candidate (size of the loss chunks, packed copies of weights, what is computed again) is
- * compiled to addresses, so its bytes are exact. What is tried, and what it takes, follows from the
- * graph and from built-in times alone: bytes are the same whatever was measured on a machine.
+ * Every candidate (a way for each knob of knobs.h) is compiled to addresses, so its bytes are
+ * exact. What is tried, and what it takes, follows from the graph and from built-in times alone:
+ * bytes are the same whatever was measured on a machine.
  */
 #ifndef PLAN_WALK_H
 #define PLAN_WALK_H
@@ -14,11 +14,11 @@ typedef struct plan_walk {
     const plan_options *options;
     plan_request program; /* its graph has been through the passes that all candidates share */
     uint64_t variable_bytes, variable_end; /* of all programs: see ebb__walk_arena */
-    int32_t rows, steps; /* most rows of a loss, most time steps, of any program */
+    plan_grid grid;
     /* What is found. */
-    plan_choice whole[2]; /* nothing saved; by `pack` */
-    int32_t whole_pack;   /* which of them is keep-all */
-    plan_choice plain;    /* what is taken without recomputation and without a limit */
+    plan_choice whole[PLAN_MAX_WHOLE]; /* nothing saved; by the way of PLAN_KNOB_WHOLE */
+    int32_t keep_all;                  /* which of them is keep-all */
+    plan_choice plain; /* what is taken without knobs that save, and without a limit */
     plan_choice list[PLAN_MAX_CHOICES]; /* not beaten in bytes and seconds, fastest first */
     int32_t n_list;
 } plan_walk;
@@ -37,13 +37,13 @@ ebb_status ebb__walk_prepare(ebb_ctx *ctx, const plan_options *options, const pl
                              ir_graph *out) EBB_MUST_CHECK;
 /* How passes carry out a choice, from a forward graph or, `prepared`, from there on. */
 pass_config ebb__walk_config(const plan_options *options, const plan_choice *choice, bool prepared);
-/* The candidates without recomputation; gives their number. */
-int32_t ebb__walk_plain(const plan_options *options, int32_t rows,
-                        plan_choice list[PLAN_MAX_CHOICES]);
+/* The candidates without knobs that save. */
+ebb_status ebb__walk_plain(ebb_ctx *ctx, const plan_grid *grid, plan_choice list[PLAN_MAX_CHOICES],
+                           int32_t *n) EBB_MUST_CHECK;
+/* Turns one knob of a choice, which keeps the numbers that it had until it is measured again. */
+void ebb__walk_turn(const plan_grid *grid, plan_choice *choice, int32_t knob, int32_t way);
 /* Most rows that a loss of the graph has. */
 int32_t ebb__walk_rows(const ir_graph *graph);
-/* The fewest rows of a loss chunk. */
-int32_t ebb__walk_finest(void);
 
 /* Keeps a list sorted by seconds and free of plans that another beats in bytes and seconds; what
  * takes more than `most` bytes is not listed either. */

@@ -227,7 +227,7 @@ static void chunked(void **state) {
     uint64_t bytes[2];
     for (int i = 0; i < 2; i++) {
         ir_graph graph;
-        const pass_config config = {.members = 2, .chunk_rows = i == 0 ? 0 : 8};
+        const pass_config config = {.members = 2, .knobs.chunk_rows = i == 0 ? 0 : 8};
         test_parse(ctx, text, &graph);
         ebb_plan *plan = test_compile(
             ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);

@@ -6,7 +6,7 @@ static void becomes(const char *text, const char *wanted, int32_t span) {
     ebb_ctx *ctx = test_ctx_new();
     test_unit t;
     test_unit_text(&t, ctx, text);
-    t.config.recompute.span = span;
+    t.config.knobs.span = span;
     test_pass(&t, &ebb__pass_batch_time);
     test_expect(&t.unit.graph, wanted);
     test_unit_fini(&t);

@@ -14,7 +14,7 @@ static const char *const model =
 
 static void start(test_unit *t, ebb_ctx *ctx, const char *text, int32_t rows, bool training) {
     test_unit_text(t, ctx, text);
-    t->config.chunk_rows = rows;
+    t->config.knobs.chunk_rows = rows;
     t->config.training = training;
     test_pass(t, &ebb__pass_grad);
     test_pass(t, &ebb__pass_simplify);
@@ -155,7 +155,7 @@ static void width_of_hidden(void **state) {
     test_unit t;
     test_lm(ctx, &m, &graph);
     test_unit_init(&t, &graph);
-    t.config.chunk_rows = 8;
+    t.config.knobs.chunk_rows = 8;
     test_pass(&t, &ebb__pass_grad);
     test_pass(&t, &ebb__pass_simplify);
     int cells = test_count(&t.unit.graph, OP_LSTM_GATES);
@@ -177,7 +177,7 @@ static void chunks_stand_before_their_readers(void **state) {
     test_unit t;
     test_lm(ctx, &m, &graph);
     test_unit_init(&t, &graph);
-    t.config.chunk_rows = 6; /* two time steps of 3 */
+    t.config.knobs.chunk_rows = 6; /* two time steps of 3 */
     test_pass(&t, &ebb__pass_grad);
     test_pass(&t, &ebb__pass_simplify);
     test_pass(&t, &ebb__pass_chunk);

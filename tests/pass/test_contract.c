@@ -194,7 +194,7 @@ static void model_is_contracted(void **state) {
         m.layer_norm = cases[i].norm;
         pass_config config = {.members = 1,
                               .training = true,
-                              .recompute = {.price = cases[i].price},
+                              .knobs.price = cases[i].price,
                               .disabled = cases[i].disabled};
         ebb_plan *plan = plan_of(ctx, &m, &config, &graph);
         const ir_graph *g = &plan->programs[0].unit.graph;
@@ -241,13 +241,13 @@ static void same_bits(void **state) {
         ebb_ctx *ctx = test_ctx_new();
         nmt_model m = small(i / 3);
         ir_graph graph;
-        pass_config config = {
-            .members = 1 + i % 4,
-            .training = true,
-            .chunk_rows = i % 2 == 0 ? 4 : 0,
-            .pack = i % 5 == 0,
-            .recompute = {.price = i % 3 == 0 ? 1e-6 : 2e-8, .span = i % 7 == 6 ? 2 : 0},
-            .update = {.clip = i % 2 == 0 ? 0.1F : 0}};
+        pass_config config = {.members = 1 + i % 4,
+                              .training = true,
+                              .knobs.chunk_rows = i % 2 == 0 ? 4 : 0,
+                              .knobs.pack = i % 5 == 0,
+                              .knobs.price = i % 3 == 0 ? 1e-6 : 2e-8,
+                              .knobs.span = i % 7 == 6 ? 2 : 0,
+                              .update = {.clip = i % 2 == 0 ? 0.1F : 0}};
         for (int k = 0; k < 4; k++) {
             config.disabled |= i >> k & 1 ? optional[k] : 0;
         }

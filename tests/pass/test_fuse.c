@@ -76,7 +76,7 @@ static void the_model(void **state) {
         test_unit t;
         test_lm(ctx, &m, &graph);
         test_unit_init(&t, &graph);
-        t.config.pack = true;
+        t.config.knobs.pack = true;
         const pass_def *const passes[] = {
             &ebb__pass_grad,  &ebb__pass_simplify, &ebb__pass_batch_time, &ebb__pass_layout,
             &ebb__pass_alias, &ebb__pass_select,   &ebb__pass_fuse};

@@ -342,14 +342,17 @@ static uint32_t some_passes(test_dice *dice) {
     return off;
 }
 
-static pass_recompute some_recompute(test_dice *dice) {
+static pass_knobs some_knobs(test_dice *dice) {
     const double prices[] = {0, 1e-12, 1e-9, 1e-6};
-    return (pass_recompute){.price = prices[test_below(dice, 4)],
-                            .scan = test_below(dice, 4),
-                            .span = test_below(dice, 3) == 0 ? 0 : 1 + test_below(dice, 4),
-                            .outer = test_below(dice, 4),
-                            .heavy = test_below(dice, 2) != 0,
-                            .replay = test_below(dice, 2) != 0};
+    return (pass_knobs){.pack = test_below(dice, 2) != 0,
+                        .chunk_rows = test_below(dice, 12),
+                        .price = prices[test_below(dice, 4)],
+                        .merge = test_below(dice, 4),
+                        .scan = test_below(dice, 4),
+                        .span = test_below(dice, 3) == 0 ? 0 : 1 + test_below(dice, 4),
+                        .outer = test_below(dice, 4),
+                        .heavy = test_below(dice, 2) != 0,
+                        .replay = test_below(dice, 2) != 0};
 }
 
 static ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_options *options,
@@ -391,9 +394,7 @@ static void one_round(uint64_t seed) {
         plan = by_budget(ctx, &request, &options, &dice);
     } else {
         pass_config config = {.disabled = options.disabled,
-                              .chunk_rows = test_below(&dice, 12),
-                              .recompute = some_recompute(&dice),
-                              .pack = test_below(&dice, 2) != 0,
+                              .knobs = some_knobs(&dice),
                               .members = options.members,
                               .update = update,
                               .dump_after = options.dump_after,

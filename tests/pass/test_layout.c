@@ -15,7 +15,7 @@ static void with(bool pack, const char *text) {
     ebb_ctx *ctx = test_ctx_new();
     test_unit t;
     test_unit_text(&t, ctx, model);
-    t.config.pack = pack;
+    t.config.knobs.pack = pack;
     test_pass(&t, &ebb__pass_layout);
     test_expect(&t.unit.graph, text);
     test_unit_fini(&t);
@@ -65,7 +65,7 @@ static void before_the_update(void **state) {
     test_unit t;
     test_lm(ctx, &m, &graph);
     test_unit_init(&t, &graph);
-    t.config.pack = true;
+    t.config.knobs.pack = true;
     test_pass(&t, &ebb__pass_grad);
     test_pass(&t, &ebb__pass_batch_time);
     test_pass(&t, &ebb__pass_layout);

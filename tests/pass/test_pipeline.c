@@ -40,8 +40,8 @@ static void dump_after(void **state) {
     test_lm(ctx, &m, &graph);
     dumps d = {.names = ""};
     pass_config config = {.members = 1,
-                          .chunk_rows = 4,
-                          .pack = true,
+                          .knobs.chunk_rows = 4,
+                          .knobs.pack = true,
                           .dump_after = ~0U,
                           .dump = remember,
                           .dump_user = &d};
@@ -107,8 +107,8 @@ static void same_bits(void **state) {
         ir_graph graph;
         test_lm(ctx, &m, &graph);
         pass_config config = {.members = 1 + i % 4,
-                              .chunk_rows = 4,
-                              .pack = true,
+                              .knobs.chunk_rows = 4,
+                              .knobs.pack = true,
                               .update = {.optimizer = (grad_optimizer)(i % 3),
                                          .momentum = 0.5F,
                                          .beta1 = 0.9F,

@@ -110,15 +110,21 @@ static void order_survives_every_pass(void **state) {
     static const pass_config ways[] = {
         {.members = 1, .training = true},
         {.members = 1, .training = true, .disabled = 1U << PASS_BATCH_TIME | 1U << PASS_SIMPLIFY},
-        {.members = 1, .training = true, .chunk_rows = 3, .pack = true},
-        {.members = 1, .training = true, .recompute = {.price = 1e-6, .scan = 2}},
+        {.members = 1, .training = true, .knobs.chunk_rows = 3, .knobs.pack = true},
+        {.members = 1, .training = true, .knobs.price = 1e-6, .knobs.scan = 2},
         {.members = 1,
          .training = true,
-         .chunk_rows = 4,
-         .recompute = {.price = 1e-6, .span = 2, .heavy = true}},
+         .knobs.chunk_rows = 4,
+         .knobs.price = 1e-6,
+         .knobs.span = 2,
+         .knobs.heavy = true},
         {.members = 1,
          .training = true,
-         .recompute = {.price = 1e-6, .span = 1, .outer = 2, .heavy = true, .replay = true}},
+         .knobs.price = 1e-6,
+         .knobs.span = 1,
+         .knobs.outer = 2,
+         .knobs.heavy = true,
+         .knobs.replay = true},
     };
     ebb_ctx *ctx = test_ctx_new();
     ir_graph graph;

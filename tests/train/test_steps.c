@@ -240,7 +240,7 @@ static void budgets_change_no_bit(void **state) {
         must(f.ctx, make_plan(&f, threads, 0, UINT64_MAX, &all));
         const plan_choice *last = &all->choices[all->n_choices - 1];
         assert_int_equal(last->peak_bytes, all->least_bytes);
-        assert_true(!many || last->chunk_rows > 0);
+        assert_true(!many || last->knobs.chunk_rows > 0);
         for (int32_t i = 0; threads == 2 && i < all->n_choices; i++) {
             uint64_t budget = all->choices[i].peak_bytes;
             must(f.ctx, make_plan(&f, threads, 0, budget, &plan));

@@ -9,7 +9,8 @@ static const grad_update_settings update = {
     .optimizer = UPDATE_SGD, .momentum = 0.9F, .clip = 0.3F};
 
 static ebb_plan *fresh(ebb_ctx *ctx, const ir_graph *graph) {
-    pass_config config = {.members = 1, .chunk_rows = 4, .pack = true, .update = update};
+    pass_config config = {
+        .members = 1, .knobs.chunk_rows = 4, .knobs.pack = true, .update = update};
     return test_compile(ctx, &(plan_request){.name = "t", .graph = graph, .training = true},
                         &config);
 }

@@ -285,12 +285,20 @@ static void planned_programs_give_the_same_bits(void **state) {
 
 static const pass_config ways[] = {
     {.members = 2, .training = true},
-    {.members = 3, .training = true, .chunk_rows = 3, .pack = true, .recompute = {.price = 1e-9}},
-    {.members = 1, .training = true, .recompute = {.price = 1e-6, .span = 2, .heavy = true}},
+    {.members = 3,
+     .training = true,
+     .knobs.chunk_rows = 3,
+     .knobs.pack = true,
+     .knobs.price = 1e-9},
+    {.members = 1, .training = true, .knobs.price = 1e-6, .knobs.span = 2, .knobs.heavy = true},
     {.members = 2,
      .training = true,
-     .chunk_rows = 4,
-     .recompute = {.price = 1e-6, .span = 1, .outer = 2, .heavy = true, .replay = true}},
+     .knobs.chunk_rows = 4,
+     .knobs.price = 1e-6,
+     .knobs.span = 1,
+     .knobs.outer = 2,
+     .knobs.heavy = true,
+     .knobs.replay = true},
 };
 
 static void shards_give_the_same_bits(void **state) {

@@ -28,8 +28,8 @@ static void all_pairs(void **state) {
         ir_graph graph;
         test_lm(ctx, &m, &graph);
         pass_config config = {.members = 1 + i % 3,
-                              .chunk_rows = i % 2 ? 5 : 0,
-                              .pack = i % 2 != 0,
+                              .knobs.chunk_rows = i % 2 ? 5 : 0,
+                              .knobs.pack = i % 2 != 0,
                               .update = {.clip = i % 4 ? 1.0F : 0}};
         ebb_plan *plan = test_compile(
             ctx, &(plan_request){.name = "t", .graph = &graph, .training = i % 5 != 0}, &config);

@@ -37,8 +37,8 @@ static void after_every_pass(void **state) {
         test_unit t;
         test_lm(ctx, &m, &graph);
         test_unit_init(&t, &graph);
-        t.config.chunk_rows = 5;
-        t.config.pack = true;
+        t.config.knobs.chunk_rows = 5;
+        t.config.knobs.pack = true;
         t.config.update = (grad_update_settings){
             .optimizer = UPDATE_ADAMW, .beta1 = 0.9F, .beta2 = 0.999F, .eps = 1e-8F, .clip = 0.25F};
         round_trip(&t.unit.graph);

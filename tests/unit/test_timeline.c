@@ -97,8 +97,8 @@ static void against_brute_force(void **state) {
         test_lm(ctx, &m, &graph);
         pass_config config = {
             .members = 1 + i % 2,
-            .chunk_rows = i % 2 ? 4 : 0,
-            .pack = i % 3 == 0,
+            .knobs.chunk_rows = i % 2 ? 4 : 0,
+            .knobs.pack = i % 3 == 0,
             .disabled = i % 4 == 3 ? 1U << PASS_BATCH_TIME : 0,
             .update = {.optimizer = i % 2 ? UPDATE_ADAM : UPDATE_SGD, .clip = i % 4 ? 1.0F : 0}};
         ebb_plan *plan = test_compile(

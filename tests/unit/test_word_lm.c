@@ -193,8 +193,8 @@ static void planned_programs_give_the_same_bits(void **state) {
         test_shard(&graph, i % 2 == 0 ? 1 : 2);
         pass_config config = {.members = 2,
                               .training = true,
-                              .chunk_rows = i % 2 == 0 ? 0 : 3,
-                              .recompute = {.price = i % 4 < 2 ? 0 : 1e-6},
+                              .knobs.chunk_rows = i % 2 == 0 ? 0 : 3,
+                              .knobs.price = i % 4 < 2 ? 0 : 1e-6,
                               .update = adam};
         plan_request request = {.name = "train", .graph = &graph, .training = true};
         test_run_equal(test_compile(ctx, &request, &config), &graph, true, &adam, 5, 3);

@@ -1,0 +1,183 @@
+/* knobs.c - see knobs.h. */
+#include "plan/knobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* ---- packed copies of weights ---- */
+
+static bool pack_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    (void)reach;
+    out->knobs.pack = i > 0;
+    return true;
+}
+
+static void describe_pack(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    (void)again;
+    (void)snprintf(text, bytes, "%s", knobs->pack ? ", packed" : "");
+}
+
+/* ---- chunks of the loss: whole, then by 1024, 512, ... 8 rows ---- */
+
+enum { MOST_ROWS = 1024, CHUNK_WAYS = 9, MOST_CHUNKS = 4096 /* more take long to plan */ };
+
+static bool chunk_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    int32_t rows = i > 0 ? MOST_ROWS >> (i - 1) : 0;
+    out->knobs.chunk_rows = rows;
+    return i == 0 || (rows < reach->rows && reach->rows / rows <= MOST_CHUNKS);
+}
+
+static void describe_chunk(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    (void)again;
+    if (knobs->chunk_rows > 0) {
+        (void)snprintf(text, bytes, ", loss by %" PRId32 " rows", knobs->chunk_rows);
+    }
+}
+
+/* ---- recomputation ---- */
+
+#define ANY_PRICE 1e-6 /* a second for a megabyte: whatever may be repeated is */
+
+/* Prices are seconds that a byte of stash is worth; the first is about what writing and reading it
+ * takes. Where products may be repeated, each of which takes some nanoseconds a byte, the cheapest
+ * go first.
+ *
+ * Then time in spans: no product repeated, but weight gradients and the loss as soon as a span is
+ * done; products repeated with all of a span's steps as one; step by step with only the states
+ * between spans kept. Last, with fewer of those states (nested), as long as shorter spans save
+ * something. */
+static const struct {
+    double price;
+    int32_t span; /* 1: twice the root of the time steps, and each more half of that; 0: none */
+    bool scan, merge, heavy, replay, nested;
+    uint64_t saving; /* see plan_way */
+} ways[] = {
+    {.price = 0},
+    {.price = 1e-10},
+    {.price = 4e-10},
+    {.price = 2e-9},
+    {.price = ANY_PRICE},
+    {.price = ANY_PRICE, .scan = true},
+    {.price = ANY_PRICE, .scan = true, .merge = true},
+    {.price = 2.5e-9, .scan = true, .merge = true, .heavy = true},
+    {.price = 3.5e-9, .scan = true, .merge = true, .heavy = true},
+    {.price = 4.5e-9, .scan = true, .merge = true, .heavy = true},
+    {.price = 6e-9, .scan = true, .merge = true, .heavy = true},
+    {.price = ANY_PRICE, .span = 1},
+    {.price = ANY_PRICE, .span = 1, .heavy = true},
+    {.price = ANY_PRICE, .span = 1, .heavy = true, .replay = true},
+    {.price = ANY_PRICE, .span = 2},
+    {.price = ANY_PRICE, .span = 2, .heavy = true},
+    {.price = ANY_PRICE, .span = 2, .heavy = true, .replay = true},
+    {.price = ANY_PRICE, .span = 3},
+    {.price = ANY_PRICE, .span = 3, .heavy = true},
+    {.price = ANY_PRICE, .span = 3, .heavy = true, .replay = true},
+    {ANY_PRICE, .span = 3, .heavy = true, .replay = true, .nested = true, .saving = 256},
+    {ANY_PRICE, .span = 5, .heavy = true, .replay = true, .nested = true},
+    {ANY_PRICE, .span = 7, .heavy = true, .replay = true, .nested = true, .saving = UINT64_MAX},
+    {ANY_PRICE, .span = 9, .heavy = true, .replay = true, .nested = true, .saving = UINT64_MAX},
+};
+
+/* The least power of two whose square is at least n. */
+static int32_t root_of(int32_t n) {
+    int32_t r = 1;
+    while ((int64_t)r * r < n) {
+        r *= 2;
+    }
+    return r;
+}
+
+static bool recompute_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    int32_t root = root_of(reach->steps), span = ways[i].span > 0 ? 4 * root >> ways[i].span : 0;
+    pass_knobs *k = &out->knobs;
+    k->price = ways[i].price;
+    k->scan = ways[i].scan ? root : 0;
+    k->merge = ways[i].merge ? 2 * root : 0;
+    k->span = span;
+    k->outer = ways[i].nested && span > 0 ? root_of(reach->steps / span) : 0;
+    k->heavy = ways[i].heavy;
+    k->replay = ways[i].replay;
+    out->chained = ways[i].replay;
+    out->saving = ways[i].saving;
+    if (ways[i].nested) {
+        return span >= 4 && reach->steps >= 64;
+    }
+    return ways[i].span > 0 ? span >= 2 && span < reach->steps : !k->scan || reach->steps >= 2;
+}
+
+static void describe_recompute(const pass_knobs *k, bool again, char *text, size_t bytes) {
+    if (k->replay) {
+        (void)snprintf(text, bytes, ", replay %" PRId32 " steps%s", k->span,
+                       k->outer > 0 ? " twice" : "");
+    } else if (k->heavy && k->span > 0) {
+        (void)snprintf(text, bytes, ", products by %" PRId32 " steps", k->span);
+    } else if (k->span > 0) {
+        (void)snprintf(text, bytes, ", spans of %" PRId32 " steps", k->span);
+    } else if (k->heavy) {
+        (void)snprintf(text, bytes, ", cheap products again");
+    } else if (k->scan > 0) {
+        (void)snprintf(text, bytes, ", state every %" PRId32 " steps", k->scan);
+    } else if (again) {
+        (void)snprintf(text, bytes, ", recompute");
+    }
+}
+
+/* ---- the table ---- */
+
+static const plan_knob table[] = {
+    {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
+    {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
+    {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
+     describe_recompute},
+};
+enum { N_KNOBS = sizeof table / sizeof *table };
+_Static_assert((int)N_KNOBS > PLAN_KNOB_SERIES && (int)N_KNOBS <= PLAN_MAX_KNOBS,
+               "the walk's first rows");
+
+plan_grid ebb__knobs_grid(plan_reach reach) {
+    return (plan_grid){table, N_KNOBS, reach};
+}
+
+bool ebb__knobs_way(const plan_grid *grid, int32_t knob, int32_t i, plan_way *out) {
+    const plan_knob *row = &grid->knobs[knob];
+    bool there = i == 0 || (grid->reach.disabled >> row->pass & 1) == 0;
+    out->chained = false;
+    out->saving = 0;
+    return row->way(&grid->reach, i, out) && there;
+}
+
+pass_knobs ebb__knobs_at(const plan_grid *grid, const int32_t at[PLAN_MAX_KNOBS]) {
+    plan_way way = {.saving = 0};
+    for (int32_t k = 0; k < grid->n_knobs; k++) {
+        (void)ebb__knobs_way(grid, k, at[k], &way);
+    }
+    return way.knobs;
+}
+
+/* What saves most is said first. */
+void ebb__knobs_describe(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    char all[256] = "";
+    for (int32_t k = N_KNOBS - 1; k >= 0; k--) {
+        size_t used = strlen(all);
+        table[k].describe(knobs, again, all + used, sizeof all - used);
+    }
+    (void)snprintf(text, bytes, "%s", all[0] == '\0' ? "all kept" : all + 2); /* a comma */
+}
+
+void ebb__knobs_spend(pass_knobs *knobs, pass_id next) {
+#define SPEND(type, name, last)                                                                    \
+    if (last < next) {                                                                             \
+        knobs->name = 0;                                                                           \
+    }
+    PASS_KNOB_LIST(SPEND)
+#undef SPEND
+}
+
+uint64_t ebb__knobs_hash(const pass_knobs *knobs) {
+#define NUMBER(type, name, last) (double)knobs->name,
+    const double all[] = {PASS_KNOB_LIST(NUMBER)};
+#undef NUMBER
+    return XXH3_64bits(all, sizeof all);
+}
