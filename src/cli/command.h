@@ -109,6 +109,12 @@ json_t *ebb__cli_forms_json(const device_kernel *kernel, const cost_key *key,
                             const cost_form *forms, int32_t n);
 double ebb__cli_gflops(const cost_key *key, double seconds);
 
+/* ---- program.c ---- */
+
+/* Every instruction of every program. */
+ebb_status ebb__cli_print_programs(FILE *file, ebb_plan *plan) EBB_MUST_CHECK;
+ebb_status ebb__cli_programs_json(ebb_plan *plan, json_t **out) EBB_MUST_CHECK;
+
 /* ---- tune.c ---- */
 
 /* Where measured times are kept, and how long a command may spend on measuring: into `run`. */

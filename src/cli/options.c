@@ -216,6 +216,8 @@ static const cli_option options[] = {
      "list the products of a step: how each is carried out, what was measured, its share"},
     {"curve", "Machine", CLI_SWITCH, AT(curve), NULL, "false", NULL, {0}, ANY, CLI_PLAN, 0,
      "list every plan worth taking, from the fastest to the smallest: time against memory"},
+    {"program", "Machine", CLI_SWITCH, AT(program), NULL, "false", NULL, {0}, ANY, CLI_PLAN, 0,
+     "list every instruction of every program: kernel, addresses and bytes, run, members, label"},
     {"svg", "Machine", CLI_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, CLI_PLAN, 0,
      "draw the bytes over one step, by layer and kind; with --curve: time against memory"},
     {"svg", "Machine", CLI_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, CLI_DATA_PLAN, 0,

@@ -80,7 +80,7 @@ typedef struct cli_settings {
     int64_t length, lines, beam, nbest;
     double temperature, alpha, max_ratio;
     cli_tok tok;
-    bool json, verbose, quiet, curve;
+    bool json, verbose, quiet, curve, program;
     bool given[CLI_MAX_OPTIONS]; /* by option: not merely the default */
     alloc_region region;         /* strings that came from files */
     ebb_ctx *ctx;

@@ -5,7 +5,8 @@
 #include "page/picture.h"
 #include "train/kind.h"
 
-static json_t *to_json(const cli_settings *settings, const ebb_plan *plan) {
+/* programs: NULL, or what --program lists, which it takes over. */
+static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_t *programs) {
     json_t *object = ebb__cli_plan_json(plan);
     bool done =
         object != NULL &&
@@ -17,6 +18,10 @@ static json_t *to_json(const cli_settings *settings, const ebb_plan *plan) {
     if (done && settings->curve) {
         done = json_object_set_new(object, "curve", ebb__cli_curve_json(plan)) == 0;
     }
+    if (done && programs != NULL) {
+        done = json_object_set(object, "programs", programs) == 0;
+    }
+    json_decref(programs);
     if (!done) {
         json_decref(object);
     }
@@ -28,7 +33,20 @@ static cli_line name_model(const cli_settings *settings, const ebb_plan *plan) {
     return ebb__cli_model(&planned);
 }
 
-static void print(const cli_settings *settings, const ebb_plan *plan) {
+static ebb_status print_json(cli_call *call, ebb_plan *plan) {
+    json_t *programs = NULL;
+    ebb_status status = call->settings.program ? ebb__cli_programs_json(plan, &programs) : EBB_OK;
+    if (status != EBB_OK) {
+        json_decref(programs);
+        return status;
+    }
+    return ebb__cli_print_json(call->ctx, to_json(&call->settings, plan, programs));
+}
+
+static ebb_status print(const cli_settings *settings, ebb_plan *plan) {
+    if (settings->program) {
+        return ebb__cli_print_programs(stdout, plan);
+    }
     if (settings->curve) {
         ebb__cli_print_curve(stdout, name_model(settings, plan).text, plan);
     } else {
@@ -37,6 +55,7 @@ static void print(const cli_settings *settings, const ebb_plan *plan) {
     if (plan->products != NULL) {
         ebb__cli_print_products(stdout, plan);
     }
+    return EBB_OK;
 }
 
 static ebb_status draw(const cli_settings *settings, const ebb_plan *plan) {
@@ -66,11 +85,9 @@ ebb_status ebb__cli_plan(cli_call *call) {
         status = drawn == EBB_OK ? status : drawn;
     }
     bool shown = plan != NULL && (status == EBB_OK || status == EBB_BUDGET);
-    if (shown && settings->json) {
-        ebb_status printed = ebb__cli_print_json(call->ctx, to_json(settings, plan));
+    if (shown) {
+        ebb_status printed = settings->json ? print_json(call, plan) : print(settings, plan);
         status = status == EBB_OK ? printed : status;
-    } else if (shown) {
-        print(settings, plan);
     }
     ebb__plan_free(plan);
     return status;
