@@ -359,6 +359,16 @@ ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size, vo
     return EBB_OK;
 }
 
+ebb_status ebb__region_arrays(alloc_region *region, const alloc_array *list) {
+    for (; list->out != NULL; list++) {
+        TRY(ebb__region_alloc(region, list->count, list->size, list->out));
+        if (list->fill != 0) {
+            memset(*(void **)list->out, list->fill, list->count * list->size);
+        }
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__region_strdup(alloc_region *region, const char *text, char **out) {
     size_t bytes = strlen(text) + 1;
     TRY(ebb__region_alloc(region, bytes, 1, out));

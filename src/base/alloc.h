@@ -38,6 +38,19 @@ void ebb__region_trim(ebb_ctx *ctx);
 /* Zeroed, aligned to 16; lives until ebb__region_fini. */
 ebb_status ebb__region_alloc(alloc_region *region, size_t count, size_t size,
                              void *out) EBB_MUST_CHECK;
+/* Several arrays at once, in this order: REGION_ARRAYS(region, ARRAY(x, n), ARRAY_NONE(y, m)). */
+typedef struct alloc_array {
+    void *out; /* where the pointer goes; NULL: the list ends here */
+    size_t count, size;
+    int fill; /* every byte; -1 makes every number -1 */
+} alloc_array;
+#define ARRAY(pointer, n)                                                                          \
+    { &(pointer), n, sizeof *(pointer), 0 }
+#define ARRAY_NONE(pointer, n)                                                                     \
+    { &(pointer), n, sizeof *(pointer), -1 }
+#define REGION_ARRAYS(region, ...)                                                                 \
+    ebb__region_arrays(region, (const alloc_array[]){__VA_ARGS__, {.out = NULL}})
+ebb_status ebb__region_arrays(alloc_region *region, const alloc_array *list) EBB_MUST_CHECK;
 ebb_status ebb__region_strdup(alloc_region *region, const char *text, char **out) EBB_MUST_CHECK;
 
 /* Growable array inside a region: makes *items larger so that at least `need` elements of `size`

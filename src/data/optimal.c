@@ -59,9 +59,8 @@ static ebb_status solve_line(alloc_region *region, const uint32_t *lengths, cons
     double *before = NULL, *best = NULL;
     int32_t *from = NULL;
     k = k < n ? k : n;
-    TRY(ebb__region_alloc(region, cells, sizeof *before, &before));
-    TRY(ebb__region_alloc(region, 2 * cells, sizeof *best, &best));
-    TRY(ebb__region_alloc(region, ((size_t)k + 1) * cells, sizeof *from, &from));
+    TRY(REGION_ARRAYS(region, ARRAY(before, cells), ARRAY(best, 2 * cells),
+                      ARRAY(from, ((size_t)k + 1) * cells)));
     for (int32_t i = 0; i < n; i++) {
         before[i + 1] = before[i] + (double)counts[i];
         best[i + 1] = (double)INFINITY;

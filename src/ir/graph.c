@@ -78,9 +78,8 @@ static ir_val renumbered(const renumbering *to, ir_val v) {
 static ebb_status number_kept(const ir_graph *g, alloc_region *region, renumbering *to) {
     ir_node nodes = 0;
     ir_val values = 0;
-    TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *to->nodes, &to->nodes));
-    TRY(ebb__region_alloc(region, (size_t)g->n_values + 1, sizeof *to->values, &to->values));
-    memset(to->nodes, 0xff, ((size_t)g->n_nodes + 1) * sizeof *to->nodes);
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(to->nodes, (size_t)g->n_nodes + 1),
+                      ARRAY(to->values, (size_t)g->n_values + 1)));
     for (int32_t i = 0; i < g->n_order; i++) {
         to->nodes[g->order[i]] = 0;
     }

@@ -91,9 +91,8 @@ static ebb_status build_step(nmt_builder *b, const nmt_decode *d) {
     nmt_layer *layers = NULL;
     step_state *carried = NULL;
     ir_val *weights = NULL, all = IR_NONE;
-    TRY(ebb__region_alloc(&g->region, (size_t)n, sizeof *layers, &layers));
-    TRY(ebb__region_alloc(&g->region, (size_t)n, sizeof *carried, &carried));
-    TRY(ebb__region_alloc(&g->region, (size_t)beam, sizeof *weights, &weights));
+    TRY(REGION_ARRAYS(&g->region, ARRAY(layers, (size_t)n), ARRAY(carried, (size_t)n),
+                      ARRAY(weights, (size_t)beam)));
     TRY(ebb__model_layer(&b->b, "data"));
     TRY(ebb__nmt_input(b, NMT_STEP_TOKEN, rows, &token));
     TRY(ebb__nmt_input(b, NMT_STEP_PARENT, rows, &parent));

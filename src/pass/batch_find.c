@@ -346,12 +346,8 @@ ebb_status ebb__batch_find(batcher *b) {
     for (b->n_hashes = 64; b->n_hashes < nn; b->n_hashes *= 2) {
     }
     TRY(ebb__region_alloc(&b->unit->scratch, nn, sizeof *b->batches, &b->batches));
-    TRY(ebb__region_alloc(region, nn, sizeof *b->batch_of, &b->batch_of));
-    TRY(ebb__region_alloc(region, nn, sizeof *b->next_member, &b->next_member));
-    TRY(ebb__region_alloc(region, b->n_hashes, sizeof *b->newest, &b->newest));
-    memset(b->batch_of, 0xff, nn * sizeof *b->batch_of);
-    memset(b->next_member, 0xff, nn * sizeof *b->next_member);
-    memset(b->newest, 0xff, b->n_hashes * sizeof *b->newest);
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(b->batch_of, nn), ARRAY_NONE(b->next_member, nn),
+                      ARRAY_NONE(b->newest, b->n_hashes)));
     for (int32_t i = 0; i < b->n_order; i++) {
         collect(b, b->g->order[i]);
     }

@@ -350,17 +350,11 @@ static ebb_status new_batcher(pass_unit *unit, batcher *b) {
 static ebb_status prepare_sequences(batcher *b) {
     alloc_region *region = &b->scratch;
     size_t nv = (size_t)b->n_values + 1, nn = (size_t)b->g->n_nodes + 1;
-    TRY(ebb__region_alloc(region, nv, sizeof *b->succ, &b->succ));
-    TRY(ebb__region_alloc(region, nv, sizeof *b->pred, &b->pred));
-    TRY(ebb__region_alloc(region, nv, sizeof *b->far, &b->far));
-    TRY(ebb__region_alloc(region, nv, sizeof *b->join, &b->join));
-    TRY(ebb__region_alloc(region, nv, sizeof *b->join_row, &b->join_row));
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(b->succ, nv), ARRAY_NONE(b->pred, nv), ARRAY(b->far, nv),
+                      ARRAY_NONE(b->join, nv), ARRAY(b->join_row, nv)));
     /* A list and three numbers for each of its links; none is longer than all operands. */
     size_t longest = 4 * ((size_t)b->g->n_operands + nn);
     TRY(ebb__region_alloc(region, longest, sizeof *b->list, &b->list));
-    memset(b->succ, 0xff, nv * sizeof *b->succ);
-    memset(b->pred, 0xff, nv * sizeof *b->pred);
-    memset(b->join, 0xff, nv * sizeof *b->join);
     for (ir_val v = 0; v < b->n_values; v++) {
         b->far[v] = v;
     }

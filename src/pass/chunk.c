@@ -65,23 +65,13 @@ static ebb_status index_graph(chunker *c) {
     const ir_graph *g = c->graph;
     alloc_region *region = &c->unit->scratch;
     size_t nv = (size_t)g->n_values, nn = (size_t)g->n_nodes;
-    TRY(ebb__region_alloc(region, nn + 1, sizeof *c->member, &c->member));
-    TRY(ebb__region_alloc(region, nn + 1, sizeof *c->region, &c->region));
-    TRY(ebb__region_alloc(region, nn + 1, sizeof *c->position, &c->position));
-    TRY(ebb__region_alloc(region, nv + 2, sizeof *c->reader_first, &c->reader_first));
-    TRY(ebb__region_alloc(region, (size_t)g->n_operands + 1, sizeof *c->reader_list,
-                          &c->reader_list));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->wide, &c->wide));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->seen, &c->seen));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->after, &c->after));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->part, &c->part));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->marks, &c->marks));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *c->carry, &c->carry));
+    TRY(REGION_ARRAYS(region, ARRAY(c->member, nn + 1), ARRAY(c->region, nn + 1),
+                      ARRAY_NONE(c->position, nn + 1), ARRAY(c->reader_first, nv + 2),
+                      ARRAY(c->reader_list, (size_t)g->n_operands + 1), ARRAY(c->wide, nv + 1),
+                      ARRAY(c->seen, nv + 1), ARRAY(c->after, nv + 1), ARRAY_NONE(c->part, nv + 1),
+                      ARRAY(c->marks, nv + 1), ARRAY_NONE(c->carry, nv + 1)));
     TRY(ebb__pass_keys(g, region, nn, KEY_STEP, &c->keys));
     c->cap_keys = nn;
-    memset(c->part, 0xff, nv * sizeof *c->part);
-    memset(c->carry, 0xff, nv * sizeof *c->carry);
-    memset(c->position, 0xff, (nn + 1) * sizeof *c->position);
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         c->position[g->order[i]] = i;

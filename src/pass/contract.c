@@ -23,8 +23,6 @@
  * that it reads must have been there by then: no result can wait for another. */
 #include "pass/pass.h"
 
-#include <string.h>
-
 /* The last node that reads a value in this way; IR_NONE: none does. */
 typedef struct readers {
     ir_node dotted;   /* dot_rows */
@@ -218,11 +216,8 @@ static ebb_status new_contractor(pass_unit *unit, contractor *c) {
     alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     *c = (contractor){.g = g};
-    TRY(ebb__region_alloc(region, nn, sizeof *c->place, &c->place));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->reads, &c->reads));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->pinned, &c->pinned));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->by, &c->by));
-    TRY(ebb__region_alloc(region, nv, sizeof *c->now, &c->now));
+    TRY(REGION_ARRAYS(region, ARRAY(c->place, nn), ARRAY(c->reads, nv), ARRAY(c->pinned, nv),
+                      ARRAY(c->by, nv), ARRAY(c->now, nv)));
     TRY(ebb__pass_keys(g, region, (size_t)g->n_nodes + (size_t)g->n_order, 1, &c->keys));
     for (ir_val v = 0; v < g->n_values; v++) {
         ir_val next = g->values[v].next;

@@ -72,14 +72,9 @@ static ebb_status new_delayer(ir_graph *g, alloc_region *region, delayer *d) {
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     size_t operands = (size_t)g->n_operands + 1;
     *d = (delayer){.g = g};
-    TRY(ebb__region_alloc(region, nn, sizeof *d->order, &d->order));
-    TRY(ebb__region_alloc(region, nn, sizeof *d->pending, &d->pending));
-    TRY(ebb__region_alloc(region, nv, sizeof *d->first, &d->first));
-    TRY(ebb__region_alloc(region, operands, sizeof *d->next, &d->next));
-    TRY(ebb__region_alloc(region, operands, sizeof *d->reader, &d->reader));
-    TRY(ebb__region_alloc(region, nv, sizeof *d->shows, &d->shows));
-    TRY(ebb__region_alloc(region, nv, sizeof *d->writes, &d->writes));
-    TRY(ebb__region_alloc(region, nn, sizeof *d->stack, &d->stack));
+    TRY(REGION_ARRAYS(region, ARRAY(d->order, nn), ARRAY(d->pending, nn), ARRAY(d->first, nv),
+                      ARRAY(d->next, operands), ARRAY(d->reader, operands), ARRAY(d->shows, nv),
+                      ARRAY(d->writes, nv), ARRAY(d->stack, nn)));
     for (ir_val v = 0; v < g->n_values; v++) {
         d->first[v] = -1;
         d->shows[v] = g->values[v].def == IR_NONE && g->values[v].next != IR_NONE ? v : IR_NONE;

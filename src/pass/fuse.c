@@ -11,8 +11,6 @@
  */
 #include "pass/pass.h"
 
-#include <string.h>
-
 typedef struct fuser {
     pass_unit *unit;
     const ir_graph *g;
@@ -96,10 +94,9 @@ static void note_birth(fuser *f, ir_val v) {
 }
 
 /* A value lies in at most one (pass alias). */
-static void find_stacks(fuser *f, size_t n_values) {
+static void find_stacks(fuser *f) {
     const ir_graph *g = f->g;
     int32_t axis;
-    memset(f->stack, 0xff, n_values * sizeof *f->stack);
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         for (int32_t k = 0; ebb__op_is_join(node, &axis) && k < node->n_in; k++) {
@@ -113,12 +110,11 @@ static ebb_status run(pass_unit *unit) {
     fuser f = {.unit = unit, .g = g};
     bool *is_next = NULL;
     size_t nv = (size_t)g->n_values + 1;
-    TRY(ebb__region_alloc(&unit->scratch, nv, sizeof *f.born, &f.born));
-    TRY(ebb__region_alloc(&unit->scratch, nv, sizeof *f.stack, &f.stack));
-    TRY(ebb__region_alloc(&unit->scratch, nv, sizeof *is_next, &is_next));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(f.born, nv), ARRAY_NONE(f.stack, nv),
+                      ARRAY(is_next, nv)));
     TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->joined,
                           &unit->joined));
-    find_stacks(&f, nv);
+    find_stacks(&f);
     for (ir_val v = 0; v < g->n_values; v++) {
         if (g->values[v].next != IR_NONE) {
             is_next[g->values[v].next] = true;

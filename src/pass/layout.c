@@ -12,8 +12,6 @@
 #include "op/pack.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 /* A weight, as one kind of product reads it. */
 typedef struct layout_copy {
     ir_val weight;
@@ -92,9 +90,8 @@ static ebb_status run(pass_unit *unit) {
     if (!unit->config->knobs.pack) {
         return EBB_OK;
     }
-    TRY(ebb__region_alloc(&unit->scratch, (size_t)n_order + 1, sizeof *all.copies, &all.copies));
-    TRY(ebb__region_alloc(&unit->scratch, values, sizeof *all.newest, &all.newest));
-    memset(all.newest, 0xff, values * sizeof *all.newest);
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(all.copies, (size_t)n_order + 1),
+                      ARRAY_NONE(all.newest, values)));
     /* At most one copy a node is added. */
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + (size_t)n_order, 2, &keys));
     for (int32_t i = 0; i < n_order; i++) {

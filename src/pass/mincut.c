@@ -7,11 +7,8 @@
 ebb_status ebb__mincut_new(mincut *cut, alloc_region *region, int32_t n) {
     size_t vertices = (size_t)n + 2;
     *cut = (mincut){.region = region, .n = n};
-    TRY(ebb__region_alloc(region, vertices, sizeof *cut->first, &cut->first));
-    TRY(ebb__region_alloc(region, vertices, sizeof *cut->level, &cut->level));
-    TRY(ebb__region_alloc(region, vertices, sizeof *cut->at, &cut->at));
-    TRY(ebb__region_alloc(region, vertices, sizeof *cut->queue, &cut->queue));
-    memset(cut->first, 0xff, vertices * sizeof *cut->first);
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(cut->first, vertices), ARRAY(cut->level, vertices),
+                      ARRAY(cut->at, vertices), ARRAY(cut->queue, vertices)));
     return EBB_OK;
 }
 

@@ -141,10 +141,8 @@ static void visit_edges(waits *w) {
 /* Visits them twice, which takes less memory than a list of them. */
 static ebb_status find_edges(waits *w) {
     size_t n = (size_t)w->graph->n_nodes + 2;
-    TRY(ebb__region_alloc(&w->region, (size_t)w->graph->n_values + 1, sizeof *w->writer,
-                          &w->writer));
-    TRY(ebb__region_alloc(&w->region, n, sizeof *w->first, &w->first));
-    TRY(ebb__region_alloc(&w->region, n, sizeof *w->waiting, &w->waiting));
+    TRY(REGION_ARRAYS(&w->region, ARRAY(w->writer, (size_t)w->graph->n_values + 1),
+                      ARRAY(w->first, n), ARRAY(w->waiting, n)));
     visit_edges(w);
     for (size_t i = 2; i < n; i++) {
         w->first[i] += w->first[i - 1];
@@ -175,9 +173,7 @@ static ebb_status sort_keys(const ir_graph *g, alloc_region *region, const int64
     size_t n = (size_t)g->n_order;
     int32_t *ends = NULL, n_runs = 0; /* where each run ends */
     ir_node *list = NULL, *other = NULL;
-    TRY(ebb__region_alloc(region, n + 1, sizeof *ends, &ends));
-    TRY(ebb__region_alloc(region, n + 1, sizeof *list, &list));
-    TRY(ebb__region_alloc(region, n + 1, sizeof *other, &other));
+    TRY(REGION_ARRAYS(region, ARRAY(ends, n + 1), ARRAY(list, n + 1), ARRAY(other, n + 1)));
     memcpy(list, g->order, n * sizeof *list);
     for (int32_t i = 1; i <= g->n_order; i++) {
         if (i == g->n_order || !before(keys, list[i - 1], list[i])) {

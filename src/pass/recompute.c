@@ -74,22 +74,12 @@ static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
     alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     *r = (recomputer){.unit = unit, .g = g, .n_values = g->n_values, .n_nodes = g->n_nodes};
-    TRY(ebb__region_alloc(region, nn, sizeof *r->late, &r->late));
-    TRY(ebb__region_alloc(region, nn, sizeof *r->model, &r->model));
-    TRY(ebb__region_alloc(region, nn, sizeof *r->repeatable, &r->repeatable));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->needed, &r->needed));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->pinned, &r->pinned));
-    TRY(ebb__region_alloc(region, nn, sizeof *r->kind, &r->kind));
-    TRY(ebb__region_alloc(region, (size_t)g->n_layers * OP_COUNT * MOST_ALIKE * IR_MAX_OUT,
-                          sizeof *r->pinned_kind, &r->pinned_kind));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->keep, &r->keep));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->choice, &r->choice));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->again, &r->again));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->handed, &r->handed));
-    TRY(ebb__region_alloc(region, nv, sizeof *r->handed_to, &r->handed_to));
-    memset(r->choice, 0xff, nv * sizeof *r->choice);
-    memset(r->again, 0xff, nv * sizeof *r->again);
-    memset(r->handed, 0xff, nv * sizeof *r->handed);
+    TRY(REGION_ARRAYS(
+        region, ARRAY(r->late, nn), ARRAY(r->model, nn), ARRAY(r->repeatable, nn),
+        ARRAY(r->needed, nv), ARRAY(r->pinned, nv), ARRAY(r->kind, nn),
+        ARRAY(r->pinned_kind, (size_t)g->n_layers * OP_COUNT * MOST_ALIKE * IR_MAX_OUT),
+        ARRAY(r->keep, nv), ARRAY_NONE(r->choice, nv), ARRAY_NONE(r->again, nv),
+        ARRAY_NONE(r->handed, nv), ARRAY(r->handed_to, nv)));
     return EBB_OK;
 }
 
@@ -464,12 +454,9 @@ static ebb_status emit(recomputer *r) {
     int32_t n_order = g->n_order;
     ir_node *given = NULL;
     size_t nn = (size_t)r->n_nodes + 1;
-    TRY(ebb__region_alloc(region, 4 * (size_t)n_order + 1, sizeof *e.order, &e.order));
-    TRY(ebb__region_alloc(region, nn, sizeof *e.stack, &e.stack));
-    TRY(ebb__region_alloc(region, nn, sizeof *e.found, &e.found));
-    TRY(ebb__region_alloc(region, nn, sizeof *e.seen, &e.seen));
-    TRY(ebb__region_alloc(region, nn, sizeof *e.position, &e.position));
-    TRY(ebb__region_alloc(region, (size_t)n_order + 1, sizeof *given, &given));
+    TRY(REGION_ARRAYS(region, ARRAY(e.order, 4 * (size_t)n_order + 1), ARRAY(e.stack, nn),
+                      ARRAY(e.found, nn), ARRAY(e.seen, nn), ARRAY(e.position, nn),
+                      ARRAY(given, (size_t)n_order + 1)));
     memcpy(given, g->order, (size_t)n_order * sizeof *given);
     for (int32_t i = 0; i < n_order; i++) {
         e.position[given[i]] = i;

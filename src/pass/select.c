@@ -25,9 +25,8 @@ static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
 static ebb_status run(pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     size_t n = (size_t)g->n_nodes + 1;
-    TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->kernels, &unit->kernels));
-    TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->forms, &unit->forms));
-    TRY(ebb__region_alloc(&unit->region, n, sizeof *unit->workspace, &unit->workspace));
+    TRY(REGION_ARRAYS(&unit->region, ARRAY(unit->kernels, n), ARRAY(unit->forms, n),
+                      ARRAY(unit->workspace, n)));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node id = g->order[i];
         int32_t k = choose(unit, &g->nodes[id]);

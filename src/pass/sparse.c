@@ -82,9 +82,8 @@ static ebb_status run(pass_unit *unit) {
     sparsifier s = {.graph = g};
     int32_t n_order = g->n_order, n_values = g->n_values;
     size_t values = (size_t)n_values + 1;
-    TRY(ebb__region_alloc(&unit->scratch, values, sizeof *s.reads, &s.reads));
-    TRY(ebb__region_alloc(&unit->scratch, values, sizeof *s.fits, &s.fits));
-    TRY(ebb__region_alloc(&unit->scratch, values, sizeof *s.now, &s.now));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(s.reads, values), ARRAY(s.fits, values),
+                      ARRAY(s.now, values)));
     /* At most one node for each is added. */
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + (size_t)n_order, 1, &s.keys));
     for (ir_val v = 0; v < n_values; v++) {

@@ -153,10 +153,9 @@ ebb_status ebb__fit_init(plan_fit *fit, ebb_ctx *ctx, const plan_placement *p) {
         fit->n_leaves *= 2;
     }
     size_t leaves = (size_t)fit->n_leaves;
-    TRY(ebb__region_alloc(r, leaves, sizeof *fit->leaves, &fit->leaves));
-    TRY(ebb__region_alloc(r, 2 * leaves, sizeof *fit->stretches, &fit->stretches));
-    TRY(ebb__region_alloc(r, (size_t)p->n_pieces + 1, sizeof *fit->rects, &fit->rects));
-    TRY(ebb__region_alloc(r, (size_t)p->n_blocks + 1, sizeof *fit->first, &fit->first));
+    TRY(REGION_ARRAYS(r, ARRAY(fit->leaves, leaves), ARRAY(fit->stretches, 2 * leaves),
+                      ARRAY(fit->rects, (size_t)p->n_pieces + 1),
+                      ARRAY(fit->first, (size_t)p->n_blocks + 1)));
     make_rects(fit);
     return EBB_OK;
 }

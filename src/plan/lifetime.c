@@ -2,7 +2,6 @@
 #include "plan/lifetime.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 bool ebb__plan_is_alias(const ir_graph *graph, ir_val v) {
     ir_node def = graph->values[v].def;
@@ -381,15 +380,10 @@ ebb_status ebb__lifetimes_find(pass_unit *unit, plan_lifetimes *out) {
     alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 2, nn = (size_t)g->n_nodes + 1;
     *out = (plan_lifetimes){.unit = unit, .g = g};
-    TRY(ebb__region_alloc(region, nn, sizeof *out->position, &out->position));
-    TRY(ebb__region_alloc(region, nn, sizeof *out->run_end, &out->run_end));
-    TRY(ebb__region_alloc(region, nv, sizeof *out->birth, &out->birth));
-    TRY(ebb__region_alloc(region, nv, sizeof *out->first_tile, &out->first_tile));
-    TRY(ebb__region_alloc(region, nv, sizeof *out->latest, &out->latest));
-    TRY(ebb__region_alloc(region, nv, sizeof *out->shown, &out->shown));
-    TRY(ebb__region_alloc(region, (size_t)g->n_operands + 1, sizeof *out->start, &out->start));
-    memset(out->position, 0xff, nn * sizeof *out->position);
-    memset(out->latest, 0xff, nv * sizeof *out->latest);
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(out->position, nn), ARRAY(out->run_end, nn),
+                      ARRAY(out->birth, nv), ARRAY(out->first_tile, nv),
+                      ARRAY_NONE(out->latest, nv), ARRAY(out->shown, nv),
+                      ARRAY(out->start, (size_t)g->n_operands + 1)));
     find_starts(out);
     for (int32_t i = 0; i < g->n_order; i++) {
         out->position[g->order[i]] = i;

@@ -438,17 +438,11 @@ static ebb_status collect(storage *s, plan_placement *out) {
     size_t nv = (size_t)g->n_values,
            most = (size_t)s->life.first_tile[g->n_values] + (size_t)g->n_nodes;
     *out = (plan_placement){.n_values = g->n_values, .n_positions = g->n_order};
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *out->block, &out->block));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *out->offset, &out->offset));
-    TRY(ebb__region_alloc(region, nv + 1, sizeof *out->ld, &out->ld));
-    TRY(ebb__region_alloc(region, (size_t)g->n_nodes + 1, sizeof *out->scratch, &out->scratch));
-    TRY(ebb__region_alloc(region, most + 1, sizeof *out->blocks, &out->blocks));
-    TRY(ebb__region_alloc(scratch, nv + 1, sizeof *c.by_root, &c.by_root));
-    TRY(ebb__region_alloc(scratch, most + 1, sizeof *c.holds_gradient, &c.holds_gradient));
-    memset(out->block, 0xff, (nv + 1) * sizeof *out->block);
-    memset(out->scratch, 0xff, ((size_t)g->n_nodes + 1) * sizeof *out->scratch);
-    memset(c.by_root, 0xff, (nv + 1) * sizeof *c.by_root);
-    TRY(ebb__region_alloc(scratch, IR_MAX_SHARDS, sizeof *c.first_backward, &c.first_backward));
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(out->block, nv + 1), ARRAY(out->offset, nv + 1),
+                      ARRAY(out->ld, nv + 1), ARRAY_NONE(out->scratch, (size_t)g->n_nodes + 1),
+                      ARRAY(out->blocks, most + 1)));
+    TRY(REGION_ARRAYS(scratch, ARRAY_NONE(c.by_root, nv + 1), ARRAY(c.holds_gradient, most + 1),
+                      ARRAY(c.first_backward, IR_MAX_SHARDS)));
     memset(c.first_backward, 0x7f, IR_MAX_SHARDS * sizeof *c.first_backward);
     for (int32_t i = g->n_order - 1; i >= 0; i--) {
         const ir_label *label = &g->nodes[g->order[i]].label;
@@ -473,17 +467,9 @@ static ebb_status decide(pass_unit *unit, storage *out) {
     alloc_region *region = &unit->scratch;
     storage s = {.unit = unit, .g = g};
     size_t nv = (size_t)g->n_values + 1;
-    TRY(ebb__region_alloc(region, nv, sizeof *s.parent, &s.parent));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.row, &s.row));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.col, &s.col));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.root, &s.root));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.byte, &s.byte));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.ld, &s.ld));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.path, &s.path));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.stuck, &s.stuck));
-    TRY(ebb__region_alloc(region, nv, sizeof *s.hosts, &s.hosts));
-    memset(s.parent, 0xff, nv * sizeof *s.parent);
-    memset(s.root, 0xff, nv * sizeof *s.root);
+    TRY(REGION_ARRAYS(region, ARRAY_NONE(s.parent, nv), ARRAY(s.row, nv), ARRAY(s.col, nv),
+                      ARRAY_NONE(s.root, nv), ARRAY(s.byte, nv), ARRAY(s.ld, nv), ARRAY(s.path, nv),
+                      ARRAY(s.stuck, nv), ARRAY(s.hosts, nv)));
     TRY(ebb__lifetimes_find(unit, &s.life));
     bind_aliases(&s);
     decide_in_place(&s);

@@ -348,6 +348,25 @@ static void callbacks_are_called(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Zeroed or filled with -1, and refused like any other. */
+static void several_arrays(void **state) {
+    ebb_ctx *ctx = *state;
+    alloc_region region;
+    int32_t *zeros = NULL, *nones = NULL;
+    double *huge = NULL;
+    ebb__region_init(&region, ctx);
+    assert_int_equal(REGION_ARRAYS(&region, ARRAY(zeros, 1000), ARRAY_NONE(nones, 3)), EBB_OK);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(zeros[i], 0);
+    }
+    assert_true(nones[0] == -1 && nones[1] == -1 && nones[2] == -1);
+    nones = NULL;
+    assert_int_equal(REGION_ARRAYS(&region, ARRAY(huge, SIZE_MAX / 4), ARRAY_NONE(nones, 3)),
+                     EBB_NOMEM);
+    assert_null(nones); /* what comes behind is not asked for */
+    ebb__region_fini(&region);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(blocks_are_counted_zeroed_aligned),
@@ -361,6 +380,7 @@ int main(void) {
         TEST(region_arrays_grow),
         TEST(large_arrays_grow_alone),
         TEST(bounded_regions),
+        TEST(several_arrays),
         TEST(spare_chunks_are_few),
         TEST(first_failure_is_the_one_told),
         TEST(callbacks_are_called),
