@@ -106,8 +106,7 @@ typedef struct side {
 static ebb_status list_side(alloc_region *region, const data_lengths *lengths, side_of by,
                             side *out) {
     size_t most = (size_t)lengths->max_len + 2;
-    TRY(ebb__region_alloc(region, most, sizeof *out->lengths, &out->lengths));
-    TRY(ebb__region_alloc(region, most, sizeof *out->counts, &out->counts));
+    TRY(REGION_ARRAYS(region, ARRAY(out->lengths, most), ARRAY(out->counts, most)));
     for (size_t i = 0; i < lengths->n_cells; i++) {
         out->counts[length_of(&lengths->cells[i], by)] += lengths->cells[i].count;
     }
@@ -187,8 +186,7 @@ static int32_t place_of(const uint32_t *bounds, int32_t n, uint32_t length) {
 static ebb_status make_grid(alloc_region *region, const data_lengths *lengths, grid *g) {
     TRY(bound_side(region, lengths, BY_SOURCE, g->sources, &g->n_sources));
     TRY(bound_side(region, lengths, BY_TARGET, g->targets, &g->n_targets));
-    TRY(ebb__region_alloc(region, (size_t)g->n_sources * (size_t)g->n_targets, sizeof *g->cells,
-                          &g->cells));
+    TRY(REGION_ARRAYS(region, ARRAY(g->cells, (size_t)g->n_sources * (size_t)g->n_targets)));
     for (size_t i = 0; i < lengths->n_cells; i++) {
         const lengths_cell *from = &lengths->cells[i];
         int32_t s = place_of(g->sources, g->n_sources, from->source);
@@ -400,8 +398,7 @@ static ebb_status solve_pairs(alloc_region *region, const data_lengths *lengths,
     TRY(make_grid(region, lengths, &g));
     band_table table = {.n = g.n_targets, .k = k};
     size_t wide = (size_t)g.n_targets + 1, bands = (size_t)g.n_targets * (size_t)g.n_targets;
-    TRY(ebb__region_alloc(region, 1, sizeof *x, &x));
-    TRY(ebb__region_alloc(region, ((size_t)k + 1) * wide, sizeof *cells, &cells));
+    TRY(REGION_ARRAYS(region, ARRAY(x, 1), ARRAY(cells, ((size_t)k + 1) * wide)));
     TRY(ebb__region_alloc(region, bands, ((size_t)k + 1) * sizeof *table.cells, &table.cells));
     fill_table(&g, x, &table);
     for (int32_t j = 0; j <= k; j++) {

@@ -166,8 +166,7 @@ static ebb_status join_ranges(op_adjoint *a, ir_val value, int32_t axis, bool wi
     }
     int32_t *cuts = NULL;
     ir_val *parts = NULL;
-    TRY(ebb__region_alloc(&a->region, n, sizeof *cuts, &cuts));
-    TRY(ebb__region_alloc(&a->region, n, sizeof *parts, &parts));
+    TRY(REGION_ARRAYS(&a->region, ARRAY(cuts, n), ARRAY(parts, n)));
     cuts[0] = 0;
     cuts[1] = a->graph->values[value].type.dim[axis];
     n = 2;

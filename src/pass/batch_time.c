@@ -327,8 +327,7 @@ static ebb_status new_batcher(pass_unit *unit, batcher *b) {
     size_t nv = (size_t)g->n_values + 1;
     *b = (batcher){.unit = unit, .g = g, .n_values = g->n_values, .n_order = g->n_order};
     ebb__region_init(&b->scratch, unit->ctx);
-    TRY(ebb__region_alloc(region, nv, sizeof *b->n_readers, &b->n_readers));
-    TRY(ebb__region_alloc(region, nv, sizeof *b->same, &b->same));
+    TRY(REGION_ARRAYS(region, ARRAY(b->n_readers, nv), ARRAY(b->same, nv)));
     for (ir_val v = 0; v < g->n_values; v++) {
         b->same[v] = v;
         b->n_readers[v] += g->values[v].output;

@@ -552,9 +552,8 @@ static ebb_status split(chunker *c) {
     ir_graph *g = c->graph;
     chunk_state s = {.n_split = 0};
     size_t results = (size_t)c->n_region * IR_MAX_OUT;
-    TRY(ebb__region_alloc(&c->scratch, results + 1, sizeof *s.split, &s.split));
-    TRY(ebb__region_alloc(&c->scratch, results * (size_t)c->n_chunks + 1, sizeof *s.parts,
-                          &s.parts));
+    TRY(REGION_ARRAYS(&c->scratch, ARRAY(s.split, results + 1),
+                      ARRAY(s.parts, results * (size_t)c->n_chunks + 1)));
     /* All chunks stand, one after the other, where the region ended. */
     int64_t key = (int64_t)c->position[c->region[c->n_region - 1]] * KEY_STEP - 1;
     ir_node first = g->n_nodes;

@@ -112,8 +112,7 @@ static ebb_status run(pass_unit *unit) {
     size_t nv = (size_t)g->n_values + 1;
     TRY(REGION_ARRAYS(&unit->scratch, ARRAY(f.born, nv), ARRAY_NONE(f.stack, nv),
                       ARRAY(is_next, nv)));
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->joined,
-                          &unit->joined));
+    TRY(REGION_ARRAYS(&unit->region, ARRAY(unit->joined, (size_t)g->n_nodes + 1)));
     find_stacks(&f);
     for (ir_val v = 0; v < g->n_values; v++) {
         if (g->values[v].next != IR_NONE) {

@@ -48,8 +48,7 @@ static ebb_status run(pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     ir_node together[DEVICE_MAX_RUN];
     int32_t n = 0;
-    TRY(ebb__region_alloc(&unit->region, (size_t)g->n_nodes + 1, sizeof *unit->shares,
-                          &unit->shares));
+    TRY(REGION_ARRAYS(&unit->region, ARRAY(unit->shares, (size_t)g->n_nodes + 1)));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node node = g->order[i];
         if (unit->kernels[node] == DEVICE_KERNEL_NONE) {

@@ -128,8 +128,7 @@ static ebb_status make_tiles(pass_unit *unit, plan_lifetimes *l) {
     if (list.n > 0) {
         qsort(list.cuts, list.n, sizeof *list.cuts, compare_cuts);
     }
-    TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_values + list.n + 1, sizeof *l->tiles,
-                          &l->tiles));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(l->tiles, (size_t)g->n_values + list.n + 1)));
     int32_t n = 0;
     size_t at = 0;
     for (ir_val v = 0; v < g->n_values; v++) {

@@ -18,32 +18,41 @@ plan_listed_view ebb__plan_listed_view(const plan_listed *instr, int32_t i) {
                               .bytes = ebb__ir_type_bytes(&value->type)};
 }
 
-static void describe(const pass_unit *unit, ir_node n, plan_listed *out) {
-    int32_t k = unit->kernels[n], block = unit->placement->scratch[n];
-    const device_kernel *kernel = k >= 0 ? &unit->dev->kernels[k] : NULL;
-    out->unit = unit;
-    out->node = &unit->graph.nodes[n];
-    out->members = unit->shares[n].members;
-    (void)snprintf(out->kernel, sizeof out->kernel, "%s%s",
-                   kernel != NULL ? kernel->name : ebb__op(out->node->op)->schema.name,
-                   kernel != NULL ? "" : ".ref");
-    out->form[0] = '\0';
-    if (kernel != NULL && kernel->form_name != NULL) {
-        kernel->form_name(unit->forms[n], out->form, sizeof out->form);
+void ebb__plan_name_kernel(const pass_unit *unit, ir_node n, char *name, size_t name_bytes,
+                           char *form, size_t form_bytes) {
+    int32_t k = unit->kernels[n];
+    if (k < 0) {
+        const op_def *def = ebb__op(unit->graph.nodes[n].op);
+        (void)snprintf(name, name_bytes, "%s.ref", def->schema.name);
+        return;
     }
-    out->scratch = block < 0 ? 0 : plan_block_address(unit->placement, block);
-    out->scratch_bytes = block < 0 ? 0 : unit->workspace[n];
+    (void)snprintf(name, name_bytes, "%s", unit->dev->kernels[k].name);
+    if (unit->dev->kernels[k].form_name != NULL) {
+        unit->dev->kernels[k].form_name(unit->forms[n], form, form_bytes);
+    }
+}
+
+static plan_listed describe(const pass_unit *unit, ir_node n) {
+    plan_listed out = {.unit = unit,
+                       .node = &unit->graph.nodes[n],
+                       .members = unit->shares[n].members,
+                       .scratch_bytes = unit->workspace[n]};
+    ebb__plan_name_kernel(unit, n, out.kernel, sizeof out.kernel, out.form, sizeof out.form);
+    if (unit->placement->scratch[n] >= 0) {
+        out.scratch = plan_block_address(unit->placement, unit->placement->scratch[n]);
+    }
+    return out;
 }
 
 static ebb_status list(const pass_unit *unit, plan_list_fn each, void *user) {
-    plan_listed instr = {.number = 0, .run = -1};
+    int32_t number = 0, run = -1;
     for (int32_t i = 0; i < unit->graph.n_order; i++) {
         ir_node n = unit->graph.order[i];
         if (unit->kernels[n] != DEVICE_KERNEL_NONE) {
-            describe(unit, n, &instr);
-            instr.run += !pass_joined(unit, n);
+            plan_listed instr = describe(unit, n);
+            instr.number = number++;
+            instr.run = run += !pass_joined(unit, n);
             TRY(each(user, &instr));
-            instr.number++;
         }
     }
     return EBB_OK;

@@ -7,11 +7,10 @@
 
 typedef struct plan_listed {
     const pass_unit *unit;
-    const ir_node_rec *node; /* op and label */
-    int32_t number, run;     /* from 0; instructions of one run follow each other */
-    int32_t members;         /* of the team that take part */
-    char kernel[48];         /* "matmul.xsmm"; "tanh.ref": the reference */
-    char form[64];           /* how the kernel carries it out; "" if there is one way only */
+    const ir_node_rec *node;         /* op and label */
+    int32_t number, run;             /* from 0; instructions of one run follow each other */
+    int32_t members;                 /* of the team that take part */
+    char kernel[48], form[64];       /* see ebb__plan_name_kernel */
     uint64_t scratch, scratch_bytes; /* address in the arena; 0 bytes: none */
 } plan_listed;
 
@@ -24,6 +23,11 @@ typedef struct plan_listed_view {
 
 /* Operand i, or, from n_in on, result i - n_in. */
 plan_listed_view ebb__plan_listed_view(const plan_listed *instr, int32_t i);
+
+/* "matmul.xsmm", or "tanh.ref" for a reference, and its form: left as it is if there is one only.
+ */
+void ebb__plan_name_kernel(const pass_unit *unit, ir_node node, char *name, size_t name_bytes,
+                           char *form, size_t form_bytes);
 
 typedef ebb_status (*plan_list_fn)(void *user, const plan_listed *instr);
 /* Calls `each` for every instruction of a program in order. The plan must not be released; a

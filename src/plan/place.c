@@ -94,8 +94,7 @@ ebb_status ebb__place_store(pass_unit *unit) {
 ebb_status ebb__place_offsets(pass_unit *unit) {
     plan_placement *p = unit->placement;
     best_placement best = {.top = UINT64_MAX};
-    TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_blocks + 1, sizeof *best.offsets,
-                          &best.offsets));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(best.offsets, (size_t)p->n_blocks + 1)));
     TRY(find_best(unit, p, &best));
     /* Variables get provisional offsets here; a plan of several programs lays them out again. */
     for (int32_t b = 0; b < p->n_blocks; b++) {

@@ -418,8 +418,7 @@ static ebb_status group_pieces(collector *c) {
         out->n_pieces += out->blocks[b].n;
         out->blocks[b].n = 0;
     }
-    TRY(ebb__region_alloc(&c->s->unit->region, (size_t)out->n_pieces + 1, sizeof *out->pieces,
-                          &out->pieces));
+    TRY(REGION_ARRAYS(&c->s->unit->region, ARRAY(out->pieces, (size_t)out->n_pieces + 1)));
     for (ir_val v = 0; v < g->n_values; v++) {
         if (out->block[v] >= 0 && !ebb__plan_is_alias(g, v)) {
             add_pieces(c, v, out->block[v]);

@@ -25,8 +25,7 @@ static bool is_transient(const plan_placement *p, const plan_piece *piece) {
 }
 
 static ebb_status list_instrs(sweep *s) {
-    TRY(ebb__region_alloc(&s->out->region, (size_t)s->g->n_order + 1, sizeof *s->instrs,
-                          &s->instrs));
+    TRY(REGION_ARRAYS(&s->out->region, ARRAY(s->instrs, (size_t)s->g->n_order + 1)));
     for (int32_t i = 0; i < s->g->n_order; i++) {
         ir_node n = s->g->order[i];
         if (s->unit->kernels[n] != DEVICE_KERNEL_NONE) {
@@ -41,8 +40,7 @@ static ebb_status find_alive(sweep *s) {
     const plan_placement *p = s->p;
     int64_t *change = NULL, sum = 0;
     size_t n = (size_t)p->n_positions + 2;
-    TRY(ebb__region_alloc(&s->out->region, n, sizeof *change, &change));
-    TRY(ebb__region_alloc(&s->out->region, n, sizeof *s->alive, &s->alive));
+    TRY(REGION_ARRAYS(&s->out->region, ARRAY(change, n), ARRAY(s->alive, n)));
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
         if (is_transient(p, piece)) {
@@ -126,8 +124,7 @@ static ebb_status name_bands(sweep *s) {
         plan_band *band = &out->bands[out->n_bands];
         band->layer = s->g->layers[i % s->g->n_layers];
         band->kind = transient_kinds[i / s->g->n_layers];
-        TRY(ebb__region_alloc(&out->region, (size_t)out->n_columns + 1, sizeof *band->bytes,
-                              &band->bytes));
+        TRY(REGION_ARRAYS(&out->region, ARRAY(band->bytes, (size_t)out->n_columns + 1)));
         s->band_of[i] = out->n_bands++;
     }
     return EBB_OK;

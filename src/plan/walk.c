@@ -232,7 +232,7 @@ static ebb_status try_series(plan_walk *w, plan_choice choice, int32_t *from) {
             TRY(price(w, &choice));
         }
         TRY(add(w, choice));
-        if (last != UINT64_MAX && choice.peak_bytes + choice.peak_bytes / LEAST_SAVING >= last) {
+        if (choice.peak_bytes + choice.peak_bytes / LEAST_SAVING >= last) {
             break; /* the peak lies elsewhere by now */
         }
         last = choice.peak_bytes;
@@ -244,8 +244,7 @@ static ebb_status try_series(plan_walk *w, plan_choice choice, int32_t *from) {
 static ebb_status try_plain(plan_walk *w) {
     int32_t from = 0;
     for (int32_t i = w->grid.knobs[PLAN_KNOB_WHOLE].n - 1; i >= 0; i--) {
-        plan_way unused = {.saving = 0};
-        if (ebb__knobs_way(&w->grid, PLAN_KNOB_WHOLE, i, &unused)) {
+        if (w->whole[i].size.placed) { /* else it was not worth trying */
             TRY(try_series(w, w->whole[i], &from));
         }
     }

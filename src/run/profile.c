@@ -3,6 +3,7 @@
 #include "run/profile.h"
 
 #include "base/host.h"
+#include "plan/listing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -168,9 +169,8 @@ static bool reads_own_layer(const ir_graph *g, const ir_node_rec *node) {
 
 static ebb_status scan_graph(const ir_graph *g, alloc_region *region, profile_scan *out) {
     *out = (profile_scan){.graph = g};
-    TRY(ebb__region_alloc(region, (size_t)g->n_values + 1, sizeof *out->recurrent,
-                          &out->recurrent));
-    TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof *out->losing, &out->losing));
+    TRY(REGION_ARRAYS(region, ARRAY(out->recurrent, (size_t)g->n_values + 1),
+                      ARRAY(out->losing, (size_t)g->n_layers + 1)));
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         if ((ebb__op(node->op)->flags & OPF_LOSS) != 0) {
@@ -236,14 +236,8 @@ static void write_shape(const ir_type *type, bool product, double flops, char *t
 
 static void describe_group(const pass_unit *unit, ir_node n, op_cost cost, profile_group *group) {
     const ir_node_rec *node = &unit->graph.nodes[n];
-    const device_kernel *kernel =
-        unit->kernels[n] < 0 ? NULL : &unit->dev->kernels[unit->kernels[n]];
-    (void)snprintf(group->kernel, sizeof group->kernel, "%s%s",
-                   kernel != NULL ? kernel->name : ebb__op(node->op)->schema.name,
-                   kernel != NULL ? "" : ".ref");
-    if (kernel != NULL && kernel->form_name != NULL) {
-        kernel->form_name(unit->forms[n], group->form, sizeof group->form);
-    }
+    ebb__plan_name_kernel(unit, n, group->kernel, sizeof group->kernel, group->form,
+                          sizeof group->form);
     write_shape(&unit->graph.values[node->out].type, is_product(node), cost.flops, group->shape,
                 sizeof group->shape);
 }
@@ -295,8 +289,7 @@ static ebb_status add_names(run_profile *profile, const ir_graph *g) {
         profile->phases[i].name = phases[i].name;
     }
     profile->phases[PHASES].name = OTHER;
-    TRY(ebb__region_alloc(&profile->region, (size_t)g->n_layers, sizeof *profile->layers,
-                          &profile->layers));
+    TRY(REGION_ARRAYS(&profile->region, ARRAY(profile->layers, (size_t)g->n_layers)));
     for (int32_t i = 0; i < g->n_layers; i++) {
         char *name = NULL;
         TRY(ebb__region_strdup(&profile->region, g->layers[i][0] != '\0' ? g->layers[i] : "other",
@@ -312,8 +305,7 @@ static ebb_status fill(run_profile *profile, const pass_unit *unit, alloc_region
     size_t capacity = 0;
     TRY(scan_graph(g, scratch, &scan));
     TRY(add_names(profile, g));
-    TRY(ebb__region_alloc(&profile->region, (size_t)g->n_nodes + 1, sizeof *profile->group_of,
-                          &profile->group_of));
+    TRY(REGION_ARRAYS(&profile->region, ARRAY(profile->group_of, (size_t)g->n_nodes + 1)));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         profile->group_of[n] = -1;
