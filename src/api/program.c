@@ -72,11 +72,10 @@ static void touch(ebb_program *program, const place *at) {
 }
 
 static ebb_role role_of(const plan_variable *variable) {
-    static const ebb_role roles[IR_ROLES] = {[IR_TEMP] = EBB_ROLE_OUTPUT,
-                                             [IR_PARAM] = EBB_ROLE_PARAM,
-                                             [IR_SLOT] = EBB_ROLE_SLOT,
-                                             [IR_STATE] = EBB_ROLE_STATE,
-                                             [IR_INPUT] = EBB_ROLE_INPUT};
+    static const ebb_role roles[IR_ROLES] = {
+        [IR_TEMP] = EBB_ROLE_OUTPUT, [IR_PARAM] = EBB_ROLE_PARAM,  [IR_SLOT] = EBB_ROLE_SLOT,
+        [IR_STATE] = EBB_ROLE_STATE, [IR_BUFFER] = EBB_ROLE_STATE, [IR_SCRATCH] = EBB_ROLE_STATE,
+        [IR_INPUT] = EBB_ROLE_INPUT};
     return variable != NULL ? roles[variable->role] : EBB_ROLE_OUTPUT;
 }
 

@@ -25,8 +25,8 @@ static ebb_status print_instr(void *user, const plan_listed *instr) {
     const ir_node_rec *node = instr->node;
     char label[96];
     int n = snprintf(label, sizeof label, "%.48s", instr->unit->graph.layers[node->label.layer]);
-    if (node->label.time >= 0) {
-        n += snprintf(label + n, sizeof label - (size_t)n, " t=%d", (int)node->label.time);
+    if (node->label.at >= 0) {
+        n += snprintf(label + n, sizeof label - (size_t)n, " t=%d", (int)node->label.at);
     }
     if (node->label.shard > 0) {
         n += snprintf(label + n, sizeof label - (size_t)n, " s=%d", (int)node->label.shard);
@@ -86,7 +86,7 @@ static ebb_status add_instr(void *user, const plan_listed *instr) {
         "{s:i, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:o, s:o, s:o, s:o}", "number",
         instr->number, "run", instr->run, "members", instr->members, "op",
         ebb__op(node->op)->schema.name, "kernel", instr->kernel, "form", instr->form, "layer",
-        instr->unit->graph.layers[node->label.layer], "time", (int)node->label.time, "shard",
+        instr->unit->graph.layers[node->label.layer], "time", (int)node->label.at, "shard",
         (int)node->label.shard, "phase", ebb__ir_phase_name(node->label.phase), "out", out, "in",
         in, "scratch_address", ebb__cli_json_bytes(instr->scratch), "scratch_bytes",
         ebb__cli_json_bytes(instr->scratch_bytes));

@@ -37,11 +37,11 @@ typedef struct slot {
 
 typedef struct translator {
     run_session *session;
-    int32_t program;
     const translate_options *o;
     const translate_io *io;
     int32_t rows, offers; /* sentences read at once; tokens a row offers */
     int32_t lengths[TRANSLATE_MOST_LENGTHS], n_lengths;
+    int32_t steps[TRANSLATE_MOST_LENGTHS], reads[TRANSLATE_MOST_LENGTHS]; /* programs, by length */
     /* the block */
     slot *slots;    /* [B] */
     char *searches; /* [B][search_bytes] */
@@ -56,7 +56,7 @@ typedef struct translator {
     int64_t most_nodes, pool_size, n_ids;
     /* the programs' */
     float *memory, *keys; /* [max_src*B, H] */
-    int32_t *read_len, *src_len, *token, *parent;
+    int32_t *src, *read_len, *src_len, *token, *parent;
     size_t row_bytes; /* of the memory: 4 H */
     /* the pool's state */
     int64_t n_pooled, used_ids; /* sentences, ids */
@@ -232,11 +232,10 @@ static int32_t length_for(const translator *t, int32_t source) {
 static void clear_state(translator *t, int32_t at) {
     const ebb_plan *plan = t->session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
-        const char *name = plan->variables[i].name;
-        if (strncmp(name, NMT_STEP_STATE, sizeof NMT_STEP_STATE - 1) != 0) {
+        if (plan->variables[i].role != IR_SCRATCH) {
             continue;
         }
-        char *state = ebb__run_variable(t->session, name, NULL);
+        char *state = ebb__run_variable(t->session, plan->variables[i].name, NULL);
         for (int32_t k = 0; k < t->o->beam; k++) {
             memset(state + (size_t)(k * t->o->slots + at) * t->row_bytes, 0, t->row_bytes);
         }
@@ -289,15 +288,12 @@ static void start_sentence(translator *t, int32_t number, int32_t at) {
 /* Reads the next sentences of the pool, at most `rows`, all into free slots. */
 static void read_sentences(translator *t, int32_t count) {
     int32_t which = length_for(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
-    int32_t program = t->program + 2 * which + 1;
-    char name[64];
-    (void)snprintf(name, sizeof name, "%s.%d", NMT_READ_SRC, (int)length);
-    int32_t *src = ebb__run_variable(t->session, name, NULL);
+    int32_t program = t->reads[which];
     for (int32_t row = 0; row < t->rows; row++) {
         const sentence *s = row < count ? &t->pool[t->order[t->next + row]] : NULL;
         t->read_len[row] = s != NULL ? s->length : 0;
         for (int32_t p = 0; p < length; p++) {
-            src[(length - 1 - p) * t->rows + row] =
+            t->src[(length - 1 - p) * t->rows + row] =
                 s != NULL && p < s->length ? t->ids[s->ids + p] : VOCAB_EOS;
         }
     }
@@ -408,7 +404,7 @@ static void step(translator *t) {
     for (int32_t at = 0; at < t->o->slots; at++) {
         longest = t->src_len[at] > longest ? t->src_len[at] : longest;
     }
-    int32_t which = length_for(t, longest), program = t->program + 2 * which;
+    int32_t which = length_for(t, longest), program = t->steps[which];
     ebb__run_step(t->session, program);
     for (int32_t at = 0; at < t->o->slots; at++) {
         if (t->slots[at].sentence >= 0) {
@@ -431,12 +427,17 @@ static ebb_status translate_pool(translator *t) {
 
 /* ---- the whole ---- */
 
-static void begin(translator *t) {
+static void begin(translator *t, translate_uses uses) {
     run_session *session = t->session;
     uint64_t bytes = 0;
     (void)lay_out(t, ebb__run_variable(session, TRANSLATE_ROOM, NULL));
     t->rows = ebb__translate_rows(t->o);
     t->n_lengths = ebb__translate_lengths(t->o->max_src, t->lengths);
+    for (int32_t i = 0; i < t->n_lengths; i++) {
+        t->steps[i] = ebb__plan_program(session->plan, uses.step, i);
+        t->reads[i] = ebb__plan_program(session->plan, uses.read, i);
+    }
+    t->src = ebb__run_variable(session, NMT_READ_SRC, NULL);
     t->memory = ebb__run_variable(session, NMT_STEP_MEMORY, &bytes);
     t->row_bytes = (size_t)(bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
     t->keys = ebb__run_variable(session, NMT_STEP_KEYS, NULL);
@@ -444,7 +445,7 @@ static void begin(translator *t) {
     t->src_len = ebb__run_variable(session, NMT_STEP_LEN, NULL);
     t->token = ebb__run_variable(session, NMT_STEP_TOKEN, NULL);
     t->parent = ebb__run_variable(session, NMT_STEP_PARENT, NULL);
-    const plan_output *logs = ebb__plan_output(session->plan, t->program, NMT_STEP_LOGS);
+    const plan_output *logs = ebb__plan_output(session->plan, t->steps[0], NMT_STEP_LOGS);
     t->offers = logs->type.dim[1];
     for (int32_t at = 0; at < t->o->slots; at++) {
         t->slots[at].sentence = -1;
@@ -453,11 +454,11 @@ static void begin(translator *t) {
     }
 }
 
-ebb_status ebb__translate(run_session *session, int32_t program, const translate_options *options,
-                          const translate_io *io) {
-    translator t = {.session = session, .program = program, .o = options, .io = io};
+ebb_status ebb__translate(run_session *session, translate_uses uses,
+                          const translate_options *options, const translate_io *io) {
+    translator t = {.session = session, .o = options, .io = io};
     bool end = false;
-    begin(&t);
+    begin(&t, uses);
     while (!end) {
         TRY(fill_pool(&t, &end));
         ebb_status status = translate_pool(&t);

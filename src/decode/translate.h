@@ -67,10 +67,14 @@ int64_t ebb__translate_pool(const translate_options *options);
 int32_t ebb__translate_rows(const translate_options *options);
 int32_t ebb__translate_offers(const translate_options *options, int64_t vocab);
 
-/* Programs from `program` on are step and read of the first length, of the second, and so on.
- * EBB_STOPPED if stop() said so. Allocates nothing. */
-ebb_status ebb__translate(run_session *session, int32_t program, const translate_options *options,
-                          const translate_io *io) EBB_MUST_CHECK;
+/* By which use the programs were requested; each has an item a length (plan_request). */
+typedef struct translate_uses {
+    int32_t step, read;
+} translate_uses;
+
+/* EBB_STOPPED if stop() said so. Allocates nothing. */
+ebb_status ebb__translate(run_session *session, translate_uses uses,
+                          const translate_options *options, const translate_io *io) EBB_MUST_CHECK;
 
 /* A translation as it is handed out: with the words that its ids stand for. */
 typedef struct decode_result {

@@ -53,11 +53,13 @@ typedef enum ir_kind {
 } ir_kind;
 
 typedef enum IR_SMALL ir_role {
-    IR_TEMP,  /* defined by a node */
-    IR_PARAM, /* trained; kept over steps */
-    IR_SLOT,  /* optimiser state; kept over steps */
-    IR_STATE, /* carried from step to step (recurrent state) */
-    IR_INPUT, /* written by the caller before a step */
+    IR_TEMP,    /* defined by a node */
+    IR_PARAM,   /* trained; kept over steps */
+    IR_SLOT,    /* optimiser state; kept over steps */
+    IR_STATE,   /* carried from step to step and saved; an epoch starts with zeros */
+    IR_BUFFER,  /* carried from step to step and saved, over epochs too (running means) */
+    IR_SCRATCH, /* carried from step to step, never saved: who runs the program zeros it */
+    IR_INPUT,   /* written by the caller before a step; programs may give it different sizes */
     IR_ROLES
 } ir_role;
 

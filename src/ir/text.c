@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const role_names[] = {"temp", "param", "slot", "state", "input"};
+static const char *const role_names[] = {"temp",   "param",   "slot", "state",
+                                         "buffer", "scratch", "input"};
 static const char *const phase_names[IR_PHASES] = {
 #define IR_PHASE_BRIEF(id, name, brief) [id] = brief,
     IR_PHASE_LIST(IR_PHASE_BRIEF)

@@ -14,13 +14,11 @@ static ebb_status output(ir_graph *g, ir_val v, const char *name) {
 ebb_status ebb__nmt_decode_read(ir_graph *graph, const nmt_decode *d, int64_t rows) {
     nmt_model m = d->model;
     nmt_builder b;
-    char name[64];
     m.batch = rows;
     m.tgt_len = 1;
     TRY(ebb__nmt_begin(graph, &m, &b));
     TRY(ebb__model_layer(&b.b, "data"));
-    (void)snprintf(name, sizeof name, "%s.%" PRId64, NMT_READ_SRC, m.src_len);
-    TRY(ebb__nmt_input(&b, name, (int32_t)(m.src_len * rows), &b.src));
+    TRY(ebb__nmt_input(&b, NMT_READ_SRC, (int32_t)(m.src_len * rows), &b.src));
     TRY(ebb__nmt_input(&b, NMT_READ_LEN, (int32_t)rows, &b.src_len));
     TRY(ebb__nmt_tables(&b));
     TRY(ebb__nmt_encode(&b));
@@ -35,7 +33,7 @@ static ebb_status read_state(nmt_builder *b, const char *what, int32_t layer, ir
     char name[64];
     int32_t rows = b->b.g->values[parent].type.dim[0];
     (void)snprintf(name, sizeof name, "%s.%s%d", NMT_STEP_STATE, what, layer);
-    TRY(ebb__model_variable(&b->b, IR_STATE, name, IR_F32, rows, b->H, variable));
+    TRY(ebb__model_variable(&b->b, IR_SCRATCH, name, IR_F32, rows, b->H, variable));
     return ebb__op_emit(b->b.g, OP_EMBED, (ir_val[]){*variable, parent}, 2, NULL, out);
 }
 

@@ -19,7 +19,7 @@ typedef struct nmt_decode {
     bool attention;  /* weights are wanted */
 } nmt_decode;
 
-/* Reads `rows` sentences of at most S positions. Inputs are named by S and rows. */
+/* Reads `rows` sentences of at most S positions. */
 #define NMT_READ_SRC "decode.src" /* i32 [S*rows], time descending */
 #define NMT_READ_LEN "decode.len" /* i32 [rows] */
 #define NMT_READ_MEMORY "memory"  /* output, f32 [S*rows, H], time descending */
@@ -33,7 +33,8 @@ ebb_status ebb__nmt_decode_read(ir_graph *graph, const nmt_decode *decode,
 #define NMT_STEP_LEN "decode.src_len"   /* i32 [B]: 0 for an empty slot */
 #define NMT_STEP_TOKEN "decode.token"   /* i32 [K*B] */
 #define NMT_STEP_PARENT "decode.parent" /* i32 [K*B] */
-#define NMT_STEP_STATE "decode.state"   /* names of all state start so; f32 [K*B, H] each */
+#define NMT_STEP_STATE "decode.state"   /* state, IR_SCRATCH, is named after it; f32 [K*B, H] each \
+                                         */
 #define NMT_STEP_LOGS "logs"            /* output, f32 [K*B, offers]: log probabilities */
 #define NMT_STEP_IDS "ids"              /* output, i32 [K*B, offers]: their tokens */
 #define NMT_STEP_ATTENTION "attention"  /* output, f32 [K*S, B]; only where wanted */

@@ -15,7 +15,8 @@ typedef struct builder {
 static ebb_status add_state(builder *b, const char *what, int32_t layer, ir_val *out) {
     char name[96];
     (void)snprintf(name, sizeof name, "%.32s.%s.%d", b->m->state, what, layer);
-    return ebb__model_variable(&b->b, IR_STATE, name, IR_F32, b->B, b->H, out);
+    return ebb__model_variable(&b->b, b->m->scratch ? IR_SCRATCH : IR_STATE, name, IR_F32, b->B,
+                               b->H, out);
 }
 
 /* The last step's state becomes the next window's first; backward still reads the old one. */

@@ -19,6 +19,7 @@ typedef struct word_lm {
     uint64_t seed;     /* of the dropout masks */
     const char *state; /* prefix of the carried state's names, e.g. "state"; NULL: every row is a
                           sentence, which starts from zeros, and nothing is carried */
+    bool scratch;      /* the state is no part of a run: that of validation */
     bool predict;      /* output "logits" [T*B, V] instead of a loss */
 } word_lm;
 

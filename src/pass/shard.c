@@ -62,10 +62,15 @@ static cut cut_of(const sharder *s, ir_val v) {
     return v == IR_NONE ? CUT_NOT : s->cuts[v];
 }
 
+/* The axis that is cut. */
+static int32_t axis_of(const sharder *s, ir_val v) {
+    return s->cuts[v] == CUT_COLUMNS ? s->g->values[v].type.rank - 1 : 0;
+}
+
 /* How operands and results take part; false: the op has no rule for that. */
 static bool roles_of(const sharder *s, const ir_node_rec *node, pass_roles *out) {
     const op_def *def = ebb__op(node->op);
-    if (def->rows == NULL || node->n_in > OP_MAX_KEEP) {
+    if (def->rows == NULL || node->n_in > OP_MAX_SPLIT) {
         return false;
     }
     *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
@@ -286,7 +291,7 @@ static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_
 
 static ebb_status begin_variable(sharder *s, ir_val v) {
     ir_graph *g = s->g;
-    int32_t axis = s->cuts[v] == CUT_COLUMNS, blocks = blocks_of(s, &g->values[v].type);
+    int32_t axis = axis_of(s, v), blocks = blocks_of(s, &g->values[v].type);
     g->label = (ir_label){.layer = g->values[v].layer, .at = -1, .shard = s->part};
     s->whole[v] = v;
     if (g->values[v].role == IR_PARAM) {
@@ -303,11 +308,11 @@ static ebb_status begin_variable(sharder *s, ir_val v) {
     }
     if (s->part == 0) {
         s->joined[v] = v;
-        if (axis == 0 && blocks > 1) {
+        if (s->cuts[v] == CUT_ROWS && blocks > 1) {
             TRY(ebb__op_regroup(g, v, blocks, s->parts, &s->joined[v]));
         }
     }
-    int32_t len = ebb__op_extent(&g->values[v].type, axis) / s->parts;
+    int32_t len = g->values[v].type.dim[axis] / s->parts;
     return ebb__op_slice(g, s->joined[v], axis, s->part * len, len, &s->now[v]);
 }
 
@@ -316,7 +321,7 @@ static ebb_status begin_variable(sharder *s, ir_val v) {
 static ebb_status join(sharder *s, ir_val v, ir_val *out) {
     ir_val all = s->joined[v];
     if (all == IR_NONE) {
-        TRY(ebb__op_join(s->g, s->cuts[v] == CUT_COLUMNS, s->shards[v], s->parts, &all));
+        TRY(ebb__op_join(s->g, axis_of(s, v), s->shards[v], s->parts, &all));
         s->joined[v] = all;
     }
     *out = all;

@@ -23,6 +23,12 @@ static ebb_status add_layer(ebb_plan *plan, const char *name, int32_t *out) {
     return ebb__names_add(plan->ctx, &plan->layer_names, plan->layers, sizeof *plan->layers);
 }
 
+static plan_variable *find_variable(const ebb_plan *plan, const char *name) {
+    int32_t i =
+        ebb__names_find(&plan->variable_names, plan->variables, sizeof *plan->variables, name);
+    return i < 0 ? NULL : &plan->variables[i];
+}
+
 static ebb_status add_variable(ebb_plan *plan, const plan_variable *like, const char *layer) {
     plan_variable v = *like;
     TRY(add_layer(plan, layer, &v.layer));
@@ -34,14 +40,25 @@ static ebb_status add_variable(ebb_plan *plan, const plan_variable *like, const 
                           sizeof *plan->variables);
 }
 
-/* The union of all programs' variables by name; the same name must have the same type. */
+/* The union of all programs' variables by name. What is carried has the same type in all of them;
+ * an input is written anew for every step, so that one room, as large as the largest needs, serves
+ * all programs. */
 ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
     for (ir_val v = 0; v < graph->n_values; v++) {
         const ir_value *value = &graph->values[v];
         if (value->role == IR_TEMP) {
             continue;
         }
-        const plan_variable *known = ebb__plan_variable(plan, value->name);
+        plan_variable *known = find_variable(plan, value->name);
+        uint64_t bytes = ebb__ir_type_bytes(&value->type);
+        if (known != NULL && known->role == IR_INPUT && value->role == IR_INPUT &&
+            known->type.dtype == value->type.dtype) {
+            if (bytes > known->bytes) {
+                known->type = value->type;
+                known->bytes = bytes;
+            }
+            continue;
+        }
         if (known != NULL && !ebb__ir_type_equal(&known->type, &value->type)) {
             return ebb__fail(plan->ctx, EBB_USAGE, "%s: two programs give it different types",
                              value->name);
@@ -50,7 +67,7 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
             plan_variable fresh = {.name = (char *)(uintptr_t)value->name,
                                    .type = value->type,
                                    .role = value->role,
-                                   .bytes = ebb__ir_type_bytes(&value->type)};
+                                   .bytes = bytes};
             TRY(add_variable(plan, &fresh, graph->layers[value->layer]));
         }
     }
@@ -76,9 +93,15 @@ uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end) {
 }
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name) {
-    int32_t i =
-        ebb__names_find(&plan->variable_names, plan->variables, sizeof *plan->variables, name);
-    return i < 0 ? NULL : &plan->variables[i];
+    return find_variable(plan, name);
+}
+
+int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item) {
+    int32_t i = plan->n_programs - 1;
+    while (i >= 0 && (plan->programs[i].use != use || plan->programs[i].item != item)) {
+        i--;
+    }
+    return i;
 }
 
 /* ---- addresses ---- */

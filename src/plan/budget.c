@@ -395,6 +395,8 @@ static ebb_status name_programs(settling *s) {
         plan_choice choice = chosen_of(s, i, measured);
         TRY(ebb__strdup(s->ctx, s->requests[i].name, &program->name));
         program->request = s->requests[i];
+        program->use = s->requests[i].use;
+        program->item = s->requests[i].item;
         program->size = measured ? s->measured[i] : chosen_at(s, i)->size;
         program->config = ebb__walk_config(o, &choice, false);
         program->config.pace = s->table != NULL ? s->table->pace : 0;

@@ -26,6 +26,8 @@ typedef struct plan_request {
     const void *user; /* for build */
     int32_t index;    /* likewise */
     double share;     /* of the run's steps. Where all have 0, the leading one counts alone */
+    int32_t use;      /* what the caller has the program for, and ... */
+    int32_t item;     /* ... for which of its shapes: see ebb__plan_program */
 } plan_request;
 
 /* Bytes the caller needs beside tensors (staging, vocabulary), kind data. */
@@ -136,6 +138,7 @@ typedef struct plan_output {
 
 typedef struct plan_program {
     char *name;
+    int32_t use, item; /* as requested */
     plan_request request;
     plan_output *outputs; /* once it is compiled */
     int32_t n_outputs;
@@ -201,6 +204,8 @@ void ebb__plan_release(ebb_plan *plan);
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name);
 const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const char *name);
+/* The number of the program that was requested with this use and item; < 0: there is none. */
+int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item);
 
 /* ---- parts of the above, each in its file ---- */
 /* arena.c: the variables of a graph, those that are known by name left out; one that the caller

@@ -159,7 +159,7 @@ static bool reads_own_layer(const ir_graph *g, const ir_node_rec *node) {
             continue;
         }
         const ir_value *from = &g->values[origin(g, v)];
-        if ((from->role == IR_STATE ||
+        if ((from->role == IR_STATE || from->role == IR_SCRATCH ||
              (from->def != IR_NONE && g->nodes[from->def].label.layer == node->label.layer))) {
             return true;
         }

@@ -6,11 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* What only validation or translation carries starts anew every time: it is not part of a
- * checkpoint. */
 static bool is_stored(const plan_variable *v, uint32_t roles) {
-    return !v->extra && (roles & (1U << v->role)) != 0 &&
-           !(v->role == IR_STATE && strncmp(v->name, "state", 5) != 0);
+    return !v->extra && (roles & (1U << v->role)) != 0;
 }
 
 static int compare_entries(const void *a, const void *b) {

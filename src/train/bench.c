@@ -77,8 +77,7 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     out->allocations_after_first_step = session->ctx->mem.calls - calls;
     qsort(seconds, (size_t)steps, sizeof *seconds, compare_doubles);
     out->seconds_per_step = seconds[steps / 2];
-    out->words_per_second =
-        (double)ebb__kind_positions(session->plan, ebb__kind(s)->labels) / out->seconds_per_step;
+    out->words_per_second = (double)ebb__kind_positions(s, session->plan) / out->seconds_per_step;
     out->loss = trainer->loss;
     return ebb__tensors_hash(session, &out->weights_hash);
 }

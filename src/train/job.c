@@ -55,37 +55,39 @@ static plan_options options_of(const train_settings *s) {
 static ebb_status build_program(const plan_request *request, ir_graph *out) {
     const job_programs *p = request->user;
     const struct job_program *program = &p->at[request->index];
-    const model_kind *kind = ebb__kind(&p->settings);
-    if (program->decode) {
-        return kind->build_decode(out, &p->settings, &p->request, program->length, program->step);
-    }
-    return kind->build(out, &p->settings, &p->request, program->shape, program->use);
+    return ebb__kind(&p->settings)
+        ->build(out, &p->settings, &p->request, program->shape, program->use);
 }
 
-/* "train", "train.1", "train.2" and so on. */
-static void add_program(job_programs *p, const char *what, int32_t i, struct job_program program) {
+/* The program of the use's shape `i`: "train", "train.1", "train.2" and so on. */
+static void add_program(job_programs *p, job_use use, int32_t i, job_shape shape) {
+    static const char *const names[] = {[JOB_TRAIN] = "train",
+                                        [JOB_VALID] = "valid",
+                                        [JOB_PREDICT] = "predict",
+                                        [JOB_DECODE_STEP] = "step",
+                                        [JOB_DECODE_READ] = "read"};
     struct job_program *at = &p->at[p->n];
-    bool loss = !program.decode && program.use != JOB_PREDICT;
-    *at = program;
-    (void)snprintf(at->name, sizeof at->name, i > 0 ? "%s.%d" : "%s", what, (int)i);
+    bool loss = use == JOB_TRAIN || use == JOB_VALID;
+    *at = (struct job_program){.use = use, .shape = shape};
+    (void)snprintf(at->name, sizeof at->name, i > 0 ? "%s.%d" : "%s", names[use], (int)i);
     p->list[p->n] = (plan_request){.name = at->name,
-                                   .training = !program.decode && program.use == JOB_TRAIN,
+                                   .training = use == JOB_TRAIN,
                                    .shards = loss ? (int32_t)p->settings.shards : 1,
                                    .build = build_program,
                                    .user = p,
                                    .index = p->n,
-                                   .share = (double)program.shape.batches};
+                                   .share = (double)shape.batches,
+                                   .use = (int32_t)use,
+                                   .item = i};
     p->n++;
 }
 
 /* One program a shape. */
 static void add_programs(job_programs *p, const job_shapes *shapes, job_use use) {
-    static const char *const names[] = {
-        [JOB_TRAIN] = "train", [JOB_VALID] = "valid", [JOB_PREDICT] = "predict"};
     job_shapes one = {1, {ebb__kind(&p->settings)->shape(&p->settings)}};
     shapes = shapes->n > 0 ? shapes : &one;
     for (int32_t i = 0; i < shapes->n; i++) {
-        add_program(p, names[use], i, (struct job_program){.use = use, .shape = shapes->at[i]});
+        add_program(p, use, i, shapes->at[i]);
     }
 }
 
@@ -94,11 +96,8 @@ static void add_decoding(job_programs *p) {
     int32_t lengths[TRANSLATE_MOST_LENGTHS];
     int32_t n = ebb__translate_lengths(p->request.decode.max_src, lengths);
     for (int32_t i = 0; i < n; i++) {
-        struct job_program program = {.decode = true, .length = lengths[i]};
-        program.step = true;
-        add_program(p, "step", i, program);
-        program.step = false;
-        add_program(p, "read", i, program);
+        add_program(p, JOB_DECODE_STEP, i, (job_shape){.src = lengths[i]});
+        add_program(p, JOB_DECODE_READ, i, (job_shape){.src = lengths[i]});
     }
 }
 
@@ -167,8 +166,7 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
     ebb_status status = compile(programs, plan);
     if (*plan != NULL) {
         (*plan)->words_per_step =
-            request->words > 0 ? request->words
-                               : (double)ebb__kind_positions(*plan, ebb__kind(settings)->labels);
+            request->words > 0 ? request->words : (double)ebb__kind_positions(settings, *plan);
         (*plan)->source = programs;
         (*plan)->free_source = ebb__job_programs_free;
     } else {
@@ -210,18 +208,23 @@ uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target) {
     return XXH3_64bits(both, sizeof both);
 }
 
-int64_t ebb__kind_positions(const ebb_plan *plan, const char *name) {
-    uint64_t most = 0;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        most = strncmp(v->name, name, strlen(name)) == 0 && v->bytes > most ? v->bytes : most;
-    }
-    return (int64_t)(most / sizeof(int32_t));
+int64_t ebb__kind_positions(const train_settings *s, const ebb_plan *plan) {
+    const plan_variable *labels = ebb__plan_variable(plan, ebb__kind(s)->labels);
+    return labels != NULL ? (int64_t)(labels->bytes / sizeof(int32_t)) : 0;
 }
 
 train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) {
     train_settings planned = *s;
-    ebb__kind(s)->planned(&planned, plan);
+    const job_programs *p = plan->free_source == ebb__job_programs_free ? plan->source : NULL;
+    int64_t source = 0, target = 0;
+    for (int32_t i = 0; p != NULL && i < p->n; i++) {
+        bool read = p->at[i].use == JOB_TRAIN || p->at[i].use == JOB_VALID;
+        source = read && p->at[i].shape.src > source ? p->at[i].shape.src : source;
+        target = read && p->at[i].shape.tgt > target ? p->at[i].shape.tgt : target;
+    }
+    if (target > 0) {
+        ebb__kind(s)->planned(&planned, source, target);
+    }
     return planned;
 }
 
@@ -248,11 +251,11 @@ void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, 
     }
 }
 
-void ebb__job_reset_state(run_session *session, const char *prefix) {
+void ebb__job_reset(run_session *session, ir_role role) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        if (v->role == IR_STATE && strncmp(v->name, prefix, strlen(prefix)) == 0) {
+        if (v->role == role) {
             memset(session->arena + v->offset, 0, (size_t)v->bytes);
         }
     }
@@ -271,7 +274,7 @@ static void tick(const job_observer *observer, uint64_t done, uint64_t all) {
 ebb_status ebb__job_score(run_session *session, const job_reader *reader,
                           const job_observer *observer, job_score *out) {
     *out = (job_score){0};
-    ebb__job_reset_state(session, "valid");
+    ebb__job_reset(session, IR_SCRATCH);
     for (uint64_t w = 0; w < reader->windows; w++) {
         int32_t program = 0;
         uint64_t words = 0;
@@ -279,7 +282,7 @@ ebb_status ebb__job_score(run_session *session, const job_reader *reader,
             out->stopped = true;
             return EBB_OK;
         }
-        TRY(reader->fill(reader, session, w, &program, &words));
+        TRY(reader->fill(reader, w, &program, &words));
         ebb__run_step(session, program);
         float loss = *(const float *)ebb__run_output(session, program, TRAINER_LOSS);
         out->loss_sum += (double)loss * (double)words;

@@ -27,9 +27,7 @@ typedef struct job_programs {
     struct job_program {
         char name[16];
         job_use use;
-        bool decode, step; /* of translation: the program that reads, or a step */
         job_shape shape;
-        int32_t length; /* of sources that are translated */
     } at[PLAN_MAX_PROGRAMS];
     int32_t n;
     plan_options options;
@@ -61,8 +59,10 @@ void ebb__job_init_weights(run_session *session, const train_settings *settings)
 /* Ids below `vocab` for the whole of an input. */
 void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
                          const char *site);
-/* Sets every state variable whose name starts with `prefix` to zero. */
-void ebb__job_reset_state(run_session *session, const char *prefix);
+/* Sets every variable of the role to zero. */
+void ebb__job_reset(run_session *session, ir_role role);
+/* Roles of what a checkpoint holds beside the weights. */
+#define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE) | (1U << IR_BUFFER))
 
 /* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
  * *stopped if the observer asked to stop on the way. */
@@ -101,9 +101,5 @@ ebb_status ebb__corpus_compare(const corpus *stored, const char *dir, bool *trai
                                bool *valid) EBB_MUST_CHECK;
 /* Renames a file of the folder. */
 ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) EBB_MUST_CHECK;
-
-/* kind/lm/lm.c: job_reader.fill over a data_batcher. */
-ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
-                        int32_t *program, uint64_t *words) EBB_MUST_CHECK;
 
 #endif

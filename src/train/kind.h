@@ -14,13 +14,22 @@ enum { JOB_PATH_BYTES = 1024 };
 _Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
                "programs to train, to validate, to translate");
 
-typedef enum job_use { JOB_TRAIN, JOB_VALID, JOB_PREDICT } job_use;
+/* What a program is for: a training step; the loss alone, with a state of its own; logits; a step
+ * of translation, and reading sources for it. Programs of a use are numbered by their shapes, and
+ * found by both (ebb__plan_program). */
+typedef enum job_use {
+    JOB_TRAIN,
+    JOB_VALID,
+    JOB_PREDICT,
+    JOB_DECODE_STEP,
+    JOB_DECODE_READ
+} job_use;
 
-/* What to plan. The programs are those to train or to predict, one a shape, then those to
- * validate, then those to translate (translate.h). */
+/* What to plan: a program for each shape to train on or to predict, for each to validate on, and
+ * two for each length to translate (translate.h). */
 typedef struct job_request {
     int64_t vocab, src_vocab;   /* of what is predicted; of sources */
-    bool train, valid, predict; /* step; loss only, with a state of its own; logits */
+    bool train, valid, predict; /* see job_use */
     uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
     uint64_t pool_bytes;        /* of the staging memory: sentences of a pool; 0: there is none */
     job_shapes shapes, valid_shapes;
@@ -33,11 +42,10 @@ typedef struct job_request {
 /* Batches by number. Step s is batch s mod `windows` of epoch s / `windows`. */
 typedef struct job_reader {
     uint64_t windows;    /* of an epoch */
-    int32_t program;     /* the first of those that its batches are for */
-    const void *batches; /* the kind's */
-    /* Puts a batch where the program reads it; *words: labels that count. */
-    ebb_status (*fill)(const struct job_reader *reader, run_session *session, uint64_t step,
-                       int32_t *program, uint64_t *words);
+    const void *batches; /* the kind's, with the inputs that it writes to */
+    /* Puts a batch where *program reads it; *words: labels that count. */
+    ebb_status (*fill)(const struct job_reader *reader, uint64_t step, int32_t *program,
+                       uint64_t *words);
 } job_reader;
 
 /* ---- the texts of a run ---- */
@@ -90,7 +98,7 @@ typedef enum kind_side { KIND_SOURCE, KIND_TARGET, KIND_SIDES } kind_side;
 
 typedef struct model_kind {
     const char *name;
-    const char *labels; /* names of the inputs that hold what is predicted start so */
+    const char *labels; /* the input that holds what is predicted */
     corpus_kind corpus;
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
      * side.
@@ -100,14 +108,11 @@ typedef struct model_kind {
     void (*sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use);
-    /* The programs of translate.h for sources of at most `length` tokens: the one that reads, or a
-     * step. NULL: not of this kind. */
-    ebb_status (*build_decode)(ir_graph *graph, const train_settings *s, const job_request *request,
-                               int32_t length, bool step);
     void (*init)(const char *name, float *data, uint64_t count, const train_settings *s);
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
     void (*randomise)(run_session *session, const train_settings *s);         /* program 0 */
-    void (*planned)(train_settings *s, const ebb_plan *plan); /* see ebb__kind_planned */
+    /* In place of what depends on the text: the longest shape. */
+    void (*planned)(train_settings *s, int64_t source, int64_t target);
 } model_kind;
 
 extern const model_kind ebb__kind_lm, ebb__kind_nmt;
@@ -115,8 +120,8 @@ const model_kind *ebb__kind(const train_settings *s);
 
 /* One number for two vocabularies, or two texts. */
 uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target);
-/* Positions of the largest input whose name starts so: the words of a step. */
-int64_t ebb__kind_positions(const ebb_plan *plan, const char *name);
+/* Positions of the kind's labels: the words of a step. */
+int64_t ebb__kind_positions(const train_settings *s, const ebb_plan *plan);
 /* The settings with what was planned in place of what depends on the text: lengths of sentences. */
 train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan);
 

@@ -88,10 +88,11 @@ static ebb_status store_sentences(const model_use *u, const char *dir,
     return ebb__sentence_set_store(u->ctx, &u->s, files, vocabs, paths, false, set);
 }
 
-static ebb_status evaluate(model_use *u, sentence_set *set, const job_observer *observer,
-                           nmt_eval_result *out) {
+static ebb_status evaluate(model_use *u, sentence_set *set, const sentence_inputs *inputs,
+                           const job_observer *observer, nmt_eval_result *out) {
     job_score score;
-    job_reader reader = ebb__sentence_set_reader(set, u->session, 0);
+    job_reader reader;
+    TRY(ebb__sentence_set_reader(set, u->session, JOB_VALID, inputs, &reader));
     TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before all sentences were read");
@@ -110,7 +111,8 @@ static ebb_status evaluate(model_use *u, sentence_set *set, const job_observer *
 }
 
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
-                              const job_observer *observer, nmt_eval_result *out) {
+                              const sentence_inputs *inputs, const job_observer *observer,
+                              nmt_eval_result *out) {
     job_request request = {.valid = true};
     sentence_set set;
     ebb_status status;
@@ -122,18 +124,8 @@ ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const t
     TRY_OUT(ebb__use_open(u, dir, request));
     TRY_OUT(count_texts(u, texts, out));
     TRY_OUT(store_sentences(u, dir, texts, &set));
-    TRY_OUT(evaluate(u, &set, observer, out));
+    TRY_OUT(evaluate(u, &set, inputs, observer, out));
 out:
     ebb__sentence_set_close(&set);
-    return status;
-}
-
-ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                         const char *source, const char *target, const job_observer *observer,
-                         nmt_eval_result *out) {
-    const char *const texts[KIND_SIDES] = {source, target};
-    model_use u = {.ctx = ctx, .s = *settings};
-    ebb_status status = ebb__sentence_eval(&u, dir, texts, observer, out);
-    ebb__use_close(&u);
     return status;
 }

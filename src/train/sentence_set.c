@@ -1,72 +1,12 @@
 /* sentence_set.c - see sentence_set.h. */
 #include "train/sentence_set.h"
 
-#include "model/nmt.h"
-#include "model/word_lm.h"
 #include "train/epoch_cost.h"
 #include "train/job_int.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- programs ---- */
-
-enum { MOST_INPUT = 32, MOST_OWN = 48 }; /* bytes of an input's name, and of what is added to it */
-#define NAME_FITS(input) _Static_assert(sizeof(input) <= MOST_INPUT, "names of inputs are whole")
-NAME_FITS(NMT_SRC);
-NAME_FITS(NMT_SRC_LEN);
-NAME_FITS(NMT_TGT_IN);
-NAME_FITS(NMT_TGT_OUT);
-NAME_FITS(LM_INPUTS);
-NAME_FITS(LM_TARGETS);
-#undef NAME_FITS
-
-typedef struct input_name {
-    char text[MOST_INPUT + MOST_OWN];
-} input_name;
-
-/* Length 0: an input with one value a row. */
-static input_name name_of(const char *input, int64_t length, int64_t rows) {
-    input_name name;
-    char own[MOST_OWN] = "";
-    if (length > 0 && rows > 0) {
-        (void)snprintf(own, sizeof own, ".%dx%d", (int)length, (int)rows);
-    } else if (length > 0 || rows > 0) {
-        (void)snprintf(own, sizeof own, ".%d", (int)(length > 0 ? length : rows));
-    }
-    (void)snprintf(name.text, sizeof name.text, "%.31s%s", input, own);
-    return name;
-}
-
-ebb_status ebb__sentence_name_inputs(ir_graph *graph, job_shape shape) {
-    const struct {
-        const char *input;
-        int64_t length;
-    } inputs[] = {{NMT_SRC, shape.src},     {NMT_SRC_LEN, 0},       {NMT_TGT_IN, shape.tgt},
-                  {NMT_TGT_OUT, shape.tgt}, {LM_INPUTS, shape.tgt}, {LM_TARGETS, shape.tgt}};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        ir_val v = ebb__ir_find(graph, inputs[i].input);
-        if (v != IR_NONE) {
-            input_name name = name_of(inputs[i].input, inputs[i].length, shape.rows);
-            TRY(ebb__ir_name(graph, v, name.text));
-        }
-    }
-    return EBB_OK;
-}
-
-int64_t ebb__sentence_longest(const ebb_plan *plan, const char *input) {
-    size_t n = strlen(input);
-    int64_t longest = 0;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const char *name = plan->variables[i].name;
-        if (strncmp(name, input, n) == 0 && name[n] == '.') {
-            int64_t length = strtol(name + n + 1, NULL, 10);
-            longest = length > longest ? length : longest;
-        }
-    }
-    return longest;
-}
 
 job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target) {
     bucket_batch batch = {.tokens = s->batch_tokens, .multiple = s->shards};
@@ -333,41 +273,50 @@ ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) {
                            (unsigned long long)set->sentences);
 }
 
-static int32_t *input_at(run_session *session, const char *input, int64_t length, int64_t rows) {
-    return ebb__run_variable(session, name_of(input, length, rows).text, NULL);
-}
-
-static ebb_status fill(const job_reader *reader, run_session *session, uint64_t step,
-                       int32_t *program, uint64_t *words) {
+static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program, uint64_t *words) {
     const sentence_set *set = reader->batches;
     sentence_place place;
     TRY(ebb__sentence_place(&set->batches, step, &place));
-    const sentence_shape *shape = &set->batches.classes[place.class].shape;
-    int64_t s = shape->source, t = shape->target, rows = set->own_rows ? shape->rows : 0;
-    bool pairs = set->batches.source != NULL;
-    sentence_target to = {.source = pairs ? input_at(session, NMT_SRC, s, rows) : NULL,
-                          .lengths = pairs ? input_at(session, NMT_SRC_LEN, 0, rows) : NULL,
-                          .inputs = input_at(session, pairs ? NMT_TGT_IN : LM_INPUTS, t, rows),
-                          .labels = input_at(session, pairs ? NMT_TGT_OUT : LM_TARGETS, t, rows)};
-    if (to.inputs == NULL || to.labels == NULL ||
-        (pairs && (to.source == NULL || to.lengths == NULL))) {
-        return ebb__fail(session->ctx, EBB_INTERNAL,
-                         "the plan has no inputs for sentences of %lld and %lld tokens",
-                         (long long)s, (long long)t);
-    }
-    *program = reader->program + place.class;
-    return ebb__sentence_fill(&set->batches, &place, &to, words);
+    *program = set->programs[place.class];
+    return ebb__sentence_fill(&set->batches, &place, &set->to, words);
 }
 
-job_reader ebb__sentence_set_reader(sentence_set *set, run_session *session, int32_t program) {
+static int32_t *input_of(run_session *session, const char *name) {
+    return name != NULL ? ebb__run_variable(session, name, NULL) : NULL;
+}
+
+/* The programs and inputs of the set, found once. */
+static ebb_status bind(sentence_set *set, run_session *session, job_use use,
+                       const sentence_inputs *names) {
+    bool whole = true;
+    for (int32_t i = 0; i < set->batches.n_classes; i++) {
+        set->programs[i] = ebb__plan_program(session->plan, (int32_t)use, i);
+        whole = whole && set->programs[i] >= 0;
+    }
+    set->to = (sentence_target){.source = input_of(session, names->source),
+                                .lengths = input_of(session, names->lengths),
+                                .inputs = input_of(session, names->inputs),
+                                .labels = input_of(session, names->labels)};
+    whole = whole && set->to.inputs != NULL && set->to.labels != NULL &&
+            (names->source == NULL) == (set->to.source == NULL) &&
+            (names->lengths == NULL) == (set->to.lengths == NULL);
+    return whole ? EBB_OK
+                 : ebb__fail(session->ctx, EBB_INTERNAL,
+                             "the plan has not a program for every shape of the sentences");
+}
+
+ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job_use use,
+                                    const sentence_inputs *names, job_reader *out) {
     uint64_t bytes = 0;
     uint8_t *memory = ebb__run_variable(session, JOB_STAGING, &bytes);
+    TRY(bind(set, session, use, names));
     set->batches.staging = (uint32_t *)(void *)memory;
     if (is_pooled(set)) {
         set->batches.pool = (sentence_pool *)(void *)(memory + bytes - pool_bytes(set));
         set->batches.pool->epoch = UINT64_MAX;
     }
-    return (job_reader){set->batches.windows, program, set, fill};
+    *out = (job_reader){set->batches.windows, set, fill};
+    return EBB_OK;
 }
 
 void ebb__sentence_set_close(sentence_set *set) {

@@ -18,16 +18,13 @@ typedef struct sentence_set {
     job_buckets buckets;          /* what was chosen */
     uint64_t most_tokens; /* of batches counted in tokens: from here on all rows are there */
     bool own_rows;        /* batches are counted in tokens: a shape has rows of its own */
+    /* Once there is a reader: where its batches go, and the program of each shape. */
+    sentence_target to;
+    int32_t programs[BUCKETS_MOST_SHAPES];
 } sentence_set;
 
 /* ---- programs ---- */
 
-/* Where there is a text, the inputs of a program are named after its length ("data.src.32") and,
- * where shapes have rows of their own, those ("data.src.32x64", "data.src_len.64"), so that other
- * programs have inputs of their own. Renames those of a graph. */
-ebb_status ebb__sentence_name_inputs(ir_graph *graph, job_shape shape) EBB_MUST_CHECK;
-/* The longest that a plan has of such an input; 0: it has none. */
-int64_t ebb__sentence_longest(const ebb_plan *plan, const char *input);
 /* Rows of a program: the shape's own, else those of the settings. */
 static inline int64_t ebb__sentence_rows(const train_settings *s, job_shape shape) {
     return shape.rows > 0 ? shape.rows : s->batch;
@@ -68,8 +65,14 @@ ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
                                    sentence_set *set) EBB_MUST_CHECK;
 /* EBB_MODEL naming the run if stored shapes do not hold every sentence. */
 ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) EBB_MUST_CHECK;
-/* Its batches, for the programs from `program` on. */
-job_reader ebb__sentence_set_reader(sentence_set *set, run_session *session, int32_t program);
+/* Names of the inputs that batches are put into; of one text the first two are NULL. */
+typedef struct sentence_inputs {
+    const char *source, *lengths, *inputs, *labels;
+} sentence_inputs;
+/* Its batches, for the programs of the use, which have an item a shape. EBB_INTERNAL if the session
+ * has no such programs or inputs. */
+ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job_use use,
+                                    const sentence_inputs *names, job_reader *out) EBB_MUST_CHECK;
 void ebb__sentence_set_close(sentence_set *set);
 
 #endif

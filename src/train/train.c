@@ -100,8 +100,7 @@ static ebb_status save(train_run *r, bool is_best) {
         TRY_OUT(ebb__tensorboard_sync(&r->events));
         r->at.events = r->events.mark;
     }
-    TRY_OUT(ebb__tensors_list(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &region, &state,
-                              &n_state));
+    TRY_OUT(ebb__tensors_list(r->session, JOB_CARRIED, &region, &state, &n_state));
     train = ebb__progress_pack(&r->at, r->text, r->math_text);
     if (train == NULL) {
         status = ebb__fail(r->ctx, EBB_NOMEM, "no memory to describe the checkpoint");
@@ -171,7 +170,7 @@ static ebb_status load_tensors(train_run *r) {
             return status;
         }
         TRY(ebb__checkpoint_open_state(r->ctx, r->dir, &r->found, &reader));
-        status = ebb__tensors_load(r->session, (1U << IR_SLOT) | (1U << IR_STATE), &reader);
+        status = ebb__tensors_load(r->session, JOB_CARRIED, &reader);
         ebb__safetensors_close(&reader);
         return status;
     }
@@ -338,9 +337,9 @@ static ebb_status train_step(train_run *r) {
     uint64_t words = 0;
     double begin = ebb__clock_seconds();
     if (r->at.step % r->at.windows == 0) {
-        ebb__job_reset_state(r->session, "state");
+        ebb__job_reset(r->session, IR_STATE);
     }
-    TRY(reader->fill(reader, r->session, (uint64_t)r->at.step, &program, &words));
+    TRY(reader->fill(reader, (uint64_t)r->at.step, &program, &words));
     TRY(run_program(r, program));
     double seconds = ebb__clock_seconds() - begin;
     r->busy_seconds += seconds;

@@ -5,6 +5,7 @@
 
 #include "data/vocab.h"
 #include "train/job_int.h"
+#include "train/sentence_set.h"
 
 typedef struct model_use {
     ebb_ctx *ctx;
@@ -36,6 +37,7 @@ ebb_status ebb__use_check_init(ebb_ctx *ctx, const train_settings *settings,
 /* sentence_eval.c: how well the run in `dir` predicts sentences; `texts` by side, of a language
  * model only the target's. Opens it as ebb__use_open does; the result's pairs are sentences. */
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
-                              const job_observer *observer, nmt_eval_result *out) EBB_MUST_CHECK;
+                              const sentence_inputs *inputs, const job_observer *observer,
+                              nmt_eval_result *out) EBB_MUST_CHECK;
 
 #endif

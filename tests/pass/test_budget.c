@@ -176,6 +176,38 @@ static void programs_must_agree(void **state) {
     test_ctx_free(ctx);
 }
 
+/* An input has one room, as large as the largest of the programs needs; a program is found by what
+ * it was requested for. */
+static void inputs_share_a_room(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = test_lm_small(LM_GRU, 3), v = m;
+    ir_graph train, valid;
+    ebb_plan *plan = NULL;
+    v.batch = 2 * m.batch;
+    v.state = "valid";
+    v.scratch = true;
+    test_lm(ctx, &m, &train);
+    test_lm(ctx, &v, &valid);
+    plan_request requests[] = {
+        {.name = "train", .graph = &train, .training = true, .use = 4, .item = 1},
+        {.name = "valid", .graph = &valid, .training = false, .use = 5, .item = 0}};
+    plan_options options = {.members = 1, .budget = UINT64_MAX};
+    assert_ok(ctx, ebb__plan_make(ctx, requests, 2, NULL, 0, &options, &plan));
+    const plan_variable *inputs = ebb__plan_variable(plan, LM_INPUTS);
+    assert_int_equal(inputs->bytes, v.batch * v.steps * (int64_t)sizeof(int32_t));
+    assert_int_equal(inputs->type.dim[0], v.batch * v.steps);
+    assert_int_equal(ebb__plan_variable(plan, "state.h.0")->role, IR_STATE);
+    assert_int_equal(ebb__plan_variable(plan, "valid.h.0")->role, IR_SCRATCH);
+    assert_int_equal(ebb__plan_program(plan, 4, 1), 0);
+    assert_int_equal(ebb__plan_program(plan, 5, 0), 1);
+    assert_true(ebb__plan_program(plan, 4, 0) < 0 && ebb__plan_program(plan, 0, 0) < 0);
+    ebb__plan_free(plan);
+    ebb__ir_fini(&train);
+    ebb__ir_fini(&valid);
+    test_ctx_free(ctx);
+}
+
 /* ---- several programs ---- */
 
 typedef struct built {
@@ -262,6 +294,7 @@ int main(void) {
                                        cmocka_unit_test(disabled),
                                        cmocka_unit_test(every_byte_has_an_owner),
                                        cmocka_unit_test(programs_must_agree),
+                                       cmocka_unit_test(inputs_share_a_room),
                                        cmocka_unit_test(the_largest_leads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

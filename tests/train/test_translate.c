@@ -138,8 +138,8 @@ static ebb_status translate(ebb_ctx *ctx, const train_settings *s, const transla
                             stream *io) {
     run_session *session = open_session(ctx, s, (job_request){.decode = *o});
     io->attention = o->attention;
-    ebb_status status =
-        ebb__translate(session, 0, o, &(translate_io){io, read_next, write_next, stop_asked});
+    ebb_status status = ebb__translate(session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ},
+                                       o, &(translate_io){io, read_next, write_next, stop_asked});
     if (status == EBB_OK) {
         assert_int_equal(session->measured_bytes, session->plan->peak_bytes);
     }

@@ -1,10 +1,8 @@
 /* lm.c - language models: one text, read in contiguous columns (data/batcher.h) or, with
  * --by-sentence, line by line, on a few shapes (sentence_set.h). */
-#include "train/job_int.h"
+#include "kind/lm/lm.h"
 
-#include "data/batcher.h"
 #include "model/word_lm.h"
-#include "train/sentence_set.h"
 
 #include <stdio.h>
 
@@ -34,13 +32,12 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .dropout = use == JOB_TRAIN ? s->dropout : 0,
                      .seed = s->seed,
                      .state = use == JOB_VALID ? "valid" : "state",
+                     .scratch = use == JOB_VALID,
                      .predict = use == JOB_PREDICT};
     if (s->by_sentence && use != JOB_PREDICT) {
         model.state = NULL;
     }
-    TRY(ebb__word_lm_build(graph, &model));
-    return s->by_sentence && request->shapes.n > 0 ? ebb__sentence_name_inputs(graph, shape)
-                                                   : EBB_OK;
+    return ebb__word_lm_build(graph, &model);
 }
 
 static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
@@ -57,18 +54,18 @@ static void randomise(run_session *session, const train_settings *s) {
     ebb__job_random_ids(session, LM_TARGETS, s->vocab, s->seed, "bench.targets");
 }
 
-static void planned(train_settings *s, const ebb_plan *plan) {
-    int64_t longest = ebb__sentence_longest(plan, LM_TARGETS);
-    s->bptt = longest > 0 ? longest : s->bptt;
+static void planned(train_settings *s, int64_t source, int64_t target) {
+    (void)source;
+    s->bptt = target;
 }
 
 /* ---- its text ---- */
 
 typedef struct lm_corpus {
     corpus base;
-    data_vocab vocab;                          /* from measure() to store() */
-    sentence_set train, valid;                 /* not by sentence: only their tokens */
-    data_batcher train_batches, valid_batches; /* not by sentence */
+    data_vocab vocab;                        /* from measure() to store() */
+    sentence_set train, valid;               /* not by sentence: only their tokens */
+    lm_windows train_windows, valid_windows; /* not by sentence */
 } lm_corpus;
 
 /* More columns than the text has windows would only be padding. */
@@ -180,34 +177,38 @@ static ebb_status adopt(corpus *c) {
     return ebb__corpus_adopt(c, LM_NEW_VOCAB, LM_VOCAB);
 }
 
-ebb_status ebb__lm_fill(const job_reader *reader, run_session *session, uint64_t step,
-                        int32_t *program, uint64_t *words) {
-    *program = reader->program;
-    return ebb__batcher_fill(reader->batches, step % reader->windows,
-                             ebb__run_variable(session, LM_INPUTS, NULL),
-                             ebb__run_variable(session, LM_TARGETS, NULL), words);
+const sentence_inputs ebb__lm_inputs = {.inputs = LM_INPUTS, .labels = LM_TARGETS};
+
+static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program, uint64_t *words) {
+    const lm_windows *w = reader->batches;
+    *program = w->program;
+    return ebb__batcher_fill(&w->batches, step % reader->windows, w->inputs, w->targets, words);
 }
 
-static ebb_status open_reader(corpus *c, const tokens_reader *tokens, run_session *session,
-                              int32_t program, data_batcher *batches, job_reader *out) {
-    void *memory = ebb__run_variable(session, JOB_STAGING, NULL);
-    TRY(ebb__batcher_init(c->ctx, tokens, (uint32_t)c->s->bptt, (uint32_t)c->s->batch, memory,
-                          batches));
-    *out = (job_reader){batches->windows, program, batches, ebb__lm_fill};
+ebb_status ebb__lm_read_windows(const train_settings *s, const tokens_reader *tokens,
+                                run_session *session, job_use use, lm_windows *w, job_reader *out) {
+    w->program = ebb__plan_program(session->plan, (int32_t)use, 0);
+    w->inputs = ebb__run_variable(session, LM_INPUTS, NULL);
+    w->targets = ebb__run_variable(session, LM_TARGETS, NULL);
+    TRY(ebb__batcher_init(session->ctx, tokens, (uint32_t)s->bptt, (uint32_t)s->batch,
+                          ebb__run_variable(session, JOB_STAGING, NULL), &w->batches));
+    *out = (job_reader){w->batches.windows, w, fill};
     return EBB_OK;
+}
+
+static ebb_status open_reader(corpus *c, sentence_set *set, run_session *session, job_use use,
+                              lm_windows *windows, job_reader *out) {
+    return c->s->by_sentence
+               ? ebb__sentence_set_reader(set, session, use, &ebb__lm_inputs, out)
+               : ebb__lm_read_windows(c->s, &set->tokens[KIND_TARGET], session, use, windows, out);
 }
 
 static ebb_status begin(corpus *c, run_session *session) {
     lm_corpus *lm = (lm_corpus *)c;
-    if (c->s->by_sentence) {
-        c->train = ebb__sentence_set_reader(&lm->train, session, 0);
-        c->valid = ebb__sentence_set_reader(&lm->valid, session, lm->train.batches.n_classes);
-        return EBB_OK;
-    }
-    TRY(open_reader(c, &lm->train.tokens[KIND_TARGET], session, 0, &lm->train_batches, &c->train));
-    return c->s->valid_path == NULL ? EBB_OK
-                                    : open_reader(c, &lm->valid.tokens[KIND_TARGET], session, 1,
-                                                  &lm->valid_batches, &c->valid);
+    TRY(open_reader(c, &lm->train, session, JOB_TRAIN, &lm->train_windows, &c->train));
+    return c->s->valid_path == NULL
+               ? EBB_OK
+               : open_reader(c, &lm->valid, session, JOB_VALID, &lm->valid_windows, &c->valid);
 }
 
 static void close_corpus(corpus *c) {

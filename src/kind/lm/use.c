@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "data/batcher.h"
+#include "kind/lm/lm.h"
 #include "model/word_lm.h"
 
 #include <math.h>
@@ -13,11 +13,10 @@
 
 static ebb_status evaluate(model_use *u, tokens_reader *tokens, const job_observer *observer,
                            lm_eval_result *out) {
-    data_batcher batches;
+    lm_windows windows;
+    job_reader reader;
     job_score score;
-    TRY(ebb__batcher_init(u->ctx, tokens, (uint32_t)u->s.bptt, (uint32_t)u->s.batch,
-                          ebb__run_variable(u->session, JOB_STAGING, NULL), &batches));
-    job_reader reader = {batches.windows, 0, &batches, ebb__lm_fill};
+    TRY(ebb__lm_read_windows(&u->s, tokens, u->session, JOB_VALID, &windows, &reader));
     TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before the whole text was read");
@@ -42,7 +41,7 @@ static ebb_status evaluate_sentences(model_use *u, const char *dir, const char *
                                      const job_observer *observer, lm_eval_result *out) {
     const char *const texts[KIND_SIDES] = {[KIND_TARGET] = file};
     nmt_eval_result found;
-    TRY(ebb__sentence_eval(u, dir, texts, observer, &found));
+    TRY(ebb__sentence_eval(u, dir, texts, &ebb__lm_inputs, observer, &found));
     *out = found.target;
     out->sentences = found.pairs;
     out->left_out = found.left_out;
@@ -126,7 +125,7 @@ static void put_token(const model_use *u, text_sink *sink, int32_t token) {
 
 static const float *predict(model_use *u, int32_t token) {
     if (u->s.by_sentence && token == VOCAB_EOS) {
-        ebb__job_reset_state(u->session, "state"); /* as every sentence starts */
+        ebb__job_reset(u->session, IR_STATE); /* as every sentence starts */
     }
     *(int32_t *)ebb__run_variable(u->session, LM_INPUTS, NULL) = token;
     ebb__run_step(u->session, 0);

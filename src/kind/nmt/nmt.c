@@ -2,7 +2,6 @@
 #include "train/job_int.h"
 
 #include "model/nmt_decode.h"
-#include "train/sentence_set.h"
 #include "kind/nmt/validate.h"
 
 #include <stdio.h>
@@ -40,23 +39,9 @@ static nmt_model model_of(const train_settings *s) {
                        .seed = s->seed};
 }
 
-static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape, job_use use) {
-    nmt_model model = model_of(s);
-    model.src_vocab = request->src_vocab;
-    model.tgt_vocab = request->vocab;
-    model.batch = ebb__sentence_rows(s, shape);
-    model.src_len = shape.src;
-    model.tgt_len = shape.tgt;
-    model.dropout = use == JOB_TRAIN ? s->dropout : 0;
-    model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
-    model.predict = use == JOB_PREDICT;
-    TRY(ebb__nmt_build(graph, &model));
-    return request->shapes.n > 0 ? ebb__sentence_name_inputs(graph, shape) : EBB_OK;
-}
-
+/* A step of translation, or reading sources of at most `length` tokens for it. */
 static ebb_status build_decode(ir_graph *graph, const train_settings *s, const job_request *request,
-                               int32_t length, bool step) {
+                               int64_t length, job_use use) {
     const translate_options *o = &request->decode;
     nmt_decode d = {.model = model_of(s),
                     .most = o->max_src,
@@ -67,8 +52,25 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
     d.model.tgt_vocab = request->vocab;
     d.model.src_len = length;
     d.model.batch = o->slots;
-    return step ? ebb__nmt_decode_step(graph, &d)
-                : ebb__nmt_decode_read(graph, &d, ebb__translate_rows(o));
+    return use == JOB_DECODE_STEP ? ebb__nmt_decode_step(graph, &d)
+                                  : ebb__nmt_decode_read(graph, &d, ebb__translate_rows(o));
+}
+
+static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
+                        job_shape shape, job_use use) {
+    if (use == JOB_DECODE_STEP || use == JOB_DECODE_READ) {
+        return build_decode(graph, s, request, shape.src, use);
+    }
+    nmt_model model = model_of(s);
+    model.src_vocab = request->src_vocab;
+    model.tgt_vocab = request->vocab;
+    model.batch = ebb__sentence_rows(s, shape);
+    model.src_len = shape.src;
+    model.tgt_len = shape.tgt;
+    model.dropout = use == JOB_TRAIN ? s->dropout : 0;
+    model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
+    model.predict = use == JOB_PREDICT;
+    return ebb__nmt_build(graph, &model);
 }
 
 static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
@@ -93,14 +95,15 @@ static void randomise(run_session *session, const train_settings *s) {
     }
 }
 
-static void planned(train_settings *s, const ebb_plan *plan) {
-    int64_t source = ebb__sentence_longest(plan, NMT_SRC);
-    int64_t target = ebb__sentence_longest(plan, NMT_TGT_OUT);
-    s->src_len = source > 0 ? source : s->src_len;
-    s->tgt_len = target > 0 ? target : s->tgt_len;
+static void planned(train_settings *s, int64_t source, int64_t target) {
+    s->src_len = source;
+    s->tgt_len = target;
 }
 
 /* ---- its texts ---- */
+
+const sentence_inputs ebb__nmt_inputs = {
+    .source = NMT_SRC, .lengths = NMT_SRC_LEN, .inputs = NMT_TGT_IN, .labels = NMT_TGT_OUT};
 
 typedef struct nmt_corpus {
     corpus base;
@@ -283,7 +286,6 @@ static ebb_status translate(corpus *c, run_session *session, const job_observer 
                             job_bleu *out) {
     const nmt_corpus *nmt = (const nmt_corpus *)c;
     nmt_validation v = {.session = session,
-                        .program = nmt->train.batches.n_classes + nmt->valid.batches.n_classes,
                         .options = nmt->translate,
                         .pairs = &nmt->valid.batches,
                         .characters = c->s->tokens == TOKENS_CHAR,
@@ -297,8 +299,10 @@ static ebb_status translate(corpus *c, run_session *session, const job_observer 
 
 static ebb_status begin(corpus *c, run_session *session) {
     nmt_corpus *nmt = (nmt_corpus *)c;
-    c->train = ebb__sentence_set_reader(&nmt->train, session, 0);
-    c->valid = ebb__sentence_set_reader(&nmt->valid, session, nmt->train.batches.n_classes);
+    TRY(ebb__sentence_set_reader(&nmt->train, session, JOB_TRAIN, &ebb__nmt_inputs, &c->train));
+    if (c->s->valid_path != NULL) {
+        TRY(ebb__sentence_set_reader(&nmt->valid, session, JOB_VALID, &ebb__nmt_inputs, &c->valid));
+    }
     return shows_words(nmt) ? load_words(nmt, session) : EBB_OK;
 }
 
@@ -318,7 +322,6 @@ const model_kind ebb__kind_nmt = {.name = "nmt",
                                   .shape = plain_shape,
                                   .sizes = sizes,
                                   .build = build,
-                                  .build_decode = build_decode,
                                   .init = init,
                                   .staging = staging,
                                   .randomise = randomise,

@@ -1,7 +1,9 @@
-/* use.c - using a trained translation model: lines of text in, translations out. */
+/* use.c - using a trained translation model: how well it predicts targets; lines of text in,
+ * translations out. */
 #include "train/use.h"
 
 #include "base/host.h"
+#include "kind/nmt/validate.h"
 
 typedef struct line_decoder {
     model_use u;
@@ -101,7 +103,8 @@ ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const c
     TRY_OUT(open_fitting(&d, dir, options->fixed_batch));
     TRY_OUT(ebb__alloc(ctx, (size_t)ebb__translate_pool(&d.o), sizeof *d.tokens, &d.tokens));
     double begin = ebb__clock_seconds();
-    status = ebb__translate(d.u.session, 0, &d.o, &lines);
+    status = ebb__translate(d.u.session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &d.o,
+                            &lines);
     out->seconds = ebb__clock_seconds() - begin;
     out->batch = d.o.slots;
     out->planned_peak_bytes = d.u.session->plan->peak_bytes;
@@ -109,5 +112,15 @@ ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const c
 out:
     ebb__free(ctx, d.tokens);
     ebb__use_close(&d.u);
+    return status;
+}
+
+ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                         const char *source, const char *target, const job_observer *observer,
+                         nmt_eval_result *out) {
+    const char *const texts[KIND_SIDES] = {source, target};
+    model_use u = {.ctx = ctx, .s = *settings};
+    ebb_status status = ebb__sentence_eval(&u, dir, texts, &ebb__nmt_inputs, observer, out);
+    ebb__use_close(&u);
     return status;
 }

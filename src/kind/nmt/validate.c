@@ -108,7 +108,8 @@ ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, job_bleu *ou
         r.most = target > r.most ? target : r.most;
     }
     TRY(ebb__alloc(ctx, r.most, sizeof *r.ids, &r.ids));
-    ebb_status status = ebb__translate(v->session, v->program, &v->options, &io);
+    ebb_status status = ebb__translate(
+        v->session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &v->options, &io);
     if (r.stopped && status == EBB_STOPPED) {
         ebb__ctx_clear(ctx);
         status = EBB_OK;

@@ -4,11 +4,12 @@
 #define KIND_NMT_VALIDATE_H
 
 #include "data/sentence_batches.h"
-#include "train/kind.h"
+#include "train/sentence_set.h"
+
+extern const sentence_inputs ebb__nmt_inputs; /* of a batch of pairs */
 
 typedef struct nmt_validation {
     run_session *session;
-    int32_t program; /* the first to translate with */
     translate_options options;
     const sentence_batches *pairs;
     const data_vocab *vocabs[KIND_SIDES]; /* only to show samples */
