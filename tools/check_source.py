@@ -113,17 +113,18 @@ def check_lines(path, text, report):
 
 
 def check_names(texts, report):
-    """Functions that a header of src declares and no file but their own uses. (Names of kernels are
-    put together by macros, so that they cannot be looked for.)"""
-    declared, used = {}, {}
+    """Functions that a header of src declares and no file but their own uses, nor a macro of the
+    header. (Names of kernels are put together by macros, so that they cannot be looked for.)"""
+    declared, used, twice = {}, {}, set()
     for path, text in texts.items():
         for number, line in enumerate(without_comments(text, False).splitlines(), 1):
             for name, call in NAME.findall(line):
                 used.setdefault(name, set()).add(path)
                 if call and path.suffix == ".h" and path.parts[0] == "src":
+                    twice |= {name} & declared.keys()
                     declared.setdefault(name, (path, number))
     for name, (path, number) in declared.items():
-        if len(used[name] - {path}) <= 1 and path.as_posix() not in WHOLE and path.parts[2] != "cpu":
+        if len(used[name] - {path}) <= 1 and name not in twice and path.as_posix() not in WHOLE and path.parts[2] != "cpu":
             report(path, number, f"{name}: only one file uses it; make it static, or drop it")
 
 

@@ -25,6 +25,14 @@ const op_def *ebb__op(int code) {
     return table[code];
 }
 
+bool ebb__op_reads(int code, op_read what) {
+    bool found = false;
+    for (int32_t i = 0; i < OP_MAX_READS; i++) {
+        found = found || table[code]->reads[i] == what;
+    }
+    return found;
+}
+
 void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx) {
     ebb__ir_init(graph, ctx, schemas, OP_COUNT);
 }

@@ -185,6 +185,7 @@ typedef struct op_def {
 } op_def;
 
 const op_def *ebb__op(int code);
+bool ebb__op_reads(int code, op_read what); /* any of its operands */
 op_cost ebb__op_cost(const ir_graph *graph, const ir_node_rec *node);
 /* An empty graph that knows every op's schema. */
 void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx);

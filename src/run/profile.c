@@ -102,11 +102,7 @@ enum { PHASES = sizeof phases / sizeof *phases };
 /* ---- facts ---- */
 
 static bool is_by_index(const ir_node_rec *node) {
-    bool found = false;
-    for (int32_t i = 0; i < OP_MAX_READS; i++) {
-        found = found || ebb__op(node->op)->reads[i] == READ_INDEX;
-    }
-    return found;
+    return ebb__op_reads(node->op, READ_INDEX);
 }
 
 static bool is_product(const ir_node_rec *node) {

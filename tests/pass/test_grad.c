@@ -155,8 +155,8 @@ static void two_axes_are_added(void **state) {
     const ir_graph *g = &t.unit.graph;
     const ir_node_rec *sum = test_node(g, OP_ADD, 0);
     assert_int_equal(test_count(g, OP_ADD), 1);
-    assert_int_equal(test_def(g, ir_in(g, sum, 0))->op, OP_STACK);
-    assert_int_equal(test_def(g, ir_in(g, sum, 1))->op, OP_CONCAT);
+    assert_int_equal(test_def(g, ir_in(g, sum, 0))->op, OP_CONCAT);
+    assert_int_equal(test_def(g, ir_in(g, sum, 1))->op, OP_STACK);
     test_unit_fini(&t);
     test_ctx_free(ctx);
 }
