@@ -3,8 +3,6 @@
  * Types are checked where ops are defined; here only what is needed to name the nodes. */
 #include "api/api.h"
 
-#include "base/rng.h"
-
 /* One node with one result, for the public function of that name. */
 static ebb_value emit_as(ebb_graph *graph, const char *builder, op_code op, const ebb_value *in,
                          int32_t n, const ir_attr *attr) {
@@ -106,11 +104,10 @@ static ebb_status dropout(ebb_graph *graph, ebb_value x, double p, const char *s
         return EBB_OK;
     }
     TRY(need_step(graph));
-    rng_key key = ebb__rng_key(graph->seed, site);
     int32_t time = ir->label.at < 0 ? 0 : ir->label.at;
-    ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, (int32_t)rows, 0},
-                    .f = {(float)p}};
-    return ebb__op_emit(ir, OP_DROPOUT, (ir_val[]){x, graph->step}, 2, &attr, out);
+    op_dropout how = {
+        .seed = graph->seed, .site = site, .time = time, .rows = (int32_t)rows, .p = p};
+    return ebb__op_dropout(ir, x, graph->step, &how, out);
 }
 
 ebb_value ebb_dropout(ebb_graph *graph, ebb_value x, double p, const char *site) {
@@ -122,23 +119,13 @@ ebb_value ebb_dropout(ebb_graph *graph, ebb_value x, double p, const char *site)
 
 /* ---- cells ---- */
 
-static ebb_status lstm(ebb_graph *graph, ebb_value z, ebb_value c_prev, ir_val *h, ir_val *c) {
-    ir_graph *ir = &graph->ir;
-    ir_val out[IR_MAX_OUT], o = IR_NONE; /* gates [B,4H], c [B,H]; o [B,H] */
-    TRY(ebb__op_emit(ir, OP_LSTM_GATES, (ir_val[]){z, c_prev}, 2, NULL, out));
-    int32_t units = (int32_t)ir_cols(&ir->values[out[1]].type);
-    TRY(ebb__op_slice(ir, out[0], ir->values[out[0]].type.rank - 1, 3 * units, units, &o));
-    TRY(ebb__op_emit(ir, OP_LSTM_OUT, (ir_val[]){o, out[1]}, 2, NULL, h));
-    *c = out[1];
-    return EBB_OK;
-}
-
 ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev, ebb_value *h,
                         ebb_value *c) {
     ir_val out[2] = {IR_NONE, IR_NONE};
     ebb_value result = EBB_NO_VALUE;
     if (ebb__api_open(graph, __func__)) {
-        result = ebb__api_close(graph, lstm(graph, z, c_prev, &out[0], &out[1]), &out[0]);
+        ebb_status status = ebb__op_lstm(&graph->ir, z, c_prev, &out[0], &out[1]);
+        result = ebb__api_close(graph, status, &out[0]);
     }
     if (h != NULL) {
         *h = result;

@@ -30,19 +30,10 @@ ebb_status ebb__model_layer(model_builder *b, const char *name) {
     return ebb__ir_layer(b->g, name, &b->g->label.layer);
 }
 
-ebb_status ebb__model_linear(model_builder *b, ir_val c, ir_val x, ir_val w, ir_val *y) {
-    ir_attr attr = {.i = {0, 1}};
-    return ebb__op_emit(b->g, OP_MATMUL, (ir_val[]){c, x, w}, 3, &attr, y);
-}
-
 ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time, ir_val *x) {
-    if (b->dropout <= 0) {
-        return EBB_OK;
-    }
-    rng_key key = ebb__rng_key(b->seed, site);
-    ir_attr attr = {.i = {(int32_t)key.word[0], (int32_t)key.word[1], time, 0, b->batch, 0},
-                    .f = {(float)b->dropout}};
-    return ebb__op_emit(b->g, OP_DROPOUT, (ir_val[]){*x, b->step}, 2, &attr, x);
+    op_dropout how = {
+        .seed = b->seed, .site = site, .time = time, .rows = b->batch, .p = b->dropout};
+    return b->dropout > 0 ? ebb__op_dropout(b->g, *x, b->step, &how, x) : EBB_OK;
 }
 
 ebb_status ebb__model_zeros(model_builder *b, int32_t rows, int32_t cols, ir_val *out) {
@@ -77,7 +68,6 @@ ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer,
                 {"weight_hh", hidden, &out->w_hh},
                 {"bias_ih", 0, &out->b_ih},
                 {"bias_hh", 0, &out->b_hh}};
-    out->hidden = hidden;
     out->bias = IR_NONE;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         char name[64];
@@ -93,28 +83,24 @@ ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer,
 }
 
 ebb_status ebb__cell_input(model_builder *b, const cell_params *p, ir_val x, ir_val *z) {
-    return ebb__model_linear(b, b->cell == LM_GRU ? p->b_ih : p->bias, x, p->w_ih, z);
+    return ebb__op_linear(b->g, b->cell == LM_GRU ? p->b_ih : p->bias, x, p->w_ih, z);
 }
 
 static ebb_status lstm(model_builder *b, const cell_params *p, ir_val z, cell_state *s) {
-    ir_val out[2], o = IR_NONE; /* z, out[0]: [B, 4H]; out[1]: c [B, H] */
-    TRY(ebb__model_linear(b, z, s->h, p->w_hh, &z));
-    TRY(ebb__op_emit(b->g, OP_LSTM_GATES, (ir_val[]){z, s->c}, 2, NULL, out));
-    TRY(ebb__op_slice(b->g, out[0], 1, 3 * p->hidden, p->hidden, &o));
-    s->c = out[1];
-    return ebb__op_emit(b->g, OP_LSTM_OUT, (ir_val[]){o, s->c}, 2, NULL, &s->h);
+    TRY(ebb__op_linear(b->g, z, s->h, p->w_hh, &z));
+    return ebb__op_lstm(b->g, z, s->c, &s->h, &s->c);
 }
 
 static ebb_status gru(model_builder *b, const cell_params *p, ir_val gx, cell_state *s) {
     ir_val gh = IR_NONE, out[2]; /* gx, gh: [B, 3H] */
-    TRY(ebb__model_linear(b, p->b_hh, s->h, p->w_hh, &gh));
+    TRY(ebb__op_linear(b->g, p->b_hh, s->h, p->w_hh, &gh));
     TRY(ebb__op_emit(b->g, OP_GRU_CELL, (ir_val[]){gx, gh, s->h}, 3, NULL, out));
     s->h = out[0];
     return EBB_OK;
 }
 
 static ebb_status tanh_rnn(model_builder *b, const cell_params *p, ir_val z, cell_state *s) {
-    TRY(ebb__model_linear(b, z, s->h, p->w_hh, &z));
+    TRY(ebb__op_linear(b->g, z, s->h, p->w_hh, &z));
     return ebb__op_emit(b->g, OP_TANH, &z, 1, NULL, &s->h);
 }
 

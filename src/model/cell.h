@@ -21,7 +21,6 @@ typedef struct model_builder {
 typedef struct cell_params {
     ir_val w_ih, w_hh, b_ih, b_hh; /* [G*H, in], [G*H, H], [G*H], [G*H] */
     ir_val bias;                   /* b_ih + b_hh; the GRU keeps them apart */
-    int32_t hidden;
 } cell_params;
 
 typedef struct cell_state {
@@ -33,9 +32,6 @@ ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name,
                                int32_t rows, int32_t cols, ir_val *out) EBB_MUST_CHECK;
 /* Nodes that follow belong to this layer, and to no time step yet. */
 ebb_status ebb__model_layer(model_builder *b, const char *name) EBB_MUST_CHECK;
-/* y = c + x w^T; x [B, K], w [N, K], c a bias [N], a sum so far [B, N], or absent. */
-ebb_status ebb__model_linear(model_builder *b, ir_val c, ir_val x, ir_val w,
-                             ir_val *y) EBB_MUST_CHECK;
 /* *x [B, N] becomes its dropout at this site and time; without dropout it stays. */
 ebb_status ebb__model_dropout(model_builder *b, const char *site, int32_t time,
                               ir_val *x) EBB_MUST_CHECK;

@@ -179,7 +179,7 @@ ebb_status ebb__nmt_keys(nmt_builder *b) {
     ir_val weight = IR_NONE;
     TRY(ebb__model_layer(&b->b, "keys"));
     TRY(ebb__nmt_param(b, "attn.key.weight", b->H, b->H, &weight));
-    return ebb__model_linear(&b->b, IR_NONE, b->a.memory, weight, &b->a.keys);
+    return ebb__op_linear(b->b.g, IR_NONE, b->a.memory, weight, &b->a.keys);
 }
 
 /* What scores are made of: of h [N, H] the query [N, H]. */
@@ -188,7 +188,7 @@ static ebb_status query(nmt_builder *b, ir_val h, ir_val *out) {
         *out = h;
         return norm(b, out);
     }
-    return ebb__model_linear(&b->b, b->a.b_query, h, b->a.w_query, out);
+    return ebb__op_linear(b->b.g, b->a.b_query, h, b->a.w_query, out);
 }
 
 /* A query [B, H] to the scores of all source positions, [S, B]. */
@@ -240,8 +240,8 @@ static ebb_status attend(nmt_builder *b, int32_t t, int32_t groups, ir_val h, ir
     TRY(query(b, h, &q));
     TRY(look_all(b, groups, q, weights, &context));
     label(b, a->mix_layer, t);
-    TRY(ebb__model_linear(&b->b, a->mix_bias, h, a->mix_h, y));
-    TRY(ebb__model_linear(&b->b, *y, context, a->mix_c, y));
+    TRY(ebb__op_linear(b->b.g, a->mix_bias, h, a->mix_h, y));
+    TRY(ebb__op_linear(b->b.g, *y, context, a->mix_c, y));
     return ebb__op_emit(b->b.g, OP_TANH, y, 1, NULL, y);
 }
 
@@ -282,7 +282,7 @@ ebb_status ebb__nmt_step(nmt_builder *b, nmt_layer *layers, int32_t t, int32_t g
             TRY(ebb__model_dropout(&b->b, site, t, &x));
             TRY(ebb__cell_input(&b->b, &d->p, x, &z));
         } else if (b->m->feed) {
-            TRY(ebb__model_linear(&b->b, z, *fed, d->w_feed, &z));
+            TRY(ebb__op_linear(b->b.g, z, *fed, d->w_feed, &z));
         }
         TRY(ebb__cell_step(&b->b, &d->p, z, &d->s));
         x = d->s.h;
@@ -321,7 +321,7 @@ ebb_status ebb__nmt_project(nmt_builder *b, ir_val hs, ir_val *logits) {
         TRY(ebb__nmt_param(b, "out.weight", b->m->tgt_vocab, b->H, &weight));
     }
     TRY(ebb__nmt_param(b, "out.bias", 0, (int32_t)b->m->tgt_vocab, &bias));
-    return ebb__model_linear(&b->b, bias, hs, weight, logits);
+    return ebb__op_linear(b->b.g, bias, hs, weight, logits);
 }
 
 static ebb_status build_output(nmt_builder *b, ir_val *ys) {

@@ -99,8 +99,8 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
     }
     TRY(ebb__model_variable(&b->b, IR_PARAM, "out.bias", IR_F32, 0, b->V, &bias));
     ebb__model_reverse(xs, b->T);
-    TRY(ebb__op_join(g, 0, xs, b->T, &hs));                   /* [T*B, H] */
-    TRY(ebb__model_linear(&b->b, bias, hs, weight, &logits)); /* [T*B, V] */
+    TRY(ebb__op_join(g, 0, xs, b->T, &hs));                 /* [T*B, H] */
+    TRY(ebb__op_linear(b->b.g, bias, hs, weight, &logits)); /* [T*B, V] */
     if (b->m->predict) {
         g->values[logits].output = true;
         return ebb__ir_name(g, logits, LM_LOGITS);

@@ -198,15 +198,32 @@ ebb_status ebb__op_fill(ir_graph *graph, const ir_type *type, float value,
 /* Structure and types of the whole graph (ebb__ir_verify, then every node inferred again). */
 ebb_status ebb__op_verify(const ir_graph *graph) EBB_MUST_CHECK;
 
+/* ---- nodes by what they mean (emit.c) ---- */
+ebb_status ebb__op_copy(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
+/* The first axis, `outer` groups of `inner` blocks, as `inner` groups of `outer` blocks. */
+ebb_status ebb__op_regroup(ir_graph *graph, ir_val x, int32_t outer, int32_t inner,
+                           ir_val *out) EBB_MUST_CHECK;
+/* c + x w^T; x [B, K], w [N, K], c a bias [N], a sum so far [B, N], or absent. */
+ebb_status ebb__op_linear(ir_graph *graph, ir_val c, ir_val x, ir_val w,
+                          ir_val *out) EBB_MUST_CHECK;
+/* Dropout of x [rows, N] at a site of the model and a time; `step` i32 [1] is the training step. */
+typedef struct op_dropout {
+    uint64_t seed;
+    const char *site;
+    int32_t time, rows;
+    double p;
+} op_dropout;
+ebb_status ebb__op_dropout(ir_graph *graph, ir_val x, ir_val step, const op_dropout *how,
+                           ir_val *out) EBB_MUST_CHECK;
+/* One step of an LSTM from the sums z [B, 4H] of its gates i f g o: the new h and c [B, H]. */
+ebb_status ebb__op_lstm(ir_graph *graph, ir_val z, ir_val c_prev, ir_val *h,
+                        ir_val *c) EBB_MUST_CHECK;
+
 /* ---- views (view.c): passes make and follow them without naming ops ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
                          ir_val *out) EBB_MUST_CHECK; /* x itself if it is all of it */
 /* All of x, as a value of its own. */
 ebb_status ebb__op_view(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
-ebb_status ebb__op_copy(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
-/* The first axis, `outer` groups of `inner` blocks, as `inner` groups of `outer` blocks. */
-ebb_status ebb__op_regroup(ir_graph *graph, ir_val x, int32_t outer, int32_t inner,
-                           ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int32_t n,
                         ir_val *out) EBB_MUST_CHECK; /* the part itself if there is one */
 typedef struct op_range {

@@ -17,15 +17,6 @@ ebb_status ebb__op_view(ir_graph *graph, ir_val x, ir_val *out) {
     return ebb__op_emit(graph, OP_SLICE, &x, 1, &attr, out);
 }
 
-ebb_status ebb__op_copy(ir_graph *graph, ir_val x, ir_val *out) {
-    return ebb__op_emit(graph, OP_COPY, &x, 1, NULL, out);
-}
-
-ebb_status ebb__op_regroup(ir_graph *graph, ir_val x, int32_t outer, int32_t inner, ir_val *out) {
-    ir_attr attr = {.i = {outer, inner}};
-    return ebb__op_emit(graph, OP_REGROUP, &x, 1, &attr, out);
-}
-
 ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int32_t n,
                         ir_val *out) {
     if (n == 1) {
