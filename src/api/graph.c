@@ -4,6 +4,7 @@
  * caller can mend. Ops are in ops.c. */
 #include "api/api.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,8 +155,15 @@ static ebb_value variable(ebb_graph *graph, ir_role role, const char *builder, c
     return ebb__api_close(graph, status, &out);
 }
 
+/* A matrix starts uniform within 1/sqrt(its columns), a list as zeros. */
 ebb_value ebb_param(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {
-    return variable(graph, IR_PARAM, __func__, name, IR_F32, rank, dims);
+    ebb_value param = variable(graph, IR_PARAM, __func__, name, IR_F32, rank, dims);
+    if (param != EBB_NO_VALUE) {
+        ir_value *value = &graph->ir.values[param];
+        float bound = rank > 1 ? 1.0F / sqrtf((float)ir_cols(&value->type)) : 0.0F;
+        value->start = (ir_start){.draw = IR_UNIFORM, .scale = bound};
+    }
+    return param;
 }
 
 ebb_value ebb_input_f32(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims) {

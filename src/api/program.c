@@ -3,7 +3,6 @@
  * Nothing here allocates but save and load: what a step needs was found when it was compiled. */
 #include "api/api.h"
 
-#include "base/rng.h"
 #include "run/tensors.h"
 
 #include <math.h>
@@ -136,16 +135,6 @@ ebb_status ebb_program_get(ebb_program *program, const char *name, void *data, s
 
 /* ---- steps ---- */
 
-static void draw(const plan_variable *v, float *data, uint64_t seed) {
-    float bound = v->type.rank > 1 ? 1.0F / sqrtf((float)ir_cols(&v->type)) : 0.0F;
-    rng_key key = ebb__rng_key(seed, v->name);
-    for (uint64_t i = 0; i < v->bytes / sizeof *data; i++) {
-        uint64_t at = i / 4;
-        rng_block block = ebb__rng_block(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
-        data[i] = (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
-    }
-}
-
 ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
     TRY(open_program(program));
     const ebb_plan *plan = program->session->plan;
@@ -153,7 +142,7 @@ ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
         const plan_variable *v = &plan->variables[i];
         char *data = program->session->arena + v->offset;
         if (v->role == IR_PARAM) {
-            draw(v, (float *)(void *)data, seed);
+            ebb__ir_draw(v->start, v->name, seed, (float *)(void *)data, v->bytes / sizeof(float));
         } else if (v->role == IR_SLOT || v->role == IR_STATE) {
             memset(data, 0, (size_t)v->bytes);
         }

@@ -93,9 +93,17 @@ typedef struct ir_type {
     int32_t dim[IR_MAX_RANK]; /* each >= 1 */
 } ir_type;
 
+/* How a variable starts: one number everywhere, or numbers drawn by its name and a seed. */
+typedef enum ir_draw { IR_CONSTANT, IR_UNIFORM, IR_NORMAL } ir_draw;
+typedef struct ir_start {
+    ir_draw draw;
+    float scale; /* that number; uniform in (-scale, scale); the normal distribution's deviation */
+} ir_start;
+
 typedef struct ir_value {
     ir_type type;
     ir_role role;
+    ir_start start;   /* variables; not part of the text form */
     bool output;      /* must still be readable when the step ends */
     bool param_grad;  /* part of a sum that ends in a parameter's gradient */
     ir_node def;      /* IR_NONE for variables */
@@ -166,6 +174,8 @@ ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int3
                             ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__ir_name(ir_graph *graph, ir_val value, const char *name) EBB_MUST_CHECK;
 ir_val ebb__ir_find(const ir_graph *graph, const char *name); /* IR_NONE if absent */
+/* Starting values of a variable of that name: a pure function of name and seed (start.c). */
+void ebb__ir_draw(ir_start start, const char *name, uint64_t seed, float *data, uint64_t count);
 
 static inline ir_val ir_in(const ir_graph *g, const ir_node_rec *n, int32_t i) {
     return i < n->n_in ? g->operands[n->in + i] : (ir_val)IR_NONE;

@@ -1,8 +1,6 @@
 /* cell.c - see cell.h. */
 #include "model/cell.h"
 
-#include "base/rng.h"
-
 #include <math.h>
 #include <stdio.h>
 
@@ -14,6 +12,17 @@ ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name,
     type.dim[0] = rows > 0 ? rows : cols;
     type.dim[1] = rows > 0 ? cols : 0;
     return ebb__ir_add_variable(b->g, role, name, &type, out);
+}
+
+ir_start ebb__model_uniform(int64_t inputs) {
+    return (ir_start){.draw = IR_UNIFORM, .scale = 1.0F / sqrtf((float)inputs)};
+}
+
+ebb_status ebb__model_param(model_builder *b, const char *name, int32_t rows, int32_t cols,
+                            ir_start start, ir_val *out) {
+    TRY(ebb__model_variable(b, IR_PARAM, name, IR_F32, rows, cols, out));
+    b->g->values[*out].start = start;
+    return EBB_OK;
 }
 
 ebb_status ebb__model_loss(model_builder *b, ir_val rows, ir_val labels, const char *name) {
@@ -73,8 +82,9 @@ ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer,
         char name[64];
         int32_t rows = gates * hidden;
         (void)snprintf(name, sizeof name, "%s.%s_l%d%s", prefix, list[i].what, layer, suffix);
-        TRY(ebb__model_variable(b, IR_PARAM, name, IR_F32, list[i].cols == 0 ? 0 : rows,
-                                list[i].cols == 0 ? rows : list[i].cols, list[i].to));
+        TRY(ebb__model_param(b, name, list[i].cols == 0 ? 0 : rows,
+                             list[i].cols == 0 ? rows : list[i].cols, ebb__model_uniform(hidden),
+                             list[i].to));
     }
     if (b->cell == LM_GRU) {
         return EBB_OK;
@@ -112,26 +122,5 @@ ebb_status ebb__cell_step(model_builder *b, const cell_params *p, ir_val z, cell
         return gru(b, p, z, s);
     default:
         return tanh_rnn(b, p, z, s);
-    }
-}
-
-/* ---- starting weights ---- */
-
-void ebb__model_uniform(const char *name, float bound, uint64_t seed, float *data, uint64_t count) {
-    rng_key key = ebb__rng_key(seed, name);
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t at = i / 4;
-        rng_block block = ebb__rng_block(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
-        data[i] = (2.0F * ebb__rng_unit(block.word[i % 4]) - 1.0F) * bound;
-    }
-}
-
-/* Box-Muller on one block of random words: the first of the pair. */
-void ebb__model_normal(const char *name, uint64_t seed, float *data, uint64_t count) {
-    rng_key key = ebb__rng_key(seed, name);
-    for (uint64_t i = 0; i < count; i++) {
-        rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
-        double u = ((double)block.word[0] + 1.0) * 0x1p-32, v = (double)block.word[1] * 0x1p-32;
-        data[i] = (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
     }
 }

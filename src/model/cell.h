@@ -1,5 +1,5 @@
 /* cell.h - what the models share: products, dropout, a recurrent layer's parameters and one step of
- * it, the loss, starting weights. A model_builder is the graph and what every step needs; models
+ * it, the loss. A model_builder is the graph and what every step needs; models
  * keep their own sizes beside it. */
 #ifndef MODEL_CELL_H
 #define MODEL_CELL_H
@@ -30,6 +30,11 @@ typedef struct cell_state {
 /* A variable [rows, cols], or [cols] if rows is 0. */
 ebb_status ebb__model_variable(model_builder *b, ir_role role, const char *name, ir_dtype dtype,
                                int32_t rows, int32_t cols, ir_val *out) EBB_MUST_CHECK;
+/* How a layer with so many inputs starts, as PyTorch's: uniform within 1/sqrt(inputs). */
+ir_start ebb__model_uniform(int64_t inputs);
+/* A parameter [rows, cols], or [cols] if rows is 0. */
+ebb_status ebb__model_param(model_builder *b, const char *name, int32_t rows, int32_t cols,
+                            ir_start start, ir_val *out) EBB_MUST_CHECK;
 /* Nodes that follow belong to this layer, and to no time step yet. */
 ebb_status ebb__model_layer(model_builder *b, const char *name) EBB_MUST_CHECK;
 /* *x [B, N] becomes its dropout at this site and time; without dropout it stays. */
@@ -46,7 +51,8 @@ ebb_status ebb__model_zeros(model_builder *b, int32_t rows, int32_t cols,
                             ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__cell_zeros(model_builder *b, int32_t rows, int32_t hidden,
                            cell_state *out) EBB_MUST_CHECK;
-/* Adds the variables <prefix>.weight_ih_l<layer><suffix> and so on, as nn.LSTM names them. */
+/* Adds the variables <prefix>.weight_ih_l<layer><suffix> and so on, as nn.LSTM names them and
+ * starts them: uniform within 1/sqrt(hidden). */
 ebb_status ebb__cell_params(model_builder *b, const char *prefix, int32_t layer, const char *suffix,
                             int32_t inputs, int32_t hidden, cell_params *out) EBB_MUST_CHECK;
 /* What x [B, in] brings to the gates, bias and all: z [B, G*H]. */
@@ -55,9 +61,5 @@ ebb_status ebb__cell_input(model_builder *b, const cell_params *p, ir_val x,
 /* One step from the state *s to the next, given the input's part of the gates. */
 ebb_status ebb__cell_step(model_builder *b, const cell_params *p, ir_val z,
                           cell_state *s) EBB_MUST_CHECK;
-
-/* Starting values, pure functions of seed and name: uniform in (-bound, bound), or normal. */
-void ebb__model_uniform(const char *name, float bound, uint64_t seed, float *data, uint64_t count);
-void ebb__model_normal(const char *name, uint64_t seed, float *data, uint64_t count);
 
 #endif

@@ -3,16 +3,15 @@
 #include "model/nmt_parts.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define NORM_EPS 1e-5F /* nn.LayerNorm's */
 enum { MOST_CELLS = 2000000, MOST_SIZE = INT32_MAX / 4 };
 
-ebb_status ebb__nmt_param(nmt_builder *b, const char *name, int64_t rows, int32_t cols,
-                          ir_val *out) {
-    return ebb__model_variable(&b->b, IR_PARAM, name, IR_F32, (int32_t)rows, cols, out);
+/* A parameter of a layer with so many inputs. */
+static ebb_status param(nmt_builder *b, const char *name, int64_t rows, int32_t cols,
+                        int32_t inputs, ir_val *out) {
+    return ebb__model_param(&b->b, name, (int32_t)rows, cols, ebb__model_uniform(inputs), out);
 }
 
 ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count, ir_val *out) {
@@ -38,14 +37,17 @@ static ebb_status add_inputs(nmt_builder *b) {
 }
 
 ebb_status ebb__nmt_tables(nmt_builder *b) {
+    const ir_start normal = {.draw = IR_NORMAL, .scale = 1.0F};
     TRY(ebb__model_layer(&b->b, "tgt.embed"));
-    TRY(ebb__nmt_param(b, "tgt_embed.weight", b->m->tgt_vocab, b->E, &b->tgt_table));
+    TRY(ebb__model_param(&b->b, "tgt_embed.weight", (int32_t)b->m->tgt_vocab, b->E,
+                         b->m->tie ? ebb__model_uniform(b->H) : normal, &b->tgt_table));
     b->src_table = b->tgt_table;
     if (b->m->tie_src) {
         return EBB_OK;
     }
     TRY(ebb__model_layer(&b->b, "src.embed"));
-    return ebb__nmt_param(b, "src_embed.weight", b->m->src_vocab, b->E, &b->src_table);
+    return ebb__model_param(&b->b, "src_embed.weight", (int32_t)b->m->src_vocab, b->E, normal,
+                            &b->src_table);
 }
 
 /* xs: [n] values [B, E], one for each block of B ids, which stand with time descending. */
@@ -159,18 +161,19 @@ ebb_status ebb__nmt_attention(nmt_builder *b) {
     TRY(ebb__model_layer(&b->b, "attn"));
     a->layer = b->b.g->label.layer;
     if (b->m->attention == NMT_MLP) {
-        TRY(ebb__nmt_param(b, "attn.query.weight", b->H, b->H, &a->w_query));
-        TRY(ebb__nmt_param(b, "attn.query.bias", 0, b->H, &a->b_query));
-        TRY(ebb__nmt_param(b, "attn.score.weight", 0, b->H, &a->w_score));
+        TRY(param(b, "attn.query.weight", b->H, b->H, b->H, &a->w_query));
+        TRY(param(b, "attn.query.bias", 0, b->H, b->H, &a->b_query));
+        TRY(param(b, "attn.score.weight", 0, b->H, b->H, &a->w_score));
     }
     if (b->m->layer_norm) {
-        TRY(ebb__nmt_param(b, "attn.norm.weight", 0, b->H, &a->gain));
-        TRY(ebb__nmt_param(b, "attn.norm.bias", 0, b->H, &a->bias));
+        const ir_start one = {.draw = IR_CONSTANT, .scale = 1}, zero = {.draw = IR_CONSTANT};
+        TRY(ebb__model_param(&b->b, "attn.norm.weight", 0, b->H, one, &a->gain));
+        TRY(ebb__model_param(&b->b, "attn.norm.bias", 0, b->H, zero, &a->bias));
     }
     TRY(ebb__model_layer(&b->b, "mix"));
     a->mix_layer = b->b.g->label.layer;
-    TRY(ebb__nmt_param(b, "mix.weight", b->H, 2 * b->H, &weight));
-    TRY(ebb__nmt_param(b, "mix.bias", 0, b->H, &a->mix_bias));
+    TRY(param(b, "mix.weight", b->H, 2 * b->H, 2 * b->H, &weight));
+    TRY(param(b, "mix.bias", 0, b->H, 2 * b->H, &a->mix_bias));
     TRY(ebb__op_slice(b->b.g, weight, 1, 0, b->H, &a->mix_h));
     return ebb__op_slice(b->b.g, weight, 1, b->H, b->H, &a->mix_c);
 }
@@ -178,7 +181,7 @@ ebb_status ebb__nmt_attention(nmt_builder *b) {
 ebb_status ebb__nmt_keys(nmt_builder *b) {
     ir_val weight = IR_NONE;
     TRY(ebb__model_layer(&b->b, "keys"));
-    TRY(ebb__nmt_param(b, "attn.key.weight", b->H, b->H, &weight));
+    TRY(param(b, "attn.key.weight", b->H, b->H, b->H, &weight));
     return ebb__op_linear(b->b.g, IR_NONE, b->a.memory, weight, &b->a.keys);
 }
 
@@ -318,9 +321,9 @@ ebb_status ebb__nmt_project(nmt_builder *b, ir_val hs, ir_val *logits) {
     ir_val weight = b->tgt_table, bias = IR_NONE;
     TRY(ebb__model_layer(&b->b, "out"));
     if (!b->m->tie) {
-        TRY(ebb__nmt_param(b, "out.weight", b->m->tgt_vocab, b->H, &weight));
+        TRY(param(b, "out.weight", b->m->tgt_vocab, b->H, b->H, &weight));
     }
-    TRY(ebb__nmt_param(b, "out.bias", 0, (int32_t)b->m->tgt_vocab, &bias));
+    TRY(param(b, "out.bias", 0, (int32_t)b->m->tgt_vocab, b->H, &bias));
     return ebb__op_linear(b->b.g, bias, hs, weight, logits);
 }
 
@@ -440,28 +443,4 @@ ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
     TRY(ebb__nmt_embed(&b, "tgt.embed", b.tgt_table, b.tgt_in, b.T, ys));
     TRY(build_decoder(&b, ys));
     return build_output(&b, ys);
-}
-
-/* ---- starting weights ---- */
-
-void ebb__nmt_init(const char *name, float *data, uint64_t count, const nmt_model *model,
-                   uint64_t seed) {
-    bool embed = strstr(name, "_embed.") != NULL;
-    if (strncmp(name, "attn.norm.", 10) == 0) {
-        for (uint64_t i = 0; i < count; i++) {
-            data[i] = strcmp(name, "attn.norm.weight") == 0 ? 1 : 0;
-        }
-        return;
-    }
-    if (embed && !(model->tie && strcmp(name, "tgt_embed.weight") == 0)) {
-        ebb__model_normal(name, seed, data, count);
-        return;
-    }
-    int64_t inputs = model->hidden;
-    if (strncmp(name, "mix.", 4) == 0) {
-        inputs = 2 * model->hidden;
-    } else if (strncmp(name, "enc.", 4) == 0 && strstr(name, "_l0") != NULL) {
-        inputs = model->hidden / 2;
-    }
-    ebb__model_uniform(name, 1.0F / sqrtf((float)inputs), seed, data, count);
 }

@@ -9,7 +9,10 @@
  * -1). Which words of the vocabulary stand in padding changes no bit of the loss or of a gradient.
  * An empty source (length 0) gives a context of zeros.
  *
- * Parameters, with PyTorch's names, shapes and gate order (G gates: 4, 3 or 1):
+ * Parameters, with PyTorch's names, shapes and gate order (G gates: 4, 3 or 1), start as its
+ * modules do: embeddings normal (uniform within 1/sqrt(H) if tied to the projection), the norm's
+ * gain 1 and bias 0, recurrent weights uniform within 1/sqrt(own hidden size), all else within
+ * 1/sqrt(its inputs):
  *
  *   src_embed.weight        [Vs, E]      not with tie_src: then the other serves both
  *   tgt_embed.weight        [Vt, E]
@@ -58,12 +61,5 @@ typedef struct nmt_model {
 
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
 ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *model) EBB_MUST_CHECK;
-
-/* Starting values of a parameter by its name, drawn as PyTorch's modules do: embeddings normal
- * (uniform within 1/sqrt(H) if tied to the projection), the norm's gain 1 and bias 0, recurrent
- * weights uniform within 1/sqrt(own hidden size), all else within 1/sqrt(its inputs); a pure
- * function of seed and name. */
-void ebb__nmt_init(const char *name, float *data, uint64_t count, const nmt_model *model,
-                   uint64_t seed);
 
 #endif

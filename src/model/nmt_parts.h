@@ -31,8 +31,6 @@ typedef struct nmt_builder {
 
 /* Everything but the sizes checked; B, S, T are the model's. */
 ebb_status ebb__nmt_begin(ir_graph *graph, const nmt_model *model, nmt_builder *out) EBB_MUST_CHECK;
-ebb_status ebb__nmt_param(nmt_builder *b, const char *name, int64_t rows, int32_t cols,
-                          ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count,
                           ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__nmt_tables(nmt_builder *b) EBB_MUST_CHECK;

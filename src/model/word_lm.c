@@ -2,9 +2,7 @@
 #include "model/word_lm.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct builder {
     model_builder b;
@@ -78,7 +76,9 @@ static ebb_status build_embedding(builder *b, ir_val *table, ir_val *xs) {
         TRY(ebb__model_variable(&b->b, IR_INPUT, LM_STEP, IR_I32, 0, 1, &b->b.step));
     }
     TRY(ebb__model_layer(&b->b, "embed"));
-    TRY(ebb__model_variable(&b->b, IR_PARAM, "embed.weight", IR_F32, b->V, b->E, table));
+    TRY(ebb__model_param(&b->b, "embed.weight", b->V, b->E,
+                         b->m->tie ? ebb__model_uniform(b->H) : (ir_start){IR_NORMAL, 1.0F},
+                         table));
     for (int32_t t = 0; t < b->T; t++) {
         ir_val at = IR_NONE;
         g->label.at = t;
@@ -95,9 +95,9 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
     ir_val rows[2];
     TRY(ebb__model_layer(&b->b, "out"));
     if (!b->m->tie) {
-        TRY(ebb__model_variable(&b->b, IR_PARAM, "out.weight", IR_F32, b->V, b->H, &weight));
+        TRY(ebb__model_param(&b->b, "out.weight", b->V, b->H, ebb__model_uniform(b->H), &weight));
     }
-    TRY(ebb__model_variable(&b->b, IR_PARAM, "out.bias", IR_F32, 0, b->V, &bias));
+    TRY(ebb__model_param(&b->b, "out.bias", 0, b->V, ebb__model_uniform(b->H), &bias));
     ebb__model_reverse(xs, b->T);
     TRY(ebb__op_join(g, 0, xs, b->T, &hs));                 /* [T*B, H] */
     TRY(ebb__op_linear(b->b.g, bias, hs, weight, &logits)); /* [T*B, V] */
@@ -167,13 +167,4 @@ ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *m) {
         TRY(build_layer(&b, l, xs));
     }
     return build_output(&b, table, xs);
-}
-
-void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, bool tie,
-                       uint64_t seed) {
-    if (!tie && strcmp(name, "embed.weight") == 0) {
-        ebb__model_normal(name, seed, data, count);
-    } else {
-        ebb__model_uniform(name, 1.0F / sqrtf((float)hidden), seed, data, count);
-    }
 }

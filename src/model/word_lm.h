@@ -1,6 +1,7 @@
 /* word_lm.h - recurrent language model: embedding, L recurrent layers, projection, cross-entropy.
  * Built step by step, T times the same cell with shared weights; knows nothing of memory.
- * Parameters carry PyTorch's names, shapes and gate order (i f g o; r z n).
+ * Parameters carry PyTorch's names, shapes and gate order (i f g o; r z n) and start as its modules
+ * do: the embedding normal, all else uniform within 1/sqrt(H), a tied embedding too.
  *
  * Rows of `data.inputs` and `data.targets` ([T*B]) come with time descending by blocks of B (see
  * data/batcher.h): weight gradients are summed in this order. What stands in inputs after the last
@@ -31,10 +32,5 @@ typedef struct word_lm {
 
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
 ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *model) EBB_MUST_CHECK;
-
-/* Starting values of a parameter by its name, drawn as PyTorch's modules do: the embedding normal,
- * all else uniform within 1/sqrt(H), a tied embedding too; a pure function of seed and name. */
-void ebb__word_lm_init(const char *name, float *data, uint64_t count, int64_t hidden, bool tie,
-                       uint64_t seed);
 
 #endif

@@ -67,6 +67,7 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
             plan_variable fresh = {.name = (char *)(uintptr_t)value->name,
                                    .type = value->type,
                                    .role = value->role,
+                                   .start = value->start,
                                    .bytes = bytes};
             TRY(add_variable(plan, &fresh, graph->layers[value->layer]));
         }

@@ -92,6 +92,7 @@ typedef struct plan_variable {
     char *name;
     ir_type type;
     ir_role role;
+    ir_start start;
     uint64_t offset, bytes;
     bool extra;    /* plan_extra: type is meaningless */
     int32_t layer; /* index into plan->layers */

@@ -231,11 +231,10 @@ train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) 
 void ebb__job_init_weights(run_session *session, const train_settings *settings) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
-        if (plan->variables[i].role == IR_PARAM) {
-            uint64_t bytes = 0;
-            float *data = ebb__run_variable(session, plan->variables[i].name, &bytes);
-            ebb__kind(settings)->init(plan->variables[i].name, data, bytes / sizeof *data,
-                                      settings);
+        const plan_variable *v = &plan->variables[i];
+        if (v->role == IR_PARAM) {
+            float *data = ebb__run_variable(session, v->name, NULL);
+            ebb__ir_draw(v->start, v->name, settings->seed, data, v->bytes / sizeof *data);
         }
     }
 }

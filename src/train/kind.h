@@ -108,7 +108,6 @@ typedef struct model_kind {
     void (*sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use);
-    void (*init)(const char *name, float *data, uint64_t count, const train_settings *s);
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
     void (*randomise)(run_session *session, const train_settings *s);         /* program 0 */
     /* In place of what depends on the text: the longest shape. */

@@ -63,13 +63,13 @@ typedef struct fixture {
 
 /* ---- the same content on both sides ---- */
 
-static void start_variable(const fixture *f, ir_role role, const char *name, void *data,
+static void start_variable(ir_role role, ir_start start, const char *name, void *data,
                            uint64_t bytes) {
     memset(data, 0, (size_t)bytes);
     if (role == IR_PARAM) {
-        ebb__word_lm_init(name, data, bytes / sizeof(float), f->setup->hidden, false, 1);
+        ebb__ir_draw(start, name, 1, data, bytes / sizeof(float));
     } else if (role == IR_STATE) { /* as if windows had gone before */
-        ebb__word_lm_init(name, data, bytes / sizeof(float), 4, true, 2);
+        ebb__ir_draw((ir_start){IR_UNIFORM, 0.5F}, name, 2, data, bytes / sizeof(float));
     }
 }
 
@@ -99,7 +99,7 @@ static void run_reference(fixture *f) {
     void **data = f->reference.data;
     for (ir_val v = 0; v < g->n_values; v++) {
         if (g->values[v].role != IR_TEMP) {
-            start_variable(f, g->values[v].role, g->values[v].name, data[v],
+            start_variable(g->values[v].role, g->values[v].start, g->values[v].name, data[v],
                            ebb__ir_type_bytes(&g->values[v].type));
         }
     }
@@ -167,7 +167,8 @@ static void run_and_compare(const fixture *f, ebb_plan *plan, const char *varian
     must(f->ctx, ebb__run_new(f->ctx, plan, &session));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        start_variable(f, v->role, v->name, ebb__run_variable(session, v->name, NULL), v->bytes);
+        start_variable(v->role, v->start, v->name, ebb__run_variable(session, v->name, NULL),
+                       v->bytes);
     }
     for (int step = 0; step < STEPS; step++) {
         set_inputs(f, step, ebb__run_variable(session, LM_INPUTS, NULL),

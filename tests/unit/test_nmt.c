@@ -404,9 +404,19 @@ static void a_single_position_is_enough(void **state) {
 
 /* ---- starting weights ---- */
 
-static double largest(const char *name, const nmt_model *m, float *data, uint64_t count) {
+/* As the parameter of that name starts in the model. */
+static void draw(ebb_ctx *ctx, const char *name, const nmt_model *m, uint64_t seed, float *data,
+                 uint64_t count) {
+    ir_graph graph;
+    build(ctx, m, &graph);
+    ebb__ir_draw(graph.values[ebb__ir_find(&graph, name)].start, name, seed, data, count);
+    ebb__ir_fini(&graph);
+}
+
+static double largest(ebb_ctx *ctx, const char *name, const nmt_model *m, float *data,
+                      uint64_t count) {
     double most = 0;
-    ebb__nmt_init(name, data, count, m, 1);
+    draw(ctx, name, m, 1, data, count);
     for (uint64_t i = 0; i < count; i++) {
         most = fmax(most, fabs((double)data[i]));
     }
@@ -417,8 +427,10 @@ static void starting_weights_are_drawn_as_pytorchs(void **state) {
     (void)state;
     enum { N = 4096 };
     static float data[N], again[N];
+    ebb_ctx *ctx = test_ctx_new();
     nmt_model m = small();
     m.hidden = 64;
+    m.layer_norm = true;
     const struct {
         const char *name;
         int inputs;
@@ -429,22 +441,24 @@ static void starting_weights_are_drawn_as_pytorchs(void **state) {
                 {"out.bias", 64}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         double bound = 1 / sqrt(list[i].inputs);
-        assert_in_range((int)(1000 * largest(list[i].name, &m, data, N) / bound), 990, 1000);
+        assert_in_range((int)(1000 * largest(ctx, list[i].name, &m, data, N) / bound), 990, 1000);
     }
-    double most = largest("src_embed.weight", &m, data, N), squares = 0;
+    double most = largest(ctx, "src_embed.weight", &m, data, N), squares = 0;
     for (int i = 0; i < N; i++) {
         squares += (double)data[i] * (double)data[i];
     }
     assert_true(most > 3 && most < 6 && squares > 0.9 * N && squares < 1.1 * N);
     m.tie = true;
-    assert_true(largest("tgt_embed.weight", &m, data, N) <= 0.125);
-    ebb__nmt_init("tgt_embed.weight", again, N, &m, 1);
+    m.embed = m.hidden;
+    assert_true(largest(ctx, "tgt_embed.weight", &m, data, N) <= 0.125);
+    draw(ctx, "tgt_embed.weight", &m, 1, again, N);
     assert_memory_equal(data, again, sizeof data);
-    ebb__nmt_init("tgt_embed.weight", again, N, &m, 2);
+    draw(ctx, "tgt_embed.weight", &m, 2, again, N);
     assert_memory_not_equal(data, again, sizeof data);
-    ebb__nmt_init("attn.norm.weight", data, 2, &m, 1);
-    ebb__nmt_init("attn.norm.bias", again, 2, &m, 1);
+    draw(ctx, "attn.norm.weight", &m, 1, data, 2);
+    draw(ctx, "attn.norm.bias", &m, 1, again, 2);
     assert_true(data[0] == 1 && data[1] == 1 && again[0] == 0 && again[1] == 0);
+    test_ctx_free(ctx);
 }
 
 int main(void) {

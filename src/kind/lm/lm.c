@@ -40,10 +40,6 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     return ebb__word_lm_build(graph, &model);
 }
 
-static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
-    ebb__word_lm_init(name, data, count, s->hidden, s->tie, s->seed);
-}
-
 static uint64_t staging(const train_settings *s, const job_request *request) {
     return s->by_sentence ? ebb__sentence_staging(request)
                           : (uint64_t)ebb__batcher_bytes((uint32_t)s->bptt);
@@ -231,7 +227,6 @@ const model_kind ebb__kind_lm = {
     .shape = plain_shape,
     .sizes = sizes,
     .build = build,
-    .init = init,
     .staging = staging,
     .randomise = randomise,
     .planned = planned};

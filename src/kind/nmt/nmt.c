@@ -73,11 +73,6 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     return ebb__nmt_build(graph, &model);
 }
 
-static void init(const char *name, float *data, uint64_t count, const train_settings *s) {
-    nmt_model model = model_of(s);
-    ebb__nmt_init(name, data, count, &model, s->seed);
-}
-
 static uint64_t staging(const train_settings *s, const job_request *request) {
     job_request plain = {.shapes = {1, {plain_shape(s)}}};
     return ebb__sentence_staging(request->shapes.n > 0 ? request : &plain);
@@ -322,7 +317,6 @@ const model_kind ebb__kind_nmt = {.name = "nmt",
                                   .shape = plain_shape,
                                   .sizes = sizes,
                                   .build = build,
-                                  .init = init,
                                   .staging = staging,
                                   .randomise = randomise,
                                   .planned = planned};
