@@ -78,44 +78,47 @@ static bool roles_of(const sharder *s, const ir_node_rec *node, pass_roles *out)
     return out->out[0] != ROWS_CARRY; /* a chain over all rows is made of all parts */
 }
 
-static bool is_view(const ir_node_rec *node) {
-    op_range range;
-    int32_t axis;
-    return ebb__op_is_slice(node, &range) || ebb__op_is_join(node, &axis);
+/* Operand k of the node, or a result where k goes on; how it takes part, as *role. */
+static ir_val value_at(const sharder *s, const ir_node_rec *node, const pass_roles *r, int32_t k,
+                       op_row_role *role) {
+    bool operand = k < node->n_in;
+    *role = r == NULL ? ROWS_SPLIT : operand ? r->in[k] : r->out[k - node->n_in];
+    return operand ? ir_in(s->g, node, k) : node->out + k - node->n_in;
 }
 
-/* How anything that goes with `role` is cut if one value of the node is cut as `found`. */
-static cut cut_by(const ir_node_rec *node, op_row_role role, cut found) {
-    if (role == ROWS_SPLIT && (ebb__op(node->op)->flags & OPF_ELEMENTWISE) != 0) {
-        return found;
-    }
-    return role == ROWS_COLUMNS                       ? CUT_COLUMNS
-           : role == ROWS_SPLIT || role == ROWS_BATCH ? CUT_ROWS
-                                                      : CUT_NOT;
+/* How what goes with `role` is cut if a value of the node is cut as `found`. */
+static cut cut_by(op_row_role role, cut found, bool same) {
+    return role == ROWS_WHOLE || role == ROWS_ANY ? CUT_NOT
+           : same                                 ? found
+           : role == ROWS_COLUMNS                 ? CUT_COLUMNS
+                                                  : CUT_ROWS;
 }
 
-/* If an operand or result of the node is cut, so are all that take part like it. */
+/* If an operand or result of the node is cut, so are all that take part like it. What is summed
+ * over rows is cut if it comes from data. */
 static ebb_status spread(sharder *s, const ir_node_rec *node) {
-    ir_graph *g = s->g;
-    pass_roles r;
-    cut found = CUT_NOT;
-    bool view = is_view(node);
-    if (!view && !roles_of(s, node, &r)) {
+    pass_roles own, *r = &own;
+    op_range range;
+    op_row_role role;
+    int32_t axis, n = node->n_in + node->n_out;
+    cut found = CUT_NOT, any = CUT_NOT;
+    if (ebb__op_is_slice(node, &range) || ebb__op_is_join(node, &axis)) {
+        r = NULL;
+    } else if (!roles_of(s, node, r)) {
         return EBB_OK;
     }
-    for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
-        ir_val v = k < node->n_in ? ir_in(g, node, k) : node->out + k - node->n_in;
-        op_row_role role = view ? ROWS_SPLIT : k < node->n_in ? r.in[k] : r.out[k - node->n_in];
-        if (role == ROWS_ANY && v != IR_NONE && s->data[v]) {
-            TRY(mark(s, v, CUT_ROWS));
-        } else if (role != ROWS_WHOLE && role != ROWS_ANY && found == CUT_NOT) {
+    for (int32_t k = 0; k < n; k++) {
+        ir_val v = value_at(s, node, r, k, &role);
+        if (role == ROWS_ANY) {
+            any = v != IR_NONE && s->data[v] ? CUT_ROWS : any;
+        } else if (role != ROWS_WHOLE && found == CUT_NOT) {
             found = cut_of(s, v);
         }
     }
-    for (int32_t k = 0; found != CUT_NOT && k < node->n_in + node->n_out; k++) {
-        ir_val v = k < node->n_in ? ir_in(g, node, k) : node->out + k - node->n_in;
-        op_row_role role = view ? ROWS_SPLIT : k < node->n_in ? r.in[k] : r.out[k - node->n_in];
-        cut how = view ? found : cut_by(node, role, found);
+    bool same = r == NULL || (ebb__op(node->op)->flags & OPF_ELEMENTWISE) != 0;
+    for (int32_t k = 0; (found != CUT_NOT || any != CUT_NOT) && k < n; k++) {
+        ir_val v = value_at(s, node, r, k, &role);
+        cut how = role == ROWS_ANY ? any : found == CUT_NOT ? found : cut_by(role, found, same);
         TRY(how == CUT_NOT ? EBB_OK : mark(s, v, how));
     }
     return EBB_OK;
@@ -249,7 +252,7 @@ static ebb_status find_batch(sharder *s) {
         const ir_type *type = &g->values[node->out].type;
         const int32_t count = ebb__op(node->op)->row_count;
         op_range range;
-        if (is_cut(s, node) && ebb__op_is_slice(node, &range) && range.axis == 0) {
+        if (s->cuts[node->out] == CUT_ROWS && ebb__op_is_slice(node, &range) && range.axis == 0) {
             batch = common(batch, range.begin * (rows_of(type) / type->dim[0]));
         } else if (is_cut(s, node) && count > 0 && node->n_in > 0) {
             batch = common(batch, node->attr.i[count - 1]);

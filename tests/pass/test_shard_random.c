@@ -117,6 +117,9 @@ static ir_val attend(maker *m, ir_val x) {
         s = emit(m, OP_DOT_ROWS, (ir_val[]){sum, param(m, COLUMNS, 0)}, 2, &batch);
     }
     s = emit(m, OP_SCALE, &s, 1, &half);
+    if (m->blocks > 1) { /* scores [blocks, rows] in another order of blocks */
+        s = join(m, 0, (ir_val[]){slice(m, s, 0, 1, m->blocks - 1), slice(m, s, 0, 0, 1)}, 2);
+    }
     s = emit(m, OP_MASK_SOFTMAX, (ir_val[]){s, ebb__ir_find(m->g, "lengths")}, 2, NULL);
     s = emit(m, OP_WEIGHTED_SUM, (ir_val[]){s, x}, 2, NULL);
     return emit(m, OP_ADD_EACH, (ir_val[]){x, s}, 2, NULL);
