@@ -335,6 +335,10 @@ static void what_cannot_be_parted_is_refused(void **state) {
     static const char mixed[] =
         VARIABLES "%10:f32[6,6] = matmul - %0 %0 {trans_b=1} @ \"net\" fwd\n" LOSS("%10");
     static const char none[] = VARIABLES "%10:f32[6,4] = tanh %0 @ \"\" fwd\noutput %10 \"z\"\n";
+    static const char askew[] = VARIABLES "%10:f32[3,4] = slice %0 {begin=1 len=3} @ \"\" fwd\n"
+                                          "%11:f32[3,4] = slice %0 {begin=3 len=3} @ \"\" fwd\n"
+                                          "%12:f32[6,4] = stack %10 %11 @ \"\" fwd\n" LOSS("%12");
+    check_refused(ctx, askew, 3, "shards: 3 do not divide the 1 rows of the batch");
     check_refused(ctx, plain, 4, "shards: 4 do not divide the 6 rows of the batch");
     check_refused(ctx, plain, 2048, "shards: 2048 is not in 1..1024");
     check_refused(ctx, plain, -1, "shards: -1 is not in 1..1024");
