@@ -163,8 +163,10 @@ static ebb_status check_cut(const sharder *s, const ir_node_rec *node) {
     pass_roles r;
     bool slice = ebb__op_is_slice(node, &range), join = ebb__op_is_join(node, &axis);
     bool can = slice || join || roles_of(s, node, &r);
-    if (s->cuts[node->out] == CUT_COLUMNS) {
-        can = can && range.axis == 0 && axis == 0;
+    if (slice || join) { /* along blocks of rows, or within rows */
+        axis = slice ? range.axis : axis;
+        can = axis == 0 ||
+              (s->cuts[node->out] == CUT_ROWS && axis == s->g->values[node->out].type.rank - 1);
     }
     for (int32_t k = 0; can && k < node->n_in; k++) {
         ir_val v = ir_in(s->g, node, k);
@@ -462,8 +464,8 @@ static void hold(sharder *s) {
 static ebb_status make(sharder *s) {
     ir_graph *g = s->g;
     TRY(find_cuts(s));
-    TRY(find_batch(s));
     TRY(sort_nodes(s));
+    TRY(find_batch(s));
     g->n_order = 0;
     for (s->part = 0; s->part < s->parts; s->part++) {
         TRY(emit_part(s));

@@ -338,6 +338,10 @@ static void what_cannot_be_parted_is_refused(void **state) {
     static const char askew[] = VARIABLES "%10:f32[3,4] = slice %0 {begin=1 len=3} @ \"\" fwd\n"
                                           "%11:f32[3,4] = slice %0 {begin=3 len=3} @ \"\" fwd\n"
                                           "%12:f32[6,4] = stack %10 %11 @ \"\" fwd\n" LOSS("%12");
+    static const char within[] =
+        VARIABLES "input %4 f32[6,2,4] \"z\" layer=\"\"\n"
+                  "%10:f32[6,1,4] = slice %4 {axis=1 len=1} @ \"\" fwd\n" LOSS("%10");
+    check_refused(ctx, within, 2, "slice(f32[6,2,4] z): shards: this cannot be done");
     check_refused(ctx, askew, 3, "shards: 3 do not divide the 1 rows of the batch");
     check_refused(ctx, plain, 4, "shards: 4 do not divide the 6 rows of the batch");
     check_refused(ctx, plain, 2048, "shards: 2048 is not in 1..1024");
