@@ -16,7 +16,7 @@ typedef int32_t ir_node;
 enum { IR_NONE = -1, IR_MAX_RANK = 6, IR_MAX_INTS = 16, IR_MAX_FLOATS = 4, IR_MAX_OUT = 3 };
 enum { IR_MAX_SHARDS = 1024 };
 
-/* Graphs hold many types, labels and values: their enumerations take one byte each. */
+/* Graphs hold many types and values: their enumerations take one byte each. */
 #define IR_SMALL __attribute__((packed))
 
 /* How an element is stored. Ops compute with the first three; the others only hold what an op has
@@ -70,7 +70,7 @@ typedef enum IR_SMALL ir_role {
     X(IR_BACKWARD, "backward", "bwd")                                                              \
     X(IR_UPDATE, "update", "upd")                                                                  \
     X(IR_RECOMPUTE, "recompute", "rec")
-typedef enum IR_SMALL ir_phase {
+typedef enum ir_phase {
 #define IR_PHASE_ENUM(id, name, brief) id,
     IR_PHASE_LIST(IR_PHASE_ENUM)
 #undef IR_PHASE_ENUM
@@ -126,6 +126,7 @@ typedef struct ir_node_rec {
     ir_attr attr;
     ir_label label;
 } ir_node_rec;
+_Static_assert(sizeof(ir_node_rec) == 16 + sizeof(ir_attr) + 16, "no padding: nodes are hashed");
 
 /* What text needs to know of an op; unnamed attributes are not printed and must be 0. */
 typedef struct ir_schema {

@@ -4,12 +4,13 @@
  * known by then, twice, and may call it off. */
 #include "plan/plan.h"
 
+#include <string.h>
 #include <xxhash.h>
 
 /* What passes can tell apart of a value. Names lie elsewhere in every copy, and padding is not
  * theirs. */
 typedef struct value_key {
-    ir_type type;
+    int32_t dtype, rank, dim[IR_MAX_RANK];
     ir_val next;
     ir_node def;
     int32_t role, marks;
@@ -18,8 +19,13 @@ typedef struct value_key {
 static uint64_t hash_values(const ir_graph *g, uint64_t hash) {
     for (ir_val v = 0; v < g->n_values; v++) {
         const ir_value *value = &g->values[v];
-        value_key key = {value->type, value->next, value->def, (int32_t)value->role,
-                         2 * value->output + value->param_grad};
+        value_key key = {.dtype = (int32_t)value->type.dtype,
+                         .rank = value->type.rank,
+                         .next = value->next,
+                         .def = value->def,
+                         .role = (int32_t)value->role,
+                         .marks = 2 * value->output + value->param_grad};
+        memcpy(key.dim, value->type.dim, sizeof key.dim);
         hash = XXH3_64bits_withSeed(&key, sizeof key, hash);
     }
     return hash;
