@@ -34,15 +34,14 @@ const char *ebb_program_name(const ebb_program *program, int32_t index) {
     return index < plan->programs[0].n_outputs ? plan->programs[0].outputs[index].name : NULL;
 }
 
-/* Where a name's bytes lie; variable is NULL for an output. To ask is not to use: what is read or
- * written is handed out by touch(). */
-typedef struct place {
+/* What a name stands for; variable is NULL for an output. */
+typedef struct named {
     const plan_variable *variable;
     ir_type type;
-    char *data;
-} place;
+    run_place at;
+} named;
 
-static ebb_status find(ebb_program *program, const char *name, place *out) {
+static ebb_status find(ebb_program *program, const char *name, named *out) {
     run_session *session = program->session;
     if (name == NULL) {
         return ebb__fail(program->ctx, EBB_USAGE, "program: a name is NULL");
@@ -50,7 +49,7 @@ static ebb_status find(ebb_program *program, const char *name, place *out) {
     out->variable = ebb__plan_variable(session->plan, name);
     if (out->variable != NULL) {
         out->type = out->variable->type;
-        out->data = session->arena + out->variable->offset;
+        out->at = run_at(out->variable);
         return EBB_OK;
     }
     const plan_output *output = ebb__plan_output(session->plan, 0, name);
@@ -59,15 +58,8 @@ static ebb_status find(ebb_program *program, const char *name, place *out) {
                          name);
     }
     out->type = output->type;
-    out->data = session->arena + output->offset;
+    out->at = ebb__run_find_output(session, 0, name);
     return EBB_OK;
-}
-
-/* Counts the bytes of a variable as used. */
-static void touch(ebb_program *program, const place *at) {
-    if (at->variable != NULL) {
-        (void)ebb__run_variable(program->session, at->variable->name, NULL);
-    }
 }
 
 static ebb_role role_of(const plan_variable *variable) {
@@ -80,7 +72,7 @@ static ebb_role role_of(const plan_variable *variable) {
 
 ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out) {
     static const ebb_dtype dtypes[] = {[IR_F32] = EBB_F32, [IR_I32] = EBB_I32, [IR_F64] = EBB_F64};
-    place at;
+    named at;
     TRY(open_program(program));
     if (out == NULL) {
         return ebb__fail(program->ctx, EBB_USAGE, "program: shape has nowhere to go");
@@ -96,7 +88,7 @@ ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *
     return EBB_OK;
 }
 
-static ebb_status check_bytes(const ebb_program *program, const char *name, const place *at,
+static ebb_status check_bytes(const ebb_program *program, const char *name, const named *at,
                               const void *data, size_t bytes) {
     uint64_t need = ebb__ir_type_bytes(&at->type);
     if (data == NULL || bytes != need) {
@@ -107,44 +99,37 @@ static ebb_status check_bytes(const ebb_program *program, const char *name, cons
 }
 
 ebb_status ebb_program_set(ebb_program *program, const char *name, const void *data, size_t bytes) {
-    place at;
+    named at;
     TRY(open_program(program));
     TRY(find(program, name, &at));
-    if (at.variable == NULL || at.data == (char *)program->trainer.hyper ||
-        at.data == (char *)program->trainer.step) {
+    if (at.variable == NULL || strcmp(name, UPDATE_HYPER) == 0 || strcmp(name, TRAINER_STEP) == 0) {
         return ebb__fail(program->ctx, EBB_USAGE, "%s: this value cannot be set", name);
     }
     TRY(check_bytes(program, name, &at, data, bytes));
     if (at.type.dtype == IR_I32) {
         TRY(ebb__api_check_limits(program, at.variable, data));
     }
-    touch(program, &at);
-    memcpy(at.data, data, bytes);
-    return EBB_OK;
+    return ebb__run_write(program->session, at.at, data);
 }
 
 ebb_status ebb_program_get(ebb_program *program, const char *name, void *data, size_t bytes) {
-    place at;
+    named at;
     TRY(open_program(program));
     TRY(find(program, name, &at));
     TRY(check_bytes(program, name, &at, data, bytes));
-    touch(program, &at);
-    memcpy(data, at.data, bytes);
-    return EBB_OK;
+    return ebb__run_read(program->session, at.at, data);
 }
 
 /* ---- steps ---- */
 
 ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
     TRY(open_program(program));
+    TRY(ebb__tensors_draw(program->session, seed));
     const ebb_plan *plan = program->session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        char *data = program->session->arena + v->offset;
-        if (v->role == IR_PARAM) {
-            ebb__ir_draw(v->start, v->name, seed, (float *)(void *)data, v->bytes / sizeof(float));
-        } else if (v->role == IR_SLOT || v->role == IR_STATE) {
-            memset(data, 0, (size_t)v->bytes);
+        if (v->role == IR_SLOT || v->role == IR_STATE) {
+            TRY(ebb__run_zero(program->session, run_at(v)));
         }
     }
     program->trainer.steps = 0;
@@ -228,8 +213,11 @@ ebb_status ebb_program_copy(ebb_program *to, const ebb_program *from) {
                              "copy: %s is missing or has another shape in the other program",
                              v->name);
         }
-        memcpy(to->session->arena + v->offset, from->session->arena + source->offset,
-               (size_t)v->bytes);
+        const void *data = NULL;
+        TRY(ebb__run_map(from->session, run_at(source), DEVICE_READ, &data));
+        ebb_status status = ebb__run_write(to->session, run_at(v), data);
+        TRY(ebb__run_unmap(from->session, run_at(source), DEVICE_READ, data));
+        TRY(status);
     }
     return EBB_OK;
 }

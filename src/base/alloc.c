@@ -197,6 +197,15 @@ void ebb__unmap(ebb_ctx *ctx, void *block, size_t bytes) {
     }
 }
 
+void ebb__map_touch(void *block, size_t bytes) {
+    volatile unsigned char *byte = block;
+    size_t page = page_bytes();
+    for (size_t i = 0; i < bytes; i += page) {
+        unsigned char kept = byte[i];
+        byte[i] = kept; /* written, so that the page is ours and not the shared zero page */
+    }
+}
+
 /* ---- regions ----------------------------------------------------------------------------------
  *
  * Small requests share chunks of SHARED_BYTES; a large one has a chunk of its own, so that an array

@@ -23,6 +23,7 @@ void ebb__free_raw(void *block);
 /* A page mapping of at least `bytes` with an unreadable guard page at both ends; zero-filled. */
 ebb_status ebb__map(ebb_ctx *ctx, size_t bytes, void *out) EBB_MUST_CHECK;
 void ebb__unmap(ebb_ctx *ctx, void *block, size_t bytes);
+void ebb__map_touch(void *block, size_t bytes); /* makes every page resident */
 
 typedef struct alloc_chunk alloc_chunk;
 typedef struct alloc_region {

@@ -35,6 +35,10 @@ typedef struct slot {
     beam_search search;
 } slot;
 
+/* Inputs of a step: of every slot the length of its source, of every hypothesis the token and the
+ * hypothesis that it goes on from. */
+enum { SRC_LEN, TOKEN, PARENT, ROWS };
+
 typedef struct translator {
     run_session *session;
     const translate_options *o;
@@ -55,9 +59,11 @@ typedef struct translator {
     size_t search_bytes;
     int64_t most_nodes, pool_size, n_ids;
     /* the programs' */
-    float *memory, *keys; /* [max_src*B, H] */
-    int32_t *src, *read_len, *src_len, *token, *parent;
-    size_t row_bytes; /* of the memory: 4 H */
+    run_place src, read_len; /* of sources that are read */
+    run_place memory, keys;  /* [max_src*B, H] */
+    size_t row_bytes;        /* of the memory: 4 H */
+    run_place rows_at[ROWS]; /* what a step reads of every slot: */
+    int32_t *row[ROWS];      /* mapped except while a program runs */
     /* the pool's state */
     int64_t n_pooled, used_ids; /* sentences, ids */
     int64_t n_waiting, next;    /* in `order`: all that are not empty, the first without a slot */
@@ -229,24 +235,26 @@ static int32_t length_for(const translator *t, int32_t source) {
 }
 
 /* Rows of the slot's state, all hypotheses: zeros. */
-static void clear_state(translator *t, int32_t at) {
+static ebb_status clear_state(translator *t, int32_t at) {
     const ebb_plan *plan = t->session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         if (plan->variables[i].role != IR_SCRATCH) {
             continue;
         }
-        char *state = ebb__run_variable(t->session, plan->variables[i].name, NULL);
         for (int32_t k = 0; k < t->o->beam; k++) {
-            memset(state + (size_t)(k * t->o->slots + at) * t->row_bytes, 0, t->row_bytes);
+            uint64_t row = (uint64_t)(k * t->o->slots + at);
+            TRY(ebb__run_zero(t->session, run_part(run_at(&plan->variables[i]), row * t->row_bytes,
+                                                   t->row_bytes)));
         }
     }
+    return EBB_OK;
 }
 
 /* Hypothesis j of a slot goes on from its hypothesis k after `token`. */
 static void set_row(translator *t, int32_t at, int32_t j, int32_t k, int32_t token) {
     int32_t slots = t->o->slots;
-    t->parent[j * slots + at] = k * slots + at;
-    t->token[j * slots + at] = token;
+    t->row[PARENT][j * slots + at] = k * slots + at;
+    t->row[TOKEN][j * slots + at] = token;
 }
 
 static void clear_rows(translator *t, int32_t at, int32_t from) {
@@ -266,57 +274,111 @@ static void copy_memory(const translator *t, const float *from, float *to, int32
     }
 }
 
-static int32_t free_slot(const translator *t) {
-    int32_t at = 0;
+/* The first that is free from slot `at` on. */
+static int32_t free_slot(const translator *t, int32_t at) {
     while (t->slots[at].sentence >= 0) {
         at++;
     }
     return at;
 }
 
-static void start_sentence(translator *t, int32_t number, int32_t at) {
+static ebb_status start_sentence(translator *t, int32_t number, int32_t at) {
     const sentence *s = &t->pool[number];
     beam_options o = search_options(t->o, s->length);
     t->slots[at].sentence = number;
     ebb__beam_start(&t->slots[at].search, &o, t->searches + (size_t)at * t->search_bytes);
-    clear_state(t, at);
+    TRY(clear_state(t, at));
     clear_rows(t, at, 0);
-    t->src_len[at] = s->length;
+    t->row[SRC_LEN][at] = s->length;
     t->n_active++;
+    return EBB_OK;
 }
 
-/* Reads the next sentences of the pool, at most `rows`, all into free slots. */
-static void read_sentences(translator *t, int32_t count) {
-    int32_t which = length_for(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
-    int32_t program = t->reads[which];
+static ebb_status close_rows(translator *t) {
+    void *row[] = {t->row[SRC_LEN], t->row[TOKEN], t->row[PARENT]};
+    memset(t->row, 0, sizeof t->row);
+    return ebb__run_unmap_all(t->session, t->rows_at, ROWS, DEVICE_READ | DEVICE_WRITE, row);
+}
+
+static ebb_status open_rows(translator *t) {
+    void *row[ROWS];
+    TRY(ebb__run_map_all(t->session, t->rows_at, ROWS, DEVICE_READ | DEVICE_WRITE, row));
+    for (int i = 0; i < ROWS; i++) {
+        t->row[i] = row[i];
+    }
+    return EBB_OK;
+}
+
+static ebb_status run_program(translator *t, int32_t program) {
+    TRY(close_rows(t));
+    TRY(ebb__run_step(t->session, program));
+    return open_rows(t);
+}
+
+/* The sources of the pool's next `count` sentences as the program reads them. */
+static ebb_status put_sources(translator *t, int32_t length, int32_t count) {
+    const run_place places[] = {t->src, t->read_len};
+    void *to[2];
+    TRY(ebb__run_map_all(t->session, places, 2, DEVICE_WRITE, to));
+    int32_t *src = to[0], *lengths = to[1];
     for (int32_t row = 0; row < t->rows; row++) {
         const sentence *s = row < count ? &t->pool[t->order[t->next + row]] : NULL;
-        t->read_len[row] = s != NULL ? s->length : 0;
+        lengths[row] = s != NULL ? s->length : 0;
         for (int32_t p = 0; p < length; p++) {
-            t->src[(length - 1 - p) * t->rows + row] =
+            src[(length - 1 - p) * t->rows + row] =
                 s != NULL && p < s->length ? t->ids[s->ids + p] : VOCAB_EOS;
         }
     }
-    ebb__run_step(t->session, program);
-    const float *memory = ebb__run_output(t->session, program, NMT_READ_MEMORY);
-    const float *keys = ebb__run_output(t->session, program, NMT_READ_KEYS);
-    for (int32_t row = 0; row < count; row++) {
-        int32_t number = t->order[t->next++], at = free_slot(t), n = t->pool[number].length;
-        copy_memory(t, memory, t->memory, length, row, at, n);
-        copy_memory(t, keys, t->keys, length, row, at, n);
-        start_sentence(t, number, at);
+    return ebb__run_unmap_all(t->session, places, 2, DEVICE_WRITE, to);
+}
+
+/* What was read for `count` sentences becomes the memory of free slots. */
+static ebb_status keep_memory(translator *t, int32_t program, int32_t length, int32_t count) {
+    const run_place read[] = {ebb__run_find_output(t->session, program, NMT_READ_MEMORY),
+                              ebb__run_find_output(t->session, program, NMT_READ_KEYS)};
+    const run_place kept[] = {t->memory, t->keys};
+    const unsigned both = DEVICE_READ | DEVICE_WRITE;
+    void *from[2], *to[2];
+    ebb_status status = ebb__run_map_all(t->session, read, 2, DEVICE_READ, from);
+    if (status != EBB_OK) {
+        return status;
     }
+    TRY_OUT(ebb__run_map_all(t->session, kept, 2, both, to));
+    for (int32_t row = 0, at = -1; row < count; row++) {
+        int32_t n = t->pool[t->order[t->next + row]].length;
+        at = free_slot(t, at + 1);
+        copy_memory(t, from[0], to[0], length, row, at, n);
+        copy_memory(t, from[1], to[1], length, row, at, n);
+    }
+    TRY_OUT(ebb__run_unmap_all(t->session, kept, 2, both, to));
+out:;
+    ebb_status unmapped = ebb__run_unmap_all(t->session, read, 2, DEVICE_READ, from);
+    return status == EBB_OK ? unmapped : status;
+}
+
+/* Reads the next sentences of the pool, at most `rows`, all into free slots. */
+static ebb_status read_sentences(translator *t, int32_t count) {
+    int32_t which = length_for(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
+    int32_t program = t->reads[which];
+    TRY(put_sources(t, length, count));
+    TRY(run_program(t, program));
+    TRY(keep_memory(t, program, length, count));
+    for (int32_t row = 0; row < count; row++) {
+        TRY(start_sentence(t, t->order[t->next++], free_slot(t, 0)));
+    }
+    return EBB_OK;
 }
 
 /* Sentences are read when an eighth of the slots is free, so that reading is worth it. */
-static void fill_slots(translator *t) {
+static ebb_status fill_slots(translator *t) {
     int32_t free = t->o->slots - t->n_active;
     while (t->next < t->n_waiting && free > 0 && (free >= t->rows || t->n_active == 0)) {
         int64_t left = t->n_waiting - t->next;
         int32_t count = free < t->rows ? free : t->rows;
-        read_sentences(t, left < count ? (int32_t)left : count);
+        TRY(read_sentences(t, left < count ? (int32_t)left : count));
         free = t->o->slots - t->n_active;
     }
+    return EBB_OK;
 }
 
 /* ---- steps ---- */
@@ -368,15 +430,19 @@ static void finish(translator *t, int32_t at) {
         to += limit + (t->o->attention ? (int64_t)limit * of->length : 0);
     }
     s->sentence = -1;
-    t->src_len[at] = 0;
+    t->row[SRC_LEN][at] = 0;
     t->n_active--;
     clear_rows(t, at, 0);
 }
 
-static void move_on(translator *t, int32_t program, int32_t length, int32_t at) {
+/* What a step gave: the likeliest tokens of every row, their log probabilities, and, if asked for,
+ * where it looked. */
+enum { LOGS, IDS, WEIGHTS, RESULTS };
+
+static void move_on(translator *t, void *const *results, int32_t length, int32_t at) {
     beam_search *search = &t->slots[at].search;
-    const float *logs = ebb__run_output(t->session, program, NMT_STEP_LOGS);
-    const int32_t *ids = ebb__run_output(t->session, program, NMT_STEP_IDS);
+    const float *logs = results[LOGS];
+    const int32_t *ids = results[IDS];
     int32_t n_before = search->n_live, first = search->n_nodes, offers = t->offers;
     for (int32_t k = 0; k < n_before; k++) {
         int64_t row = ((int64_t)k * t->o->slots + at) * offers;
@@ -386,8 +452,7 @@ static void move_on(translator *t, int32_t program, int32_t length, int32_t at) 
     }
     ebb__beam_step(search, t->logs, t->tops, offers, t->parents, t->tokens);
     if (t->o->attention) {
-        const float *weights = ebb__run_output(t->session, program, NMT_STEP_ATTENTION);
-        keep_looks(t, weights, length, at, n_before, first);
+        keep_looks(t, results[WEIGHTS], length, at, n_before, first);
     }
     if (search->finished) {
         finish(t, at);
@@ -399,71 +464,86 @@ static void move_on(translator *t, int32_t program, int32_t length, int32_t at) 
     clear_rows(t, at, search->n_live);
 }
 
-static void step(translator *t) {
+static ebb_status step(translator *t) {
     int32_t longest = 1;
     for (int32_t at = 0; at < t->o->slots; at++) {
-        longest = t->src_len[at] > longest ? t->src_len[at] : longest;
+        longest = t->row[SRC_LEN][at] > longest ? t->row[SRC_LEN][at] : longest;
     }
     int32_t which = length_for(t, longest), program = t->steps[which];
-    ebb__run_step(t->session, program);
+    const run_place places[RESULTS] = {
+        [LOGS] = ebb__run_find_output(t->session, program, NMT_STEP_LOGS),
+        [IDS] = ebb__run_find_output(t->session, program, NMT_STEP_IDS),
+        [WEIGHTS] = ebb__run_find_output(t->session, program, NMT_STEP_ATTENTION)};
+    void *results[RESULTS];
+    TRY(run_program(t, program));
+    TRY(ebb__run_map_all(t->session, places, RESULTS, DEVICE_READ, results));
     for (int32_t at = 0; at < t->o->slots; at++) {
         if (t->slots[at].sentence >= 0) {
-            move_on(t, program, t->lengths[which], at);
+            move_on(t, results, t->lengths[which], at);
         }
     }
+    return ebb__run_unmap_all(t->session, places, RESULTS, DEVICE_READ, results);
 }
 
 static ebb_status translate_pool(translator *t) {
-    fill_slots(t);
+    TRY(fill_slots(t));
     while (t->n_active > 0) {
         if (t->io->stop != NULL && t->io->stop(t->io->user)) {
             return ebb__fail(t->session->ctx, EBB_STOPPED, "stopped while translating");
         }
-        step(t);
-        fill_slots(t);
+        TRY(step(t));
+        TRY(fill_slots(t));
     }
     return EBB_OK;
 }
 
 /* ---- the whole ---- */
 
-static void begin(translator *t, translate_uses uses) {
+static ebb_status begin(translator *t, translate_uses uses) {
     run_session *session = t->session;
-    uint64_t bytes = 0;
-    (void)lay_out(t, ebb__run_variable(session, TRANSLATE_ROOM, NULL));
+    (void)lay_out(t, ebb__run_host(session, TRANSLATE_ROOM, NULL));
     t->rows = ebb__translate_rows(t->o);
     t->n_lengths = ebb__translate_lengths(t->o->max_src, t->lengths);
     for (int32_t i = 0; i < t->n_lengths; i++) {
         t->steps[i] = ebb__plan_program(session->plan, uses.step, i);
         t->reads[i] = ebb__plan_program(session->plan, uses.read, i);
     }
-    t->src = ebb__run_variable(session, NMT_READ_SRC, NULL);
-    t->memory = ebb__run_variable(session, NMT_STEP_MEMORY, &bytes);
-    t->row_bytes = (size_t)(bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
-    t->keys = ebb__run_variable(session, NMT_STEP_KEYS, NULL);
-    t->read_len = ebb__run_variable(session, NMT_READ_LEN, NULL);
-    t->src_len = ebb__run_variable(session, NMT_STEP_LEN, NULL);
-    t->token = ebb__run_variable(session, NMT_STEP_TOKEN, NULL);
-    t->parent = ebb__run_variable(session, NMT_STEP_PARENT, NULL);
+    t->src = ebb__run_find(session, NMT_READ_SRC);
+    t->read_len = ebb__run_find(session, NMT_READ_LEN);
+    t->memory = ebb__run_find(session, NMT_STEP_MEMORY);
+    t->keys = ebb__run_find(session, NMT_STEP_KEYS);
+    t->row_bytes = (size_t)(t->memory.bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
+    t->rows_at[SRC_LEN] = ebb__run_find(session, NMT_STEP_LEN);
+    t->rows_at[TOKEN] = ebb__run_find(session, NMT_STEP_TOKEN);
+    t->rows_at[PARENT] = ebb__run_find(session, NMT_STEP_PARENT);
     const plan_output *logs = ebb__plan_output(session->plan, t->steps[0], NMT_STEP_LOGS);
     t->offers = logs->type.dim[1];
+    TRY(open_rows(t));
     for (int32_t at = 0; at < t->o->slots; at++) {
         t->slots[at].sentence = -1;
-        t->src_len[at] = 0;
+        t->row[SRC_LEN][at] = 0;
         clear_rows(t, at, 0);
     }
+    return EBB_OK;
+}
+
+/* Pool after pool, until there are no more sentences. */
+static ebb_status translate_all(translator *t) {
+    bool end = false;
+    while (!end) {
+        TRY(fill_pool(t, &end));
+        ebb_status status = translate_pool(t);
+        TRY(write_pool(t));
+        TRY(status);
+    }
+    return EBB_OK;
 }
 
 ebb_status ebb__translate(run_session *session, translate_uses uses,
                           const translate_options *options, const translate_io *io) {
     translator t = {.session = session, .o = options, .io = io};
-    bool end = false;
-    begin(&t, uses);
-    while (!end) {
-        TRY(fill_pool(&t, &end));
-        ebb_status status = translate_pool(&t);
-        TRY(write_pool(&t));
-        TRY(status);
-    }
-    return EBB_OK;
+    TRY(begin(&t, uses));
+    ebb_status status = translate_all(&t);
+    ebb_status closed = close_rows(&t);
+    return status == EBB_OK ? closed : status;
 }

@@ -56,11 +56,25 @@ typedef struct device_instr {
     ir_label label;
 } device_instr;
 
+/* What the host wants of bytes that it maps: to read them, to write all of them, or both. */
+typedef enum device_access { DEVICE_READ = 1, DEVICE_WRITE = 2 } device_access;
+
+/* Memory of the device, which starts as zeros. A buffer is whatever the device takes it for; only
+ * its own functions look into it. */
 typedef struct device_buffer_table {
-    /* An anonymous mapping with guard pages; touch() makes every page resident. */
     ebb_status (*create)(ebb_ctx *ctx, size_t bytes, void **out);
-    void (*touch)(void *buffer, size_t bytes);
+    void (*touch)(void *buffer, size_t bytes); /* makes every page resident */
     void (*destroy)(ebb_ctx *ctx, void *buffer, size_t bytes);
+    /* Where it begins, as the device's kernels know it: byte i lies i behind. Programs hold such
+     * addresses; the host may not follow them unless the memory is shared. */
+    void *(*address)(void *buffer);
+    /* Bytes [offset, offset + bytes) as the host can touch them, until unmap(), which is given the
+     * same and what map() gave; not while a program runs. NULL, both, where the host may touch the
+     * memory itself: it is shared, and map and unmap cost nothing. */
+    ebb_status (*map)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, unsigned access,
+                      void **out);
+    ebb_status (*unmap)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, unsigned access,
+                        void *data);
 } device_buffer_table;
 
 typedef struct device_stream device_stream;
@@ -69,11 +83,12 @@ typedef void (*device_observe_fn)(void *user, const device_instr *instr, double 
 typedef struct device_stream_table {
     ebb_status (*create)(ebb_ctx *ctx, int members, device_stream **out);
     void (*destroy)(device_stream *stream);
-    /* Runs the instructions in order, each run with all members; allocates nothing, cannot fail.
+    /* Runs the instructions in order, each run with all members; allocates nothing. What fails
+     * (a device that is gone, a message that does not arrive) is said when all have stopped.
      * observe (optional) is called by member 0 after each instruction with its seconds: the time
      * from the end of the one before, or its part of that of a run, until its last member ended. */
-    void (*run)(device_stream *stream, const device_instr *const *instrs, int32_t count,
-                device_observe_fn observe, void *user);
+    ebb_status (*run)(device_stream *stream, const device_instr *const *instrs, int32_t count,
+                      device_observe_fn observe, void *user);
 } device_stream_table;
 
 typedef struct device {
@@ -92,5 +107,10 @@ typedef struct device {
 } device;
 
 const device *ebb__device_default(void);
+
+/* The device that somebody chose; NULL: the default. */
+static inline const device *device_or_default(const device *chosen) {
+    return chosen != NULL ? chosen : ebb__device_default();
+}
 
 #endif

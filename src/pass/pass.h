@@ -75,6 +75,7 @@ typedef struct pass_config {
     uint32_t disabled; /* bit per pass_id */
     pass_id first;     /* the graph has been through the passes before this one */
     pass_knobs knobs;
+    const device *dev;       /* NULL: the default */
     int members;             /* threads */
     const cost_table *table; /* measured times, that forms are picked by; NULL: built-in ones */
     double pace;             /* of this machine: see ebb__cost_expected */

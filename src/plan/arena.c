@@ -1,7 +1,7 @@
-/* arena.c - the arena that all programs share: which variables there are, where everything lies,
+/* arena.c - the memory that all programs share: which variables there are, where everything lies,
  * and programs compiled to those addresses.
  *
- *   [ programs | variables | transients ]
+ *   host [ extras | programs ]   device [ variables | transients ]
  */
 #include "plan/plan.h"
 
@@ -84,12 +84,13 @@ ebb_status ebb__plan_add_extra(ebb_plan *plan, const plan_extra *extra) {
 }
 
 uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end) {
-    uint64_t at = 0;
-    *end = 0;
+    uint64_t at = 0, rounding = 0;
     for (int32_t i = 0; i < plan->n_variables; i++) {
-        *end = at + plan->variables[i].bytes;
-        at = plan_align(*end);
+        const plan_variable *v = &plan->variables[i];
+        at += plan_align(v->bytes);
+        rounding = v->extra ? rounding : plan_align(v->bytes) - v->bytes;
     }
+    *end = at - rounding;
     return at;
 }
 
@@ -108,25 +109,27 @@ int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item) {
 /* ---- addresses ---- */
 
 void ebb__plan_lay_out(ebb_plan *plan) {
-    uint64_t at = 0, end = 0; /* end: without the last one's rounding */
+    uint64_t host = 0, at = 0, end = 0; /* end: without the last one's rounding */
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        plan_variable *v = &plan->variables[i];
+        v->offset = v->extra ? host : at;
+        host += v->extra ? plan_align(v->bytes) : 0;
+        end = v->extra ? end : at + v->bytes;
+        at = plan_align(end);
+    }
+    plan->transient_base = at;
     plan->transient_bytes = 0;
     for (int32_t i = 0; i < plan->n_programs; i++) {
         plan_program *program = &plan->programs[i];
         uint64_t transients = program->size.transient_bytes;
-        program->offset = at;
-        end = at + program->size.program_bytes;
-        at = plan_align(end);
+        program->offset = host;
+        host += program->size.program_bytes;
         plan->transient_bytes =
             transients > plan->transient_bytes ? transients : plan->transient_bytes;
     }
-    plan->program_end = end;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        plan->variables[i].offset = at;
-        end = at + plan->variables[i].bytes;
-        at = plan_align(end);
-    }
-    plan->transient_base = at;
-    plan->peak_bytes = plan->transient_bytes > 0 ? at + plan->transient_bytes : end;
+    plan->host_bytes = host;
+    plan->device_bytes = plan->transient_bytes > 0 ? at + plan->transient_bytes : end;
+    plan->peak_bytes = plan->host_bytes + plan->device_bytes;
 }
 
 static void bind(const ebb_plan *plan, pass_unit *unit) {
@@ -202,7 +205,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     TRY(check_size(program));
     bind(plan, unit);
     if ((program->config.disabled & (1U << PASS_VERIFY)) == 0) { /* else nobody will run it */
-        TRY(ebb__plan_check(unit, plan->program_end, plan->peak_bytes));
+        TRY(ebb__plan_check(unit, plan->device_bytes));
     }
     if (program->trained != NULL) {
         return EBB_OK; /* it was compiled before */

@@ -60,7 +60,7 @@ static double share_of(const settling *s, int32_t i) {
 }
 
 static void add_size(const settling *s, int32_t i, const plan_size *size, total *to) {
-    to->programs += plan_align(size->program_bytes);
+    to->programs += size->program_bytes;
     to->seconds += share_of(s, i) * size->seconds;
     to->heavy += share_of(s, i) * size->heavy;
     if (size->transient_bytes > to->transients || to->transients == 0) {
@@ -492,7 +492,7 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
     ebb_plan *plan = s->plan;
     if (status == EBB_OK) {
         plan->ctx = ctx;
-        plan->dev = ebb__device_default();
+        plan->dev = device_or_default(options->dev);
         plan->members = options->members;
         plan->budget_bytes = options->budget;
         status = make(s, extras, n_extras);

@@ -27,7 +27,6 @@ typedef struct checker {
     const ir_graph *g;
     const plan_placement *p;
     alloc_region region;
-    uint64_t first_byte; /* below lie the programs */
     uint64_t arena_bytes, bucket_bytes;
     tag_bucket *buckets;
     size_t n_buckets;
@@ -155,7 +154,7 @@ static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write
     uint64_t bytes = (uint64_t)(dense ? w->rows * w->cols : w->cols) * size;
     for (int64_t r = 0; r < runs; r++) {
         uint64_t lo = w->address + (uint64_t)(r * w->ld) * size;
-        if (lo < c->first_byte || lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
+        if (lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
             return refuse(c, "bytes outside the arena", v);
         }
         if (lo % size != 0) {
@@ -380,7 +379,7 @@ static ebb_status find_scratch(const checker *c, const ir_node_rec *node, ir_nod
     if (scratch >= 0) {
         uint64_t base = plan_block_address(c->p, scratch);
         *work = (extent){base, base + c->unit->workspace[n]};
-        if (work->lo < c->first_byte || work->hi > c->arena_bytes) {
+        if (work->hi > c->arena_bytes) {
             return refuse(c, "scratch outside the arena", IR_NONE);
         }
     }
@@ -589,12 +588,8 @@ static ebb_status replay(checker *c) {
     return EBB_OK;
 }
 
-ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte, uint64_t arena_bytes) {
-    checker c = {.unit = unit,
-                 .g = &unit->graph,
-                 .p = unit->placement,
-                 .first_byte = first_byte,
-                 .arena_bytes = arena_bytes};
+ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) {
+    checker c = {.unit = unit, .g = &unit->graph, .p = unit->placement, .arena_bytes = arena_bytes};
     ebb_status status;
     ebb__region_init(&c.region, unit->ctx);
     c.bucket_bytes = arena_bytes / 4096 + 4096;
@@ -609,7 +604,7 @@ out:
 }
 
 static ebb_status run(pass_unit *unit) {
-    return ebb__plan_check(unit, 0,
+    return ebb__plan_check(unit,
                            unit->placement->transient_base + unit->placement->transient_bytes);
 }
 

@@ -1,5 +1,5 @@
-/* emit.c - the program itself: instructions with addresses, written where the plan says, inside the
- * arena they will work on.
+/* emit.c - the program itself: instructions with addresses, written into the host's space where the
+ * plan says. Offsets in the device's space become addresses here and nowhere else.
  *
  *   [ instruction | ... ][ views of all instructions | ... ][ pointer to instruction | ... ]
  */
@@ -62,10 +62,10 @@ static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, ch
         .members = share->members};
 }
 
-static void emit_program(const ebb_plan *plan, const plan_program *program, char *arena,
+static void emit_program(const ebb_plan *plan, const plan_program *program, char *host, char *arena,
                          const device_instr *const **instrs) {
     const pass_unit *unit = &program->unit;
-    device_instr *instr = (device_instr *)(void *)(arena + program->offset);
+    device_instr *instr = (device_instr *)(void *)(host + program->offset);
     op_view *views = (op_view *)(void *)(instr + program->size.n_instrs);
     const device_instr **list = (const device_instr **)(void *)(views + program->size.n_views);
     int32_t at = 0;
@@ -84,8 +84,8 @@ static void emit_program(const ebb_plan *plan, const plan_program *program, char
 
 /* Kernels look at the operands that they will get. `members` of a call is who takes part; they
  * are asked for all. */
-static ebb_status prepare_program(const ebb_plan *plan, const plan_program *program, char *arena) {
-    device_instr *instr = (device_instr *)(void *)(arena + program->offset);
+static ebb_status prepare_program(const ebb_plan *plan, const plan_program *program, char *host) {
+    device_instr *instr = (device_instr *)(void *)(host + program->offset);
     for (int32_t i = 0; i < program->size.n_instrs; i++) {
         int32_t k = instr[i].kernel;
         if (k >= 0 && plan->dev->kernels[k].prepare != NULL) {
@@ -99,19 +99,20 @@ static ebb_status prepare_program(const ebb_plan *plan, const plan_program *prog
 
 /* The leading program is still there; each of the others comes and goes. Kernels are prepared when
  * all graphs are gone: generating code brings a library into memory. */
-ebb_status ebb__plan_emit(ebb_plan *plan, void *arena, const device_instr *const **lists) {
+ebb_status ebb__plan_emit(ebb_plan *plan, void *host, void *arena,
+                          const device_instr *const **lists) {
     for (int32_t k = 0; k < plan->n_programs; k++) {
         int32_t i = (plan->lead + k) % plan->n_programs;
         plan_program *program = &plan->programs[i];
         if (!program->has_unit) {
             TRY(ebb__plan_compile(plan, i));
         }
-        emit_program(plan, program, arena, &lists[i]);
+        emit_program(plan, program, host, arena, &lists[i]);
         ebb__plan_close_program(program);
     }
     ebb__region_trim(plan->ctx);
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        TRY(prepare_program(plan, &plan->programs[i], arena));
+        TRY(prepare_program(plan, &plan->programs[i], host));
     }
     return EBB_OK;
 }

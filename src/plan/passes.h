@@ -18,11 +18,9 @@ ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *placement, int3
                           uint64_t *bytes) EBB_MUST_CHECK;
 
 /* Replays the program symbolically (check.c): every operand holds the value the graph says, nothing
- * overlaps what is still needed, nothing lies below first_byte (where programs are) or beyond the
- * arena, every kernel has its scratch, in-place only where the op allows it. Shares no code with
- * storage and place. */
-ebb_status ebb__plan_check(pass_unit *unit, uint64_t first_byte,
-                           uint64_t arena_bytes) EBB_MUST_CHECK;
+ * overlaps what is still needed, nothing lies beyond the arena, every kernel has its scratch,
+ * in-place only where the op allows it. Shares no code with storage and place. */
+ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) EBB_MUST_CHECK;
 
 /* The pipeline: names in order, and a run over a unit from config->first up to before `end`. The
  * unit works on a copy of the graph, or on the one that the request builds; it is to be closed in

@@ -44,8 +44,10 @@ bool ebb__pass_optional(pass_id id) {
 
 ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *config,
                           const plan_request *request) {
-    *unit = (pass_unit){
-        .ctx = ctx, .config = config, .dev = ebb__device_default(), .shards = request->shards};
+    *unit = (pass_unit){.ctx = ctx,
+                        .config = config,
+                        .dev = device_or_default(config->dev),
+                        .shards = request->shards};
     ebb__region_init(&unit->region, ctx);
     ebb__region_init(&unit->scratch, ctx);
     if (request->graph != NULL) {

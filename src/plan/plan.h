@@ -1,9 +1,12 @@
 /* plan.h - from graphs and a budget to addresses: every program of a run (training, validation)
  * planned over one arena and one set of variables, with the bytes and seconds it will take.
  *
- *   arena = [ programs | variables: weights, optimiser, state, inputs | transient values ]
+ *   host   = [ what the caller needs beside tensors | programs ]
+ *   device = [ variables: weights, optimiser, state, inputs | transient values ]
  *
- * All programs share the variables (by name) and overlay the transient part.
+ * All programs share the variables (by name) and overlay the transient part. An address is a space,
+ * which follows from what lies there, and an offset in it; instructions get the device's addresses
+ * when they are written (emit.c).
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
@@ -37,6 +40,7 @@ typedef struct plan_extra {
 } plan_extra;
 
 typedef struct plan_options {
+    const device *dev; /* NULL: the default */
     int members;
     uint64_t budget;         /* bytes; UINT64_MAX: no limit */
     const char *budget_name; /* by which the caller sets it, for messages */
@@ -62,7 +66,7 @@ typedef struct plan_size {
     uint64_t load_bytes;      /* of transients: what no placement can go below */
     uint64_t transient_bytes; /* before it is placed: the load */
     uint64_t gradient_bytes;  /* of those where most of them are alive */
-    uint64_t program_bytes;   /* of the program itself */
+    uint64_t program_bytes;   /* of the program itself, rounded as addresses are */
     uint64_t program;         /* a hash: kernels, forms, places */
     double seconds, heavy;    /* of a step, by built-in times; of its products alone */
     int32_t n_instrs, n_views, n_nodes, recomputed_nodes;
@@ -93,9 +97,9 @@ typedef struct plan_variable {
     ir_type type;
     ir_role role;
     ir_start start;
-    uint64_t offset, bytes;
-    bool extra;    /* plan_extra: type is meaningless */
-    int32_t layer; /* index into plan->layers */
+    uint64_t offset, bytes; /* in the device's space, or the host's: */
+    bool extra;             /* plan_extra, host memory: type is meaningless */
+    int32_t layer;          /* index into plan->layers */
 } plan_variable;
 
 enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 96, PLAN_MAX_PROGRAMS = 80 };
@@ -149,7 +153,7 @@ typedef struct plan_program {
     pass_unit unit; /* of the leading program, until ebb__plan_release */
     bool has_unit;
     plan_size size;
-    uint64_t offset; /* of the program itself in the arena */
+    uint64_t offset; /* of the program itself in the host's space */
 } plan_program;
 
 typedef struct ebb_plan {
@@ -162,8 +166,9 @@ typedef struct ebb_plan {
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
     double
         words_per_step; /* of what is trained on: whoever asked for the plan says so, for reports */
-    uint64_t program_end, transient_base; /* in the arena */
-    uint64_t transient_bytes;             /* of the program that has most */
+    uint64_t host_bytes, device_bytes; /* of the two spaces: together the peak */
+    uint64_t transient_base;           /* in the device's space */
+    uint64_t transient_bytes;          /* of the program that has most */
     int32_t lead; /* the program whose plans are listed: of those that train, the largest */
     int32_t recomputed_nodes;
     plan_decision *decisions; /* the most bytes first */
@@ -196,9 +201,10 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
                           ebb_plan **out) EBB_MUST_CHECK;
 void ebb__plan_free(ebb_plan *plan);
 
-/* Writes all programs into the arena, one after the other: compiles and verifies those that are not
- * there any more, resolves addresses, prepares kernels. lists[i]: instructions of program i. */
-ebb_status ebb__plan_emit(ebb_plan *plan, void *arena,
+/* Writes all programs into the host's space, one after the other: compiles and verifies those that
+ * are not there any more, resolves addresses in the device's space, which begins at `arena` as its
+ * kernels know it, prepares kernels. lists[i]: instructions of program i. */
+ebb_status ebb__plan_emit(ebb_plan *plan, void *host, void *arena,
                           const device_instr *const **lists) EBB_MUST_CHECK;
 /* Lets go of graphs, pass scratch and the source: what remains is the report and the variables. */
 void ebb__plan_release(ebb_plan *plan);

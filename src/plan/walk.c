@@ -29,6 +29,7 @@ pass_config ebb__walk_config(const plan_options *options, const plan_choice *cho
     return (pass_config){.disabled = options->disabled,
                          .first = prepared ? FIRST_VARIED : PASS_INFER,
                          .knobs = choice->knobs,
+                         .dev = options->dev,
                          .members = options->members,
                          .table = choice->forms,
                          .update = options->update};
@@ -66,8 +67,8 @@ uint64_t ebb__walk_arena(uint64_t variable_bytes, uint64_t variable_end, uint64_
 /* As if there were only this program. */
 static void set_size(const plan_walk *w, const plan_size *size, plan_choice *choice) {
     choice->size = *size;
-    choice->peak_bytes = ebb__walk_arena(w->variable_bytes, w->variable_end,
-                                         plan_align(size->program_bytes), size->transient_bytes);
+    choice->peak_bytes = ebb__walk_arena(w->variable_bytes, w->variable_end, size->program_bytes,
+                                         size->transient_bytes);
     choice->seconds = size->seconds;
 }
 
@@ -320,7 +321,7 @@ static ebb_status try_way(search *s, plan_choice base, int32_t knob, int32_t way
     if (at == s->n_tried) {
         s->tried[at].graph = size.graph;
         s->tried[at].least = ebb__walk_arena(s->w->variable_bytes, s->w->variable_end,
-                                             plan_align(size.program_bytes), size.load_bytes);
+                                             size.program_bytes, size.load_bytes);
         s->n_tried++;
     }
     if (least != NULL) {

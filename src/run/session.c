@@ -3,27 +3,38 @@
 
 #include "base/host.h"
 
+#include <string.h>
+
 uint64_t ebb__run_budget(double percent) {
     double bytes = (double)ebb__host_memory() * percent / 100.0 - (double)RUN_OVERHEAD_BYTES;
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-static void note_handed(run_session *s, const void *data, uint64_t bytes) {
-    uint64_t end = (uint64_t)((const char *)data - s->arena) + bytes;
-    s->measured_bytes = end > s->measured_bytes ? end : s->measured_bytes;
+/* ---- what is handed out ---- */
+
+static void note(run_session *s, uint64_t *high, uint64_t end) {
+    if (end > *high) {
+        *high = end;
+        uint64_t both = s->host_high + s->device_high;
+        s->measured_bytes = both > s->measured_bytes ? both : s->measured_bytes;
+    }
+}
+
+static void note_device(run_session *s, const void *data, uint64_t bytes) {
+    const char *base = s->plan->dev->buffer.address(s->buffer);
+    note(s, &s->device_high, (uint64_t)((const char *)data - base) + bytes);
 }
 
 static void note_view(run_session *s, const op_view *view) {
     if (view->data != NULL) {
         uint64_t rows = (uint64_t)ebb__ir_rows(&view->type), cols = (uint64_t)ir_cols(&view->type);
-        note_handed(s, view->data,
+        note_device(s, view->data,
                     ((rows - 1) * (uint64_t)view->ld + cols) *
                         ebb__ir_dtype_bytes(view->type.dtype));
     }
 }
 
 static void note_instr(run_session *s, const device_instr *instr) {
-    note_handed(s, instr, sizeof *instr);
     for (int32_t i = 0; i < instr->call.n_in; i++) {
         note_view(s, &instr->call.in[i]);
     }
@@ -31,13 +42,32 @@ static void note_instr(run_session *s, const device_instr *instr) {
         note_view(s, &instr->call.out[i]);
     }
     if (instr->call.workspace != NULL) {
-        note_handed(s, instr->call.workspace, instr->call.workspace_bytes);
+        note_device(s, instr->call.workspace, instr->call.workspace_bytes);
     }
+}
+
+/* ---- life ---- */
+
+static ebb_status open_session(run_session *s) {
+    ebb_plan *plan = s->plan;
+    const device *dev = plan->dev;
+    void *host = NULL;
+    ebb__region_trim(s->ctx);
+    TRY(ebb__map(s->ctx, (size_t)plan->host_bytes, &host));
+    s->host = host;
+    TRY(dev->buffer.create(s->ctx, (size_t)plan->device_bytes, &s->buffer));
+    TRY(dev->stream.create(s->ctx, plan->members, &s->stream));
+    TRY(ebb__plan_emit(plan, s->host, dev->buffer.address(s->buffer), s->programs));
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const plan_program *program = &plan->programs[i];
+        note(s, &s->host_high, program->offset + program->size.program_bytes);
+    }
+    ebb__plan_release(plan);
+    return EBB_OK;
 }
 
 ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
     run_session *s = NULL;
-    void *arena = NULL;
     *out = NULL;
     ebb_status status = ebb__alloc(ctx, 1, sizeof *s, &s);
     if (status != EBB_OK) {
@@ -46,21 +76,19 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
     }
     s->ctx = ctx;
     s->plan = plan;
-    ebb__region_trim(ctx);
-    TRY_OUT(plan->dev->buffer.create(ctx, (size_t)plan->peak_bytes, &arena));
-    s->arena = arena;
-    TRY_OUT(plan->dev->stream.create(ctx, plan->members, &s->stream));
-    TRY_OUT(ebb__plan_emit(plan, arena, s->programs));
-    ebb__plan_release(plan);
+    status = open_session(s);
+    if (status != EBB_OK) {
+        ebb__run_free(s);
+        return status;
+    }
     *out = s;
     return EBB_OK;
-out:
-    ebb__run_free(s);
-    return status;
 }
 
 void ebb__run_touch(run_session *session) {
-    session->plan->dev->buffer.touch(session->arena, (size_t)session->plan->peak_bytes);
+    const ebb_plan *plan = session->plan;
+    plan->dev->buffer.touch(session->buffer, (size_t)plan->device_bytes);
+    ebb__map_touch(session->host, (size_t)plan->host_bytes);
 }
 
 ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
@@ -74,39 +102,148 @@ void ebb__run_free(run_session *session) {
         return;
     }
     ebb_ctx *ctx = session->ctx;
-    const device *dev = session->plan->dev;
+    const ebb_plan *plan = session->plan;
     if (session->stream != NULL) {
-        dev->stream.destroy(session->stream);
+        plan->dev->stream.destroy(session->stream);
     }
-    if (session->arena != NULL) {
-        dev->buffer.destroy(ctx, session->arena, (size_t)session->plan->peak_bytes);
+    if (session->buffer != NULL) {
+        plan->dev->buffer.destroy(ctx, session->buffer, (size_t)plan->device_bytes);
+    }
+    if (session->host != NULL) {
+        ebb__unmap(ctx, session->host, (size_t)plan->host_bytes);
     }
     ebb__plan_free(session->plan);
     ebb__free(ctx, session);
 }
 
-void ebb__run_step(run_session *session, int32_t index) {
+ebb_status ebb__run_step(run_session *session, int32_t index) {
     int32_t n = session->plan->programs[index].size.n_instrs;
     for (int32_t i = 0; i < n; i++) {
         note_instr(session, session->programs[index][i]);
     }
-    session->plan->dev->stream.run(session->stream, session->programs[index], n, session->observe,
-                                   session->observe_user);
+    return session->plan->dev->stream.run(session->stream, session->programs[index], n,
+                                          session->observe, session->observe_user);
 }
 
-void *ebb__run_variable(run_session *session, const char *name, uint64_t *bytes) {
+/* ---- the door ---- */
+
+run_place ebb__run_find(const run_session *session, const char *name) {
     const plan_variable *v = ebb__plan_variable(session->plan, name);
-    if (v == NULL) {
+    return v != NULL && !v->extra ? run_at(v) : (run_place){0};
+}
+
+run_place ebb__run_find_output(const run_session *session, int32_t index, const char *name) {
+    const plan_output *output = ebb__plan_output(session->plan, index, name);
+    return output != NULL ? (run_place){output->offset, ebb__ir_type_bytes(&output->type)}
+                          : (run_place){0};
+}
+
+ebb_status ebb__run_map(run_session *session, run_place place, unsigned access, void *out) {
+    const device_buffer_table *buffer = &session->plan->dev->buffer;
+    void *data = NULL;
+    note(session, &session->device_high, place.offset + place.bytes);
+    if (buffer->map == NULL) {
+        data = (char *)buffer->address(session->buffer) + place.offset;
+    } else {
+        TRY(buffer->map(session->ctx, session->buffer, (size_t)place.offset, (size_t)place.bytes,
+                        access, &data));
+    }
+    memcpy(out, &data, sizeof data);
+    return EBB_OK;
+}
+
+ebb_status ebb__run_unmap(run_session *session, run_place place, unsigned access,
+                          const void *data) {
+    const device_buffer_table *buffer = &session->plan->dev->buffer;
+    return buffer->unmap == NULL
+               ? EBB_OK
+               : buffer->unmap(session->ctx, session->buffer, (size_t)place.offset,
+                               (size_t)place.bytes, access, (void *)(uintptr_t)data);
+}
+
+/* All of them, whatever fails; the first failure. */
+static ebb_status unmap_all(run_session *session, const run_place *places, int32_t n,
+                            unsigned access, void *const *data) {
+    ebb_status status = EBB_OK;
+    for (int32_t i = 0; i < n; i++) {
+        if (data[i] != NULL) {
+            ebb_status one = ebb__run_unmap(session, places[i], access, data[i]);
+            status = status == EBB_OK ? one : status;
+        }
+    }
+    return status;
+}
+
+ebb_status ebb__run_unmap_all(run_session *session, const run_place *places, int32_t n,
+                              unsigned access, void *const *data) {
+    return unmap_all(session, places, n, access, data);
+}
+
+ebb_status ebb__run_map_all(run_session *session, const run_place *places, int32_t n,
+                            unsigned access, void **out) {
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = NULL;
+        ebb_status status =
+            places[i].bytes > 0 ? ebb__run_map(session, places[i], access, &out[i]) : EBB_OK;
+        if (status != EBB_OK) {
+            (void)unmap_all(session, places, i, access, out);
+            return status;
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__run_read(run_session *session, run_place place, void *data) {
+    void *from = NULL;
+    TRY(ebb__run_map(session, place, DEVICE_READ, &from));
+    memcpy(data, from, (size_t)place.bytes);
+    return ebb__run_unmap(session, place, DEVICE_READ, from);
+}
+
+ebb_status ebb__run_write(run_session *session, run_place place, const void *data) {
+    void *to = NULL;
+    TRY(ebb__run_map(session, place, DEVICE_WRITE, &to));
+    memcpy(to, data, (size_t)place.bytes);
+    return ebb__run_unmap(session, place, DEVICE_WRITE, to);
+}
+
+ebb_status ebb__run_zero(run_session *session, run_place place) {
+    void *to = NULL;
+    TRY(ebb__run_map(session, place, DEVICE_WRITE, &to));
+    memset(to, 0, (size_t)place.bytes);
+    return ebb__run_unmap(session, place, DEVICE_WRITE, to);
+}
+
+void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes) {
+    const plan_variable *v = ebb__plan_variable(session->plan, name);
+    if (v == NULL || !v->extra) {
         return NULL;
     }
-    note_handed(session, session->arena + v->offset, v->bytes);
+    note(session, &session->host_high, v->offset + v->bytes);
     if (bytes != NULL) {
         *bytes = v->bytes;
     }
-    return session->arena + v->offset;
+    return session->host + v->offset;
+}
+
+/* ---- addresses ---- */
+
+static void *address(run_session *session, run_place place) {
+    void *data = NULL;
+    bool shared = session->plan->dev->buffer.map == NULL;
+    return shared && place.bytes > 0 && ebb__run_map(session, place, DEVICE_READ, &data) == EBB_OK
+               ? data
+               : NULL;
+}
+
+void *ebb__run_variable(run_session *session, const char *name, uint64_t *bytes) {
+    run_place place = ebb__run_find(session, name);
+    if (bytes != NULL) {
+        *bytes = place.bytes;
+    }
+    return address(session, place);
 }
 
 const void *ebb__run_output(run_session *session, int32_t index, const char *name) {
-    const plan_output *output = ebb__plan_output(session->plan, index, name);
-    return output == NULL ? NULL : session->arena + output->offset;
+    return address(session, ebb__run_find_output(session, index, name));
 }

@@ -1,5 +1,10 @@
-/* session.h - a plan brought to life: one arena, one team, programs that run step after step
- * without allocating. Tracks the highest byte it hands to a kernel, apart from what the plan says.
+/* session.h - a plan brought to life: the device's memory, the host's block with the programs in
+ * it, one team, and programs that run step after step without allocating. Tracks the highest byte
+ * that it hands out of either, apart from what the plan says.
+ *
+ * The device's memory has one door, the functions below: whoever reads or writes a variable or an
+ * output binds its place once and goes through them. Where the host may touch the memory itself,
+ * as on the CPU, a place is mapped at its own address and that costs nothing.
  */
 #ifndef RUN_SESSION_H
 #define RUN_SESSION_H
@@ -18,26 +23,66 @@ uint64_t ebb__run_budget(double percent);
 typedef struct run_session {
     ebb_ctx *ctx;
     ebb_plan *plan; /* owned; graphs released */
-    char *arena;
+    char *host;     /* the caller's extra memory, and programs */
+    void *buffer;   /* the device's memory: variables, transients */
     device_stream *stream;
     const device_instr *const *programs[PLAN_MAX_PROGRAMS];
-    uint64_t measured_bytes; /* highest end of anything handed to a kernel or copy so far */
+    uint64_t host_high, device_high; /* highest end of anything handed out so far */
+    uint64_t measured_bytes;         /* the same of both together */
     device_observe_fn observe;
     void *observe_user;
 } run_session;
 
-/* Takes the plan over, also on failure. Maps the arena, writes the programs into it, releases all
+/* Takes the plan over, also on failure. Maps both spaces, writes the programs, releases all
  * planning memory, then (new) touches every page. Variables start as zeros. Who has something to
- * move into the arena and to free first opens, moves and touches. */
+ * move into the host's block and to free first opens, moves and touches. */
 ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MUST_CHECK;
 ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MUST_CHECK;
 void ebb__run_touch(run_session *session);
 void ebb__run_free(run_session *session);
 
-/* Runs program `index` once. Cannot fail. */
-void ebb__run_step(run_session *session, int32_t index);
+/* Runs program `index` once. */
+ebb_status ebb__run_step(run_session *session, int32_t index) EBB_MUST_CHECK;
 
-/* Storage by name; NULL if there is none. Counts as handed out. */
+/* ---- the door ---- */
+
+/* Bytes of the device's memory that have a name, bound once; bytes 0: there is no such name. */
+typedef struct run_place {
+    uint64_t offset, bytes;
+} run_place;
+
+static inline run_place run_at(const plan_variable *variable) {
+    return (run_place){variable->offset, variable->bytes};
+}
+/* `bytes` of the place from byte `from` on. */
+static inline run_place run_part(run_place place, uint64_t from, uint64_t bytes) {
+    return (run_place){place.offset + from, bytes};
+}
+run_place ebb__run_find(const run_session *session, const char *name); /* a variable */
+run_place ebb__run_find_output(const run_session *session, int32_t index, const char *name);
+
+/* The place as memory of the host, until it is unmapped with the same access; not while a program
+ * runs. `out` is the address of a pointer. The second form does n places, of which none that has no
+ * bytes (NULL is given), all or none. */
+ebb_status ebb__run_map(run_session *session, run_place place, unsigned access,
+                        void *out) EBB_MUST_CHECK;
+ebb_status ebb__run_unmap(run_session *session, run_place place, unsigned access,
+                          const void *data) EBB_MUST_CHECK;
+ebb_status ebb__run_map_all(run_session *session, const run_place *places, int32_t n,
+                            unsigned access, void **out) EBB_MUST_CHECK;
+ebb_status ebb__run_unmap_all(run_session *session, const run_place *places, int32_t n,
+                              unsigned access, void *const *data) EBB_MUST_CHECK;
+/* Copies the whole place to or from `data`. */
+ebb_status ebb__run_read(run_session *session, run_place place, void *data) EBB_MUST_CHECK;
+ebb_status ebb__run_write(run_session *session, run_place place, const void *data) EBB_MUST_CHECK;
+ebb_status ebb__run_zero(run_session *session, run_place place) EBB_MUST_CHECK;
+
+/* The caller's own memory (plan_extra) by name, which is the host's: no door. NULL: there is none.
+ */
+void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes);
+
+/* Addresses by name for who knows that the host may touch the memory itself; NULL where it may not,
+ * or there is no such name. */
 void *ebb__run_variable(run_session *session, const char *name, uint64_t *bytes);
 const void *ebb__run_output(run_session *session, int32_t index, const char *name);
 

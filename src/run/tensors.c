@@ -10,6 +10,17 @@ static bool is_stored(const plan_variable *v, uint32_t roles) {
     return !v->extra && (roles & (1U << v->role)) != 0;
 }
 
+/* st_source: variables by number. */
+static ebb_status open_variable(void *user, uint64_t number, const void **data) {
+    run_session *session = user;
+    return ebb__run_map(session, run_at(&session->plan->variables[number]), DEVICE_READ, data);
+}
+
+static ebb_status close_variable(void *user, uint64_t number, const void *data) {
+    run_session *session = user;
+    return ebb__run_unmap(session, run_at(&session->plan->variables[number]), DEVICE_READ, data);
+}
+
 static int compare_entries(const void *a, const void *b) {
     return strcmp(((const st_entry *)a)->name, ((const st_entry *)b)->name);
 }
@@ -18,7 +29,10 @@ ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region 
                              st_entry **out, size_t *n) {
     const ebb_plan *plan = session->plan;
     st_entry *entries = NULL;
+    st_source *source = NULL;
     TRY(ebb__region_alloc(region, (size_t)plan->n_variables + 1, sizeof *entries, &entries));
+    TRY(ebb__region_alloc(region, 1, sizeof *source, &source));
+    *source = (st_source){session, open_variable, close_variable};
     *n = 0;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
@@ -29,7 +43,8 @@ ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region 
         *entry = (st_entry){.name = v->name,
                             .dtype = ST_F32,
                             .rank = v->type.rank,
-                            .data = session->arena + v->offset};
+                            .source = source,
+                            .number = (uint64_t)i};
         for (int32_t d = 0; d < v->type.rank; d++) {
             entry->dims[d] = v->type.dim[d];
         }
@@ -47,10 +62,14 @@ ebb_status ebb__tensors_hash(run_session *session, uint64_t *out) {
     ebb__region_init(&region, session->ctx);
     ebb_status status = ebb__tensors_list(session, 1U << IR_PARAM, &region, &entries, &n);
     for (size_t i = 0; status == EBB_OK && i < n; i++) {
-        const plan_variable *v = ebb__plan_variable(session->plan, entries[i].name);
+        const plan_variable *v = &session->plan->variables[entries[i].number];
+        const void *data = NULL;
+        TRY_OUT(ebb__run_map(session, run_at(v), DEVICE_READ, &data));
         hash = XXH3_64bits_withSeed(v->name, strlen(v->name), hash);
-        hash = XXH3_64bits_withSeed(session->arena + v->offset, (size_t)v->bytes, hash);
+        hash = XXH3_64bits_withSeed(data, (size_t)v->bytes, hash);
+        TRY_OUT(ebb__run_unmap(session, run_at(v), DEVICE_READ, data));
     }
+out:
     ebb__region_fini(&region);
     *out = hash;
     return status;
@@ -64,12 +83,13 @@ static bool same_shape(const plan_variable *v, const st_tensor *t) {
     return same;
 }
 
-bool ebb__tensors_finite(const float *data, uint64_t count) {
-    bool finite = true;
-    for (uint64_t i = 0; i < count; i++) {
-        finite = finite && isfinite(data[i]);
-    }
-    return finite;
+static ebb_status load_variable(run_session *session, const plan_variable *v,
+                                const st_reader *reader, const st_tensor *t) {
+    void *data = NULL;
+    TRY(ebb__run_map(session, run_at(v), DEVICE_WRITE, &data));
+    ebb_status status = ebb__safetensors_read(reader, t, data, (size_t)v->bytes);
+    ebb_status closed = ebb__run_unmap(session, run_at(v), DEVICE_WRITE, data);
+    return status == EBB_OK ? closed : status;
 }
 
 ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_reader *reader) {
@@ -89,23 +109,53 @@ ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_read
                              "%s: tensor %s has another type or shape than this model's",
                              reader->path, v->name);
         }
-        TRY(ebb__safetensors_read(reader, t, session->arena + v->offset, (size_t)v->bytes));
+        TRY(load_variable(session, v, reader, t));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) {
+    const ebb_plan *plan = session->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        if (v->role == IR_PARAM) {
+            float *data = NULL;
+            TRY(ebb__run_map(session, run_at(v), DEVICE_WRITE, &data));
+            ebb__ir_draw(v->start, v->name, seed, data, v->bytes / sizeof *data);
+            TRY(ebb__run_unmap(session, run_at(v), DEVICE_WRITE, data));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__tensors_not_finite(run_session *session, const char **name) {
+    const ebb_plan *plan = session->plan;
+    *name = NULL;
+    for (int32_t i = 0; i < plan->n_variables && *name == NULL; i++) {
+        const plan_variable *v = &plan->variables[i];
+        const float *data = NULL;
+        bool finite = true;
+        if (!is_stored(v, 1U << IR_PARAM)) {
+            continue;
+        }
+        TRY(ebb__run_map(session, run_at(v), DEVICE_READ, &data));
+        for (uint64_t k = 0; k < v->bytes / sizeof *data; k++) {
+            finite = finite && isfinite(data[k]);
+        }
+        TRY(ebb__run_unmap(session, run_at(v), DEVICE_READ, data));
+        *name = finite ? NULL : v->name;
     }
     return EBB_OK;
 }
 
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
-    const ebb_plan *plan = session->plan;
+    const char *bad = NULL;
     TRY(ebb__tensors_load(session, 1U << IR_PARAM, reader));
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        const float *data = (const void *)(session->arena + v->offset);
-        if (is_stored(v, 1U << IR_PARAM) && !ebb__tensors_finite(data, v->bytes / sizeof *data)) {
-            return ebb__fail(session->ctx, EBB_MODEL,
-                             "%s: tensor %s holds a value that is not finite (NaN or infinite); "
-                             "use weights from before training diverged",
-                             reader->path, v->name);
-        }
-    }
-    return EBB_OK;
+    TRY(ebb__tensors_not_finite(session, &bad));
+    return bad == NULL
+               ? EBB_OK
+               : ebb__fail(session->ctx, EBB_MODEL,
+                           "%s: tensor %s holds a value that is not finite (NaN or infinite); "
+                           "use weights from before training diverged",
+                           reader->path, bad);
 }

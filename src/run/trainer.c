@@ -3,14 +3,13 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 run_trainer ebb__trainer(run_session *session, double beta1, double beta2) {
     return (run_trainer){.session = session,
                          .beta1 = beta1,
                          .beta2 = beta2,
-                         .hyper = ebb__run_variable(session, UPDATE_HYPER, NULL),
-                         .step = ebb__run_variable(session, TRAINER_STEP, NULL),
+                         .hyper = ebb__run_find(session, UPDATE_HYPER),
+                         .step = ebb__run_find(session, TRAINER_STEP),
                          .loss = (double)NAN,
                          .norm = (double)NAN};
 }
@@ -23,8 +22,7 @@ static ebb_status set_hyper(const run_trainer *t, double rate) {
         return ebb__fail(t->session->ctx, EBB_USAGE, "learning rate %g is negative or not finite",
                          rate);
     }
-    memcpy(t->hyper, hyper, sizeof hyper);
-    return EBB_OK;
+    return ebb__run_write(t->session, t->hyper, hyper);
 }
 
 static ebb_status diverged(run_trainer *t, const char *what, const char *tensor) {
@@ -34,31 +32,41 @@ static ebb_status diverged(run_trainer *t, const char *what, const char *tensor)
                      t->steps, what, tensor != NULL ? tensor : "");
 }
 
+/* Reads an output if the program has it. */
+static ebb_status look_at(run_trainer *t, int32_t index, const char *name, void *data) {
+    run_place place = ebb__run_find_output(t->session, index, name);
+    return place.bytes > 0 ? ebb__run_read(t->session, place, data) : EBB_OK;
+}
+
 static ebb_status look(run_trainer *t, int32_t index) {
-    const float *loss = ebb__run_output(t->session, index, TRAINER_LOSS);
-    const double *norm = ebb__run_output(t->session, index, UPDATE_NORM);
-    const int32_t *bad = ebb__run_output(t->session, index, UPDATE_BAD);
-    const ebb_plan *plan = t->session->plan;
-    t->loss = loss != NULL ? (double)*loss : (double)NAN;
-    t->norm = norm != NULL ? *norm : (double)NAN;
-    if (loss != NULL && !isfinite(*loss)) {
+    const plan_program *program = &t->session->plan->programs[index];
+    float loss = NAN;
+    int32_t bad = -1;
+    t->norm = (double)NAN;
+    TRY(look_at(t, index, TRAINER_LOSS, &loss));
+    TRY(look_at(t, index, UPDATE_NORM, &t->norm));
+    TRY(look_at(t, index, UPDATE_BAD, &bad));
+    t->loss = (double)loss;
+    if (!isfinite(loss) && ebb__run_find_output(t->session, index, TRAINER_LOSS).bytes > 0) {
         return diverged(t, "the loss", NULL);
     }
-    if (bad != NULL && *bad >= 0 && *bad < plan->programs[index].n_trained) {
-        int32_t variable = plan->programs[index].trained[*bad];
-        return diverged(t, "the gradient of ", plan->variables[variable].name);
+    if (bad >= 0 && bad < program->n_trained) {
+        const plan_variable *variable = &t->session->plan->variables[program->trained[bad]];
+        return diverged(t, "the gradient of ", variable->name);
     }
-    return norm == NULL || isfinite(*norm) ? EBB_OK : diverged(t, "the gradient's norm", NULL);
+    return program->n_trained == 0 || isfinite(t->norm) ? EBB_OK
+                                                        : diverged(t, "the gradient's norm", NULL);
 }
 
 ebb_status ebb__trainer_step(run_trainer *trainer, int32_t index, double rate) {
-    if (trainer->hyper != NULL) {
+    int32_t step = (int32_t)(trainer->steps & INT32_MAX);
+    if (trainer->hyper.bytes > 0) {
         TRY(set_hyper(trainer, rate));
     }
-    if (trainer->step != NULL) {
-        *trainer->step = (int32_t)(trainer->steps & INT32_MAX);
+    if (trainer->step.bytes > 0) {
+        TRY(ebb__run_write(trainer->session, trainer->step, &step));
     }
-    ebb__run_step(trainer->session, index);
+    TRY(ebb__run_step(trainer->session, index));
     trainer->steps++;
     return look(trainer, index);
 }

@@ -47,12 +47,22 @@ st_shown ebb__safetensors_show(const char *text);
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
+/* Where tensors are that do not lie in memory all the time: each is opened, written and closed, one
+ * after the other. */
+typedef struct st_source {
+    void *user;
+    ebb_status (*open)(void *user, uint64_t number, const void **data);
+    ebb_status (*close)(void *user, uint64_t number, const void *data);
+} st_source;
+
 typedef struct st_entry {
     const char *name;
     st_dtype dtype;
     int rank;
     int64_t dims[ST_MAX_RANK];
-    const void *data; /* the whole tensor, contiguous; NULL only where it has no element */
+    const void *data;        /* the whole tensor, contiguous; or NULL, and then: */
+    const st_source *source; /* has it under this number */
+    uint64_t number;
 } st_entry;
 
 typedef struct st_note { /* one string of the file's `__metadata__` */

@@ -210,11 +210,19 @@ static ebb_status write_entry(st_sink *sink, const st_entry *entry) {
     if (!ebb__safetensors_size(entry->dtype, entry->rank, entry->dims, 0, &bytes) || bytes == 0) {
         return EBB_OK;
     }
-    if (!entry->data) {
-        return ebb__fail(sink->file.ctx, EBB_USAGE, "tensor '%s': has no data",
-                         ebb__safetensors_show(entry->name).text);
+    if (entry->data) {
+        return sink_write(sink, entry->data, (size_t)bytes);
     }
-    return sink_write(sink, entry->data, (size_t)bytes);
+    if (entry->source) {
+        const st_source *source = entry->source;
+        const void *data = NULL;
+        TRY(source->open(source->user, entry->number, &data));
+        ebb_status status = sink_write(sink, data, (size_t)bytes);
+        ebb_status closed = source->close(source->user, entry->number, data);
+        return status == EBB_OK ? closed : status;
+    }
+    return ebb__fail(sink->file.ctx, EBB_USAGE, "tensor '%s': has no data",
+                     ebb__safetensors_show(entry->name).text);
 }
 
 ebb_status ebb__safetensors_write(ebb_ctx *ctx, const char *path, const st_entry *entries,

@@ -56,8 +56,8 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     run_session *session = trainer->session;
     uint64_t calls = 0;
     meter before = {0}, after = {0};
-    ebb__job_init_weights(session, s);
-    ebb__kind(s)->randomise(session, s);
+    TRY(ebb__tensors_draw(session, s->seed));
+    TRY(ebb__kind(s)->randomise(session, s));
     for (int64_t i = 0; i < WARM_UP + steps; i++) {
         if (i == WARM_UP) {
             ebb__meter_read(&before);

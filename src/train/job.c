@@ -41,7 +41,8 @@ static grad_update_settings update_of(const train_settings *s) {
 }
 
 static plan_options options_of(const train_settings *s) {
-    return (plan_options){.members = ebb__job_threads(s),
+    return (plan_options){.dev = s->dev,
+                          .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
                           .budget_name = "--memory",
                           .disabled = s->disabled,
@@ -109,7 +110,7 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     p->settings = *settings;
     p->request = *request;
     p->options = options_of(settings);
-    ebb__cost_table_init(&p->table, ctx, ebb__device_default());
+    ebb__cost_table_init(&p->table, ctx, device_or_default(settings->dev));
     if (request->train || request->predict) {
         add_programs(p, &request->shapes, request->train ? JOB_TRAIN : JOB_PREDICT);
     }
@@ -228,36 +229,28 @@ train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) 
     return planned;
 }
 
-void ebb__job_init_weights(run_session *session, const train_settings *settings) {
-    const ebb_plan *plan = session->plan;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (v->role == IR_PARAM) {
-            float *data = ebb__run_variable(session, v->name, NULL);
-            ebb__ir_draw(v->start, v->name, settings->seed, data, v->bytes / sizeof *data);
-        }
-    }
-}
-
-void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
-                         const char *site) {
-    uint64_t bytes = 0;
-    int32_t *ids = ebb__run_variable(session, name, &bytes);
+ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
+                               const char *site) {
+    run_place place = ebb__run_find(session, name);
+    int32_t *ids = NULL;
     rng_key key = ebb__rng_key(seed, site);
-    for (uint64_t i = 0; i < bytes / sizeof *ids; i++) {
+    TRY(ebb__run_map(session, place, DEVICE_WRITE, &ids));
+    for (uint64_t i = 0; i < place.bytes / sizeof *ids; i++) {
         uint32_t word = ebb__rng_block(key, (uint32_t)i, 0, 0, 0).word[0];
         ids[i] = (int32_t)((uint64_t)word * (uint64_t)vocab >> 32);
     }
+    return ebb__run_unmap(session, place, DEVICE_WRITE, ids);
 }
 
-void ebb__job_reset(run_session *session, ir_role role) {
+ebb_status ebb__job_reset(run_session *session, ir_role role) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
         if (v->role == role) {
-            memset(session->arena + v->offset, 0, (size_t)v->bytes);
+            TRY(ebb__run_zero(session, run_at(v)));
         }
     }
+    return EBB_OK;
 }
 
 /* ---- scoring ---- */
@@ -273,7 +266,7 @@ static void tick(const job_observer *observer, uint64_t done, uint64_t all) {
 ebb_status ebb__job_score(run_session *session, const job_reader *reader,
                           const job_observer *observer, job_score *out) {
     *out = (job_score){0};
-    ebb__job_reset(session, IR_SCRATCH);
+    TRY(ebb__job_reset(session, IR_SCRATCH));
     for (uint64_t w = 0; w < reader->windows; w++) {
         int32_t program = 0;
         uint64_t words = 0;
@@ -282,8 +275,9 @@ ebb_status ebb__job_score(run_session *session, const job_reader *reader,
             return EBB_OK;
         }
         TRY(reader->fill(reader, w, &program, &words));
-        ebb__run_step(session, program);
-        float loss = *(const float *)ebb__run_output(session, program, TRAINER_LOSS);
+        float loss = 0;
+        TRY(ebb__run_step(session, program));
+        TRY(ebb__run_read(session, ebb__run_find_output(session, program, TRAINER_LOSS), &loss));
         out->loss_sum += (double)loss * (double)words;
         out->tokens += words;
         tick(observer, w + 1, reader->windows);

@@ -55,12 +55,11 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
                             const job_request *request, ebb_plan **plan) EBB_MUST_CHECK;
 
 run_trainer ebb__job_trainer(run_session *session, const train_settings *settings);
-void ebb__job_init_weights(run_session *session, const train_settings *settings);
 /* Ids below `vocab` for the whole of an input. */
-void ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
-                         const char *site);
+ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
+                               const char *site) EBB_MUST_CHECK;
 /* Sets every variable of the role to zero. */
-void ebb__job_reset(run_session *session, ir_role role);
+ebb_status ebb__job_reset(run_session *session, ir_role role) EBB_MUST_CHECK;
 /* Roles of what a checkpoint holds beside the weights. */
 #define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE) | (1U << IR_BUFFER))
 

@@ -109,7 +109,7 @@ typedef struct model_kind {
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use);
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
-    void (*randomise)(run_session *session, const train_settings *s);         /* program 0 */
+    ebb_status (*randomise)(run_session *session, const train_settings *s);   /* program 0 */
     /* In place of what depends on the text: the longest shape. */
     void (*planned)(train_settings *s, int64_t source, int64_t target);
 } model_kind;

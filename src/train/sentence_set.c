@@ -276,30 +276,30 @@ ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) {
 static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program, uint64_t *words) {
     const sentence_set *set = reader->batches;
     sentence_place place;
+    void *to[4];
     TRY(ebb__sentence_place(&set->batches, step, &place));
     *program = set->programs[place.class];
-    return ebb__sentence_fill(&set->batches, &place, &set->to, words);
-}
-
-static int32_t *input_of(run_session *session, const char *name) {
-    return name != NULL ? ebb__run_variable(session, name, NULL) : NULL;
+    TRY(ebb__run_map_all(set->session, set->places, 4, DEVICE_WRITE, to));
+    sentence_target target = {.source = to[0], .lengths = to[1], .inputs = to[2], .labels = to[3]};
+    ebb_status status = ebb__sentence_fill(&set->batches, &place, &target, words);
+    ebb_status unmapped = ebb__run_unmap_all(set->session, set->places, 4, DEVICE_WRITE, to);
+    return status == EBB_OK ? unmapped : status;
 }
 
 /* The programs and inputs of the set, found once. */
 static ebb_status bind(sentence_set *set, run_session *session, job_use use,
                        const sentence_inputs *names) {
+    const char *const inputs[] = {names->source, names->lengths, names->inputs, names->labels};
     bool whole = true;
+    set->session = session;
     for (int32_t i = 0; i < set->batches.n_classes; i++) {
         set->programs[i] = ebb__plan_program(session->plan, (int32_t)use, i);
         whole = whole && set->programs[i] >= 0;
     }
-    set->to = (sentence_target){.source = input_of(session, names->source),
-                                .lengths = input_of(session, names->lengths),
-                                .inputs = input_of(session, names->inputs),
-                                .labels = input_of(session, names->labels)};
-    whole = whole && set->to.inputs != NULL && set->to.labels != NULL &&
-            (names->source == NULL) == (set->to.source == NULL) &&
-            (names->lengths == NULL) == (set->to.lengths == NULL);
+    for (int i = 0; i < 4; i++) {
+        set->places[i] = inputs[i] != NULL ? ebb__run_find(session, inputs[i]) : (run_place){0};
+        whole = whole && (inputs[i] == NULL) == (set->places[i].bytes == 0);
+    }
     return whole ? EBB_OK
                  : ebb__fail(session->ctx, EBB_INTERNAL,
                              "the plan has not a program for every shape of the sentences");
@@ -308,7 +308,7 @@ static ebb_status bind(sentence_set *set, run_session *session, job_use use,
 ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job_use use,
                                     const sentence_inputs *names, job_reader *out) {
     uint64_t bytes = 0;
-    uint8_t *memory = ebb__run_variable(session, JOB_STAGING, &bytes);
+    uint8_t *memory = ebb__run_host(session, JOB_STAGING, &bytes);
     TRY(bind(set, session, use, names));
     set->batches.staging = (uint32_t *)(void *)memory;
     if (is_pooled(set)) {

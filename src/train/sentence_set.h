@@ -19,7 +19,8 @@ typedef struct sentence_set {
     uint64_t most_tokens; /* of batches counted in tokens: from here on all rows are there */
     bool own_rows;        /* batches are counted in tokens: a shape has rows of its own */
     /* Once there is a reader: where its batches go, and the program of each shape. */
-    sentence_target to;
+    run_session *session;
+    run_place places[4]; /* as sentence_target has them */
     int32_t programs[BUCKETS_MOST_SHAPES];
 } sentence_set;
 

@@ -89,7 +89,8 @@ typedef struct train_settings {
     const char *tensorboard;       /* folder for event files; NULL: none */
     bool fresh;
     uint64_t seed;
-    int64_t threads; /* 0: all the machine allows */
+    int64_t threads;          /* 0: all the machine allows */
+    const struct device *dev; /* NULL: the default */
     train_memory memory;
     uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */

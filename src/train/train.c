@@ -63,17 +63,10 @@ static ebb_status diverged(train_run *r, int64_t step, const char *what, const c
 
 /* An update can overflow though its gradient did not: such weights must not become the newest
  * checkpoint, or going on from there could only fail again. */
-static ebb_status check_weights(train_run *r, const st_entry *weights, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint64_t count = 1;
-        for (int d = 0; d < weights[i].rank; d++) {
-            count *= (uint64_t)weights[i].dims[d];
-        }
-        if (!ebb__tensors_finite(weights[i].data, count)) {
-            return diverged(r, r->at.step, "the updated ", weights[i].name);
-        }
-    }
-    return EBB_OK;
+static ebb_status check_weights(train_run *r) {
+    const char *bad = NULL;
+    TRY(ebb__tensors_not_finite(r->session, &bad));
+    return bad == NULL ? EBB_OK : diverged(r, r->at.step, "the updated ", bad);
 }
 
 /* A folder, or a log in it, that was removed under the run: whatever is written now is lost. */
@@ -90,8 +83,8 @@ static ebb_status save(train_run *r, bool is_best) {
     ebb_status status;
     TRY(check_folder(r));
     ebb__region_init(&region, r->ctx);
+    TRY_OUT(check_weights(r));
     TRY_OUT(ebb__tensors_list(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
-    TRY_OUT(check_weights(r, weights, n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
     r->at.measured_bytes = r->session->measured_bytes;
@@ -174,7 +167,7 @@ static ebb_status load_tensors(train_run *r) {
         ebb__safetensors_close(&reader);
         return status;
     }
-    ebb__job_init_weights(r->session, r->s);
+    TRY(ebb__tensors_draw(r->session, r->s->seed));
     if (r->s->init_path != NULL) {
         TRY(ebb__safetensors_open(r->ctx, r->s->init_path, &reader));
         status = ebb__tensors_load_weights(r->session, &reader);
@@ -337,7 +330,7 @@ static ebb_status train_step(train_run *r) {
     uint64_t words = 0;
     double begin = ebb__clock_seconds();
     if (r->at.step % r->at.windows == 0) {
-        ebb__job_reset(r->session, IR_STATE);
+        TRY(ebb__job_reset(r->session, IR_STATE));
     }
     TRY(reader->fill(reader, (uint64_t)r->at.step, &program, &words));
     TRY(run_program(r, program));

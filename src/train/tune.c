@@ -128,7 +128,7 @@ static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_s
 
 ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
                          const job_tune_observer *observer) {
-    const device *dev = ebb__device_default();
+    const device *dev = device_or_default(models->dev);
     char path[COST_PATH_BYTES];
     cost_survey survey;
     cost_table table;

@@ -47,7 +47,7 @@ ebb_status ebb__use_open_vocabs(model_use *u, const char *dir, job_request *requ
 }
 
 static void move_vocabs(model_use *u) {
-    char *to = ebb__run_variable(u->session, JOB_VOCAB, NULL);
+    char *to = ebb__run_host(u->session, JOB_VOCAB, NULL);
     for (int side = 0; side < KIND_SIDES; side++) {
         if (has_own(u, (kind_side)side)) {
             ebb__vocab_move(&u->vocabs[side], to);

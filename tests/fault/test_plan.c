@@ -40,8 +40,8 @@ static ebb_status build_plan_run(ebb_ctx *ctx, uint64_t budget) {
     ebb_plan *taken = plan;
     plan = NULL; /* the session owns it from here on, also if it fails */
     TRY_OUT(ebb__run_new(ctx, taken, &session));
-    ebb__run_step(session, 0);
-    ebb__run_step(session, 1);
+    TRY_OUT(ebb__run_step(session, 0));
+    TRY_OUT(ebb__run_step(session, 1));
 out:
     ebb__run_free(session);
     ebb__plan_free(plan);

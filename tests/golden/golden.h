@@ -176,7 +176,7 @@ static inline void compare_with_session(const golden *g, const run_interp *inter
     char what[96];
     plan_options options = {.members = threads, .budget = UINT64_MAX, .disabled = disabled};
     run_session *session = start(g, interp->graph, false, &options);
-    ebb__run_step(session, 0);
+    assert_int_equal(ebb__run_step(session, 0), EBB_OK);
     (void)snprintf(what, sizeof what, "%s, %d threads, disabled passes %#x", g->name, threads,
                    disabled);
     assert_same_bits(what, interp, session);
@@ -237,7 +237,7 @@ static inline void check_steps_of(const golden *g, run_session *session, const c
             }
         }
         set_hyper(session, lr, k);
-        ebb__run_step(session, 0);
+        assert_int_equal(ebb__run_step(session, 0), EBB_OK);
         losses[k] = *(const float *)ebb__run_output(session, 0, "loss");
         norms[k] = (float)*(const double *)ebb__run_output(session, 0, UPDATE_NORM);
     }

@@ -281,7 +281,7 @@ static void the_largest_leads(void **state) {
     assert_true(b.asked[0] > before); /* only the leading program was still there */
     for (int32_t i = 0; i < 3; i++) {
         assert_true(session->plan->programs[i].n_outputs > 0);
-        ebb__run_step(session, i);
+        assert_int_equal(ebb__run_step(session, i), EBB_OK);
     }
     assert_int_equal(session->measured_bytes, planned);
     ebb__run_free(session);

@@ -211,7 +211,7 @@ ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_con
     ebb_plan *plan = NULL;
     assert_ok(ctx, ebb__alloc(ctx, 1, sizeof *plan, &plan));
     plan->ctx = ctx;
-    plan->dev = ebb__device_default();
+    plan->dev = device_or_default(config->dev);
     plan->members = config->members;
     plan_program *program = &plan->programs[plan->n_programs++];
     pass_config silent = *config;
@@ -223,7 +223,7 @@ ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_con
     plan->seconds_per_step = program->size.seconds;
     ebb__plan_lay_out(plan);
     assert_ok(ctx, ebb__plan_compile(plan, 0));
-    assert_ok(ctx, ebb__plan_check(&program->unit, program->size.program_bytes, plan->peak_bytes));
+    assert_ok(ctx, ebb__plan_check(&program->unit, plan->device_bytes));
     assert_ok(ctx, ebb__plan_report(plan, &program->unit));
     return plan;
 }
@@ -239,7 +239,7 @@ void test_run_equal(ebb_plan *plan, const ir_graph *forward, bool training,
     for (int i = 0; i < steps; i++) {
         test_twin_inputs(&twin, session);
         test_twin_step(&twin);
-        ebb__run_step(session, 0);
+        assert_int_equal(ebb__run_step(session, 0), EBB_OK);
         const char *differs = test_twin_differs(&twin, session, 0);
         if (differs != NULL) {
             fail_msg("step %d: %s differs from the interpreter", i, differs);

@@ -175,7 +175,7 @@ static void run_and_compare(const fixture *f, ebb_plan *plan, const char *varian
                    ebb__run_variable(session, LM_TARGETS, NULL),
                    ebb__run_variable(session, LM_STEP, NULL),
                    ebb__run_variable(session, UPDATE_HYPER, NULL));
-        ebb__run_step(session, 0);
+        assert_int_equal(ebb__run_step(session, 0), EBB_OK);
         calls = step == 0 ? f->ctx->mem.calls : calls;
     }
     assert_int_equal(f->ctx->mem.calls, calls);

@@ -113,7 +113,7 @@ static translate_options options_of(int32_t slots, int32_t beam, int32_t nbest) 
 
 /* Weights large enough for the model to have opinions. */
 static void sharpen(run_session *session, const train_settings *s) {
-    ebb__job_init_weights(session, s);
+    assert_int_equal(ebb__tensors_draw(session, s->seed), EBB_OK);
     for (int32_t i = 0; i < session->plan->n_variables; i++) {
         const plan_variable *v = &session->plan->variables[i];
         float *data = ebb__run_variable(session, v->name, NULL);
@@ -203,7 +203,7 @@ static const float *model_logits(run_session *session, const outcome *o, const i
     for (int32_t t = 0; t < PREDICT_T; t++) {
         in[PREDICT_T - 1 - t] = t > 0 && t <= n ? tokens[t - 1] : VOCAB_EOS;
     }
-    ebb__run_step(session, 0);
+    assert_int_equal(ebb__run_step(session, 0), EBB_OK);
     return ebb__run_output(session, 0, NMT_LOGITS);
 }
 

@@ -90,8 +90,8 @@ static inline void look_at(const op_call *call) {
     }
 }
 
-static inline void fake_run(device_stream *stream, const device_instr *const *instrs, int32_t count,
-                            device_observe_fn observe, void *user) {
+static inline ebb_status fake_run(device_stream *stream, const device_instr *const *instrs,
+                                  int32_t count, device_observe_fn observe, void *user) {
     (void)user;
     assert_ptr_equal(stream, &fake);
     assert_null(observe); /* would be told times that this stream does not have */
@@ -104,6 +104,7 @@ static inline void fake_run(device_stream *stream, const device_instr *const *in
         fake.last = form;
         fake.runs++;
     }
+    return EBB_OK;
 }
 
 static inline void fake_describe(char *text, size_t bytes) {

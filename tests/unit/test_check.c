@@ -16,8 +16,7 @@ static ebb_plan *fresh(ebb_ctx *ctx, const ir_graph *graph) {
 }
 
 static ebb_status check(ebb_plan *plan) {
-    ebb_status status = ebb__plan_check(&plan->programs[0].unit,
-                                        plan->programs[0].size.program_bytes, plan->peak_bytes);
+    ebb_status status = ebb__plan_check(&plan->programs[0].unit, plan->device_bytes);
     ebb__ctx_clear(plan->ctx);
     return status;
 }
@@ -104,7 +103,7 @@ static int try_many(corruption corrupt, int times) {
             for (int step = 0; step < STEPS; step++) {
                 test_twin_inputs(&twin, session);
                 test_twin_step(&twin);
-                ebb__run_step(session, 0);
+                assert_int_equal(ebb__run_step(session, 0), EBB_OK);
                 const char *differs = test_twin_differs(&twin, session, 0);
                 if (differs != NULL) {
                     fail_msg("corruption %d was accepted, but %s differs", i, differs);
@@ -147,9 +146,7 @@ static void swapped_blocks(void **state) {
 /* ---- one at a time, with the reason ---- */
 
 static void refused(ebb_plan *plan, const char *why) {
-    assert_refused(plan->ctx,
-                   ebb__plan_check(&plan->programs[0].unit, plan->programs[0].size.program_bytes,
-                                   plan->peak_bytes),
+    assert_refused(plan->ctx, ebb__plan_check(&plan->programs[0].unit, plan->device_bytes),
                    EBB_INTERNAL, why);
     ebb__plan_free(plan);
 }
@@ -177,8 +174,7 @@ static void reasons(void **state) {
         refused(plan, why);                                                                        \
     } while (0)
     CORRUPT(p->block[3] = -1, "no address");
-    CORRUPT(p->blocks[p->block[0]].offset = 0, "outside the arena"); /* over the program */
-    CORRUPT(p->blocks[p->block[5]].offset = plan->peak_bytes, "outside the arena");
+    CORRUPT(p->blocks[p->block[5]].offset = plan->device_bytes, "outside the arena");
     CORRUPT(p->blocks[p->block[0]].offset = p->blocks[p->block[1]].offset,
             "variable over a variable");
     CORRUPT(p->blocks[p->block[5]].offset = p->blocks[p->block[3]].offset,

@@ -203,6 +203,56 @@ static void empty_file_of_no_tensors(void **state) {
     ebb__safetensors_close(&reader);
 }
 
+/* ---- sources ------------------------------------------------------------------------------ */
+
+/* Tensors that are in memory only while they are open, one at a time. */
+typedef struct lender {
+    const void *const *data;
+    int opened, closed;
+    ebb_status refuses;
+} lender;
+
+static ebb_status lend(void *user, uint64_t number, const void **data) {
+    lender *l = user;
+    assert_int_equal(l->opened, l->closed);
+    l->opened++;
+    *data = l->data[number];
+    return EBB_OK;
+}
+
+static ebb_status take_back(void *user, uint64_t number, const void *data) {
+    lender *l = user;
+    l->closed++;
+    assert_ptr_equal(data, l->data[number]);
+    return l->refuses;
+}
+
+static void tensors_are_opened_one_by_one(void **state) {
+    fixture *f = *state;
+    st_entry list[N_ENTRIES];
+    const void *data[N_ENTRIES];
+    lender l = {data, 0, 0, EBB_OK};
+    st_source source = {&l, lend, take_back};
+    write_sample(f, f->other);
+    for (size_t i = 0; i < N_ENTRIES; i++) {
+        list[i] = entries[i];
+        data[i] = entries[i].data;
+        list[i].data = NULL;
+        list[i].source = &source;
+        list[i].number = i;
+    }
+    assert_int_equal(ebb__safetensors_write(f->ctx, f->path, list, N_ENTRIES, notes, 2, NULL),
+                     EBB_OK);
+    assert_same_file(f->path, f->other);
+    assert_true(l.opened > 0);
+    assert_int_equal(l.opened, l.closed);
+    l.refuses = EBB_IO;
+    assert_int_equal(ebb__safetensors_write(f->ctx, f->path, list, N_ENTRIES, notes, 2, NULL),
+                     EBB_IO);
+    assert_int_equal(l.opened, l.closed);
+    assert_same_file(f->path, f->other); /* a failure leaves the old file */
+}
+
 static void what_cannot_be_written(void **state) {
     fixture *f = *state;
     st_entry a = {.name = "x", .dtype = ST_F32, .rank = 1, .dims = {1}, .data = weights};
@@ -539,6 +589,7 @@ int main(int argc, char **argv) {
         CASE(canonical_bytes),
         CASE(order_of_entries_is_nothing),
         CASE(empty_file_of_no_tensors),
+        CASE(tensors_are_opened_one_by_one),
         CASE(what_cannot_be_written),
         CASE(broken_rules),
         CASE(message_is_one_line),

@@ -135,17 +135,12 @@ static ebb_status buffer_create(ebb_ctx *ctx, size_t bytes, void **out) {
     return EBB_OK;
 }
 
-static void buffer_touch(void *buffer, size_t bytes) {
-    volatile unsigned char *byte = buffer;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < bytes; i += page) {
-        unsigned char kept = byte[i];
-        byte[i] = kept; /* written, so that the page is ours and not the shared zero page */
-    }
-}
-
 static void buffer_destroy(ebb_ctx *ctx, void *buffer, size_t bytes) {
     ebb__unmap(ctx, buffer, bytes);
+}
+
+static void *buffer_address(void *buffer) {
+    return buffer;
 }
 
 /* ---- device ---------------------------------------------------------------------------------- */
@@ -165,7 +160,7 @@ const device ebb__cpu_device = {
     .name = "cpu",
     .kernels = kernels,
     .n_kernels = (int32_t)(sizeof kernels / sizeof *kernels),
-    .buffer = {buffer_create, buffer_touch, buffer_destroy},
+    .buffer = {buffer_create, ebb__map_touch, buffer_destroy, .address = buffer_address},
     .stream = {ebb__cpu_stream_create, ebb__cpu_stream_destroy, ebb__cpu_stream_run},
     .describe = describe,
     .measure_peak = ebb__cpu_measure_peak,

@@ -113,8 +113,8 @@ ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) EBB_MUST_CHECK;
 
 ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out);
 void ebb__cpu_stream_destroy(device_stream *stream);
-void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs, int32_t count,
-                         device_observe_fn observe, void *user);
+ebb_status ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs,
+                               int32_t count, device_observe_fn observe, void *user);
 
 /* probe.c */
 ebb_status ebb__cpu_measure_peak(ebb_ctx *ctx, int members, double *flops_per_second);

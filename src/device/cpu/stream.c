@@ -191,8 +191,8 @@ static void walk(void *arg, int member, int members) {
     }
 }
 
-void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs, int32_t count,
-                         device_observe_fn observe, void *user) {
+ebb_status ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs,
+                               int32_t count, device_observe_fn observe, void *user) {
     for (int i = 0; i < 2 * ebb__team_size(stream->team); i++) {
         atomic_store_explicit(&stream->counts[i].taken, 0, memory_order_relaxed);
     }
@@ -200,4 +200,5 @@ void ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instr
         stream->team, stream->counts, stream->times, instrs,
         count,        observe,        user,          observe != NULL ? ebb__clock_seconds() : 0.0};
     ebb__team_run(stream->team, walk, &w);
+    return EBB_OK;
 }

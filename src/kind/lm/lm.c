@@ -45,9 +45,9 @@ static uint64_t staging(const train_settings *s, const job_request *request) {
                           : (uint64_t)ebb__batcher_bytes((uint32_t)s->bptt);
 }
 
-static void randomise(run_session *session, const train_settings *s) {
-    ebb__job_random_ids(session, LM_INPUTS, s->vocab, s->seed, "bench.inputs");
-    ebb__job_random_ids(session, LM_TARGETS, s->vocab, s->seed, "bench.targets");
+static ebb_status randomise(run_session *session, const train_settings *s) {
+    TRY(ebb__job_random_ids(session, LM_INPUTS, s->vocab, s->seed, "bench.inputs"));
+    return ebb__job_random_ids(session, LM_TARGETS, s->vocab, s->seed, "bench.targets");
 }
 
 static void planned(train_settings *s, int64_t source, int64_t target) {
@@ -177,17 +177,22 @@ const sentence_inputs ebb__lm_inputs = {.inputs = LM_INPUTS, .labels = LM_TARGET
 
 static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program, uint64_t *words) {
     const lm_windows *w = reader->batches;
+    void *to[2];
     *program = w->program;
-    return ebb__batcher_fill(&w->batches, step % reader->windows, w->inputs, w->targets, words);
+    TRY(ebb__run_map_all(w->session, w->places, 2, DEVICE_WRITE, to));
+    ebb_status status = ebb__batcher_fill(&w->batches, step % reader->windows, to[0], to[1], words);
+    ebb_status unmapped = ebb__run_unmap_all(w->session, w->places, 2, DEVICE_WRITE, to);
+    return status == EBB_OK ? unmapped : status;
 }
 
 ebb_status ebb__lm_read_windows(const train_settings *s, const tokens_reader *tokens,
                                 run_session *session, job_use use, lm_windows *w, job_reader *out) {
+    w->session = session;
     w->program = ebb__plan_program(session->plan, (int32_t)use, 0);
-    w->inputs = ebb__run_variable(session, LM_INPUTS, NULL);
-    w->targets = ebb__run_variable(session, LM_TARGETS, NULL);
+    w->places[0] = ebb__run_find(session, LM_INPUTS);
+    w->places[1] = ebb__run_find(session, LM_TARGETS);
     TRY(ebb__batcher_init(session->ctx, tokens, (uint32_t)s->bptt, (uint32_t)s->batch,
-                          ebb__run_variable(session, JOB_STAGING, NULL), &w->batches));
+                          ebb__run_host(session, JOB_STAGING, NULL), &w->batches));
     *out = (job_reader){w->batches.windows, w, fill};
     return EBB_OK;
 }

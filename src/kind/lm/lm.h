@@ -11,7 +11,9 @@ extern const sentence_inputs ebb__lm_inputs; /* of a batch of sentences */
 /* Windows of a text that is read as one stream, and the program and inputs that they are for. */
 typedef struct lm_windows {
     data_batcher batches;
-    int32_t program, *inputs, *targets;
+    run_session *session;
+    int32_t program;
+    run_place places[2]; /* inputs, targets */
 } lm_windows;
 /* `out` reads from *w, which it fills in. */
 ebb_status ebb__lm_read_windows(const train_settings *s, const tokens_reader *tokens,

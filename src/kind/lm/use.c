@@ -123,13 +123,21 @@ static void put_token(const model_use *u, text_sink *sink, int32_t token) {
     put_word(u, sink, token, text, n);
 }
 
-static const float *predict(model_use *u, int32_t token) {
+static ebb_status predict(model_use *u, int32_t token) {
     if (u->s.by_sentence && token == VOCAB_EOS) {
-        ebb__job_reset(u->session, IR_STATE); /* as every sentence starts */
+        TRY(ebb__job_reset(u->session, IR_STATE)); /* as every sentence starts */
     }
-    *(int32_t *)ebb__run_variable(u->session, LM_INPUTS, NULL) = token;
-    ebb__run_step(u->session, 0);
-    return ebb__run_output(u->session, 0, LM_LOGITS);
+    TRY(ebb__run_write(u->session, ebb__run_find(u->session, LM_INPUTS), &token));
+    return ebb__run_step(u->session, 0);
+}
+
+/* A token of what was predicted. */
+static ebb_status draw_token(model_use *u, double temperature, double draw, int32_t *token) {
+    run_place place = ebb__run_find_output(u->session, 0, LM_LOGITS);
+    const float *logits = NULL;
+    TRY(ebb__run_map(u->session, place, DEVICE_READ, &logits));
+    *token = sample(logits, ebb__use_vocab(u, KIND_TARGET)->count, temperature, draw);
+    return ebb__run_unmap(u->session, place, DEVICE_READ, logits);
 }
 
 typedef struct prompt_token {
@@ -153,24 +161,26 @@ static bool next_token(const model_use *u, const char **text, prompt_token *out)
     return n > 0;
 }
 
-static void generate(model_use *u, const lm_generate_options *o, text_sink *sink) {
+static ebb_status generate(model_use *u, const lm_generate_options *o, text_sink *sink) {
     rng_key key = ebb__rng_key(o->seed, "generate");
-    const float *logits = predict(u, VOCAB_EOS);
     prompt_token given;
+    TRY(predict(u, VOCAB_EOS));
     for (const char *p = o->prompt != NULL ? o->prompt : ""; next_token(u, &p, &given);) {
         put_word(u, sink, given.id, given.text, given.bytes);
-        logits = predict(u, given.id);
+        TRY(predict(u, given.id));
     }
     for (int64_t i = 0; i < o->tokens && sink->wanted; i++) {
         rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
         double draw = ((double)block.word[0] + (double)block.word[1] * 0x1p-32) * 0x1p-32;
-        int32_t token = sample(logits, ebb__use_vocab(u, KIND_TARGET)->count, o->temperature, draw);
+        int32_t token = 0;
+        TRY(draw_token(u, o->temperature, draw, &token));
         put_token(u, sink, token);
-        logits = predict(u, token);
+        TRY(predict(u, token));
     }
     if (!sink->line_start) {
         put_text(sink, "\n", 1);
     }
+    return EBB_OK;
 }
 
 ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
@@ -181,7 +191,8 @@ ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const 
     u.s.bptt = 1;
     ebb_status status = ebb__use_open(&u, dir, (job_request){.predict = true});
     if (status == EBB_OK) {
-        generate(&u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
+        status =
+            generate(&u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
     }
     ebb__use_close(&u);
     return status;

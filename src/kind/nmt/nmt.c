@@ -78,16 +78,19 @@ static uint64_t staging(const train_settings *s, const job_request *request) {
     return ebb__sentence_staging(request->shapes.n > 0 ? request : &plain);
 }
 
-static void randomise(run_session *session, const train_settings *s) {
+static ebb_status randomise(run_session *session, const train_settings *s) {
     job_request request = {0};
-    int32_t *lengths = ebb__run_variable(session, NMT_SRC_LEN, NULL);
+    run_place place = ebb__run_find(session, NMT_SRC_LEN);
+    int32_t *lengths = NULL;
     sizes(s, &request);
-    ebb__job_random_ids(session, NMT_SRC, request.src_vocab, s->seed, "bench.src");
-    ebb__job_random_ids(session, NMT_TGT_IN, request.vocab, s->seed, "bench.tgt_in");
-    ebb__job_random_ids(session, NMT_TGT_OUT, request.vocab, s->seed, "bench.tgt_out");
+    TRY(ebb__job_random_ids(session, NMT_SRC, request.src_vocab, s->seed, "bench.src"));
+    TRY(ebb__job_random_ids(session, NMT_TGT_IN, request.vocab, s->seed, "bench.tgt_in"));
+    TRY(ebb__job_random_ids(session, NMT_TGT_OUT, request.vocab, s->seed, "bench.tgt_out"));
+    TRY(ebb__run_map(session, place, DEVICE_WRITE, &lengths));
     for (int64_t b = 0; b < s->batch; b++) {
         lengths[b] = (int32_t)s->src_len;
     }
+    return ebb__run_unmap(session, place, DEVICE_WRITE, lengths);
 }
 
 static void planned(train_settings *s, int64_t source, int64_t target) {
@@ -265,7 +268,7 @@ static ebb_status adopt(corpus *c) {
 /* The words again, now where they were planned to be. */
 static ebb_status load_words(nmt_corpus *nmt, run_session *session) {
     const corpus *c = &nmt->base;
-    char path[JOB_PATH_BYTES], *to = ebb__run_variable(session, JOB_VOCAB, NULL);
+    char path[JOB_PATH_BYTES], *to = ebb__run_host(session, JOB_VOCAB, NULL);
     for (int side = 0; side < n_vocabs(c); side++) {
         const char *file = c->resumed ? vocab_file(c->s, (kind_side)side)
                                       : fresh_vocab_file(c->s, (kind_side)side);
