@@ -1,0 +1,165 @@
+/* far.h - a device for tests, whose memory the host cannot touch: its pages are closed except while
+ * one of its own functions is at work, so whoever follows an address of it, instead of going
+ * through the session's door, dies on the spot. It has no kernels of its own and runs the
+ * references, one thread, one after the other. docs/add-a-device.md walks through it. */
+#ifndef TESTS_SUPPORT_FAR_H
+#define TESTS_SUPPORT_FAR_H
+
+#include "base/alloc.h"
+#include "device/device.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct far_buffer {
+    char *pages;
+    size_t bytes;
+} far_buffer;
+
+struct device_stream {
+    ebb_ctx *ctx;
+};
+
+static struct {
+    device table;
+    far_buffer *open; /* the one that programs work on: there is one session at a time in a test */
+    int maps, mapped;
+    int fail_run, fail_door;
+} far;
+
+/* Makes the n-th run from now on fail with EBB_IO, or the n-th map or unmap; 0: none. */
+static inline void test_far_fail(int run, int door) {
+    far.fail_run = run;
+    far.fail_door = door;
+}
+
+/* ---- memory ---- */
+
+static inline ebb_status far_allow(ebb_ctx *ctx, const far_buffer *buffer, int how) {
+    return mprotect(buffer->pages, buffer->bytes, how) == 0
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_IO, "far: the pages cannot be protected");
+}
+
+static inline void far_destroy(ebb_ctx *ctx, void *memory, size_t bytes) {
+    far_buffer *buffer = memory;
+    if (buffer->pages != NULL) {
+        if (far_allow(ctx, buffer, PROT_READ | PROT_WRITE) == EBB_OK) {
+            ebb__unmap(ctx, buffer->pages, bytes);
+        }
+    }
+    ebb__free(ctx, buffer);
+    far.open = NULL;
+}
+
+static inline ebb_status far_create(ebb_ctx *ctx, size_t bytes, void **out) {
+    far_buffer *buffer = NULL;
+    void *pages = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *buffer, &buffer));
+    ebb_status status = ebb__map(ctx, bytes, &pages);
+    *buffer = (far_buffer){pages, bytes};
+    if (status == EBB_OK) {
+        status = far_allow(ctx, buffer, PROT_NONE);
+    }
+    if (status != EBB_OK) {
+        far_destroy(ctx, buffer, bytes);
+        return status;
+    }
+    far.open = *out = buffer;
+    return EBB_OK;
+}
+
+static inline void far_touch(void *memory, size_t bytes) {
+    (void)memory; /* nothing of the host's to make resident */
+    (void)bytes;
+}
+
+static inline void *far_address(void *memory) {
+    return ((const far_buffer *)memory)->pages;
+}
+
+/* Copies from or to the closed pages. */
+static inline ebb_status far_copy(ebb_ctx *ctx, const far_buffer *buffer, size_t offset,
+                                  size_t bytes, void *host, bool to_host) {
+    char *at = buffer->pages + offset;
+    TRY(far_allow(ctx, buffer, PROT_READ | PROT_WRITE));
+    memcpy(to_host ? host : at, to_host ? at : host, bytes);
+    return far_allow(ctx, buffer, PROT_NONE);
+}
+
+static inline bool far_fails(int *countdown) {
+    return *countdown > 0 && --*countdown == 0;
+}
+
+/* Who maps bytes to write finds anything in them: all of them are to be written. */
+static inline ebb_status far_map(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes,
+                                 unsigned access, void **out) {
+    if (far_fails(&far.fail_door)) {
+        return ebb__fail(ctx, EBB_IO, "far: nothing can be mapped");
+    }
+    TRY(ebb__alloc(ctx, 1, bytes, out));
+    memset(*out, 0xA5, bytes);
+    far.maps++;
+    far.mapped++;
+    return (access & DEVICE_READ) != 0 ? far_copy(ctx, memory, offset, bytes, *out, true) : EBB_OK;
+}
+
+static inline ebb_status far_unmap(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes,
+                                   unsigned access, void *data) {
+    ebb_status status =
+        (access & DEVICE_WRITE) != 0 ? far_copy(ctx, memory, offset, bytes, data, false) : EBB_OK;
+    ebb__free(ctx, data);
+    far.mapped--;
+    return far_fails(&far.fail_door) ? ebb__fail(ctx, EBB_IO, "far: nothing can be mapped")
+                                     : status;
+}
+
+/* ---- programs ---- */
+
+static inline ebb_status far_open_stream(ebb_ctx *ctx, int members, device_stream **out) {
+    (void)members;
+    TRY(ebb__alloc(ctx, 1, sizeof **out, out));
+    (*out)->ctx = ctx;
+    return EBB_OK;
+}
+
+static inline void far_close_stream(device_stream *stream) {
+    ebb__free(stream->ctx, stream);
+}
+
+/* The instructions lie in the host's memory, what they work on does not. */
+static inline ebb_status far_run(device_stream *stream, const device_instr *const *instrs,
+                                 int32_t count, device_observe_fn observe, void *user) {
+    if (far.mapped > 0) {
+        return ebb__fail(stream->ctx, EBB_INTERNAL, "far: a program runs while bytes are mapped");
+    }
+    if (far_fails(&far.fail_run)) {
+        return ebb__fail(stream->ctx, EBB_IO, "far: the device is gone");
+    }
+    TRY(far_allow(stream->ctx, far.open, PROT_READ | PROT_WRITE));
+    for (int32_t i = 0; i < count; i++) {
+        op_call call = instrs[i]->call;
+        call.member = call.worker = 0;
+        call.members = 1;
+        instrs[i]->run(&call);
+        if (observe != NULL) {
+            observe(user, instrs[i], 1e-6);
+        }
+    }
+    return far_allow(stream->ctx, far.open, PROT_NONE);
+}
+
+static inline const device *test_far_device(void) {
+    if (far.table.name == NULL) {
+        far.table = *ebb__device_default(); /* constants of the cost model, a line about it */
+        far.table.name = "far";
+        far.table.kernels = NULL;
+        far.table.n_kernels = 0;
+        far.table.buffer = (device_buffer_table){far_create,  far_touch,      far_destroy,
+                                                 far_address, .map = far_map, .unmap = far_unmap};
+        far.table.stream = (device_stream_table){far_open_stream, far_close_stream, far_run};
+    }
+    return &far.table;
+}
+
+#endif
