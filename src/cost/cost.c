@@ -3,20 +3,16 @@
 
 #include <math.h>
 
-/* Traffic of smaller nodes stays in cache: about four times as fast. */
-enum { CACHE_BYTES = 16 << 20 };
 /* What of the shorter of arithmetic and traffic does not hide behind the longer. */
 static const double EXPOSED = 0.25;
 /* What is not worth leaving a kernel's own order for: a product timed by itself, and cut, knows the
  * cache of a whole step only so well. */
 static const double PACE = 1.08;
 
-/* Work shorter than this is done faster by one member than shared by all: meeting takes a while. */
-static const double MEETING_SECONDS = 5e-6;
-
-/* Members share one memory bus: two already saturate most of it. */
+/* Members share one memory. */
 static double memory_rate(const device *dev, int members, double bytes) {
-    return dev->bytes_per_second * (members > 1 ? 1.5 : 1.0) * (bytes <= CACHE_BYTES ? 4.0 : 1.0);
+    return dev->bytes_per_second * (members > 1 ? dev->bus_members : 1.0) *
+           (bytes <= dev->cache_bytes ? dev->cache_speed : 1.0);
 }
 
 double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node_rec *node,
@@ -26,8 +22,8 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
     }
     op_cost cost = ebb__op_cost(graph, node);
     if (kernel == DEVICE_KERNEL_REFERENCE) { /* scalar and on one member */
-        return cost.flops / (dev->flops_per_second / 32) + cost.bytes / dev->bytes_per_second +
-               dev->seconds_per_instr;
+        return cost.flops / (dev->flops_per_second * dev->scalar_share) +
+               cost.bytes / dev->bytes_per_second + dev->seconds_per_instr;
     }
     double arithmetic = cost.flops / (dev->flops_per_second * members);
     double traffic = cost.bytes / memory_rate(dev, members, cost.bytes);
@@ -43,8 +39,8 @@ double ebb__cost_alone(const device *dev, const ir_graph *graph, const ir_node_r
     return ebb__cost_seconds(dev, graph, node, kernel, 1) - dev->seconds_per_instr;
 }
 
-int ebb__cost_members(double alone, int members) {
-    return alone < MEETING_SECONDS ? 1 : members;
+int ebb__cost_members(const device *dev, double alone, int members) {
+    return alone < dev->meeting_seconds ? 1 : members;
 }
 
 /* ---- what was measured ---- */

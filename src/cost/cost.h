@@ -17,7 +17,7 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
  * in work that is worth so many seconds alone. */
 double ebb__cost_alone(const device *dev, const ir_graph *graph, const ir_node_rec *node,
                        int32_t kernel);
-int ebb__cost_members(double alone, int members);
+int ebb__cost_members(const device *dev, double alone, int members);
 /* What plans are compared by: the model, products scaled by a table's pace (0: none was measured).
  * A single measurement on a busy machine is too rough to choose a plan by; the median of all is
  * not. */

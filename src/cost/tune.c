@@ -212,7 +212,7 @@ static ebb_status build(const tune_state *s, const cost_sample *sample, tune_nod
     }
     const ir_node_rec *node = &t->graph.nodes[t->node];
     double alone = ebb__cost_alone(s->dev, &t->graph, node, sample->key.kernel);
-    t->members = ebb__cost_members(alone, s->members);
+    t->members = ebb__cost_members(s->dev, alone, s->members);
     *fits = t->bytes <= s->pool_bytes;
     return EBB_OK;
 }

@@ -104,6 +104,14 @@ typedef struct device {
     /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one
      * member. */
     double flops_per_second, bytes_per_second, seconds_per_instr;
+    double scalar_share;    /* of these flop/s, what a reference kernel reaches */
+    double bus_members;     /* members whose traffic all memory together carries, at most */
+    double cache_bytes;     /* nodes that move fewer find them in a cache, */
+    double cache_speed;     /* which is so many times as fast as memory */
+    double meeting_seconds; /* work shorter than this is done faster by one member alone */
+    int32_t row_grain;      /* rows that kernels like to take at once: chunks are multiples of it */
+    int32_t run_units; /* of a run, that a member takes at a time: full panels, few enough bytes
+                          for its own cache, little enough work for others to take over */
 } device;
 
 const device *ebb__device_default(void);

@@ -16,10 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_STEP = 2,
-    GRAIN = 8 /* rows: the width of a vector */
-};
+enum { KEY_STEP = 2 };
 
 /* Rows [begin, begin + len), of a span that begins at `time`; -1: of none. */
 typedef struct row_range {
@@ -297,7 +294,8 @@ static ebb_status cut_rows(chunker *c, int32_t most, int32_t span) {
     size_t n = (size_t)(c->rows / most) + 2 + (steps == NULL ? 0 : (size_t)steps->n_in);
     TRY(ebb__region_alloc(&c->scratch, n, sizeof *c->chunks, &c->chunks));
     if (steps == NULL) {
-        add_chunks(c, (row_range){0, c->rows, -1}, most, most % GRAIN == 0 ? GRAIN : 1);
+        int32_t rows = c->unit->dev->row_grain;
+        add_chunks(c, (row_range){0, c->rows, -1}, most, most % rows == 0 ? rows : 1);
         return EBB_OK;
     }
     int32_t begin = 0, end = 0, now = -1, step = op_in_type(g, steps, 0)->dim[0];

@@ -7,10 +7,6 @@
  */
 #include "pass/pass.h"
 
-/* Units of a run that a member takes at a time: full panels, few enough bytes for its second-level
- * cache, and little enough work for others to take over. */
-enum { BLOCK_UNITS = 32 };
-
 static pass_share share_alone(const pass_unit *unit, ir_node n, int members) {
     int32_t k = unit->kernels[n];
     bool cut = members > 1 && unit->dev->kernels[k].shares != NULL;
@@ -32,7 +28,7 @@ static void share_run(pass_unit *unit, const ir_node *run, int32_t n) {
         alone += ebb__cost_alone(unit->dev, g, &g->nodes[run[i]], kernel);
         reference = reference || kernel == DEVICE_KERNEL_REFERENCE;
     }
-    int members = reference ? 1 : ebb__cost_members(alone, unit->config->members);
+    int members = reference ? 1 : ebb__cost_members(unit->dev, alone, unit->config->members);
     for (int32_t i = 0; i < n; i++) {
         unit->shares[run[i]] = (pass_share){.members = members};
     }
@@ -40,7 +36,7 @@ static void share_run(pass_unit *unit, const ir_node *run, int32_t n) {
         unit->shares[run[0]] = share_alone(unit, run[0], members);
     } else {
         unit->shares[run[0]].units = ebb__op(first->op)->units(g, first, &whole);
-        unit->shares[run[0]].block = BLOCK_UNITS;
+        unit->shares[run[0]].block = unit->dev->run_units;
     }
 }
 

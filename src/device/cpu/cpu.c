@@ -168,4 +168,11 @@ const device ebb__cpu_device = {
     .flops_per_second = 76e9,
     .bytes_per_second = 20e9,
     .seconds_per_instr = 2e-6,
+    .scalar_share = 1.0 / 32,
+    .bus_members = 1.5, /* two already saturate most of the bus */
+    .cache_bytes = 16 << 20,
+    .cache_speed = 4,
+    .meeting_seconds = 5e-6,
+    .row_grain = 8, /* the width of a vector */
+    .run_units = 32,
 };
