@@ -65,11 +65,15 @@ typedef void (*ebb_log_fn)(void *user, ebb_log_level level, const char *line);
 /* what: "compile": plans that were tried, "plan": programs planned, "run": steps; done of total
  * units; total 0 = not known, until all are done. */
 typedef void (*ebb_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
+/* Other than 0: stop. */
+typedef int (*ebb_stop_fn)(void *user);
 
 EBB_API ebb_status ebb_ctx_new(ebb_ctx **out) EBB_MUST_CHECK;
 EBB_API void ebb_ctx_free(ebb_ctx *ctx);
 EBB_API void ebb_ctx_on_log(ebb_ctx *ctx, ebb_log_fn fn, void *user);
 EBB_API void ebb_ctx_on_progress(ebb_ctx *ctx, ebb_progress_fn fn, void *user);
+/* Asked again and again while a plan is looked for, which ends with EBB_STOPPED if it says so. */
+EBB_API void ebb_ctx_on_stop(ebb_ctx *ctx, ebb_stop_fn fn, void *user);
 /* The sentence of the last failure in this context; "" if there was none. */
 EBB_API const char *ebb_last_error(const ebb_ctx *ctx);
 
@@ -201,6 +205,9 @@ EBB_API ebb_value ebb_cross_entropy_smooth(ebb_graph *graph, ebb_value logits, e
 EBB_API void ebb_loss(ebb_graph *graph, ebb_value value);
 /* A computed value that can be read by this name after a step. */
 EBB_API void ebb_output(ebb_graph *graph, const char *name, ebb_value value);
+/* The parameter's gradient, before clipping, is a result named "grad." and the parameter's name,
+ * where the graph is trained. */
+EBB_API void ebb_gradient(ebb_graph *graph, ebb_value param);
 
 /* ---- compiling under a budget -------------------------------------------------------------- */
 
@@ -244,6 +251,10 @@ typedef enum ebb_kind {
     EBB_KIND_UNUSED,
     EBB_KINDS
 } ebb_kind;
+/* Structs that the library fills have room for kinds and dimensions that later versions may add, so
+ * that a program compiled today goes on working with them. */
+#define EBB_KIND_ROOM 16
+#define EBB_DIM_ROOM 8
 
 EBB_API const char *ebb_kind_name(ebb_kind kind); /* "?" if there is none */
 
@@ -252,8 +263,8 @@ typedef struct ebb_plan_info {
     uint64_t least_bytes;    /* the smallest budget that works */
     uint64_t keep_all_bytes; /* what it would use if nothing were saved */
     uint64_t budget_bytes;
-    uint64_t bytes_by_kind[EBB_KINDS]; /* sums to peak_bytes */
-    double seconds_per_step;           /* predicted */
+    uint64_t bytes_by_kind[EBB_KIND_ROOM]; /* by ebb_kind; sums to peak_bytes */
+    double seconds_per_step;               /* predicted */
     int64_t nodes;
     uint64_t hash; /* equal plans have equal hashes */
     int32_t threads;
@@ -272,6 +283,14 @@ EBB_API ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *opt
  * compiled again afterwards; its own memory is not part of the budget. */
 EBB_API ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *options,
                                ebb_program **out) EBB_MUST_CHECK;
+/* Several graphs over one set of variables and one memory, e.g. to train, to evaluate, to predict:
+ * variables of one name are one, and what a step computes lies where the others' steps do. The
+ * first n_training of the n graphs are trained by the options' optimiser, the others only computed.
+ * out[i] is the program of graphs[i]; all count as one plan, in bytes and in ebb_program_plan(). An
+ * output holds until another of the programs runs. Each is to be freed; memory goes with the last.
+ */
+EBB_API ebb_status ebb_compile_all(const ebb_graph *const *graphs, int32_t n, int32_t n_training,
+                                   const ebb_options *options, ebb_program **out) EBB_MUST_CHECK;
 EBB_API void ebb_program_free(ebb_program *program);
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -295,7 +314,7 @@ typedef struct ebb_shape {
     ebb_dtype dtype;
     int32_t rank;
     int32_t reserved;
-    int64_t dims[EBB_MAX_RANK]; /* 0 beyond rank */
+    int64_t dims[EBB_DIM_ROOM]; /* 0 beyond rank */
     uint64_t bytes;
 } ebb_shape;
 
@@ -308,6 +327,11 @@ EBB_API ebb_status ebb_program_set(ebb_program *program, const char *name, const
                                    size_t bytes) EBB_MUST_CHECK;
 EBB_API ebb_status ebb_program_get(ebb_program *program, const char *name, void *data,
                                    size_t bytes) EBB_MUST_CHECK;
+/* The bytes of a value themselves, to be read, and written unless it is an output, between steps;
+ * valid as long as the program. shape may be NULL. EBB_USAGE where ids or labels are checked when
+ * they are set, and where the device has memory that the host cannot touch. */
+EBB_API ebb_status ebb_program_data(ebb_program *program, const char *name, void **data,
+                                    ebb_shape *shape) EBB_MUST_CHECK;
 
 /* Starts over: parameters uniform in +-1/sqrt(columns), those of rank 1 zero, as a function of seed
  * and name; slots and states zero; step 0. */
@@ -317,8 +341,8 @@ EBB_API ebb_status ebb_program_init(ebb_program *program, uint64_t seed) EBB_MUS
 EBB_API ebb_status ebb_program_run(ebb_program *program, double learning_rate) EBB_MUST_CHECK;
 EBB_API double ebb_program_loss(const ebb_program *program);      /* of the last step; NaN: none */
 EBB_API double ebb_program_grad_norm(const ebb_program *program); /* before clipping; NaN: none */
-/* Steps run since the start: what Adam and dropout count by. Set it when a run is taken up again.
- */
+/* Steps run since the start: what Adam and dropout count by. Programs that train in one memory
+ * count together. */
 EBB_API uint64_t ebb_program_steps(const ebb_program *program);
 EBB_API void ebb_program_set_steps(ebb_program *program, uint64_t steps);
 
@@ -327,6 +351,10 @@ EBB_API ebb_status ebb_program_save(ebb_program *program, const char *path) EBB_
 /* Every parameter from a file (others in it are ignored); EBB_MODEL if one is missing or of another
  * shape, or if the file is damaged: some parameters may have been replaced by then. */
 EBB_API ebb_status ebb_program_load(ebb_program *program, const char *path) EBB_MUST_CHECK;
+/* All that a run is taken up again from: parameters, optimiser state, states and the number of
+ * steps. A run that is saved, loaded and gone on with ends with the bits of an unbroken one. */
+EBB_API ebb_status ebb_program_save_all(ebb_program *program, const char *path) EBB_MUST_CHECK;
+EBB_API ebb_status ebb_program_load_all(ebb_program *program, const char *path) EBB_MUST_CHECK;
 /* Every parameter of `to` from the one of that name in `from`: e.g. from training to sampling. */
 EBB_API ebb_status ebb_program_copy(ebb_program *to, const ebb_program *from) EBB_MUST_CHECK;
 

@@ -32,18 +32,28 @@ struct ebb_graph {
 
 /* Elements [begin, begin+len) of an i32 input must lie in [low, below): they index something. */
 typedef struct api_limit {
-    ir_val input;
+    int32_t graph;                 /* of those that are compiled together */
+    ir_val input;                  /* of that graph */
     const plan_variable *variable; /* the same, once there is a plan */
     int64_t begin, len;
     int32_t low, below;
 } api_limit;
 
+/* What programs that were compiled together share. */
+typedef struct api_shared {
+    run_session *session;
+    api_limit *limits; /* of all graphs */
+    int32_t n_limits;
+    int32_t users;  /* programs that are not freed yet */
+    uint64_t steps; /* of those that train */
+} api_shared;
+
 struct ebb_program {
     ebb_ctx *ctx;
-    run_session *session;
+    api_shared *shared;
+    run_session *session; /* the shared one */
+    int32_t index;        /* of the session's programs */
     run_trainer trainer;
-    api_limit *limits;
-    int32_t n_limits;
 };
 
 /* graph.c: every builder is open ... close. */
@@ -57,8 +67,10 @@ ebb_status ebb__api_need(const ebb_graph *graph, ebb_value value, const char *wh
 ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *name, ir_dtype dtype,
                                  int32_t rank, const int64_t *dims, ir_val *out) EBB_MUST_CHECK;
 
-/* limits.c: what the elements of inputs index. The list is allocated; the caller frees it. */
-ebb_status ebb__api_limits(const ir_graph *graph, api_limit **out, int32_t *n) EBB_MUST_CHECK;
+/* limits.c: what the elements of inputs index, put behind the list's; the caller frees it. */
+ebb_status ebb__api_limits(const ir_graph *graph, api_limit **list, int32_t *n) EBB_MUST_CHECK;
+/* Whether elements of the variable are checked when it is set. */
+bool ebb__api_is_limited(const ebb_program *program, const plan_variable *variable);
 ebb_status ebb__api_check_limits(const ebb_program *program, const plan_variable *variable,
                                  const void *data) EBB_MUST_CHECK;
 

@@ -145,9 +145,9 @@ static ebb_status settle_outputs(const ebb_graph *graph, ir_graph *ir) {
     return EBB_OK;
 }
 
-static ebb_status check_graph(const ebb_graph *graph, const ebb_options *options) {
+static ebb_status check_graph(const ebb_graph *graph, bool training) {
     TRY(ebb_graph_status(graph));
-    if (options->optimizer != EBB_FORWARD && graph->ir.loss == IR_NONE) {
+    if (training && graph->ir.loss == IR_NONE) {
         return ebb__fail(graph->ctx, EBB_USAGE,
                          "compile: no loss to train; call ebb_loss() or choose EBB_FORWARD");
     }
@@ -166,39 +166,103 @@ typedef struct plan_progress {
 static bool note_candidate(void *user) {
     plan_progress *p = user;
     ebb__progress(p->ctx, "compile", ++p->tried, 0);
-    return false; /* go on */
+    return p->ctx->stop_planning != NULL && p->ctx->stop_planning(p->ctx->stop_planning_user) != 0;
 }
 
-/* *plan is given also with EBB_BUDGET. The program gets its limits; NULL: only the plan counts. */
-static ebb_status make_plan(const ebb_graph *graph, const ebb_options *options,
-                            ebb_program *program, ebb_plan **plan) {
-    ir_graph ir;
+/* Graphs to be compiled together, the first n_training of them to be trained. */
+typedef struct api_request {
+    ebb_ctx *ctx;
+    const ebb_graph *const *graphs;
+    int32_t n, n_training;
+    const ebb_options *options;
+    ir_graph ir[PLAN_MAX_PROGRAMS]; /* with results settled: a plan goes on reading them until it is
+                                       released */
+    int32_t n_ir;
+} api_request;
+
+static ebb_status settle(api_request *r, api_shared *shared, plan_request *requests) {
+    for (int32_t i = 0; i < r->n; i++) {
+        bool training = i < r->n_training;
+        ir_graph *ir = &r->ir[i];
+        TRY(check_graph(r->graphs[i], training));
+        r->n_ir++;
+        TRY(ebb__ir_copy(&r->graphs[i]->ir, ir));
+        TRY(settle_outputs(r->graphs[i], ir));
+        requests[i] = (plan_request){.name = training ? "train" : "forward",
+                                     .graph = ir,
+                                     .training = training,
+                                     .shards = training ? (int32_t)r->options->shards : 0};
+        int32_t first = shared->n_limits;
+        TRY(ebb__api_limits(ir, &shared->limits, &shared->n_limits));
+        for (int32_t k = first; k < shared->n_limits; k++) {
+            shared->limits[k].graph = i;
+        }
+    }
+    return EBB_OK;
+}
+
+/* A result of one graph may not be called as a variable of another: who asks for it would get that.
+ */
+static ebb_status check_names(const api_request *r, const ebb_plan *plan) {
+    for (int32_t i = 0; i < r->n; i++) {
+        for (int32_t k = 0; k < r->graphs[i]->n_outputs; k++) {
+            const char *name = r->graphs[i]->outputs[k].name;
+            if (ebb__plan_variable(plan, name) != NULL) {
+                return ebb__fail(r->ctx, EBB_USAGE,
+                                 "%s: a result of one graph and a variable of another", name);
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* *plan is given also with EBB_BUDGET. */
+static ebb_status make_plan(api_request *r, api_shared *shared, ebb_plan **plan) {
+    plan_request requests[PLAN_MAX_PROGRAMS];
     plan_options settings;
-    TRY(check_graph(graph, options));
-    TRY(plan_options_of(graph->ctx, options, &settings));
-    plan_progress progress = {.ctx = graph->ctx};
+    plan_progress progress = {.ctx = r->ctx};
+    if (r->n < 1 || r->n > PLAN_MAX_PROGRAMS || r->n_training < 0 || r->n_training > r->n) {
+        return ebb__fail(r->ctx, EBB_USAGE, "compile: it takes 1 to %d graphs, and trains some",
+                         PLAN_MAX_PROGRAMS);
+    }
+    TRY(plan_options_of(r->ctx, r->options, &settings));
     settings.stop = note_candidate;
     settings.stop_user = &progress;
-    ebb_status status = EBB_OK;
-    TRY_OUT(ebb__ir_copy(&graph->ir, &ir));
-    TRY_OUT(settle_outputs(graph, &ir));
-    if (program != NULL) {
-        TRY_OUT(ebb__api_limits(&ir, &program->limits, &program->n_limits));
+    TRY(settle(r, shared, requests));
+    TRY(ebb__plan_make(r->ctx, requests, r->n, NULL, 0, &settings, plan));
+    for (int32_t i = 0; i < shared->n_limits; i++) {
+        api_limit *limit = &shared->limits[i];
+        const ir_graph *ir = &r->ir[limit->graph];
+        limit->variable = ebb__plan_variable(*plan, ir->values[limit->input].name);
     }
-    bool training = options->optimizer != EBB_FORWARD;
-    plan_request request = {.name = training ? "train" : "forward",
-                            .graph = &ir,
-                            .training = training,
-                            .shards = (int32_t)options->shards};
-    TRY_OUT(ebb__plan_make(graph->ctx, &request, 1, NULL, 0, &settings, plan));
-    for (int32_t i = 0; program != NULL && i < program->n_limits; i++) {
-        api_limit *limit = &program->limits[i];
-        limit->variable = ebb__plan_variable(*plan, ir.values[limit->input].name);
+    ebb__progress(r->ctx, "compile", progress.tried, progress.tried);
+    return check_names(r, *plan);
+}
+
+/* Of graphs of one context; the caller frees it with drop_request(). */
+static ebb_status new_request(const ebb_graph *const *graphs, int32_t n, int32_t n_training,
+                              const ebb_options *options, api_request **out) {
+    ebb_ctx *ctx = graphs[0]->ctx;
+    ebb__ctx_clear(ctx);
+    for (int32_t i = 0; i < n; i++) {
+        if (graphs[i] == NULL || graphs[i]->ctx != ctx) {
+            return ebb__fail(ctx, EBB_USAGE, "compile: graph %d is NULL or of another context", i);
+        }
     }
-    ebb__progress(graph->ctx, "compile", progress.tried, progress.tried);
-out:
-    ebb__ir_fini(&ir);
-    return status;
+    TRY(ebb__alloc(ctx, 1, sizeof **out, out));
+    (*out)->ctx = ctx;
+    (*out)->graphs = graphs;
+    (*out)->n = n;
+    (*out)->n_training = n_training;
+    (*out)->options = options;
+    return EBB_OK;
+}
+
+static void drop_request(api_request *r) {
+    for (int32_t i = 0; i < r->n_ir; i++) {
+        ebb__ir_fini(&r->ir[i]);
+    }
+    ebb__free(r->ctx, r);
 }
 
 static void describe(const ebb_plan *plan, ebb_plan_info *info) {
@@ -224,11 +288,17 @@ ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options, eb
     if (graph == NULL || info == NULL) {
         return EBB_USAGE;
     }
-    ebb_status status = make_plan(graph, options != NULL ? options : &defaults, NULL, &plan);
+    const ebb_options *o = options != NULL ? options : &defaults;
+    api_request *request = NULL;
+    api_shared shared = {0};
+    TRY(new_request(&graph, 1, o->optimizer != EBB_FORWARD, o, &request));
+    ebb_status status = make_plan(request, &shared, &plan);
     if (plan != NULL) {
         describe(plan, info);
     }
     ebb__plan_free(plan);
+    ebb__free(graph->ctx, shared.limits);
+    drop_request(request);
     return status;
 }
 
@@ -241,48 +311,85 @@ ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
     return EBB_OK;
 }
 
-/* ---- plan to program ---- */
+/* ---- plan to programs ---- */
 
-static ebb_status fill_program(ebb_program *p, const ebb_graph *graph, const ebb_options *options) {
+static void drop_shared(ebb_ctx *ctx, api_shared *shared) {
+    ebb__run_free(shared->session);
+    ebb__free(ctx, shared->limits);
+    ebb__free(ctx, shared);
+}
+
+static ebb_status open_session(api_request *r, api_shared *shared) {
     ebb_plan *plan = NULL;
-    ebb_status status = make_plan(graph, options, p, &plan);
+    ebb_status status = make_plan(r, shared, &plan);
     if (status != EBB_OK) {
         ebb__plan_free(plan);
         return status;
     }
-    TRY(ebb__run_new(p->ctx, plan, &p->session)); /* takes the plan, also on failure */
-    p->trainer = ebb__trainer(p->session, options->beta1, options->beta2);
-    ebb__log(p->ctx, EBB_LOG_INFO, "compiled: %llu of %llu bytes, %d nodes, %d threads",
+    TRY(ebb__run_new(r->ctx, plan, &shared->session)); /* takes the plan, also on failure */
+    ebb__log(r->ctx, EBB_LOG_INFO, "compiled: %llu of %llu bytes, %d nodes, %d threads",
              (unsigned long long)plan->peak_bytes, (unsigned long long)plan->budget_bytes,
              plan->nodes, plan->members);
     return EBB_OK;
 }
 
-ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *options, ebb_program **out) {
+static ebb_status make_programs(api_request *r, api_shared *shared, ebb_program **out) {
+    TRY(open_session(r, shared));
+    for (int32_t i = 0; i < r->n; i++) {
+        ebb_program *program = NULL;
+        TRY(ebb__alloc(r->ctx, 1, sizeof *program, &program));
+        *program = (ebb_program){
+            .ctx = r->ctx,
+            .shared = shared,
+            .session = shared->session,
+            .index = i,
+            .trainer = ebb__trainer(shared->session, r->options->beta1, r->options->beta2)};
+        shared->users++;
+        out[i] = program;
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb_compile_all(const ebb_graph *const *graphs, int32_t n, int32_t n_training,
+                           const ebb_options *options, ebb_program **out) {
     ebb_options defaults = ebb_options_default();
-    ebb_program *program = NULL;
+    api_request *request = NULL;
+    api_shared *shared = NULL;
+    if (graphs == NULL || out == NULL || n < 1 || graphs[0] == NULL) {
+        return EBB_USAGE;
+    }
+    memset(out, 0, (size_t)n * sizeof *out);
+    TRY(new_request(graphs, n, n_training, options != NULL ? options : &defaults, &request));
+    ebb_status status = ebb__alloc(request->ctx, 1, sizeof *shared, &shared);
+    if (status == EBB_OK) {
+        shared->users = 1; /* this function, until the programs stand for themselves */
+        status = make_programs(request, shared, out);
+        for (int32_t i = 0; status != EBB_OK && i < n; i++) {
+            ebb_program_free(out[i]);
+            out[i] = NULL;
+        }
+        if (--shared->users == 0) {
+            drop_shared(request->ctx, shared);
+        }
+    }
+    drop_request(request);
+    return status;
+}
+
+ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *options, ebb_program **out) {
+    bool trains = options == NULL || options->optimizer != EBB_FORWARD;
     if (out != NULL) {
         *out = NULL;
     }
-    if (graph == NULL || out == NULL) {
-        return EBB_USAGE;
-    }
-    ebb__ctx_clear(graph->ctx);
-    TRY(ebb__alloc(graph->ctx, 1, sizeof *program, &program));
-    program->ctx = graph->ctx;
-    ebb_status status = fill_program(program, graph, options != NULL ? options : &defaults);
-    if (status != EBB_OK) {
-        ebb_program_free(program);
-        return status;
-    }
-    *out = program;
-    return EBB_OK;
+    return graph == NULL || out == NULL ? EBB_USAGE
+                                        : ebb_compile_all(&graph, 1, trains, options, out);
 }
 
 void ebb_program_free(ebb_program *program) {
     if (program != NULL) {
-        ebb__run_free(program->session);
-        ebb__free(program->ctx, program->limits);
+        if (--program->shared->users == 0) {
+            drop_shared(program->ctx, program->shared);
+        }
         ebb__free(program->ctx, program);
     }
 }

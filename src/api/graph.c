@@ -136,8 +136,9 @@ ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *nam
 
 static ebb_status check_own_name(const ebb_graph *graph, const char *what, const char *name) {
     TRY(check_name(graph, what, name));
-    if (strncmp(name, "train.", 6) == 0) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "%s: names that start with train. are taken", name);
+    if (strncmp(name, "train.", 6) == 0 || strncmp(name, UPDATE_SHOWN, 5) == 0) {
+        return ebb__fail(graph->ctx, EBB_USAGE,
+                         "%s: names that start with train. or grad. are taken", name);
     }
     return EBB_OK;
 }
@@ -262,4 +263,18 @@ void ebb_output(ebb_graph *graph, const char *name, ebb_value value) {
         }
         (void)ebb__api_close(graph, status, NULL);
     }
+}
+
+void ebb_gradient(ebb_graph *graph, ebb_value param) {
+    if (!ebb__api_open(graph, __func__)) {
+        return;
+    }
+    ebb_status status = ebb__api_need(graph, param, "param");
+    if (status == EBB_OK && graph->ir.values[param].role != IR_PARAM) {
+        status = ebb__fail(graph->ctx, EBB_USAGE, "gradient: only a parameter has one");
+    }
+    if (status == EBB_OK) {
+        graph->ir.values[param].show_grad = true;
+    }
+    (void)ebb__api_close(graph, status, NULL);
 }

@@ -97,27 +97,32 @@ static ebb_status trace_all(tracer *t) {
     return EBB_OK;
 }
 
-ebb_status ebb__api_limits(const ir_graph *graph, api_limit **out, int32_t *n) {
+ebb_status ebb__api_limits(const ir_graph *graph, api_limit **list, int32_t *n) {
     tracer t = {.graph = graph};
-    *out = NULL;
-    *n = 0;
     ebb__region_init(&t.region, graph->ctx);
     ebb_status status = trace_all(&t);
     if (status == EBB_OK) {
-        status = ebb__alloc(graph->ctx, t.n_found, sizeof **out, out);
+        status = ebb__realloc(graph->ctx, *list, (size_t)*n + t.n_found + 1, sizeof **list, list);
     }
     for (size_t i = 0; status == EBB_OK && i < t.n_found; i++) {
-        (*out)[i] = t.found[i];
-        *n = (int32_t)i + 1;
+        (*list)[(*n)++] = t.found[i];
     }
     ebb__region_fini(&t.region);
     return status;
 }
 
+bool ebb__api_is_limited(const ebb_program *program, const plan_variable *variable) {
+    bool limited = false;
+    for (int32_t k = 0; k < program->shared->n_limits; k++) {
+        limited = limited || program->shared->limits[k].variable == variable;
+    }
+    return limited;
+}
+
 ebb_status ebb__api_check_limits(const ebb_program *program, const plan_variable *variable,
                                  const void *data) {
-    for (int32_t k = 0; k < program->n_limits; k++) {
-        const api_limit *limit = &program->limits[k];
+    for (int32_t k = 0; k < program->shared->n_limits; k++) {
+        const api_limit *limit = &program->shared->limits[k];
         for (int64_t i = 0; limit->variable == variable && i < limit->len; i++) {
             int32_t id;
             memcpy(&id, (const char *)data + (limit->begin + i) * (int64_t)sizeof id, sizeof id);

@@ -5,7 +5,11 @@
 
 #include "run/tensors.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static ebb_status open_program(ebb_program *program) {
@@ -31,7 +35,8 @@ const char *ebb_program_name(const ebb_program *program, int32_t index) {
         return plan->variables[index].name;
     }
     index -= plan->n_variables;
-    return index < plan->programs[0].n_outputs ? plan->programs[0].outputs[index].name : NULL;
+    const plan_program *own = &plan->programs[program->index];
+    return index < own->n_outputs ? own->outputs[index].name : NULL;
 }
 
 /* What a name stands for; variable is NULL for an output. */
@@ -52,13 +57,13 @@ static ebb_status find(ebb_program *program, const char *name, named *out) {
         out->at = run_at(out->variable);
         return EBB_OK;
     }
-    const plan_output *output = ebb__plan_output(session->plan, 0, name);
+    const plan_output *output = ebb__plan_output(session->plan, program->index, name);
     if (output == NULL) {
         return ebb__fail(program->ctx, EBB_USAGE, "%.200s: the program has no value of this name",
                          name);
     }
     out->type = output->type;
-    out->at = ebb__run_find_output(session, 0, name);
+    out->at = ebb__run_find_output(session, program->index, name);
     return EBB_OK;
 }
 
@@ -98,6 +103,28 @@ static ebb_status check_bytes(const ebb_program *program, const char *name, cons
     return EBB_OK;
 }
 
+ebb_status ebb_program_data(ebb_program *program, const char *name, void **data, ebb_shape *shape) {
+    ebb_shape unused;
+    named at;
+    if (data == NULL) {
+        return EBB_USAGE;
+    }
+    *data = NULL;
+    TRY(ebb_program_shape(program, name, shape != NULL ? shape : &unused));
+    TRY(find(program, name, &at));
+    if (at.variable != NULL && ebb__api_is_limited(program, at.variable)) {
+        return ebb__fail(program->ctx, EBB_USAGE,
+                         "%s: its elements are checked when they are set; use ebb_program_set()",
+                         name);
+    }
+    *data = at.variable != NULL
+                ? ebb__run_variable(program->session, name, NULL)
+                : (void *)(uintptr_t)ebb__run_output(program->session, program->index, name);
+    return *data != NULL ? EBB_OK
+                         : ebb__fail(program->ctx, EBB_USAGE,
+                                     "%s: it lies in memory that the host cannot touch", name);
+}
+
 ebb_status ebb_program_set(ebb_program *program, const char *name, const void *data, size_t bytes) {
     named at;
     TRY(open_program(program));
@@ -132,13 +159,16 @@ ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
             TRY(ebb__run_zero(program->session, run_at(v)));
         }
     }
-    program->trainer.steps = 0;
+    ebb_program_set_steps(program, 0);
     return EBB_OK;
 }
 
 ebb_status ebb_program_run(ebb_program *program, double learning_rate) {
     TRY(open_program(program));
-    ebb_status status = ebb__trainer_step(&program->trainer, 0, learning_rate);
+    run_trainer *trainer = &program->trainer;
+    trainer->steps = ebb_program_steps(program);
+    ebb_status status = ebb__trainer_step(trainer, program->index, learning_rate);
+    ebb_program_set_steps(program, trainer->steps);
     if (status == EBB_OK || status == EBB_DIVERGED) {
         ebb__progress(program->ctx, "run", program->trainer.steps, 0);
     }
@@ -153,36 +183,63 @@ double ebb_program_grad_norm(const ebb_program *program) {
     return program != NULL ? program->trainer.norm : (double)NAN;
 }
 
+static bool trains(const ebb_program *program) {
+    return program->session->plan->programs[program->index].n_trained > 0;
+}
+
 uint64_t ebb_program_steps(const ebb_program *program) {
-    return program != NULL ? program->trainer.steps : 0;
+    return program == NULL ? 0 : trains(program) ? program->shared->steps : program->trainer.steps;
 }
 
 void ebb_program_set_steps(ebb_program *program, uint64_t steps) {
     if (program != NULL) {
         program->trainer.steps = steps;
+        program->shared->steps = trains(program) ? steps : program->shared->steps;
     }
 }
 
 /* ---- parameters ---- */
 
-ebb_status ebb_program_save(ebb_program *program, const char *path) {
+enum { PARAMS = 1U << IR_PARAM, ALL = PARAMS | 1U << IR_SLOT | 1U << IR_STATE | 1U << IR_BUFFER };
+
+#define STEPS_NOTE "steps"
+
+static ebb_status save(ebb_program *program, const char *path, uint32_t roles) {
     alloc_region region;
     st_entry *entries = NULL;
     size_t n = 0;
+    char steps[24];
+    st_note note = {STEPS_NOTE, steps};
     TRY(open_program(program));
     if (path == NULL) {
         return ebb__fail(program->ctx, EBB_USAGE, "save: the path is NULL");
     }
+    (void)snprintf(steps, sizeof steps, "%" PRIu64, ebb_program_steps(program));
     ebb__region_init(&region, program->ctx);
-    ebb_status status = ebb__tensors_list(program->session, 1U << IR_PARAM, &region, &entries, &n);
+    ebb_status status = ebb__tensors_list(program->session, roles, &region, &entries, &n);
     if (status == EBB_OK) {
-        status = ebb__safetensors_write(program->ctx, path, entries, n, NULL, 0, NULL);
+        status = ebb__safetensors_write(program->ctx, path, entries, n, &note, roles == ALL, NULL);
     }
     ebb__region_fini(&region);
     return status;
 }
 
-ebb_status ebb_program_load(ebb_program *program, const char *path) {
+static ebb_status read_steps(ebb_program *program, const st_reader *reader) {
+    const char *text = ebb__safetensors_note(reader, STEPS_NOTE);
+    char *end = NULL;
+    errno = 0;
+    uint64_t steps = text != NULL && *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
+    if (end == NULL || *end != '\0' || errno != 0) {
+        return ebb__fail(program->ctx, EBB_MODEL,
+                         "%s: it does not say how many steps were done; parameters alone are read "
+                         "by ebb_program_load()",
+                         reader->path);
+    }
+    ebb_program_set_steps(program, steps);
+    return EBB_OK;
+}
+
+static ebb_status load(ebb_program *program, const char *path, uint32_t roles) {
     st_reader reader;
     TRY(open_program(program));
     if (path == NULL) {
@@ -190,10 +247,29 @@ ebb_status ebb_program_load(ebb_program *program, const char *path) {
     }
     ebb_status status = ebb__safetensors_open(program->ctx, path, &reader);
     if (status == EBB_OK) {
-        status = ebb__tensors_load(program->session, 1U << IR_PARAM, &reader);
+        status = ebb__tensors_load(program->session, roles, &reader);
+    }
+    if (status == EBB_OK && roles == ALL) {
+        status = read_steps(program, &reader);
     }
     ebb__safetensors_close(&reader);
     return status;
+}
+
+ebb_status ebb_program_save(ebb_program *program, const char *path) {
+    return save(program, path, PARAMS);
+}
+
+ebb_status ebb_program_load(ebb_program *program, const char *path) {
+    return load(program, path, PARAMS);
+}
+
+ebb_status ebb_program_save_all(ebb_program *program, const char *path) {
+    return save(program, path, ALL);
+}
+
+ebb_status ebb_program_load_all(ebb_program *program, const char *path) {
+    return load(program, path, ALL);
 }
 
 ebb_status ebb_program_copy(ebb_program *to, const ebb_program *from) {

@@ -32,6 +32,11 @@ void ebb_ctx_on_progress(ebb_ctx *ctx, ebb_progress_fn fn, void *user) {
     ctx->progress_user = user;
 }
 
+void ebb_ctx_on_stop(ebb_ctx *ctx, ebb_stop_fn fn, void *user) {
+    ctx->stop_planning = fn;
+    ctx->stop_planning_user = user;
+}
+
 const char *ebb_last_error(const ebb_ctx *ctx) {
     return ctx->error;
 }

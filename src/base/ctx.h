@@ -37,6 +37,9 @@ struct ebb_ctx {
      * nobody wants to stop. */
     bool (*stop)(void *user);
     void *stop_user;
+    /* Asked while a program is planned: other than 0 ends that with EBB_STOPPED; NULL: never. */
+    ebb_stop_fn stop_planning;
+    void *stop_planning_user;
     char error[1024];
 };
 

@@ -15,6 +15,19 @@ static ebb_status add_slot(ir_graph *graph, const char *slot, ir_val param, ir_v
     return ebb__ir_add_variable(graph, IR_SLOT, name, &type, out);
 }
 
+/* A copy, since the gradient itself may lie in other bytes, or be written over by the update. */
+static ebb_status show_gradient(ir_graph *graph, ir_val param, ir_val grad) {
+    char name[512];
+    int n = snprintf(name, sizeof name, UPDATE_SHOWN "%s", graph->values[param].name);
+    if (n < 0 || (size_t)n >= sizeof name) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "parameter name is too long: %.60s...",
+                         graph->values[param].name);
+    }
+    TRY(ebb__op_emit(graph, OP_COPY, &grad, 1, NULL, &grad));
+    graph->values[grad].output = true;
+    return ebb__ir_name(graph, grad, name);
+}
+
 static ebb_status emit_update(ir_graph *graph, ir_val param, ir_val grad, ir_val scale,
                               ir_val hyper, const grad_update_settings *s) {
     ir_val out[3], m = IR_NONE, v = IR_NONE;
@@ -81,6 +94,9 @@ ebb_status ebb__update_build(ir_graph *graph, const ir_val *grads, int32_t n_gra
     TRY(emit_norm(graph, params, grads, n, partials, settings->clip, &scale));
     for (int32_t i = 0; i < n; i++) {
         graph->label.layer = graph->values[params[i]].layer;
+        if (graph->values[params[i]].show_grad) {
+            TRY(show_gradient(graph, params[i], grads[params[i]]));
+        }
         TRY(emit_update(graph, params[i], grads[params[i]], scale, hyper, settings));
     }
     graph->label = label;

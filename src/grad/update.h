@@ -22,6 +22,9 @@ typedef struct grad_update_settings {
 #define UPDATE_BAD                                                                                 \
     "train.bad" /* i32 [1]: index of the first parameter (in order of variables)                   \
                    with a non-finite gradient; -1: none */
+/* A parameter's gradient before clipping, where ir_value.show_grad asks for it: this, and its name.
+ */
+#define UPDATE_SHOWN "grad."
 /* Slots are named "<slot>.<parameter>": "momentum.", "exp_avg.", "exp_avg_sq.". */
 
 /* grads[v]: gradient of variable v, from ebb__grad_build. */

@@ -106,6 +106,7 @@ typedef struct ir_value {
     ir_start start;   /* variables; not part of the text form */
     bool output;      /* must still be readable when the step ends */
     bool param_grad;  /* part of a sum that ends in a parameter's gradient */
+    bool show_grad;   /* of a parameter: its gradient is an output, UPDATE_SHOWN before its name */
     ir_node def;      /* IR_NONE for variables */
     ir_val next;      /* variables: see above; IR_NONE if the step leaves it alone */
     const char *name; /* variables and outputs; else NULL */

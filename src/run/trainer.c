@@ -60,7 +60,7 @@ static ebb_status look(run_trainer *t, int32_t index) {
 
 ebb_status ebb__trainer_step(run_trainer *trainer, int32_t index, double rate) {
     int32_t step = (int32_t)(trainer->steps & INT32_MAX);
-    if (trainer->hyper.bytes > 0) {
+    if (trainer->session->plan->programs[index].n_trained > 0) {
         TRY(set_hyper(trainer, rate));
     }
     if (trainer->step.bytes > 0) {

@@ -14,7 +14,7 @@ typedef struct run_trainer {
     run_session *session;
     double beta1, beta2; /* of Adam's averages, whose start is corrected for */
     uint64_t steps;      /* that were done */
-    run_place hyper;     /* UPDATE_HYPER; none: nothing is trained */
+    run_place hyper;     /* UPDATE_HYPER, of programs that train */
     run_place step;      /* TRAINER_STEP; none: nothing reads it */
     /* Of the last step; NAN where the program has no such output. */
     double loss, norm;

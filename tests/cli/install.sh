@@ -60,6 +60,14 @@ for kind in shared static; do
     cp "$work/log" "$work/$kind.out"
     check "$kind: learns" learns "$work/$kind.out"
 done
+for name in regression tagger; do
+    read -ra found < <(flags "$work/shared" --cflags --libs ebb)
+    check "$name: compile" cc -std=c11 "${strict[@]}" "examples/$name.c" -o "$work/$name" "${found[@]}" -lm
+    check "$name: run" sh -c "cd '$work' && LD_LIBRARY_PATH='$work/shared/lib' ./$name"
+    cp "$work/log" "$work/$name.out"
+    check "$name: learns" awk '/^step/ { if (!first) first = $NF; last = $NF }
+        END { exit !(first > 0 && last > 0 && last < first / 10) }' "$work/$name.out"
+done
 check "shared and static say the same" cmp "$work/shared.out" "$work/static.out"
 check "static needs no libebb.so" sh -c "! ldd '$work/tiny_static' | grep libebb"
 
