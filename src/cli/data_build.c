@@ -216,7 +216,7 @@ static void print_files(const build_state *b) {
  * holds every sentence is chosen at once. */
 static void simplify(train_settings *run) {
     run->by_sentence = false;
-    run->bucket = TRAIN_BUCKET_NONE;
+    run->bucket = BUCKET_NONE;
     run->batch = run->shards = 1;
     run->batch_tokens = 0;
 }

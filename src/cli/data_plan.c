@@ -11,7 +11,7 @@
 
 static ebb_status count_words(const train_settings *run, ebb_ctx *ctx, const char *path,
                               int64_t limit, int64_t *out) {
-    vocab_options options = {.mode = (text_mode)run->tokens,
+    vocab_options options = {.mode = run->tokens,
                              .also = run->tie_src ? run->train_target : NULL,
                              .limit = (size_t)limit};
     data_vocab vocab;
@@ -239,7 +239,7 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
     }
     TRY(ebb__cli_fit(call, NULL));
     lengths_texts texts = {pairs ? run->train_path : NULL,
-                           pairs ? run->train_target : run->train_path, (text_mode)run->tokens,
+                           pairs ? run->train_target : run->train_path, run->tokens,
                            (uint32_t)run->max_len, run->split_long};
     TRY_OUT(ebb__lengths_scan(call->ctx, &texts, &lengths));
     TRY_OUT(count_vocabs(call->ctx, run, &sizes));

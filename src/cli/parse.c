@@ -250,7 +250,7 @@ ebb_status ebb__cli_resolve(cli_settings *settings) {
     run->src_vocab = run->src_vocab == 0 ? run->vocab : run->src_vocab;
     run->tgt_vocab = run->tgt_vocab == 0 ? run->vocab : run->tgt_vocab;
     if (!ebb__cli_given(settings, "lr")) {
-        run->lr = run->optimizer == OPTIMIZER_SGD ? 1 : 0.001;
+        run->lr = run->optimizer == UPDATE_SGD ? 1 : 0.001;
     }
     if (run->warmup == 0 &&
         (run->schedule == SCHEDULE_WARMUP || run->schedule == SCHEDULE_INVERSE)) {

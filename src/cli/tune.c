@@ -40,11 +40,11 @@ void ebb__cli_find_tuning(cli_settings *settings, cli_command command) {
 
 /* Those of docs/results.md. */
 static const struct {
-    train_cell cell;
+    lm_cell cell;
     int64_t layers, hidden, batch, bptt;
-} usual[] = {{CELL_LSTM, 2, 200, 20, 35}, {CELL_LSTM, 2, 650, 20, 35},  {CELL_GRU, 2, 650, 20, 35},
-             {CELL_RNN, 2, 650, 20, 35},  {CELL_LSTM, 2, 512, 128, 50}, {CELL_LSTM, 2, 512, 64, 35},
-             {CELL_LSTM, 1, 256, 4, 100}};
+} usual[] = {{LM_LSTM, 2, 200, 20, 35}, {LM_LSTM, 2, 650, 20, 35},  {LM_GRU, 2, 650, 20, 35},
+             {LM_RNN, 2, 650, 20, 35},  {LM_LSTM, 2, 512, 128, 50}, {LM_LSTM, 2, 512, 64, 35},
+             {LM_LSTM, 1, 256, 4, 100}};
 enum { N_USUAL = sizeof usual / sizeof usual[0] };
 
 static bool gives_size(const cli_settings *settings) {

@@ -36,7 +36,8 @@ typedef enum bucket_strategy {
     BUCKET_WIDTH,
     BUCKET_OPTIMAL,
     BUCKET_POOL,
-    BUCKET_STRATEGIES
+    BUCKET_STRATEGIES,
+    BUCKET_AUTO = BUCKET_STRATEGIES /* none of them yet: that with the shortest epoch is taken */
 } bucket_strategy;
 const char *ebb__bucket_name(bucket_strategy strategy);
 

@@ -77,7 +77,7 @@ static ebb_status hash_texts(const corpus *c, const char *dir, const char *sourc
         TRY(ebb__job_path(c->ctx, dir, ebb__kind(c->s)->vocab_file(c->s, (kind_side)side), path));
         TRY(ebb__vocab_load(c->ctx, path, &vocab));
         ebb_status status =
-            ebb__tokens_hash(c->ctx, texts[side], (text_mode)c->s->tokens, &vocab, &hash[side]);
+            ebb__tokens_hash(c->ctx, texts[side], c->s->tokens, &vocab, &hash[side]);
         ebb__vocab_free(&vocab);
         TRY(status);
     }

@@ -6,15 +6,6 @@
 
 #include <math.h>
 
-_Static_assert((int)TRAIN_BUCKET_NONE == (int)BUCKET_NONE &&
-                   (int)TRAIN_BUCKET_STATIC == (int)BUCKET_STATIC &&
-                   (int)TRAIN_BUCKET_GREEDY == (int)BUCKET_GREEDY &&
-                   (int)TRAIN_BUCKET_PERCENTILE == (int)BUCKET_PERCENTILE &&
-                   (int)TRAIN_BUCKET_WIDTH == (int)BUCKET_WIDTH &&
-                   (int)TRAIN_BUCKET_OPTIMAL == (int)BUCKET_OPTIMAL &&
-                   (int)TRAIN_BUCKET_POOL == (int)BUCKET_POOL &&
-                   (int)TRAIN_BUCKET_AUTO == (int)BUCKET_STRATEGIES,
-               "settings name the strategies of the library");
 _Static_assert((int)BUCKETS_MOST_SHAPES <= (int)JOB_MAX_SHAPES, "a program for every shape");
 
 /* ---- cost ---- */
@@ -200,9 +191,8 @@ ebb_status ebb__bucket_report_make(const train_settings *settings, const job_req
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         out->seconds[i] = ebb__epoch_seconds(&out->cost, &out->plans[i]);
     }
-    out->chosen = (bucket_strategy)settings->bucket;
-    return settings->bucket == TRAIN_BUCKET_AUTO ? choose_auto(settings, sizes, &range, out)
-                                                 : EBB_OK;
+    out->chosen = settings->bucket;
+    return settings->bucket == BUCKET_AUTO ? choose_auto(settings, sizes, &range, out) : EBB_OK;
 }
 
 void ebb__bucket_report_free(bucket_report *report) {
@@ -217,8 +207,8 @@ ebb_status ebb__bucket_choose(const train_settings *settings, const job_request 
                               const data_lengths *lengths, bucket_plan *out) {
     bucket_report report;
     epoch_range range;
-    if (settings->bucket != TRAIN_BUCKET_AUTO) {
-        return make_plan(settings, lengths, (bucket_strategy)settings->bucket, out);
+    if (settings->bucket != BUCKET_AUTO) {
+        return make_plan(settings, lengths, settings->bucket, out);
     }
     ebb_status status = make_plans(settings, lengths, &range, &report);
     if (status == EBB_OK) {

@@ -211,7 +211,7 @@ ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
                     .trial = *settings,
                     .request = {.train = true, .valid = settings->valid_path != NULL},
                     /* Batches of a pool have any length, and all as many rows. */
-                    .tokens = by_sentence(settings) && settings->bucket != TRAIN_BUCKET_POOL,
+                    .tokens = by_sentence(settings) && settings->bucket != BUCKET_POOL,
                     .shards = settings->shards > 0 ? settings->shards : 1};
     f.trial.tune_folder = NULL;
     f.trial.explain = false;

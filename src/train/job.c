@@ -30,8 +30,7 @@ int ebb__job_threads(const train_settings *settings) {
 }
 
 static grad_update_settings update_of(const train_settings *s) {
-    static const grad_optimizer kinds[] = {UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW};
-    return (grad_update_settings){.optimizer = kinds[s->optimizer],
+    return (grad_update_settings){.optimizer = s->optimizer,
                                   .momentum = (float)s->momentum,
                                   .beta1 = (float)s->beta1,
                                   .beta2 = (float)s->beta2,

@@ -24,9 +24,9 @@ typedef struct job_shapes {
 
 /* How sentences are put in batches: what the order of training depends on, stored with the run. */
 typedef struct job_buckets {
-    train_bucket strategy; /* taken: never auto */
-    double padded_share;   /* of all positions of rows with a sentence */
-    job_shapes shapes;     /* longest first, each with its rows; n 0: not by sentence */
+    bucket_strategy strategy; /* taken: never auto */
+    double padded_share;      /* of all positions of rows with a sentence */
+    job_shapes shapes;        /* longest first, each with its rows; n 0: not by sentence */
 } job_buckets;
 
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */

@@ -61,9 +61,8 @@ json_t *ebb__buckets_pack(const job_buckets *buckets) {
         json_decref(shapes);
         return NULL;
     }
-    return json_pack("{s:s, s:f, s:o}", "strategy",
-                     ebb__bucket_name((bucket_strategy)buckets->strategy), "padded_share",
-                     buckets->padded_share, "shapes", shapes);
+    return json_pack("{s:s, s:f, s:o}", "strategy", ebb__bucket_name(buckets->strategy),
+                     "padded_share", buckets->padded_share, "shapes", shapes);
 }
 
 static bool unpack_shape(const json_t *from, job_shape *out) {
@@ -94,7 +93,7 @@ static bool unpack_buckets(const json_t *from, job_buckets *out) {
         n > JOB_MAX_SHAPES) {
         return false;
     }
-    *out = (job_buckets){(train_bucket)strategy, share, {.n = (int32_t)n}};
+    *out = (job_buckets){(bucket_strategy)strategy, share, {.n = (int32_t)n}};
     bool good = true;
     for (size_t i = 0; good && i < n; i++) {
         good = unpack_shape(json_array_get(shapes, i), &out->shapes.at[i]);

@@ -55,7 +55,7 @@ static ebb_status count_lines(const model_use *u, bool pairs, text_reader texts[
 
 static ebb_status count_texts(const model_use *u, const char *const files[KIND_SIDES],
                               nmt_eval_result *out) {
-    text_mode mode = (text_mode)u->s.tokens;
+    text_mode mode = u->s.tokens;
     bool pairs = files[KIND_SOURCE] != NULL;
     text_reader texts[KIND_SIDES];
     TRY(ebb__text_open(u->ctx, files[KIND_TARGET], mode, "count", NULL, &texts[KIND_TARGET]));

@@ -66,7 +66,7 @@ static void report_left_out(ebb_ctx *ctx, const lengths_texts *texts, const data
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
                                   const char *const texts[KIND_SIDES], bool silent,
                                   sentence_set *set) {
-    lengths_texts scanned = {texts[KIND_SOURCE], texts[KIND_TARGET], (text_mode)s->tokens,
+    lengths_texts scanned = {texts[KIND_SOURCE], texts[KIND_TARGET], s->tokens,
                              (uint32_t)s->max_len, s->split_long};
     TRY(ebb__lengths_scan(ctx, &scanned, &set->lengths));
     if (!silent) {
@@ -102,7 +102,7 @@ static void take_shapes(const train_settings *s, const bucket_plan *plan, senten
         o->shapes[i] = (sentence_shape){p->source, p->target, (uint32_t)p->rows};
     }
     qsort(o->shapes, (size_t)o->n_shapes, sizeof *o->shapes, longer_first);
-    set->buckets = (job_buckets){.strategy = (train_bucket)plan->strategy,
+    set->buckets = (job_buckets){.strategy = plan->strategy,
                                  .padded_share = ebb__bucket_computed_share(plan),
                                  .shapes = {.n = o->n_shapes}};
     for (int32_t i = 0; i < o->n_shapes; i++) {
@@ -129,13 +129,13 @@ static bool can_be(const train_settings *s, const job_shape *shape) {
 static ebb_status take_stored(const train_settings *s, const char *dir, const job_buckets *chosen,
                               sentence_set *set) {
     sentence_options *o = &set->options;
-    bool good = (s->bucket == TRAIN_BUCKET_AUTO || s->bucket == chosen->strategy) &&
-                (s->batch_tokens == 0 || chosen->strategy != TRAIN_BUCKET_POOL);
+    bool good = (s->bucket == BUCKET_AUTO || s->bucket == chosen->strategy) &&
+                (s->batch_tokens == 0 || chosen->strategy != BUCKET_POOL);
     for (int32_t i = 0; good && i < chosen->shapes.n; i++) {
         const job_shape *from = &chosen->shapes.at[i], *first = &chosen->shapes.at[0];
         bool held = from->src <= first->src && from->tgt <= first->tgt;
         /* Batches of a pool may be as long as the longest on both sides. */
-        good = can_be(s, from) && (held || chosen->strategy != TRAIN_BUCKET_POOL);
+        good = can_be(s, from) && (held || chosen->strategy != BUCKET_POOL);
         o->shapes[i] =
             (sentence_shape){(uint32_t)from->src, (uint32_t)from->tgt, (uint32_t)from->rows};
     }
@@ -153,7 +153,7 @@ static ebb_status take_stored(const train_settings *s, const char *dir, const jo
 
 static ebb_status choose(const train_settings *s, const job_request *sizes, sentence_set *set) {
     bucket_plan plan = {.ctx = NULL};
-    if (s->bucket == TRAIN_BUCKET_POOL && s->batch_tokens > 0) {
+    if (s->bucket == BUCKET_POOL && s->batch_tokens > 0) {
         return ebb__fail(set->lengths.ctx, EBB_USAGE,
                          "--bucket pool: with batches counted in tokens every epoch would have "
                          "another number of them; give a number of sentences with --batch, or use "
@@ -175,13 +175,13 @@ static ebb_status choose(const train_settings *s, const job_request *sizes, sent
 ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *set) {
     enum { FEW = 4 };
     train_settings few = *s;
-    few.bucket = TRAIN_BUCKET_OPTIMAL;
+    few.bucket = BUCKET_OPTIMAL;
     few.shapes = FEW;
     return choose(&few, NULL, set);
 }
 
 static bool is_pooled(const sentence_set *set) {
-    return set->buckets.strategy == TRAIN_BUCKET_POOL;
+    return set->buckets.strategy == BUCKET_POOL;
 }
 
 static uint64_t pool_bytes(const sentence_set *set) {
@@ -252,9 +252,8 @@ ebb_status ebb__sentence_set_store(ebb_ctx *ctx, const train_settings *s,
     ebb__lengths_free(&set->lengths);
     for (int side = 0; side < KIND_SIDES; side++) {
         if (texts[side] != NULL) {
-            TRY((keep ? ebb__tokens_ensure
-                      : ebb__tokens_unnamed)(ctx, texts[side], (text_mode)s->tokens, vocabs[side],
-                                             paths[side], &set->tokens[side]));
+            TRY((keep ? ebb__tokens_ensure : ebb__tokens_unnamed)(
+                ctx, texts[side], s->tokens, vocabs[side], paths[side], &set->tokens[side]));
         }
     }
     set->options.pooled = is_pooled(set);

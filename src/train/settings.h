@@ -3,14 +3,14 @@
 #ifndef TRAIN_SETTINGS_H
 #define TRAIN_SETTINGS_H
 
-#include "ebb.h"
+#include "data/buckets.h"
+#include "data/text.h"
+#include "grad/update.h"
+#include "model/nmt.h"
 
 #include <stdbool.h>
 
 typedef enum train_model { MODEL_LM, MODEL_NMT } train_model;
-typedef enum train_attention { ATTENTION_MLP, ATTENTION_DOT } train_attention;
-typedef enum train_cell { CELL_LSTM, CELL_GRU, CELL_RNN } train_cell;
-typedef enum train_optimizer { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } train_optimizer;
 typedef enum train_schedule {
     SCHEDULE_CONSTANT,
     SCHEDULE_PLATEAU,
@@ -19,19 +19,7 @@ typedef enum train_schedule {
     SCHEDULE_INVERSE
 } train_schedule;
 typedef enum train_metric { METRIC_PERPLEXITY, METRIC_BLEU } train_metric;
-#define TRAIN_SHAPE_LIST "8,16,24,32,60" /* the usual lengths of TRAIN_BUCKET_STATIC */
-/* As bucket_strategy; auto: the one with the shortest epoch. */
-typedef enum train_bucket {
-    TRAIN_BUCKET_NONE,
-    TRAIN_BUCKET_STATIC,
-    TRAIN_BUCKET_GREEDY,
-    TRAIN_BUCKET_PERCENTILE,
-    TRAIN_BUCKET_WIDTH,
-    TRAIN_BUCKET_OPTIMAL,
-    TRAIN_BUCKET_POOL,
-    TRAIN_BUCKET_AUTO
-} train_bucket;
-typedef enum train_tokens { TOKENS_WORD, TOKENS_CHAR, TOKENS_BYTE } train_tokens;
+#define TRAIN_SHAPE_LIST "8,16,24,32,60" /* the usual lengths of BUCKET_STATIC */
 
 /* A size as the user gave it: bytes, a share of what the machine allows, or auto. */
 typedef enum train_memory_form { MEMORY_AUTO, MEMORY_BYTES, MEMORY_PERCENT } train_memory_form;
@@ -47,19 +35,19 @@ typedef struct train_settings {
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
     const char *train_target, *valid_target;       /* nmt: the other side, line by line */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
-    train_tokens tokens;
+    text_mode tokens;
     int64_t vocab;                /* at most; 0: all words of the text */
     int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
     int64_t max_len;              /* words of a sentence; longer ones are left out */
     bool by_sentence;             /* lm: lines are sentences, each starts from zeros */
     bool split_long;              /* by sentence: longer ones are split instead */
     /* model */
-    train_cell cell;
+    lm_cell cell;
     int64_t layers, hidden, embed; /* embed 0: hidden */
     bool tie;
     double dropout;
     /* nmt only */
-    train_attention attention;
+    nmt_attention attention;
     int64_t enc_layers, dec_layers;
     bool feed, layer_norm, tie_src;
     double smoothing;
@@ -67,13 +55,13 @@ typedef struct train_settings {
     /* batch */
     int64_t batch;          /* 0: the largest that fits; a number once ebb__job_fit was called */
     int64_t batch_tokens;   /* padded tokens of a batch, in place of sentences; 0: by `batch` */
-    train_bucket bucket;    /* which sentences share batches */
+    bucket_strategy bucket; /* which sentences share batches */
     int64_t shapes;         /* at most, that batches are padded to */
-    const char *shape_list; /* of TRAIN_BUCKET_STATIC, which AUTO tries too; NULL: the usual one */
+    const char *shape_list; /* of BUCKET_STATIC, which AUTO tries too; NULL: the usual one */
     int64_t bptt;
     int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */
-    train_optimizer optimizer;
+    grad_optimizer optimizer;
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
     int64_t warmup;      /* steps; with every schedule; 0: none */

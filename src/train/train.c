@@ -482,8 +482,8 @@ static void tell_buckets(const train_run *r) {
     const job_buckets *b = &r->text->buckets;
     if (b->shapes.n > 0) {
         ebb__log(r->ctx, EBB_LOG_INFO, "buckets: %s, %d shape%s, %.1f%% padding",
-                 ebb__bucket_name((bucket_strategy)b->strategy), (int)b->shapes.n,
-                 b->shapes.n == 1 ? "" : "s", 100 * b->padded_share);
+                 ebb__bucket_name(b->strategy), (int)b->shapes.n, b->shapes.n == 1 ? "" : "s",
+                 100 * b->padded_share);
     }
 }
 

@@ -270,11 +270,11 @@ static inline run_room *run_pairs_room(int lines, int valid_lines, int longest, 
     room->s.train_target = room->train_target.text;
     room->s.valid_target = room->valid_target.text;
     room->s.max_len = 20;
-    room->s.bucket = TRAIN_BUCKET_OPTIMAL;
+    room->s.bucket = BUCKET_OPTIMAL;
     room->s.shapes = 4;
     room->s.enc_layers = room->s.dec_layers = 1;
     room->s.feed = true;
-    room->s.optimizer = OPTIMIZER_ADAM;
+    room->s.optimizer = UPDATE_ADAM;
     room->s.lr = 0.02;
     return room;
 }

@@ -27,7 +27,7 @@ static int set_up(void **state) {
                                 .clip = 5,
                                 .seed = 1,
                                 .threads = 1,
-                                .bucket = TRAIN_BUCKET_AUTO,
+                                .bucket = BUCKET_AUTO,
                                 .shapes = 4,
                                 .shape_list = "5,9"};
     room->nmt = room->lm;
@@ -134,7 +134,7 @@ static void auto_is_the_shortest_epoch(void **state) {
         assert_int_not_equal(plan.strategy, BUCKET_POOL);
         ebb__buckets_free(&plan);
         settings.batch_tokens = 0;
-        settings.bucket = TRAIN_BUCKET_STATIC;
+        settings.bucket = BUCKET_STATIC;
         assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_OK);
         assert_int_equal(plan.strategy, BUCKET_STATIC);
         assert_int_equal(plan.n_shapes, 3); /* the list, and what is longer */
@@ -143,14 +143,14 @@ static void auto_is_the_shortest_epoch(void **state) {
         assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_OK);
         assert_int_equal(plan.strategy, BUCKET_STATIC);
         ebb__buckets_free(&plan);
-        settings.bucket = TRAIN_BUCKET_AUTO;
+        settings.bucket = BUCKET_AUTO;
         assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_OK);
         ebb__buckets_free(&plan);
-        settings.bucket = TRAIN_BUCKET_STATIC;
+        settings.bucket = BUCKET_STATIC;
         settings.shape_list = "5,x";
         assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_USAGE);
         ebb__buckets_free(&plan);
-        settings.bucket = TRAIN_BUCKET_AUTO;
+        settings.bucket = BUCKET_AUTO;
         assert_int_equal(ebb__bucket_choose(&settings, &room->sizes, &lengths, &plan), EBB_USAGE);
         ebb__buckets_free(&plan);
         ebb__ctx_clear(room->ctx);

@@ -66,8 +66,8 @@ static void every_form_of_the_model(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++) {
         run_room *room = busy_room();
-        room->s.cell = i % 2 == 0 ? CELL_GRU : CELL_LSTM;
-        room->s.attention = i % 3 == 0 ? ATTENTION_DOT : ATTENTION_MLP;
+        room->s.cell = i % 2 == 0 ? LM_GRU : LM_LSTM;
+        room->s.attention = i % 3 == 0 ? NMT_DOT : NMT_MLP;
         room->s.layer_norm = i >= 3;
         room->s.feed = i != 1;
         room->s.tie = room->s.tie_src = i == 2 || i == 3;

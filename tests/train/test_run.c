@@ -10,7 +10,7 @@ static void learns_and_leaves_its_files(void **state) {
     run_room *room = run_room_new(120, 12);
     room->s.vocab = 0;
     room->s.hidden = 16;
-    room->s.optimizer = OPTIMIZER_ADAM;
+    room->s.optimizer = UPDATE_ADAM;
     room->s.lr = 0.02;
     room->s.epochs = 3;
     room->s.log_every = 10;
@@ -336,13 +336,13 @@ static const struct model_kind {
     const char *name;
     train_settings s; /* zero: as in the room */
 } kinds[] = {
-    {"lstm sgd", {.cell = CELL_LSTM}},
-    {"lstm tied", {.cell = CELL_LSTM, .tie = true, .optimizer = OPTIMIZER_ADAM}},
-    {"lstm momentum chars", {.cell = CELL_LSTM, .tokens = TOKENS_CHAR, .momentum = 0.9}},
-    {"gru adam", {.cell = CELL_GRU, .optimizer = OPTIMIZER_ADAM, .layers = 2}},
-    {"gru adamw bytes", {.cell = CELL_GRU, .optimizer = OPTIMIZER_ADAMW, .tokens = TOKENS_BYTE}},
-    {"rnn adamw tied", {.cell = CELL_RNN, .optimizer = OPTIMIZER_ADAMW, .tie = true}},
-    {"rnn momentum", {.cell = CELL_RNN, .momentum = 0.5, .embed = 3}},
+    {"lstm sgd", {.cell = LM_LSTM}},
+    {"lstm tied", {.cell = LM_LSTM, .tie = true, .optimizer = UPDATE_ADAM}},
+    {"lstm momentum chars", {.cell = LM_LSTM, .tokens = TEXT_CHAR, .momentum = 0.9}},
+    {"gru adam", {.cell = LM_GRU, .optimizer = UPDATE_ADAM, .layers = 2}},
+    {"gru adamw bytes", {.cell = LM_GRU, .optimizer = UPDATE_ADAMW, .tokens = TEXT_BYTE}},
+    {"rnn adamw tied", {.cell = LM_RNN, .optimizer = UPDATE_ADAMW, .tie = true}},
+    {"rnn momentum", {.cell = LM_RNN, .momentum = 0.5, .embed = 3}},
 };
 
 static void check_kind(const struct model_kind *kind) {
@@ -354,11 +354,11 @@ static void check_kind(const struct model_kind *kind) {
     room->s.momentum = kind->s.momentum;
     room->s.embed = kind->s.embed;
     room->s.layers = kind->s.layers > 0 ? kind->s.layers : 1;
-    room->s.vocab = kind->s.tokens == TOKENS_WORD ? 24 : 0;
-    room->s.lr = kind->s.optimizer == OPTIMIZER_SGD ? 0.5 : 0.01;
-    room->s.weight_decay = kind->s.optimizer == OPTIMIZER_ADAMW ? 0.1 : 0;
+    room->s.vocab = kind->s.tokens == TEXT_WORD ? 24 : 0;
+    room->s.lr = kind->s.optimizer == UPDATE_SGD ? 0.5 : 0.01;
+    room->s.weight_decay = kind->s.optimizer == UPDATE_ADAMW ? 0.1 : 0;
     room->s.dropout = 0.2;
-    room->s.batch = kind->s.tokens == TOKENS_WORD ? 3 : 9;
+    room->s.batch = kind->s.tokens == TEXT_WORD ? 3 : 9;
     room->s.out_dir = room->other.text;
     job_train_result whole = run_ok(room);
     assert_int_equal(whole.planned_peak_bytes, whole.measured_peak_bytes);

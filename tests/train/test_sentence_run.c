@@ -15,7 +15,7 @@ static run_room *busy_room(int form) {
     run_room *room =
         form == 2 || form == 4 ? run_pairs_room(19, 7, 5, false) : run_lines_room(19, 7, 5, false);
     if (form >= 3) {
-        room->s.bucket = TRAIN_BUCKET_POOL;
+        room->s.bucket = BUCKET_POOL;
     } else if (form > 0) {
         room->s.batch = 0;
         room->s.batch_tokens = TOKENS;
@@ -66,7 +66,7 @@ static void an_epoch_is_every_sentence(void **state) {
         room->s.epochs = 1;
         room->s.batch = forms[i].batch;
         room->s.batch_tokens = forms[i].tokens;
-        room->s.bucket = forms[i].pool ? TRAIN_BUCKET_POOL : TRAIN_BUCKET_OPTIMAL;
+        room->s.bucket = forms[i].pool ? BUCKET_POOL : BUCKET_OPTIMAL;
         bucket_plan plan = plan_of(room, forms[i].pool ? BUCKET_POOL : BUCKET_OPTIMAL);
         job_train_result result = run_ok(room);
         assert_int_equal(result.epochs, 1);
@@ -112,10 +112,10 @@ static void every_form_of_the_model(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         run_room *room = busy_room(i % 2);
-        room->s.cell = (train_cell)(i % 3);
+        room->s.cell = (lm_cell)(i % 3);
         room->s.layers = 1 + i / 2;
         room->s.tie = i == 1;
-        room->s.optimizer = i == 2 ? OPTIMIZER_SGD : OPTIMIZER_ADAM; /* without a slot to store */
+        room->s.optimizer = i == 2 ? UPDATE_SGD : UPDATE_ADAM; /* without a slot to store */
         if (i == 3) { /* rows are a multiple of the shards */
             room->s.shards = 2;
             room->s.batch_tokens = 24;
@@ -195,11 +195,11 @@ static void texts_that_cannot_be_used(void **state) {
     room->s.max_len = 10;
     run_refused(room, EBB_DATA, "none of the 3 lines");
     room->s.max_len = 20;
-    room->s.bucket = TRAIN_BUCKET_POOL;
+    room->s.bucket = BUCKET_POOL;
     room->s.batch_tokens = TOKENS;
     run_refused(room, EBB_USAGE, "--bucket pool: with batches counted in tokens");
     room->s.batch_tokens = 0;
-    room->s.bucket = TRAIN_BUCKET_STATIC;
+    room->s.bucket = BUCKET_STATIC;
     room->s.shape_list = "3,x";
     run_refused(room, EBB_USAGE, "3,x");
     room->s.shape_list = "3,6";

@@ -56,7 +56,7 @@ enum { FORMS = 4, ROWS = 4, TOKENS = 12, LONGEST = 5 };
 static run_room *broken_room(int form) {
     run_room *room = form % 2 == 0 ? run_lines_room(19, 7, LONGEST, false)
                                    : run_pairs_room(19, 7, LONGEST, false);
-    room->s.bucket = TRAIN_BUCKET_AUTO;
+    room->s.bucket = BUCKET_AUTO;
     room->s.shape_list = "3,6";
     room->s.max_len = 10;
     room->s.batch = form < 2 ? ROWS : 0;
@@ -64,7 +64,7 @@ static run_room *broken_room(int form) {
     room->s.epochs = 0;
     room->s.steps = 2;
     job_train_result result = run_ok(room);
-    assert_true(result.buckets.shapes.n >= 1 && result.buckets.strategy != TRAIN_BUCKET_AUTO);
+    assert_true(result.buckets.shapes.n >= 1 && result.buckets.strategy != BUCKET_AUTO);
     room->s.steps = 0;
     room->s.epochs = 3;
     return room;
@@ -84,7 +84,7 @@ static void stored_shapes_are_used(void **state) {
         job_train_result result = run_ok(room);
         assert_true(result.resumed);
         assert_int_equal(result.steps, 3 * ((19 + rows - 1) / rows));
-        assert_int_equal(result.buckets.strategy, TRAIN_BUCKET_WIDTH);
+        assert_int_equal(result.buckets.strategy, BUCKET_WIDTH);
         assert_true(result.buckets.padded_share == 0.25);
         assert_int_equal(result.planned_peak_bytes, result.measured_peak_bytes);
         /* They stay, and are told also of a run that is done. */

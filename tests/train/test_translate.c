@@ -32,8 +32,8 @@ typedef struct stream {
 
 static train_settings settings_of(int variant) {
     return (train_settings){.model = MODEL_NMT,
-                            .cell = variant == 2 ? CELL_GRU : CELL_LSTM,
-                            .attention = variant == 1 ? ATTENTION_DOT : ATTENTION_MLP,
+                            .cell = variant == 2 ? LM_GRU : LM_LSTM,
+                            .attention = variant == 1 ? NMT_DOT : NMT_MLP,
                             .hidden = 16,
                             .embed = 12,
                             .enc_layers = variant == 0 ? 1 : 2,

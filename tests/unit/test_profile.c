@@ -15,7 +15,7 @@
 
 enum { LAYERS = 2, STEPS = 5, BATCH = 3, HIDDEN = 8, VOCAB = 40 };
 
-static train_settings small(train_cell cell, uint32_t disabled) {
+static train_settings small(lm_cell cell, uint32_t disabled) {
     return (train_settings){.vocab = VOCAB,
                             .cell = cell,
                             .layers = LAYERS,
@@ -89,7 +89,7 @@ static profile_row sum_of(const profile_row *rows, int32_t n) {
  * gradient of the state before the first step is nobody's. */
 static void phases_count_what_the_model_says(void **state) {
     (void)state;
-    const train_cell cells[] = {CELL_LSTM, CELL_GRU, CELL_RNN};
+    const lm_cell cells[] = {LM_LSTM, LM_GRU, LM_RNN};
     const int64_t each = (int64_t)LAYERS * STEPS;
     for (size_t c = 0; c < 3; c++) {
         ebb_ctx *ctx = new_ctx();
@@ -103,7 +103,7 @@ static void phases_count_what_the_model_says(void **state) {
         assert_int_equal(phase(p, "recurrent-gradient GEMM")->calls, LAYERS * (STEPS - 1));
         assert_int_equal(phase(p, "input-gradient GEMM")->calls, each);
         assert_int_equal(phase(p, "weight-gradient GEMM")->calls, 2 * each);
-        assert_int_equal(phase(p, "bias gradient")->calls, cells[c] == CELL_GRU ? 2 * each : each);
+        assert_int_equal(phase(p, "bias gradient")->calls, cells[c] == LM_GRU ? 2 * each : each);
         assert_int_equal(phase(p, "output: projection")->calls, 1);
         assert_int_equal(phase(p, "output: gradients")->calls, 3);
         assert_true(phase(p, "pointwise")->calls >= 4 * each); /* cell and dropout, and back */
@@ -122,7 +122,7 @@ static void passes_do_not_move_work_between_phases(void **state) {
     static const char *const names[] = {
         "input GEMM",          "recurrent GEMM",       "recurrent-gradient GEMM",
         "input-gradient GEMM", "weight-gradient GEMM", "output: projection"};
-    const train_cell cells[] = {CELL_LSTM, CELL_GRU, CELL_RNN};
+    const lm_cell cells[] = {LM_LSTM, LM_GRU, LM_RNN};
     for (size_t c = 0; c < 3; c++) {
         ebb_ctx *ctx = new_ctx();
         train_settings plain = small(cells[c], all_optional()), full = small(cells[c], 0);
@@ -143,7 +143,7 @@ static void tables_sum_to_the_step(void **state) {
     (void)state;
     for (int64_t threads = 1; threads <= 2; threads++) {
         ebb_ctx *ctx = new_ctx();
-        train_settings s = small(CELL_LSTM, 0);
+        train_settings s = small(LM_LSTM, 0);
         s.threads = threads;
         ebb_plan *plan = make_plan(ctx, &s);
         int32_t n_instrs = plan->programs[0].size.n_instrs;
@@ -181,7 +181,7 @@ static void tables_sum_to_the_step(void **state) {
 static void groups_are_the_work_of_a_layer(void **state) {
     (void)state;
     ebb_ctx *ctx = new_ctx();
-    train_settings s = small(CELL_RNN, all_optional());
+    train_settings s = small(LM_RNN, all_optional());
     job_bench_result r;
     bool found = false;
     assert_int_equal(ebb__job_bench(ctx, &s, 2, &r), EBB_OK);
@@ -212,7 +212,7 @@ static void groups_are_the_work_of_a_layer(void **state) {
 static void its_memory_is_small_and_counted(void **state) {
     (void)state;
     ebb_ctx *ctx = new_ctx();
-    train_settings s = small(CELL_LSTM, 0);
+    train_settings s = small(LM_LSTM, 0);
     ebb_plan *plan = make_plan(ctx, &s);
     run_profile *p;
     uint64_t before = ctx->mem.live_bytes;
@@ -228,7 +228,7 @@ static void its_memory_is_small_and_counted(void **state) {
 static void without_memory_there_is_no_profile(void **state) {
     (void)state;
     ebb_ctx *ctx = new_ctx();
-    train_settings s = small(CELL_GRU, 0);
+    train_settings s = small(LM_GRU, 0);
     ebb_plan *plan = make_plan(ctx, &s);
     uint64_t before = ctx->mem.live_bytes;
     ebb_status status = EBB_INTERNAL;

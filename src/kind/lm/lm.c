@@ -21,7 +21,7 @@ static void sizes(const train_settings *s, job_request *request) {
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use) {
-    word_lm model = {.cell = (lm_cell)s->cell,
+    word_lm model = {.cell = s->cell,
                      .layers = s->layers,
                      .hidden = s->hidden,
                      .embed = s->embed > 0 ? s->embed : s->hidden,
@@ -69,8 +69,7 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     text_reader reader;
     text_token token = {.kind = TEXT_TOKEN};
     uint64_t bptt = (uint64_t)c->s->bptt;
-    TRY(ebb__text_open(c->ctx, c->s->train_path, (text_mode)c->s->tokens, "count tokens", NULL,
-                       &reader));
+    TRY(ebb__text_open(c->ctx, c->s->train_path, c->s->tokens, "count tokens", NULL, &reader));
     ebb_status status = EBB_OK;
     while (status == EBB_OK && token.kind != TEXT_END) {
         status = ebb__text_next(&reader, &token);
@@ -107,7 +106,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
         }
     } else {
         vocab_options options = {
-            .mode = (text_mode)c->s->tokens, .limit = (size_t)c->s->vocab, .max_bytes = most};
+            .mode = c->s->tokens, .limit = (size_t)c->s->vocab, .max_bytes = most};
         TRY(ebb__vocab_build(c->ctx, c->s->train_path, &options, &lm->vocab));
         c->vocab_hash = ebb__vocab_hash(&lm->vocab);
     }
@@ -136,7 +135,7 @@ static ebb_status store_text(lm_corpus *lm, const char *text, const char *name, 
     TRY(ebb__job_path(c->ctx, c->dir, file, index));
     return c->s->by_sentence
                ? ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, true, set)
-               : ebb__tokens_ensure(c->ctx, text, (text_mode)c->s->tokens, &lm->vocab, ids,
+               : ebb__tokens_ensure(c->ctx, text, c->s->tokens, &lm->vocab, ids,
                                     &set->tokens[KIND_TARGET]);
 }
 

@@ -60,8 +60,8 @@ ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char
     }
     TRY_OUT(ebb__use_open(&u, dir, (job_request){.valid = true}));
     TRY_OUT(ebb__job_path(ctx, dir, "eval.tokens", path));
-    TRY_OUT(ebb__tokens_unnamed(ctx, file, (text_mode)u.s.tokens, ebb__use_vocab(&u, KIND_TARGET),
-                                path, &tokens));
+    TRY_OUT(
+        ebb__tokens_unnamed(ctx, file, u.s.tokens, ebb__use_vocab(&u, KIND_TARGET), path, &tokens));
     TRY_OUT(evaluate(&u, &tokens, observer, out));
 out:
     ebb__tokens_close(&tokens);
@@ -109,7 +109,7 @@ static void put_word(const model_use *u, text_sink *sink, int32_t token, const c
     if (token == VOCAB_EOS) {
         put_text(sink, "\n", 1);
     } else {
-        if (u->s.tokens == TOKENS_WORD && !sink->line_start) {
+        if (u->s.tokens == TEXT_WORD && !sink->line_start) {
             put_text(sink, " ", 1);
         }
         put_text(sink, text, n);
@@ -149,7 +149,7 @@ typedef struct prompt_token {
 /* The next token of the prompt; a line end is <eos>. Advances *text; false at its end. */
 static bool next_token(const model_use *u, const char **text, prompt_token *out) {
     const char *at = *text, *word = NULL;
-    size_t n = ebb__text_split((text_mode)u->s.tokens, &at, at + strlen(at), &word);
+    size_t n = ebb__text_split(u->s.tokens, &at, at + strlen(at), &word);
     if (n == 0 && *at == '\n') {
         *out = (prompt_token){VOCAB_EOS, at, 1};
         *text = at + 1;

@@ -25,8 +25,8 @@ static void sizes(const train_settings *s, job_request *request) {
 }
 
 static nmt_model model_of(const train_settings *s) {
-    return (nmt_model){.cell = (lm_cell)s->cell,
-                       .attention = (nmt_attention)s->attention,
+    return (nmt_model){.cell = s->cell,
+                       .attention = s->attention,
                        .embed = s->embed > 0 ? s->embed : s->hidden,
                        .hidden = s->hidden,
                        .enc_layers = s->enc_layers,
@@ -131,7 +131,7 @@ static ebb_status open_vocab(nmt_corpus *nmt, int side, uint64_t most) {
         return ebb__vocab_load(c->ctx, path, &nmt->vocab[side]);
     }
     vocab_options options = {
-        .mode = (text_mode)s->tokens,
+        .mode = s->tokens,
         .also = s->tie_src ? s->train_target : NULL,
         .limit = (size_t)vocab_of(side == KIND_SOURCE ? s->src_vocab : s->tgt_vocab, s),
         .max_bytes = most};
@@ -286,7 +286,7 @@ static ebb_status translate(corpus *c, run_session *session, const job_observer 
     nmt_validation v = {.session = session,
                         .options = nmt->translate,
                         .pairs = &nmt->valid.batches,
-                        .characters = c->s->tokens == TOKENS_CHAR,
+                        .characters = c->s->tokens == TEXT_CHAR,
                         .samples = (uint64_t)c->s->samples,
                         .observer = observer};
     for (int side = 0; shows_words(nmt) && side < KIND_SIDES; side++) {

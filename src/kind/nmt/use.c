@@ -59,7 +59,7 @@ static ebb_status write_line(void *user, const translate_result *found) {
                             .found = found,
                             .source = ebb__use_vocab(&d->u, KIND_SOURCE),
                             .target = ebb__use_vocab(&d->u, KIND_TARGET),
-                            .characters = d->u.s.tokens == TOKENS_CHAR};
+                            .characters = d->u.s.tokens == TEXT_CHAR};
     return d->io->write(d->io->user, &result);
 }
 
