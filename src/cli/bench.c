@@ -59,7 +59,7 @@ ebb_status ebb__cli_bench(cli_call *call) {
                          "--steps: %" PRId64 " is out of range: bench times at most %d", steps,
                          BENCH_MOST_STEPS);
     }
-    if (settings->run.vocab == 0) {
+    if (settings->run.vocab == 0 && ebb__cli_find(settings->run.kind, "vocab") != NULL) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all: bench has no text, so say how many: --vocab N");
     }

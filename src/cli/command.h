@@ -10,7 +10,8 @@
 #include <stdio.h>
 
 typedef struct cli_progress {
-    bool live; /* standard error is a terminal that can redraw a line */
+    const model_kind *kind; /* of what is trained */
+    bool live;              /* standard error is a terminal that can redraw a line */
     bool quiet, verbose;
     size_t drawn;    /* characters of the line that is on the terminal */
     double drawn_at; /* seconds */
@@ -30,10 +31,9 @@ typedef struct cli_call {
 ebb_status ebb__cli_train(cli_call *call);
 ebb_status ebb__cli_plan(cli_call *call);
 ebb_status ebb__cli_bench(cli_call *call);
-ebb_status ebb__cli_eval(cli_call *call);     /* use.c */
-ebb_status ebb__cli_eval_nmt(cli_call *call); /* use.c */
-ebb_status ebb__cli_bleu(cli_call *call);     /* score.c */
-ebb_status ebb__cli_chrf(cli_call *call);     /* score.c */
+ebb_status ebb__cli_eval(cli_call *call); /* use.c */
+ebb_status ebb__cli_bleu(cli_call *call); /* score.c */
+ebb_status ebb__cli_chrf(cli_call *call); /* score.c */
 ebb_status ebb__cli_generate(cli_call *call);
 ebb_status ebb__cli_inspect(cli_call *call);
 ebb_status ebb__cli_data_grammar(cli_call *call);
@@ -63,7 +63,7 @@ json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
 /* ---- run.c ---- */
 
 /* Which kind of model the run in the folder is. */
-ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) EBB_MUST_CHECK;
+ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) EBB_MUST_CHECK;
 /* Settings of the run in `dir`, with what was asked for on this command line on top. `run` is
  * initialised for the kind that is wanted; a run of another kind is EBB_MODEL. */
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
@@ -118,7 +118,7 @@ ebb_status ebb__cli_programs_json(ebb_plan *plan, json_t **out) EBB_MUST_CHECK;
 /* ---- tune.c ---- */
 
 /* Where measured times are kept, and how long a command may spend on measuring: into `run`. */
-void ebb__cli_find_tuning(cli_settings *settings, cli_command command);
+void ebb__cli_find_tuning(cli_settings *settings, option_command command);
 
 /* ---- profile.c ---- */
 

@@ -5,9 +5,9 @@
 #include "cli/options.h"
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "data/text.h"
 #include "plan/passes.h"
-#include "train/kind.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,13 +32,13 @@ static ebb_status put_real(page_text *out, double value) {
     return ebb__page_put(out, "%s", digits);
 }
 
-static bool is_plain(const cli_option *option, const char *text) {
+static bool is_plain(const train_option *option, const char *text) {
     size_t n = strlen(text);
     return n > 0 && text[0] != ' ' && text[n - 1] != ' ' && strpbrk(text, "\"\\\n\t\r#") == NULL &&
            (option->zero == NULL || strcmp(text, option->zero) != 0);
 }
 
-static ebb_status put_string(page_text *out, const cli_option *option, const char *text) {
+static ebb_status put_string(page_text *out, const train_option *option, const char *text) {
     if (is_plain(option, text)) {
         return ebb__page_put(out, "%s", text);
     }
@@ -87,48 +87,48 @@ static ebb_status put_passes(page_text *out, uint32_t set) {
     return EBB_OK;
 }
 
-static bool is_zero(const cli_option *option, const void *at) {
+static bool is_zero(const train_option *option, const void *at) {
     if (option->zero == NULL) {
         return false;
     }
     switch (option->kind) {
-    case CLI_INT:
+    case OPTION_INT:
         return *(const int64_t *)at == 0;
-    case CLI_REAL:
+    case OPTION_REAL:
         return *(const double *)at == 0;
-    case CLI_TEXT:
+    case OPTION_TEXT:
         return *(const char *const *)at == NULL;
-    case CLI_PASSES:
+    case OPTION_PASSES:
         return *(const uint32_t *)at == 0;
-    case CLI_SWITCH:
-    case CLI_SEED:
-    case CLI_CHOICE:
-    case CLI_SIZE:
+    case OPTION_SWITCH:
+    case OPTION_SEED:
+    case OPTION_CHOICE:
+    case OPTION_SIZE:
         break;
     }
     return false;
 }
 
-static ebb_status put_value(page_text *out, const cli_option *option, const void *at) {
+static ebb_status put_value(page_text *out, const train_option *option, const void *at) {
     if (is_zero(option, at)) {
         return ebb__page_put(out, "%s", option->zero);
     }
     switch (option->kind) {
-    case CLI_SWITCH:
+    case OPTION_SWITCH:
         return ebb__page_put(out, "%s", *(const bool *)at ? "true" : "false");
-    case CLI_INT:
+    case OPTION_INT:
         return ebb__page_put(out, "%" PRId64, *(const int64_t *)at);
-    case CLI_SEED:
+    case OPTION_SEED:
         return ebb__page_put(out, "%" PRIu64, *(const uint64_t *)at);
-    case CLI_REAL:
+    case OPTION_REAL:
         return put_real(out, *(const double *)at);
-    case CLI_CHOICE:
+    case OPTION_CHOICE:
         return ebb__page_put(out, "%s", option->names[*(const unsigned *)at]);
-    case CLI_TEXT:
+    case OPTION_TEXT:
         return put_string(out, option, *(const char *const *)at);
-    case CLI_SIZE:
+    case OPTION_SIZE:
         return put_memory(out, at);
-    case CLI_PASSES:
+    case OPTION_PASSES:
         return put_passes(out, *(const uint32_t *)at);
     }
     return ebb__fail(out->ctx, EBB_INTERNAL, "option %s has no kind", option->name);
@@ -136,21 +136,24 @@ static ebb_status put_value(page_text *out, const cli_option *option, const void
 
 /* Settings that came later, or that have no meaning here, leave the text of a run as it always was.
  */
-static bool is_left_out(const cli_settings *settings, const cli_option *option) {
+static bool is_left_out(const cli_settings *settings, const train_option *option) {
     const void *at = (const char *)settings + option->offset;
-    bool off = option->kind == CLI_SWITCH ? !*(const bool *)at : is_zero(option, at);
-    return ((option->flags & CLI_RARE) != 0 && off) ||
-           ((option->flags & CLI_SENTENCES) != 0 && !settings->run.by_sentence);
+    bool off = option->kind == OPTION_SWITCH ? !*(const bool *)at : is_zero(option, at);
+    const model_kind *kind = settings->run.kind;
+    bool later = (option->flags & OPTION_LATER) != 0 && option->kind == OPTION_REAL &&
+                 *(const double *)at <= 0; /* its default is not filled in yet */
+    return later || ((option->flags & OPTION_RARE) != 0 && off) ||
+           (kind->lacks != NULL && kind->lacks(&settings->run, option) != NULL);
 }
 
 ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags, page_text *out) {
-    if (settings->run.model != MODEL_LM) {
-        TRY(ebb__page_put(out, "model = %s\n", ebb__kind(&settings->run)->name));
+    const model_kind *kind = settings->run.kind;
+    if (kind != ebb__kind_at(0)) {
+        TRY(ebb__page_put(out, "model = %s\n", kind->name));
     }
-    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        const cli_option *option = ebb__cli_option(i);
-        if ((option->flags & flags) != flags || !ebb__cli_applies(option, settings->run.model) ||
-            is_left_out(settings, option)) {
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        if ((option->flags & flags) != flags || is_left_out(settings, option)) {
             continue;
         }
         TRY(ebb__page_put(out, "%s = ", option->name));
@@ -206,15 +209,13 @@ static ebb_status unquote(const config_line *line, char *text) {
 
 static const char *key_at(const void *user, size_t index) {
     const cli_settings *settings = user;
-    const cli_option *option = ebb__cli_option(index);
-    bool is_key =
-        ebb__cli_applies(option, settings->run.model) && strcmp(option->name, "config") != 0;
-    return is_key ? option->name : NULL;
+    const train_option *option = ebb__cli_option(settings->run.kind, index);
+    return strcmp(option->name, "config") != 0 ? option->name : NULL;
 }
 
 /* Settings of one kind of model mean nothing to another. */
 static ebb_status check_model(const config_line *line, const char *value) {
-    const char *name = ebb__kind(&line->settings->run)->name;
+    const char *name = line->settings->run.kind->name;
     return strcmp(value, name) == 0 ? EBB_OK
                                     : ebb__fail(line->settings->ctx, line->status,
                                                 "%s:%d: these are settings of a model of kind "
@@ -239,11 +240,12 @@ static ebb_status load_line(const config_line *line, char *text) {
     if (strcmp(key, "model") == 0) {
         return check_model(line, value);
     }
-    const cli_option *option = ebb__cli_find(line->settings->run.model, key);
+    const train_option *option = ebb__cli_find(line->settings->run.kind, key);
     if (option == NULL || strcmp(key, "config") == 0) {
         return ebb__fail(ctx, line->status, "%s:%d: unknown key '%.60s'; did you mean '%s'?",
                          line->path, line->number, key,
-                         ebb__cli_nearest(key, key_at, line->settings, ebb__cli_option_count()));
+                         ebb__nearest(key, key_at, line->settings,
+                                      ebb__cli_option_count(line->settings->run.kind)));
     }
     if (quoted) {
         TRY(unquote(line, value));
@@ -253,7 +255,7 @@ static ebb_status load_line(const config_line *line, char *text) {
     }
     char where[512];
     (void)snprintf(where, sizeof where, "%s:%d: %s", line->path, line->number, key);
-    if (option->kind == CLI_PASSES) {
+    if (option->kind == OPTION_PASSES) {
         *(uint32_t *)((char *)line->settings + option->offset) = 0;
     }
     ebb_status status = ebb__cli_assign(line->settings, option, value, quoted, where);

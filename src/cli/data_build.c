@@ -6,7 +6,7 @@
 #include "store/folder.h"
 #include "train/job_int.h"
 #include "train/progress.h"
-#include "train/sentence_set.h"
+#include "kind/text/sentence_set.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,7 +33,7 @@ typedef struct build_state {
 static ebb_status name_vocabs(build_state *b) {
     const char *before = NULL;
     for (int side = 0; side < KIND_SIDES; side++) {
-        const char *name = ebb__kind(b->run)->vocab_file(b->run, (kind_side)side);
+        const char *name = b->run->kind->vocab_file(b->run, (kind_side)side);
         if (name != NULL && (before == NULL || strcmp(name, before) != 0)) {
             TRY(ebb__job_path(b->ctx, b->run->out_dir, name, b->vocabs[b->n_vocabs++].path));
         }
@@ -79,9 +79,8 @@ static ebb_status measure_vocab(ebb_ctx *ctx, build_vocab *v) {
  * and written again. */
 static ebb_status mend_vocabs(build_state *b) {
     const build_vocab *last = &b->vocabs[b->n_vocabs - 1];
-    uint64_t found = b->run->model == MODEL_NMT
-                         ? ebb__kind_join_hashes(b->vocabs[0].hash, last->hash)
-                         : last->hash;
+    uint64_t found =
+        kind_has_pairs(b->run) ? ebb__kind_join_hashes(b->vocabs[0].hash, last->hash) : last->hash;
     if (found == b->text->vocab_hash) {
         return EBB_OK;
     }
@@ -99,7 +98,7 @@ static ebb_status respect_run(build_state *b, const checkpoint_info *found) {
     bool train = stored.vocab_hash == b->text->vocab_hash, valid = false;
     if (train) {
         TRY(mend_vocabs(b));
-        TRY(ebb__corpus_compare(&stored, b->run->out_dir, &train, &valid));
+        TRY(b->run->kind->corpus.compare(&stored, b->run->out_dir, &train, &valid));
     }
     if (!train || !valid) {
         return ebb__fail(b->ctx, EBB_USAGE,
@@ -184,7 +183,7 @@ static json_t *to_json(const build_state *b) {
         json_decref(files);
         return NULL;
     }
-    return json_pack("{s:i, s:s, s:s, s:o}", "schema", 1, "model", ebb__kind(b->run)->name, "out",
+    return json_pack("{s:i, s:s, s:s, s:o}", "schema", 1, "model", b->run->kind->name, "out",
                      b->run->out_dir, "files", files);
 }
 

@@ -3,7 +3,7 @@
 
 #include "data/vocab.h"
 #include "page/lengths.h"
-#include "train/epoch_cost.h"
+#include "kind/text/epoch_cost.h"
 
 #include <inttypes.h>
 
@@ -23,7 +23,7 @@ static ebb_status count_words(const train_settings *run, ebb_ctx *ctx, const cha
 
 /* Vocabularies as training would make them. */
 static ebb_status count_vocabs(ebb_ctx *ctx, const train_settings *run, job_request *sizes) {
-    if (run->model == MODEL_LM) {
+    if (!kind_has_pairs(run)) {
         return count_words(run, ctx, run->train_path, run->vocab, &sizes->vocab);
     }
     TRY(count_words(run, ctx, run->train_path, run->src_vocab, &sizes->src_vocab));
@@ -105,19 +105,18 @@ static json_t *to_json(const train_settings *run, const data_lengths *lengths,
             list = NULL;
         }
     }
-    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o}",
-                     "schema", 1, "model", run->model == MODEL_NMT ? "nmt" : "lm", "lines",
-                     ebb__cli_json_bytes(lengths->lines), "sentences_used",
-                     ebb__cli_json_bytes(lengths->used), "sentences_over",
-                     ebb__cli_json_bytes(lengths->over), "first_over",
-                     ebb__cli_json_bytes(lengths->first_over), "sentences_empty",
-                     ebb__cli_json_bytes(lengths->empty), "first_empty",
-                     ebb__cli_json_bytes(lengths->first_empty), "mean_length",
-                     pair_json(lengths, sums.source, sums.target), "longest",
-                     shape_json(&report->plans[0], sums.most_source, sums.most_target), "max_len",
-                     (json_int_t)run->max_len, "batch", (json_int_t)run->batch, "batch_tokens",
-                     (json_int_t)run->batch_tokens, "chosen", ebb__bucket_name(report->chosen),
-                     "strategies", list);
+    return json_pack(
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:s, s:o}", "schema", 1,
+        "model", run->kind->name, "lines", ebb__cli_json_bytes(lengths->lines), "sentences_used",
+        ebb__cli_json_bytes(lengths->used), "sentences_over", ebb__cli_json_bytes(lengths->over),
+        "first_over", ebb__cli_json_bytes(lengths->first_over), "sentences_empty",
+        ebb__cli_json_bytes(lengths->empty), "first_empty",
+        ebb__cli_json_bytes(lengths->first_empty), "mean_length",
+        pair_json(lengths, sums.source, sums.target), "longest",
+        shape_json(&report->plans[0], sums.most_source, sums.most_target), "max_len",
+        (json_int_t)run->max_len, "batch", (json_int_t)run->batch, "batch_tokens",
+        (json_int_t)run->batch_tokens, "chosen", ebb__bucket_name(report->chosen), "strategies",
+        list);
 }
 
 /* ---- for people ---- */
@@ -226,7 +225,7 @@ static ebb_status show(cli_call *call, const data_lengths *lengths, const bucket
 
 ebb_status ebb__cli_data_plan(cli_call *call) {
     const train_settings *run = &call->settings.run;
-    bool pairs = run->model == MODEL_NMT;
+    bool pairs = kind_has_pairs(run);
     data_lengths lengths = {.ctx = call->ctx};
     bucket_report report = {.chosen = BUCKET_NONE};
     job_request sizes = {.train = true};

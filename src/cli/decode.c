@@ -172,7 +172,7 @@ ebb_status ebb__cli_decode(cli_call *call) {
     ebb_status status;
     TRY(check(asked));
     ebb__region_init(&run.region, call->ctx);
-    TRY_OUT(ebb__cli_settings_init(call->ctx, MODEL_NMT, &run));
+    TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));
     TRY_OUT(ebb__cli_load_run(asked, call->words[0], &run));
     run.run.batch = asked->run.batch;
     run.run.shards = 1;
@@ -183,7 +183,7 @@ ebb_status ebb__cli_decode(cli_call *call) {
         ebb__input_open(call->ctx, STDIN_FILENO, "standard input", ebb__cli_stop_asked, &d.input));
     call->progress.drawn_at = d.began;
     ebb__cli_catch_signals();
-    status = ebb__nmt_decode(call->ctx, &run.run, call->words[0], &options, &io, &summary);
+    status = asked->run.kind->decode(call->ctx, &run.run, call->words[0], &options, &io, &summary);
     if (status == EBB_OK || status == EBB_STOPPED) {
         report(&d, &summary);
     }

@@ -28,10 +28,10 @@ static void print_wrapped(const char *text, int column) {
 }
 
 /* "; one of a, b, c": the passes that the option can name. */
-static void list_passes(const cli_option *option, char *text, size_t bytes) {
+static void list_passes(const train_option *option, char *text, size_t bytes) {
     bool all = strcmp(option->name, "disable") != 0;
     size_t used = 0;
-    for (int id = 0; option->kind == CLI_PASSES && id < PASS_COUNT; id++) {
+    for (int id = 0; option->kind == OPTION_PASSES && id < PASS_COUNT; id++) {
         if (all || ebb__pass_optional((pass_id)id)) {
             int n = snprintf(text + used, bytes - used, "%s%s", used == 0 ? "; one of " : ", ",
                              ebb__pass_name((pass_id)id));
@@ -40,14 +40,14 @@ static void list_passes(const cli_option *option, char *text, size_t bytes) {
     }
 }
 
-static void print_option(const cli_option *option) {
+static void print_option(const train_option *option) {
     char left[160], right[768], passes[256] = "";
-    cli_choices choices = ebb__cli_choices(option, "|");
-    const char *value = option->kind == CLI_CHOICE ? choices.text : option->value;
+    option_choices choices = ebb__option_choices(option, "|");
+    const char *value = option->kind == OPTION_CHOICE ? choices.text : option->value;
     (void)snprintf(left, sizeof left, "  --%s%s%s", option->name, value != NULL ? " " : "",
                    value != NULL ? value : "");
     list_passes(option, passes, sizeof passes);
-    bool plain = option->kind == CLI_SWITCH || option->standard[0] == '\0' ||
+    bool plain = option->kind == OPTION_SWITCH || option->standard[0] == '\0' ||
                  (option->zero != NULL && strcmp(option->zero, "none") == 0 &&
                   strcmp(option->standard, "none") == 0);
     (void)snprintf(right, sizeof right, "%s%s%s%s%s", option->help, passes,
@@ -60,11 +60,11 @@ static void print_option(const cli_option *option) {
     print_wrapped(right, HELP_COLUMN);
 }
 
-void ebb__cli_help_options(cli_command command, train_model model) {
+void ebb__cli_help_options(option_command command, const model_kind *kind) {
     const char *group = "";
-    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        const cli_option *option = ebb__cli_option(i);
-        if ((option->commands & (unsigned)command) == 0 || !ebb__cli_applies(option, model)) {
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        if ((option->commands & (unsigned)command) == 0) {
             continue;
         }
         if (strcmp(group, option->group) != 0) {

@@ -38,7 +38,7 @@ static ebb_status make_plans(report *p) {
 /* A run without weights or whose text is gone has all but translations. */
 static ebb_status make_samples(report *p) {
     const train_settings *run = &p->run.run;
-    if (run->model != MODEL_NMT || run->valid_path == NULL) {
+    if (run->kind->decode == NULL || run->valid_path == NULL) {
         return EBB_OK;
     }
     ebb_status status = ebb__samples_make(p->call->ctx, run, p->dir, &p->samples);
@@ -60,7 +60,7 @@ static ebb_status put_setting(report *p, const char *line) {
         return EBB_OK;
     }
     memcpy(key, line, (size_t)(equals - line));
-    const cli_option *option = ebb__cli_find(p->run.run.model, key);
+    const train_option *option = ebb__cli_find(p->run.run.kind, key);
     if (option == NULL) {
         return EBB_OK; /* the kind, which is the page's title */
     }
@@ -71,7 +71,7 @@ static ebb_status put_setting(report *p, const char *line) {
 static ebb_status put_settings(report *p) {
     page_text config = {.ctx = p->call->ctx};
     ebb_status status;
-    TRY_OUT(ebb__cli_dump(&p->run, CLI_SHOWN, &config));
+    TRY_OUT(ebb__cli_dump(&p->run, OPTION_SHOWN, &config));
     for (const char *line = config.bytes; line != NULL && *line != '\0';) {
         TRY_OUT(put_setting(p, line));
         line = strchr(line, '\n');
@@ -84,7 +84,7 @@ out:
 
 static ebb_status write_page(report *p, const char *path) {
     const train_settings *run = &p->run.run;
-    train_model kind = MODEL_LM;
+    const model_kind *kind = NULL;
     TRY(ebb__cli_run_kind(p->call->ctx, p->dir, &kind));
     TRY(ebb__cli_settings_init(p->call->ctx, kind, &p->run));
     TRY(ebb__cli_load_run(&p->call->settings, p->dir, &p->run));
@@ -93,7 +93,7 @@ static ebb_status write_page(report *p, const char *path) {
     TRY(make_samples(p));
     train_settings planned = p->plan != NULL ? ebb__kind_planned(run, p->plan) : *run;
     cli_line model = ebb__cli_model(&planned);
-    p->page.kind = kind == MODEL_NMT ? "Translation model" : "Language model";
+    p->page.kind = kind->title;
     p->page.model = model.text;
     p->page.plan = p->plan;
     p->page.before = p->before;

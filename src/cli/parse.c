@@ -4,20 +4,19 @@
  * still lose against the others. */
 #include "cli/options.h"
 
+#include "base/nearest.h"
+
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CELLS = 1 << 14, DEFAULT_EPOCHS = 10, DEFAULT_WARMUP = 1000 };
-static const int64_t most_positions = INT64_C(1) << 30;
-
 typedef struct parse_item {
-    const cli_option *option;
+    const train_option *option;
     const char *value;
 } parse_item;
 
 typedef struct parse_state {
     cli_settings *settings;
-    cli_command command;
+    option_command command;
     const char *called;
     parse_item *items;
     size_t n_items;
@@ -25,24 +24,30 @@ typedef struct parse_state {
 
 static const char *option_at(const void *user, size_t index) {
     const parse_state *state = user;
-    const cli_option *option = ebb__cli_option(index);
-    bool taken = (option->commands & (unsigned)state->command) != 0 &&
-                 ebb__cli_applies(option, state->settings->run.model);
-    return taken ? option->name : NULL;
+    const train_option *option = ebb__cli_option(state->settings->run.kind, index);
+    return (option->commands & (unsigned)state->command) != 0 ? option->name : NULL;
 }
 
 /* An option of any kind of model. */
 static bool is_known(const char *name) {
-    return ebb__cli_find(MODEL_LM, name) != NULL || ebb__cli_find(MODEL_NMT, name) != NULL;
+    for (size_t i = 0; i < ebb__kind_count(); i++) {
+        if (ebb__cli_find(ebb__kind_at(i), name) != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static ebb_status find_option(const parse_state *state, const char *name, const cli_option **out) {
+static ebb_status find_option(const parse_state *state, const char *name,
+                              const train_option **out) {
     ebb_ctx *ctx = state->settings->ctx;
-    *out = ebb__cli_find_for(state->command, state->settings->run.model, name);
+    *out = ebb__cli_find_for(state->command, state->settings->run.kind, name);
     if (!is_known(name)) {
         return ebb__fail(
             ctx, EBB_USAGE, "unknown option --%.60s; did you mean --%s? (ebb %s --help lists all)",
-            name, ebb__cli_nearest(name, option_at, state, ebb__cli_option_count()), state->called);
+            name,
+            ebb__nearest(name, option_at, state, ebb__cli_option_count(state->settings->run.kind)),
+            state->called);
     }
     if (*out == NULL || ((*out)->commands & (unsigned)state->command) == 0) {
         return ebb__fail(ctx, EBB_USAGE, "ebb %s takes no --%s (ebb %s --help lists its options)",
@@ -59,12 +64,12 @@ static ebb_status read_option(parse_state *state, char **argv, int left, int *us
     size_t n = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
     parse_item item = {NULL, equals != NULL ? equals + 1 : NULL};
     (void)snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), argument);
-    const cli_option *turned_off =
-        strncmp(name, "no-", 3) == 0 ? ebb__cli_find(state->settings->run.model, name + 3) : NULL;
-    bool off = turned_off != NULL && turned_off->kind == CLI_SWITCH;
+    const train_option *turned_off =
+        strncmp(name, "no-", 3) == 0 ? ebb__cli_find(state->settings->run.kind, name + 3) : NULL;
+    bool off = turned_off != NULL && turned_off->kind == OPTION_SWITCH;
     TRY(find_option(state, off ? name + 3 : name, &item.option));
     *used = 1;
-    if (item.option->kind == CLI_SWITCH) {
+    if (item.option->kind == OPTION_SWITCH) {
         if (equals != NULL) {
             return ebb__fail(ctx, EBB_USAGE, "--%s takes no value: write --%s or --no-%s", name,
                              item.option->name, item.option->name);
@@ -78,20 +83,29 @@ static ebb_status read_option(parse_state *state, char **argv, int left, int *us
         item.value = argv[1];
         *used = 2;
     }
-    if (ebb__cli_meant(item.option, item.value) != item.option) {
+    if (ebb__option_meant(item.option, item.value) != item.option) {
         TRY(find_option(state, item.option[1].name, &item.option));
     }
     state->items[state->n_items++] = item;
-    if ((item.option->flags & CLI_PAIR) != 0 && left > *used &&
+    if ((item.option->flags & OPTION_PAIR) != 0 && left > *used &&
         strncmp(argv[*used], "--", 2) != 0) {
         state->items[state->n_items++] = (parse_item){item.option + 1, argv[(*used)++]};
     }
     return EBB_OK;
 }
 
+static bool is_cleared(const train_option *const *list, size_t n, const train_option *option) {
+    bool found = false;
+    for (size_t i = 0; i < n; i++) {
+        found = found || list[i] == option;
+    }
+    return found;
+}
+
 static ebb_status apply(parse_state *state) {
     cli_settings *settings = state->settings;
-    bool cleared[CLI_MAX_OPTIONS] = {false};
+    const train_option *cleared[OPTION_MAX] = {NULL};
+    size_t n_cleared = 0;
     const char *config = NULL;
     for (size_t i = 0; i < state->n_items; i++) {
         if (strcmp(state->items[i].option->name, "config") == 0) {
@@ -103,12 +117,11 @@ static ebb_status apply(parse_state *state) {
         TRY(ebb__cli_paths_of_run(settings, config));
     }
     for (size_t i = 0; i < state->n_items; i++) {
-        const cli_option *option = state->items[i].option;
-        size_t index = (size_t)(option - ebb__cli_option(0));
+        const train_option *option = state->items[i].option;
         char where[80];
-        if (option->kind == CLI_PASSES && !cleared[index]) {
+        if (option->kind == OPTION_PASSES && !is_cleared(cleared, n_cleared, option)) {
             *(uint32_t *)((char *)settings + option->offset) = 0;
-            cleared[index] = true;
+            cleared[n_cleared++] = option;
         }
         (void)snprintf(where, sizeof where, "--%s", option->name);
         TRY(ebb__cli_assign(settings, option, state->items[i].value, false, where));
@@ -116,8 +129,9 @@ static ebb_status apply(parse_state *state) {
     return EBB_OK;
 }
 
-ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const char *called, int argc,
-                          char **argv, const char **words, int n_words, int *got, bool *help) {
+ebb_status ebb__cli_parse(cli_settings *settings, option_command command, const char *called,
+                          int argc, char **argv, const char **words, int n_words, int *got,
+                          bool *help) {
     parse_state state = {settings, command, called, NULL, 0};
     bool only_words = false;
     *got = 0;
@@ -141,7 +155,7 @@ ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const cha
         } else if (*got == n_words) {
             return ebb__fail(settings->ctx, EBB_USAGE,
                              "unexpected argument '%.200s'%s (ebb %s --help shows the usage)",
-                             argv[i], command == CLI_DECODE ? "; text is read with <FILE" : "",
+                             argv[i], command == FOR_DECODE ? "; text is read with <FILE" : "",
                              called);
         } else {
             words[(*got)++] = argv[i];
@@ -150,131 +164,46 @@ ebb_status ebb__cli_parse(cli_settings *settings, cli_command command, const cha
     return apply(&state);
 }
 
-/* What only sentences have. */
-static ebb_status check_sentences(const cli_settings *settings) {
-    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        const cli_option *option = ebb__cli_option(i);
-        if (settings->given[i] && (option->flags & CLI_SENTENCES) != 0) {
-            return ebb__fail(settings->ctx, EBB_USAGE,
-                             "--%s is about sentences: a language model reads its text as one "
-                             "stream, unless --by-sentence is given",
-                             option->name);
+/* Options without a meaning in this run. */
+static ebb_status check_parts(const cli_settings *settings) {
+    const model_kind *kind = settings->run.kind;
+    for (size_t i = 0; kind->lacks != NULL && i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        const char *why = settings->given[i] ? kind->lacks(&settings->run, option) : NULL;
+        if (why != NULL) {
+            return ebb__fail(settings->ctx, EBB_USAGE, "--%s %s", option->name, why);
         }
     }
     return EBB_OK;
 }
 
-/* A batch is counted in one way. */
-static ebb_status resolve_batch(cli_settings *settings) {
-    train_settings *run = &settings->run;
-    if (run->batch_tokens == 0) {
+ebb_status ebb__cli_need_texts(const cli_settings *settings, const char *what) {
+    char list[160] = "";
+    size_t used = 0;
+    if (settings->run.train_path != NULL &&
+        (!kind_has_pairs(&settings->run) || settings->run.train_target != NULL)) {
         return EBB_OK;
     }
-    if (run->batch != 0 && ebb__cli_given(settings, "batch")) {
+    for (size_t i = 0; i < ebb__kind_count(); i++) {
+        const model_kind *kind = ebb__kind_at(i);
+        const train_option *texts = ebb__cli_find(kind, kind->name);
+        if (texts != NULL) {
+            int n = snprintf(list + used, sizeof list - used, "%s--%s %s", used > 0 ? " or " : "",
+                             texts->name, texts->value);
+            used += n > 0 && (size_t)n < sizeof list - used ? (size_t)n : 0;
+        }
+    }
+    return ebb__fail(settings->ctx, EBB_USAGE, "nothing to %s: give texts with %s", what, list);
+}
+
+ebb_status ebb__cli_resolve(cli_settings *settings) {
+    train_settings *run = &settings->run;
+    TRY(check_parts(settings));
+    if (run->batch_tokens > 0 && run->batch != 0 && ebb__cli_given(settings, "batch")) {
         return ebb__fail(settings->ctx, EBB_USAGE,
                          "--batch says sentences and --tokens %lld says tokens of a batch: only "
                          "one can hold",
                          (long long)run->batch_tokens);
     }
-    run->batch = 0; /* as many as that makes, for each shape */
-    return EBB_OK;
-}
-
-/* What the windows of a language model unroll to; how long sentences are the text says. */
-static ebb_status check_window_sizes(ebb_ctx *ctx, const train_settings *run) {
-    if (run->by_sentence && run->train_path != NULL) {
-        return EBB_OK;
-    }
-    if (run->layers * run->bptt > MOST_CELLS) {
-        return ebb__fail(
-            ctx, EBB_USAGE,
-            "--layers %lld times --bptt %lld is too large: at most %d cells are unrolled",
-            (long long)run->layers, (long long)run->bptt, MOST_CELLS);
-    }
-    if (run->batch * run->bptt > most_positions) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--batch %lld times --bptt %lld is too large: at most %lld tokens a step",
-                         (long long)run->batch, (long long)run->bptt, (long long)most_positions);
-    }
-    return EBB_OK;
-}
-
-/* The same for pairs of sentences, which are given here only where there is no text. */
-static ebb_status check_pair_sizes(ebb_ctx *ctx, const train_settings *run) {
-    if ((run->train_path == NULL) != (run->train_target == NULL) ||
-        (run->valid_path == NULL) != (run->valid_target == NULL)) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "a translation model reads pairs of files: --train SRC TGT, "
-                         "--valid SRC TGT");
-    }
-    if (run->tie_src && run->src_vocab != run->tgt_vocab) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--tie-src needs one vocabulary: --src-vocab %lld is not --tgt-vocab %lld",
-                         (long long)run->src_vocab, (long long)run->tgt_vocab);
-    }
-    int64_t cells = run->enc_layers * run->src_len + run->dec_layers * run->tgt_len;
-    int64_t longest = run->src_len > run->tgt_len ? run->src_len : run->tgt_len;
-    int64_t rows = run->batch > 0 ? run->batch : 1; /* auto: at least */
-    if (cells > MOST_CELLS) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--src-len %lld and --tgt-len %lld are too large: at most %d cells are "
-                         "unrolled, these are %lld, whose outputs alone take %.0f bytes",
-                         (long long)run->src_len, (long long)run->tgt_len, MOST_CELLS,
-                         (long long)cells,
-                         (double)cells * (double)rows * (double)run->hidden * sizeof(float));
-    }
-    if (rows * longest > most_positions) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--batch %lld times %lld positions is too large: at most %lld a step",
-                         (long long)run->batch, (long long)longest, (long long)most_positions);
-    }
-    return EBB_OK;
-}
-
-ebb_status ebb__cli_need_texts(const cli_settings *settings, const char *what) {
-    const train_settings *run = &settings->run;
-    if (run->train_path == NULL || (run->model == MODEL_NMT && run->train_target == NULL)) {
-        return ebb__fail(settings->ctx, EBB_USAGE,
-                         "nothing to %s: give a text with --lm FILE, or two with --nmt SRC TGT",
-                         what);
-    }
-    return EBB_OK;
-}
-
-ebb_status ebb__cli_resolve(cli_settings *settings) {
-    train_settings *run = &settings->run;
-    ebb_ctx *ctx = settings->ctx;
-    if (run->embed == 0) {
-        run->embed = run->hidden;
-    }
-    run->src_vocab = run->src_vocab == 0 ? run->vocab : run->src_vocab;
-    run->tgt_vocab = run->tgt_vocab == 0 ? run->vocab : run->tgt_vocab;
-    if (!ebb__cli_given(settings, "lr")) {
-        run->lr = run->optimizer == UPDATE_SGD ? 1 : 0.001;
-    }
-    if (run->warmup == 0 &&
-        (run->schedule == SCHEDULE_WARMUP || run->schedule == SCHEDULE_INVERSE)) {
-        run->warmup = DEFAULT_WARMUP;
-    }
-    if (run->steps != 0 && !ebb__cli_given(settings, "epochs")) {
-        run->epochs = 0;
-    }
-    if (run->epochs == 0 && run->steps == 0) {
-        run->epochs = DEFAULT_EPOCHS;
-    }
-    if (run->tie && run->embed != run->hidden) {
-        return ebb__fail(
-            ctx, EBB_USAGE,
-            "--tie needs an embedding as large as a layer: --embed %lld is not --hidden %lld",
-            (long long)run->embed, (long long)run->hidden);
-    }
-    if (run->model == MODEL_LM && !run->by_sentence) {
-        TRY(check_sentences(settings));
-    }
-    TRY(resolve_batch(settings));
-    if (run->batch % run->shards != 0) {
-        return ebb__fail(ctx, EBB_USAGE, "--shards %lld does not divide --batch %lld",
-                         (long long)run->shards, (long long)run->batch);
-    }
-    return run->model == MODEL_NMT ? check_pair_sizes(ctx, run) : check_window_sizes(ctx, run);
+    return ebb__settings_resolve(settings->ctx, run);
 }

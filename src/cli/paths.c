@@ -42,11 +42,11 @@ static bool cut_off(char *folder, const char *out) {
 
 /* All relative paths now start in `folder`. */
 static ebb_status start_at(cli_settings *settings, alloc_region *region, const char *folder) {
-    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        const cli_option *option = ebb__cli_option(i);
+    const model_kind *kind = settings->run.kind;
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
         const char **at = (const char **)(void *)((char *)settings + option->offset);
-        if ((option->flags & CLI_PATH) == 0 || !ebb__cli_applies(option, settings->run.model) ||
-            *at == NULL || **at == '/') {
+        if ((option->flags & OPTION_PATH) == 0 || *at == NULL || **at == '/') {
             continue;
         }
         size_t room = strlen(folder) + strlen(*at) + 2;

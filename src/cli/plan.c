@@ -70,7 +70,8 @@ ebb_status ebb__cli_plan(cli_call *call) {
     cli_settings *settings = &call->settings;
     ebb_plan *plan = NULL;
     TRY(ebb__cli_resolve(settings));
-    if (settings->run.vocab == 0 && settings->run.train_path == NULL) {
+    if (settings->run.vocab == 0 && settings->run.train_path == NULL &&
+        ebb__cli_find(settings->run.kind, "vocab") != NULL) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all needs --train FILE to count its tokens");
     }

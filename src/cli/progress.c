@@ -17,7 +17,8 @@ static const double first_patience = 5; /* then twice as long every time */
 
 void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings) {
     const char *terminal = getenv("TERM");
-    *progress = (cli_progress){.quiet = settings->quiet, .verbose = settings->verbose};
+    *progress = (cli_progress){
+        .kind = settings->run.kind, .quiet = settings->quiet, .verbose = settings->verbose};
     progress->live = !settings->quiet && isatty(STDERR_FILENO) && terminal != NULL &&
                      strcmp(terminal, "dumb") != 0;
 }
@@ -47,21 +48,26 @@ static void format_bar(char bar[BAR_WIDTH + 4], const job_progress *now) {
 }
 
 /* The gradient's norm only where there is room for it: not in the line that is redrawn. */
-static void format_line(char line[LINE_MOST], const job_progress *now, bool tick) {
-    char epochs[32] = "", steps[32] = "", valid[48] = "", bleu[32] = "", norm[32] = "",
+static void format_line(char line[LINE_MOST], const model_kind *kind, const job_progress *now,
+                        bool tick) {
+    char epochs[32] = "", steps[32] = "", valid[96] = "", loss[40] = "", norm[32] = "",
          left[40] = "";
+    size_t used = 0;
     if (now->epochs > 0) {
         (void)snprintf(epochs, sizeof epochs, "/%" PRId64, now->epochs);
     }
     if (now->steps > 0) {
         (void)snprintf(steps, sizeof steps, "/%" PRId64, now->steps);
     }
-    if (now->valid_perplexity >= 0) {
-        (void)snprintf(valid, sizeof valid, "  valid ppl %s",
-                       ebb__unit_perplexity(log(now->valid_perplexity)).text);
+    for (int32_t i = 0; i < kind->n_metrics; i++) {
+        if (now->valid.at[i] >= 0) {
+            int n = snprintf(valid + used, sizeof valid - used, "  %s %s", kind->metrics[i].brief,
+                             ebb__unit_score(now->valid.at[i]).text);
+            used += n > 0 && (size_t)n < sizeof valid - used ? (size_t)n : 0;
+        }
     }
-    if (now->valid_bleu >= 0) {
-        (void)snprintf(bleu, sizeof bleu, "  BLEU %.2f", now->valid_bleu);
+    if (kind->nats) {
+        (void)snprintf(loss, sizeof loss, " (ppl %s)", ebb__unit_score(exp(now->loss)).text);
     }
     if (now->gradient_norm >= 0 && !tick) {
         (void)snprintf(norm, sizeof norm, "  gradient %.3g", now->gradient_norm);
@@ -69,13 +75,13 @@ static void format_line(char line[LINE_MOST], const job_progress *now, bool tick
     if (now->seconds_left >= 0) {
         (void)snprintf(left, sizeof left, "  %s left", ebb__unit_seconds(now->seconds_left).text);
     }
-    (void)snprintf(
-        line, LINE_MOST,
-        "epoch %" PRId64 "%s  step %" PRId64 "%s  loss %.4f (ppl %s)%s%s%s  %s words/s  "
-        "%s of %s%s",
-        now->epoch, epochs, now->step, steps, now->loss, ebb__unit_perplexity(now->loss).text,
-        valid, bleu, norm, ebb__unit_rate(now->words_per_second).text,
-        ebb__unit_bytes(now->memory_bytes).text, ebb__unit_bytes(now->budget_bytes).text, left);
+    (void)snprintf(line, LINE_MOST,
+                   "epoch %" PRId64 "%s  step %" PRId64 "%s  loss %.4f%s%s%s  %s %s/s  "
+                   "%s of %s%s",
+                   now->epoch, epochs, now->step, steps, now->loss, loss, valid, norm,
+                   ebb__unit_rate(now->words_per_second).text, kind->unit,
+                   ebb__unit_bytes(now->memory_bytes).text, ebb__unit_bytes(now->budget_bytes).text,
+                   left);
 }
 
 static void draw(cli_progress *progress, const char *bar, const char *line) {
@@ -105,7 +111,7 @@ void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, boo
         (void)snprintf(line, sizeof line, "%s: %" PRId64 " of %" PRId64, now->phase, now->step,
                        now->steps);
     } else {
-        format_line(line, now, tick);
+        format_line(line, progress->kind, now, tick);
     }
     if (tick) {
         format_bar(bar, now);

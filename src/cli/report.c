@@ -89,24 +89,8 @@ unit_text ebb__cli_batch(const train_settings *s) {
 }
 
 cli_line ebb__cli_model(const train_settings *s) {
-    static const char *const cells[] = {"lstm", "gru", "rnn"};
-    static const char *const optimizers[] = {"sgd", "adam", "adamw"};
     cli_line out;
-    unit_text batch = ebb__cli_batch(s);
-    if (s->model == MODEL_NMT) {
-        static const char *const attentions[] = {"mlp", "dot"};
-        (void)snprintf(out.text, sizeof out.text,
-                       "%s, %" PRId64 "+%" PRId64 " x %" PRId64
-                       ", %s attention, batch %s x %" PRId64 "+%" PRId64 ", %s",
-                       cells[s->cell], s->enc_layers, s->dec_layers, s->hidden,
-                       attentions[s->attention], batch.text, s->src_len, s->tgt_len,
-                       optimizers[s->optimizer]);
-        return out;
-    }
-    (void)snprintf(out.text, sizeof out.text,
-                   "%s, %" PRId64 " x %" PRId64 ", batch %s x %" PRId64 "%s, %s", cells[s->cell],
-                   s->layers, s->hidden, batch.text, s->bptt, s->by_sentence ? " by sentence" : "",
-                   optimizers[s->optimizer]);
+    s->kind->describe(s, out.text, sizeof out.text);
     return out;
 }
 
@@ -151,10 +135,11 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
                       (double)(plan->peak_bytes > 0 ? plan->peak_bytes : 1),
                   plan->seconds_per_step_keep_all);
     print_decisions(file, plan);
-    (void)fprintf(file, "  predicted     %10.4f s a step, %s words/s\n", plan->seconds_per_step,
+    (void)fprintf(file, "  predicted     %10.4f s a step, %s %s/s\n", plan->seconds_per_step,
                   ebb__unit_rate(plan->words_per_step /
                                  (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1))
-                      .text);
+                      .text,
+                  s->kind->unit);
     print_table(file, plan);
     print_largest(file, plan);
     (void)fflush(file);

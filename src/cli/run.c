@@ -1,19 +1,13 @@
 /* run.c - the settings of a trained run: those stored in DIR/config, whose first line names the
- * kind of the model unless it is a language model; only what the machine gives can be asked for
- * anew. */
+ * kind of the model unless it is the first of the list; only what the machine gives can be asked
+ * for anew. */
 #include "cli/command.h"
 
 #include "base/file.h"
-#include "train/kind.h"
 
 #include <string.h>
 
 enum { CONFIG_MOST_BYTES = 1 << 20 };
-
-static const struct {
-    const char *what, *used_by;
-} kinds[] = {[MODEL_LM] = {"a language model", "generate or ebb eval lm"},
-             [MODEL_NMT] = {"a translation model", "decode or ebb eval nmt"}};
 
 static ebb_status config_path(ebb_ctx *ctx, const char *dir, page_text *path) {
     TRY(ebb__page_put(path, "%s/config", dir));
@@ -23,7 +17,7 @@ static ebb_status config_path(ebb_ctx *ctx, const char *dir, page_text *path) {
                            "%s: is not the folder of a run: it has no file 'config'", dir);
 }
 
-ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) {
+ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) {
     page_text path = {.ctx = ctx};
     char *text = NULL;
     size_t bytes = 0;
@@ -31,9 +25,9 @@ ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, train_model *out) {
     TRY_OUT(config_path(ctx, dir, &path));
     TRY_OUT(ebb__file_read_all(ctx, path.bytes, CONFIG_MOST_BYTES, &text, &bytes));
     char name[24] = "";
-    *out = MODEL_LM;
-    if (sscanf(text, " model = %23s", name) == 1 && strcmp(name, ebb__kind_nmt.name) == 0) {
-        *out = MODEL_NMT;
+    *out = ebb__kind_at(0);
+    if (sscanf(text, " model = %23s", name) == 1 && ebb__kind_find(name) != NULL) {
+        *out = ebb__kind_find(name);
     }
 out:
     ebb__free(ctx, text);
@@ -41,12 +35,12 @@ out:
     return status;
 }
 
-static ebb_status check_kind(ebb_ctx *ctx, const char *dir, train_model wanted) {
-    train_model found = wanted;
+static ebb_status check_kind(ebb_ctx *ctx, const char *dir, const model_kind *wanted) {
+    const model_kind *found = wanted;
     TRY(ebb__cli_run_kind(ctx, dir, &found));
     return found == wanted ? EBB_OK
                            : ebb__fail(ctx, EBB_MODEL, "%s: is %s, not %s; ebb %s can use it", dir,
-                                       kinds[found].what, kinds[wanted].what, kinds[found].used_by);
+                                       found->what, wanted->what, found->used_by);
 }
 
 /* What the stored settings say cannot be: the run is bad, not the usage. */
@@ -64,7 +58,7 @@ static ebb_status resolve_stored(cli_settings *run, const char *path) {
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
     page_text path = {.ctx = asked->ctx};
     ebb_status status;
-    TRY_OUT(check_kind(asked->ctx, dir, run->run.model));
+    TRY_OUT(check_kind(asked->ctx, dir, run->run.kind));
     TRY_OUT(config_path(asked->ctx, dir, &path));
     TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
     TRY_OUT(ebb__cli_paths_of_run(run, path.bytes));

@@ -3,7 +3,7 @@
 #define CLI_SAMPLES_H
 
 #include "page/html.h"
-#include "train/settings.h"
+#include "train/kind.h"
 
 enum { SAMPLES = 8, SAMPLE_PICTURES = 6 };
 

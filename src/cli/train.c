@@ -4,7 +4,6 @@
 #include "train/progress.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 /* A plan that does not fit is refused in one line, which names the least that does. */
 static void on_planned(void *user, const ebb_plan *plan) {
@@ -43,18 +42,35 @@ static json_t *buckets_json(const job_buckets *buckets) {
     return buckets->shapes.n > 0 ? ebb__buckets_pack(buckets) : json_null();
 }
 
+/* "valid_perplexity", "best_perplexity" and so on, after the loss. */
+static bool add_scores(json_t *object, const train_settings *run, const job_train_result *r) {
+    bool done = object != NULL;
+    for (int32_t i = 0; done && i < run->kind->n_metrics; i++) {
+        char valid[64], best[64];
+        (void)snprintf(valid, sizeof valid, "valid_%s", run->kind->metrics[i].name);
+        (void)snprintf(best, sizeof best, "best_%s", run->kind->metrics[i].name);
+        done = json_object_set_new(object, valid, score_json(r->valid.at[i])) == 0 &&
+               json_object_set_new(object, best, score_json(r->best.at[i])) == 0;
+    }
+    return done;
+}
+
 static json_t *result_json(const job_train_result *r, const train_settings *run) {
-    return json_pack(
-        "{s:i, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, "
-        "s:b}",
-        "schema", 1, "batch", (json_int_t)run->batch, "batch_tokens", (json_int_t)run->batch_tokens,
-        "buckets", buckets_json(&r->buckets), "steps", (json_int_t)r->steps, "epochs",
-        (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss), "valid_perplexity",
-        score_json(r->valid_perplexity), "best_perplexity", score_json(r->best_perplexity),
-        "valid_bleu", score_json(r->valid_bleu), "best_bleu", score_json(r->best_bleu),
-        "planned_peak_bytes", bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
-        bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed, "already_done",
-        r->already_done, "stopped_early", r->stopped_early);
+    json_t *object =
+        json_pack("{s:i, s:I, s:I, s:o, s:I, s:I, s:o}", "schema", 1, "batch",
+                  (json_int_t)run->batch, "batch_tokens", (json_int_t)run->batch_tokens, "buckets",
+                  buckets_json(&r->buckets), "steps", (json_int_t)r->steps, "epochs",
+                  (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss));
+    json_t *rest = json_pack("{s:o, s:o, s:b, s:b, s:b}", "planned_peak_bytes",
+                             bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
+                             bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed,
+                             "already_done", r->already_done, "stopped_early", r->stopped_early);
+    bool done = add_scores(object, run, r) && rest != NULL && json_object_update(object, rest) == 0;
+    json_decref(rest);
+    if (!done) {
+        json_decref(object);
+    }
+    return done ? object : NULL;
 }
 
 static void print_finished(const train_settings *run, const job_train_result *r) {
@@ -79,12 +95,11 @@ static void print_result(const train_settings *run, const job_train_result *r) {
         (void)fprintf(stderr, "no improvement in %" PRId64 " validations\n", run->patience);
     }
     (void)fprintf(stderr, "done: %" PRId64 " steps", r->steps);
-    if (r->best_perplexity >= 0) {
-        (void)fprintf(stderr, ", best validation perplexity %s",
-                      ebb__unit_perplexity(log(r->best_perplexity)).text);
-    }
-    if (r->best_bleu >= 0) {
-        (void)fprintf(stderr, ", best BLEU %.2f", r->best_bleu);
+    for (int32_t i = 0; i < run->kind->n_metrics; i++) {
+        if (r->best.at[i] >= 0) {
+            (void)fprintf(stderr, ", best %s %s", run->kind->metrics[i].words,
+                          ebb__unit_score(r->best.at[i]).text);
+        }
     }
     (void)fprintf(stderr, "; most memory %" PRIu64 " bytes, planned %" PRIu64 "; weights in %s\n",
                   r->measured_peak_bytes, r->planned_peak_bytes, run->out_dir);
@@ -102,11 +117,8 @@ ebb_status ebb__cli_train(cli_call *call) {
     job_train_result result = {0};
     ebb_status status = EBB_OK;
     TRY(ebb__cli_resolve(settings));
-    if (settings->run.train_path == NULL) {
-        return ebb__fail(call->ctx, EBB_USAGE, "%s",
-                         settings->run.model == MODEL_NMT
-                             ? "ebb train nmt needs --train SRC TGT, the texts to learn from"
-                             : "ebb train lm needs --train FILE, the text to learn from");
+    if (settings->run.train_path == NULL && settings->run.kind->missing != NULL) {
+        return ebb__fail(call->ctx, EBB_USAGE, "%s", settings->run.kind->missing);
     }
     ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
     ebb__cli_catch_signals();
@@ -114,8 +126,8 @@ ebb_status ebb__cli_train(cli_call *call) {
     TRY(ebb__cli_fit(call, settings->run.out_dir));
     cli_settings stored = *settings;
     TRY_OUT(ebb__cli_paths_to_store(&stored, &settings->region));
-    TRY_OUT(ebb__cli_dump(&stored, CLI_SHOWN, &config));
-    TRY_OUT(ebb__cli_dump(settings, CLI_MATH, &math));
+    TRY_OUT(ebb__cli_dump(&stored, OPTION_SHOWN, &config));
+    TRY_OUT(ebb__cli_dump(settings, OPTION_MATH, &math));
     status =
         ebb__job_train(call->ctx, &settings->run, config.bytes, math.bytes, &observer, &result);
     ebb__cli_progress_clear(&call->progress);

@@ -14,14 +14,14 @@ static bool join(char *out, size_t bytes, const char *head, const char *tail) {
     return n > 0 && (size_t)n < bytes;
 }
 
-void ebb__cli_find_tuning(cli_settings *settings, cli_command command) {
+void ebb__cli_find_tuning(cli_settings *settings, option_command command) {
     train_settings *run = &settings->run;
     char *folder = settings->tune_folder;
     size_t bytes = sizeof settings->tune_folder;
     const char *asked = settings->tune != NULL ? settings->tune : getenv("EBB_TUNE");
     run->tune_folder = NULL;
-    if (command != CLI_TUNE) {
-        run->tune_seconds = command == CLI_TRAIN || command == CLI_BENCH ? FIRST_RUN_SECONDS : 0;
+    if (command != FOR_TUNE) {
+        run->tune_seconds = command == FOR_TRAIN || command == FOR_BENCH ? FIRST_RUN_SECONDS : 0;
     }
     if (asked != NULL && strcmp(asked, "off") == 0) {
         return;
@@ -30,7 +30,7 @@ void ebb__cli_find_tuning(cli_settings *settings, cli_command command) {
         join(folder, bytes, getenv("XDG_CACHE_HOME"), "/ebb/tune") ||
         join(folder, bytes, getenv("HOME"), "/.cache/ebb/tune")) {
         run->tune_folder = folder;
-    } else if (run->tune_seconds > 0 && command != CLI_TUNE) {
+    } else if (run->tune_seconds > 0 && command != FOR_TUNE) {
         ebb__log(settings->ctx, EBB_LOG_INFO,
                  "no folder for measured times (--tune DIR): using built-in ones");
     }
@@ -38,40 +38,21 @@ void ebb__cli_find_tuning(cli_settings *settings, cli_command command) {
 
 /* ---- which models ---- */
 
-/* Those of docs/results.md. */
-static const struct {
-    lm_cell cell;
-    int64_t layers, hidden, batch, bptt;
-} usual[] = {{LM_LSTM, 2, 200, 20, 35}, {LM_LSTM, 2, 650, 20, 35},  {LM_GRU, 2, 650, 20, 35},
-             {LM_RNN, 2, 650, 20, 35},  {LM_LSTM, 2, 512, 128, 50}, {LM_LSTM, 2, 512, 64, 35},
-             {LM_LSTM, 1, 256, 4, 100}};
-enum { N_USUAL = sizeof usual / sizeof usual[0] };
-
 static bool gives_size(const cli_settings *settings) {
-    static const char *const names[] = {"cell",  "layers", "hidden", "embed",
-                                        "batch", "bptt",   "vocab",  "config"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (ebb__cli_given(settings, names[i])) {
-            return true;
-        }
+    const char *const *names = settings->run.kind->sizes;
+    bool given = settings->config != NULL;
+    for (; names != NULL && *names != NULL; names++) {
+        given = given || ebb__cli_given(settings, *names);
     }
-    return settings->config != NULL;
+    return given;
 }
 
-static int32_t list_models(const cli_settings *settings, train_settings models[N_USUAL]) {
-    if (settings->run.model != MODEL_LM || gives_size(settings)) {
+static int32_t list_models(const cli_settings *settings, train_settings models[KIND_MOST_USUAL]) {
+    if (settings->run.kind->usual == NULL || gives_size(settings)) {
         models[0] = settings->run;
         return 1;
     }
-    for (int32_t i = 0; i < N_USUAL; i++) {
-        models[i] = settings->run;
-        models[i].cell = usual[i].cell;
-        models[i].layers = usual[i].layers;
-        models[i].hidden = models[i].embed = usual[i].hidden;
-        models[i].batch = usual[i].batch;
-        models[i].bptt = usual[i].bptt;
-    }
-    return N_USUAL;
+    return settings->run.kind->usual(&settings->run, models);
 }
 
 /* ---- what was found ---- */
@@ -185,7 +166,7 @@ static void on_progress(void *user, int32_t done, int32_t total) {
 
 ebb_status ebb__cli_tune(cli_call *call) {
     cli_settings *settings = &call->settings;
-    train_settings models[N_USUAL];
+    train_settings models[KIND_MOST_USUAL];
     job_tune_observer observer = {call, on_progress, on_report};
     TRY(ebb__cli_resolve(settings));
     TRY(ebb__cli_refuse_auto(call->ctx, &settings->run));

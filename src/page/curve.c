@@ -23,7 +23,7 @@ curve_name ebb__curve_name(const plan_choice *choice) {
 enum { WIDTH = 900, HEIGHT = 540, LEFT = 92, RIGHT = 76, TOP = 104, BOTTOM = 66 };
 enum { FOOT = HEIGHT - BOTTOM, END = WIDTH - RIGHT };
 enum { MOST_BOXES = 2 * PLAN_MAX_CHOICES + 8 };
-static const double BEYOND = 1.35;        /* a budget beyond this many times what is drawn is named */
+static const double BEYOND = 1.35;     /* a budget beyond this many times what is drawn is named */
 static const double LEAST_RANGE = 1.1; /* no molehill is drawn as a mountain */
 
 typedef struct box {

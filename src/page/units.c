@@ -46,9 +46,8 @@ unit_text ebb__unit_rate(double per_second) {
     return out;
 }
 
-unit_text ebb__unit_perplexity(double nats) {
+unit_text ebb__unit_score(double value) {
     unit_text out;
-    double value = exp(nats);
     (void)snprintf(out.text, sizeof out.text,
                    value < 100   ? "%.2f"
                    : value < 1e6 ? "%.1f"

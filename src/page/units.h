@@ -11,6 +11,6 @@ typedef struct unit_text {
 unit_text ebb__unit_bytes(uint64_t bytes);   /* "12.3 MiB" */
 unit_text ebb__unit_seconds(double seconds); /* "2m05s" */
 unit_text ebb__unit_rate(double per_second); /* "12.3k" */
-unit_text ebb__unit_perplexity(double nats); /* exp, or "inf" */
+unit_text ebb__unit_score(double value);     /* of validation: "12.34" */
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request *request) {
-    ebb__kind(s)->sizes(s, request);
+    s->kind->sizes_of(s, request);
     return request->vocab > 0 ? EBB_OK
                               : ebb__fail(ctx, EBB_USAGE,
                                           "--vocab all means all words of a text, and there is "
@@ -27,7 +27,7 @@ static ebb_status measure(ebb_ctx *ctx, const train_settings *settings, job_requ
 }
 
 ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings, ebb_plan **out) {
-    job_request request = {.train = true, .valid = settings->valid_path != NULL};
+    job_request request = {.train = true, .valid = kind_validates(settings)};
     *out = NULL;
     TRY(measure(ctx, settings, &request));
     return ebb__job_compile(ctx, settings, &request, out);
@@ -57,7 +57,7 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     uint64_t calls = 0;
     meter before = {0}, after = {0};
     TRY(ebb__tensors_draw(session, s->seed));
-    TRY(ebb__kind(s)->randomise(session, s));
+    TRY(s->kind->randomise(session, s));
     for (int64_t i = 0; i < WARM_UP + steps; i++) {
         if (i == WARM_UP) {
             ebb__meter_read(&before);

@@ -167,7 +167,7 @@ static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings
 }
 
 static bool by_sentence(const train_settings *s) {
-    return s->train_path != NULL && (s->model == MODEL_NMT || s->by_sentence);
+    return s->train_path != NULL && s->kind->sentences != NULL && s->kind->sentences(s);
 }
 
 /* What to plan, and with that how far to search. */
@@ -209,7 +209,7 @@ ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
     settings->budget = ebb__job_budget(settings);
     fit_search f = {.ctx = ctx,
                     .trial = *settings,
-                    .request = {.train = true, .valid = settings->valid_path != NULL},
+                    .request = {.train = true, .valid = kind_validates(settings)},
                     /* Batches of a pool have any length, and all as many rows. */
                     .tokens = by_sentence(settings) && settings->bucket != BUCKET_POOL,
                     .shards = settings->shards > 0 ? settings->shards : 1};

@@ -55,8 +55,7 @@ static plan_options options_of(const train_settings *s) {
 static ebb_status build_program(const plan_request *request, ir_graph *out) {
     const job_programs *p = request->user;
     const struct job_program *program = &p->at[request->index];
-    return ebb__kind(&p->settings)
-        ->build(out, &p->settings, &p->request, program->shape, program->use);
+    return p->settings.kind->build(out, &p->settings, &p->request, program->shape, program->use);
 }
 
 /* The program of the use's shape `i`: "train", "train.1", "train.2" and so on. */
@@ -84,7 +83,7 @@ static void add_program(job_programs *p, job_use use, int32_t i, job_shape shape
 
 /* One program a shape. */
 static void add_programs(job_programs *p, const job_shapes *shapes, job_use use) {
-    job_shapes one = {1, {ebb__kind(&p->settings)->shape(&p->settings)}};
+    job_shapes one = {1, {p->settings.kind->shape(&p->settings)}};
     shapes = shapes->n > 0 ? shapes : &one;
     for (int32_t i = 0; i < shapes->n; i++) {
         add_program(p, use, i, shapes->at[i]);
@@ -144,7 +143,7 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     int32_t n_extras = 0;
     p->options.stop = p->ctx->stop;
     p->options.stop_user = p->ctx->stop_user;
-    extras[n_extras++] = (plan_extra){JOB_STAGING, ebb__kind(settings)->staging(settings, request)};
+    extras[n_extras++] = (plan_extra){JOB_STAGING, settings->kind->staging(settings, request)};
     if (request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
     }
@@ -201,31 +200,6 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
 
 run_trainer ebb__job_trainer(run_session *session, const train_settings *settings) {
     return ebb__trainer(session, settings->beta1, settings->beta2);
-}
-
-uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target) {
-    uint64_t both[] = {source, target};
-    return XXH3_64bits(both, sizeof both);
-}
-
-int64_t ebb__kind_positions(const train_settings *s, const ebb_plan *plan) {
-    const plan_variable *labels = ebb__plan_variable(plan, ebb__kind(s)->labels);
-    return labels != NULL ? (int64_t)(labels->bytes / sizeof(int32_t)) : 0;
-}
-
-train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) {
-    train_settings planned = *s;
-    const job_programs *p = plan->free_source == ebb__job_programs_free ? plan->source : NULL;
-    int64_t source = 0, target = 0;
-    for (int32_t i = 0; p != NULL && i < p->n; i++) {
-        bool read = p->at[i].use == JOB_TRAIN || p->at[i].use == JOB_VALID;
-        source = read && p->at[i].shape.src > source ? p->at[i].shape.src : source;
-        target = read && p->at[i].shape.tgt > target ? p->at[i].shape.tgt : target;
-    }
-    if (target > 0) {
-        ebb__kind(s)->planned(&planned, source, target);
-    }
-    return planned;
 }
 
 ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,

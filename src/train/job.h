@@ -9,6 +9,12 @@
 #include "train/settings.h"
 #include "decode/translate.h"
 
+/* What a validation found, by metric of the kind (kind.h); < 0: not looked at. */
+enum { KIND_MOST_METRICS = 4 };
+typedef struct kind_scores {
+    double at[KIND_MOST_METRICS];
+} kind_scores;
+
 /* ---- shapes ---- */
 
 enum { JOB_MAX_SHAPES = 32 };
@@ -104,11 +110,10 @@ typedef struct job_progress {
     double lr;
     double words_per_second;
     uint64_t memory_bytes, budget_bytes;
-    double seconds_left;     /* < 0: unknown */
-    double valid_perplexity; /* < 0: not validated here */
-    double valid_bleu;       /* < 0: likewise, or not asked for */
-    double gradient_norm;    /* before clipping, of the last step; < 0: none yet */
-    const char *phase;       /* "train"; "valid": step and steps count windows of the text */
+    double seconds_left;  /* < 0: unknown */
+    kind_scores valid;    /* < 0: not validated here, or not looked at */
+    double gradient_norm; /* before clipping, of the last step; < 0: none yet */
+    const char *phase;    /* "train"; "valid": step and steps count windows of the text */
 } job_progress;
 
 /* A translation of a validation sentence. */
@@ -133,8 +138,8 @@ typedef struct job_observer {
 
 typedef struct job_train_result {
     int64_t steps, epochs;
-    double loss, valid_perplexity, best_perplexity;   /* perplexities < 0: none */
-    double valid_bleu, best_bleu;                     /* < 0: none */
+    double loss;
+    kind_scores valid, best;                          /* < 0: none */
     uint64_t planned_peak_bytes, measured_peak_bytes; /* 0: already done, nothing was planned */
     bool resumed, already_done;
     bool stopped_early;  /* ended by --patience, before the last step */
@@ -151,40 +156,14 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
 
 /* ---- use ---- */
 
-typedef struct lm_eval_result {
-    uint64_t tokens, words, bytes, unknown; /* predicted tokens; words and bytes of the text */
-    double loss;                            /* mean negative log likelihood a token, nats */
-    double token_perplexity, word_perplexity, bits_per_byte;
-    uint64_t sentences, left_out; /* by sentence: lines used; empty or too long */
-    uint64_t planned_peak_bytes, measured_peak_bytes;
-} lm_eval_result;
-/* `settings` are those of the run (read from DIR/config by the caller) with memory, threads and
- * batch replaced as the user asked. */
-ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                        const char *file, const job_observer *observer,
-                        lm_eval_result *out) EBB_MUST_CHECK;
-
-typedef struct nmt_eval_result {
-    lm_eval_result target;    /* of the targets of the pairs used, line ends included */
-    uint64_t pairs, left_out; /* lines used; empty or too long */
-    uint64_t source_unknown;
-} nmt_eval_result;
-/* The same of a translation model: targets are predicted, sources given, line by line. */
-ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                         const char *source, const char *target, const job_observer *observer,
-                         nmt_eval_result *out) EBB_MUST_CHECK;
-
-typedef struct lm_generate_options {
+typedef struct generate_options {
     int64_t tokens;     /* how many */
     double temperature; /* 0: always the likeliest */
     uint64_t seed;
     const char *prompt; /* NULL: start after <eos> */
-} lm_generate_options;
+} generate_options;
 /* False: nobody wants more, and generating ends. */
-typedef bool (*lm_emit_fn)(void *user, const char *text, size_t bytes);
-ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                            const lm_generate_options *options, lm_emit_fn emit,
-                            void *user) EBB_MUST_CHECK;
+typedef bool (*generate_fn)(void *user, const char *text, size_t bytes);
 
 typedef struct decode_options {
     int64_t beam, nbest;
@@ -209,10 +188,4 @@ typedef struct decode_summary {
     double seconds;                  /* of translating */
     uint64_t planned_peak_bytes, measured_peak_bytes;
 } decode_summary;
-/* Translates line after line with the best weights of the run, in order (translate.h). EBB_STOPPED
- * if stop() said so. */
-ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                           const decode_options *options, const decode_io *io,
-                           decode_summary *out) EBB_MUST_CHECK;
-
 #endif

@@ -1,5 +1,7 @@
-/* kind.h - the kinds of models, and what differs between them: the graph of a program, starting
- * weights, and the texts that a run reads. Everything else that jobs do knows none of them.
+/* kind.h - what a kind of model is: words for people, options, metrics, data, graphs, and what it
+ * can do beside training. A kind is a folder of src/kind that fills a model_kind, and a line in
+ * kind/kinds.def. The command and the jobs go through these lists and know no kind by name; so a
+ * new one touches nothing else (docs/add-a-kind.md).
  *
  * A program is compiled for one shape. A language model has one, of --bptt steps. Sentences come
  * in all lengths, so that a translation model, or a language model --by-sentence, trains on a few
@@ -9,6 +11,7 @@
 
 #include "run/session.h"
 #include "train/job.h"
+#include "train/option.h"
 
 enum { JOB_PATH_BYTES = 1024 };
 _Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
@@ -51,10 +54,6 @@ typedef struct job_reader {
 /* ---- the texts of a run ---- */
 
 typedef struct corpus corpus;
-typedef struct job_bleu {
-    double bleu;
-    bool stopped; /* the observer asked to */
-} job_bleu;
 typedef struct corpus_kind {
     size_t bytes; /* of the kind's own struct, which starts with a corpus */
     /* Vocabularies, counted in lists of at most `most` bytes (0: no bound) or loaded and checked
@@ -70,10 +69,12 @@ typedef struct corpus_kind {
     ebb_status (*adopt)(corpus *c);
     /* Makes the readers. */
     ebb_status (*begin)(corpus *c, run_session *session);
-    /* Greedy translations of the validation sources: their BLEU, tokens as they are; the first
-     * settings->samples of them go to the observer. NULL: not of this kind. */
-    ebb_status (*translate)(corpus *c, run_session *session, const job_observer *observer,
-                            job_bleu *out);
+    /* Scores of a validation whose mean loss is known; *stopped if the observer asked to. */
+    ebb_status (*score)(corpus *c, run_session *session, const job_observer *observer, double loss,
+                        kind_scores *out, bool *stopped);
+    /* Whether the settings' data are, by what lies in `dir`, those that the run was started with
+     * and validated on: `c` holds its hashes. Writes nothing. */
+    ebb_status (*compare)(const corpus *c, const char *dir, bool *train, bool *valid);
     void (*close)(corpus *c);
 } corpus_kind;
 
@@ -96,26 +97,99 @@ struct corpus {
 
 typedef enum kind_side { KIND_SOURCE, KIND_TARGET, KIND_SIDES } kind_side;
 
+/* A number that validation gives: `valid_NAME` in metrics and results. */
+typedef struct kind_metric {
+    const char *name;  /* "perplexity" */
+    const char *brief; /* in a line of progress: "valid ppl" */
+    const char *words; /* in a sentence: "validation perplexity" */
+    bool higher;       /* is better */
+} kind_metric;
+
+/* A command that the kind takes part in: `ebb train lm`. */
+typedef struct kind_command {
+    option_command command;
+    int n_words; /* arguments that are no options, all required */
+    const char *usage, *summary, *details;
+} kind_command;
+
+/* What an evaluation found: numbers by name, and the same in lines for people. */
+enum { KIND_MOST_FACTS = 20 };
+typedef struct kind_facts {
+    int32_t n;
+    struct kind_fact {
+        const char *name;
+        bool whole; /* then `count`, else `real` */
+        uint64_t count;
+        double real;
+    } at[KIND_MOST_FACTS];
+    char text[1024];
+} kind_facts;
+void ebb__facts_count(kind_facts *facts, const char *name, uint64_t count);
+void ebb__facts_real(kind_facts *facts, const char *name, double real);
+
 typedef struct model_kind {
-    const char *name;
-    const char *labels; /* the input that holds what is predicted */
+    /* words for people */
+    const char *name;    /* "lm": of commands and config files */
+    const char *title;   /* "Language model" */
+    const char *what;    /* "a language model" */
+    const char *used_by; /* commands that use a trained one: "generate or ebb eval lm" */
+    const char *unit;    /* what a step's speed counts: "words" */
+    const char *missing; /* said where there is no data to train on */
+    const kind_command *commands;
+    size_t n_commands;
+    /* What is trained, in a few words. */
+    void (*describe)(const train_settings *s, char *text, size_t bytes);
+    /* settings */
+    const option_list *options;
+    const kind_metric *metrics; /* the first one decides, unless settings->valid_metric says so */
+    int32_t n_metrics;
+    bool nats; /* the loss is a mean negative log likelihood: its exponential is a perplexity */
+    /* Fills in what follows from other settings, checks sizes. NULL: nothing. */
+    ebb_status (*resolve)(ebb_ctx *ctx, train_settings *s);
+    /* Whether there is what a run of these settings needs to train. NULL: always. */
+    ebb_status (*check)(ebb_ctx *ctx, const train_settings *s);
+    /* Why a run of these settings has no such option (OPTION_PART); NULL: it has. */
+    const char *(*lacks)(const train_settings *s, const train_option *option);
+    /* Whether batches are of sentences, which come in shapes. NULL: never. */
+    bool (*sentences)(const train_settings *s);
+    bool validates_always; /* else where settings->valid_path is given */
+    /* `ebb tune` without a size: these are tuned. Size: one of the options in `sizes` is given. */
+    const char *const *sizes; /* up to a NULL */
+    int32_t (*usual)(const train_settings *s, train_settings *models);
+    /* data */
     corpus_kind corpus;
+    const char *labels; /* the input that holds what is predicted */
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
-     * side.
-     */
+     * side. The function is NULL where there are none at all. */
     const char *(*vocab_file)(const train_settings *s, kind_side side);
-    job_shape (*shape)(const train_settings *s);                  /* without a text */
-    void (*sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
+    job_shape (*shape)(const train_settings *s);                     /* without a text */
+    void (*sizes_of)(const train_settings *s, job_request *request); /* vocabularies, likewise */
+    uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
+    /* model */
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         job_shape shape, job_use use);
-    uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
-    ebb_status (*randomise)(run_session *session, const train_settings *s);   /* program 0 */
-    /* In place of what depends on the text: the longest shape. */
+    ebb_status (*randomise)(run_session *session, const train_settings *s); /* program 0 */
+    /* In place of what depends on the text: the longest shape. NULL: nothing does. */
     void (*planned)(train_settings *s, int64_t source, int64_t target);
+    /* What a trained run can do; NULL: it cannot. `words` are the command's arguments. */
+    ebb_status (*eval)(ebb_ctx *ctx, const train_settings *s, const char *const *words,
+                       const job_observer *observer, kind_facts *out);
+    ebb_status (*decode)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                         const decode_options *options, const decode_io *io, decode_summary *out);
+    ebb_status (*generate)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                           const generate_options *options, generate_fn emit, void *user);
 } model_kind;
 
-extern const model_kind ebb__kind_lm, ebb__kind_nmt;
-const model_kind *ebb__kind(const train_settings *s);
+enum { KIND_MOST_USUAL = 8 };
+
+/* Whether a run of these settings is validated. */
+static inline bool kind_validates(const train_settings *s) {
+    return s->valid_path != NULL || s->kind->validates_always;
+}
+/* Whether there are sources beside targets. */
+static inline bool kind_has_pairs(const train_settings *s) {
+    return s->kind->vocab_file != NULL && s->kind->vocab_file(s, KIND_SOURCE) != NULL;
+}
 
 /* One number for two vocabularies, or two texts. */
 uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target);

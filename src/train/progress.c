@@ -11,22 +11,25 @@
 progress_state ebb__progress_start(const train_settings *s) {
     return (progress_state){.validated = -1,
                             .lr = s->lr,
-                            .best = {-1, -1},
-                            .last = {-1, -1},
+                            .best = {{-1, -1, -1, -1}},
+                            .last = {{-1, -1, -1, -1}},
                             .gradient_norm = -1,
                             .loss = -1};
 }
 
 /* ---- validation ---- */
 
-bool ebb__progress_validated(progress_state *at, const train_settings *s, progress_scores scores) {
-    bool better_perplexity = at->best.perplexity < 0 || scores.perplexity < at->best.perplexity;
-    bool better_bleu = scores.bleu > at->best.bleu;
-    bool better = s->valid_metric == METRIC_BLEU ? better_bleu : better_perplexity;
+bool ebb__progress_validated(progress_state *at, const train_settings *s, kind_scores scores) {
+    bool better = false;
+    for (int32_t i = 0; i < s->kind->n_metrics; i++) {
+        double now = scores.at[i], *best = &at->best.at[i];
+        bool improved =
+            now >= 0 && (*best < 0 || (s->kind->metrics[i].higher ? now > *best : now < *best));
+        *best = improved ? now : *best;
+        better = (uint32_t)i == s->valid_metric ? improved : better;
+    }
     at->validated = at->step;
     at->last = scores;
-    at->best.perplexity = better_perplexity ? scores.perplexity : at->best.perplexity;
-    at->best.bleu = better_bleu ? scores.bleu : at->best.bleu;
     at->stale = better ? 0 : at->stale + 1;
     at->since_best = better ? 0 : at->since_best + 1;
     if (s->schedule == SCHEDULE_PLATEAU && at->since_best > s->lr_patience) {
@@ -101,23 +104,56 @@ static bool unpack_buckets(const json_t *from, job_buckets *out) {
     return good;
 }
 
-/* Of "best" and "last" the old names are perplexities. */
+/* "best" and "last" are the first metric's, "best_bleu" and "last_bleu" those of one named bleu. */
+typedef struct score_key {
+    char text[64];
+} score_key;
+static score_key key_of(const char *which, const kind_metric *metric) {
+    score_key key;
+    (void)snprintf(key.text, sizeof key.text, "%s_%s", which, metric->name);
+    return key;
+}
+
+static bool pack_scores(const progress_state *at, const model_kind *kind, json_t *to) {
+    bool whole = to != NULL;
+    for (int32_t i = 1; whole && i < kind->n_metrics; i++) {
+        const kind_metric *metric = &kind->metrics[i];
+        whole =
+            json_object_set_new(to, key_of("best", metric).text, json_real(at->best.at[i])) == 0 &&
+            json_object_set_new(to, key_of("last", metric).text, json_real(at->last.at[i])) == 0;
+    }
+    return whole;
+}
+
+/* Those that a checkpoint has: not all did from the start. */
+static bool unpack_scores(json_t *from, const model_kind *kind, progress_state *at,
+                          json_error_t *error) {
+    bool good = true;
+    for (int32_t i = 1; good && i < kind->n_metrics; i++) {
+        const kind_metric *metric = &kind->metrics[i];
+        good = json_unpack_ex(from, error, 0, "{s?F,s?F}", key_of("best", metric).text,
+                              &at->best.at[i], key_of("last", metric).text, &at->last.at[i]) == 0;
+    }
+    return good;
+}
+
 json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const char *math_text) {
     json_t *train = json_pack(
         "{s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:f,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I}", "step",
         (json_int_t)at->step, "validated", (json_int_t)at->validated, "lr", at->lr, "best",
-        at->best.perplexity, "last", at->last.perplexity, "since_best", (json_int_t)at->since_best,
-        "loss", at->loss, "loss_sum", at->loss_sum, "loss_count", (json_int_t)at->loss_count,
+        at->best.at[0], "last", at->last.at[0], "since_best", (json_int_t)at->since_best, "loss",
+        at->loss, "loss_sum", at->loss_sum, "loss_count", (json_int_t)at->loss_count,
         "metrics_bytes", (json_int_t)at->metrics_bytes, "settings", math_text, "vocab_hash",
         (json_int_t)text->vocab_hash, "train_tokens", (json_int_t)text->train_count, "train_hash",
         (json_int_t)text->train_hash, "valid_hash", (json_int_t)text->valid_hash, "windows",
         (json_int_t)at->windows);
-    json_t *later = json_pack(
-        "{s:f,s:f,s:I,s:f,s:s,s:I,s:I,s:I}", "best_bleu", at->best.bleu, "last_bleu", at->last.bleu,
-        "stale", (json_int_t)at->stale, "gradient_norm", at->gradient_norm, "events",
-        at->events.name, "events_bytes", (json_int_t)at->events.bytes, "measured_bytes",
-        (json_int_t)at->measured_bytes, "planned_bytes", (json_int_t)at->planned_bytes);
-    bool whole = train != NULL && later != NULL && json_object_update(train, later) == 0;
+    json_t *later =
+        json_pack("{s:I,s:f,s:s,s:I,s:I,s:I}", "stale", (json_int_t)at->stale, "gradient_norm",
+                  at->gradient_norm, "events", at->events.name, "events_bytes",
+                  (json_int_t)at->events.bytes, "measured_bytes", (json_int_t)at->measured_bytes,
+                  "planned_bytes", (json_int_t)at->planned_bytes);
+    bool whole = later != NULL && pack_scores(at, text->s->kind, train) &&
+                 json_object_update(train, later) == 0;
     if (whole && text->buckets.shapes.n > 0) {
         whole = json_object_set_new(train, "buckets", ebb__buckets_pack(&text->buckets)) == 0;
     }
@@ -149,8 +185,7 @@ static ebb_status compare_settings(ebb_ctx *ctx, const char *dir, const char *st
 static bool unpack_later(json_t *train, progress_state *at, json_error_t *error) {
     json_int_t stale = 0, bytes = 0, measured = 0, planned = 0;
     const char *name = "";
-    if (json_unpack_ex(train, error, 0, "{s?F,s?F,s?I,s?F,s?s,s?I,s?I,s?I}", "best_bleu",
-                       &at->best.bleu, "last_bleu", &at->last.bleu, "stale", &stale,
+    if (json_unpack_ex(train, error, 0, "{s?I,s?F,s?s,s?I,s?I,s?I}", "stale", &stale,
                        "gradient_norm", &at->gradient_norm, "events", &name, "events_bytes", &bytes,
                        "measured_bytes", &measured, "planned_bytes", &planned) != 0) {
         return false;
@@ -173,11 +208,12 @@ ebb_status ebb__progress_unpack(ebb_ctx *ctx, const char *dir, const checkpoint_
     json_error_t error;
     if (json_unpack_ex(found->train, &error, 0,
                        "{s:I,s:I,s:F,s:F,s:F,s:I,s:F,s:F,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s?I}", "step",
-                       &step, "validated", &validated, "lr", &at->lr, "best", &at->best.perplexity,
-                       "last", &at->last.perplexity, "since_best", &since, "loss", &at->loss,
-                       "loss_sum", &at->loss_sum, "loss_count", &count, "metrics_bytes", &bytes,
-                       "settings", &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens,
-                       "train_hash", &hash, "valid_hash", &valid, "windows", &windows) != 0 ||
+                       &step, "validated", &validated, "lr", &at->lr, "best", &at->best.at[0],
+                       "last", &at->last.at[0], "since_best", &since, "loss", &at->loss, "loss_sum",
+                       &at->loss_sum, "loss_count", &count, "metrics_bytes", &bytes, "settings",
+                       &stored, "vocab_hash", &vocab_hash, "train_tokens", &tokens, "train_hash",
+                       &hash, "valid_hash", &valid, "windows", &windows) != 0 ||
+        !unpack_scores(found->train, text->s->kind, at, &error) ||
         !unpack_later(found->train, at, &error)) {
         return ebb__fail(ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 ": %s", dir, found->step,
                          error.text);

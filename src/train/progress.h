@@ -8,22 +8,17 @@
 #include "train/kind.h"
 #include "store/tensorboard.h"
 
-/* What a validation found; < 0: not looked at. */
-typedef struct progress_scores {
-    double perplexity, bleu;
-} progress_scores;
-
 typedef struct progress_state {
-    int64_t step;               /* steps done */
-    int64_t windows;            /* of an epoch; 0: not known yet */
-    int64_t validated;          /* step of the last validation; -1: none */
-    double lr;                  /* before schedules that depend on the step */
-    progress_scores best, last; /* each the best by itself; settings->valid_metric decides */
-    int64_t since_best;         /* validations without improvement: plateau, which resets it */
-    int64_t stale;              /* the same: patience, which does not */
-    double gradient_norm;       /* of the last step; < 0: none */
-    double loss;                /* of the last metrics line; < 0: none */
-    double loss_sum;            /* since then */
+    int64_t step;           /* steps done */
+    int64_t windows;        /* of an epoch; 0: not known yet */
+    int64_t validated;      /* step of the last validation; -1: none */
+    double lr;              /* before schedules that depend on the step */
+    kind_scores best, last; /* each the best by itself; settings->valid_metric decides */
+    int64_t since_best;     /* validations without improvement: plateau, which resets it */
+    int64_t stale;          /* the same: patience, which does not */
+    double gradient_norm;   /* of the last step; < 0: none */
+    double loss;            /* of the last metrics line; < 0: none */
+    double loss_sum;        /* since then */
     int64_t loss_count;
     uint64_t metrics_bytes;
     tensorboard_mark events;
@@ -33,7 +28,7 @@ typedef struct progress_state {
 progress_state ebb__progress_start(const train_settings *s);
 
 /* Takes in a validation at the present step; true if its weights are the best so far. */
-bool ebb__progress_validated(progress_state *at, const train_settings *s, progress_scores scores);
+bool ebb__progress_validated(progress_state *at, const train_settings *s, kind_scores scores);
 /* Whether validation has just failed to improve for the patience of the settings. */
 bool ebb__progress_exhausted(const progress_state *at, const train_settings *s);
 /* Mean since the last metrics line, else that line's; NaN before the first step. */

@@ -3,11 +3,10 @@
 
 #include <math.h>
 
-enum { DEFAULT_EPOCHS = 10 };
 static const double pi = 3.14159265358979323846;
 
 int64_t ebb__schedule_steps(const train_settings *s, int64_t windows) {
-    int64_t epochs = s->epochs > 0 ? s->epochs : s->steps > 0 ? 0 : DEFAULT_EPOCHS, total;
+    int64_t epochs = s->epochs > 0 ? s->epochs : s->steps > 0 ? 0 : SETTINGS_EPOCHS, total;
     if (epochs == 0) {
         return s->steps;
     }

@@ -1,5 +1,6 @@
-/* settings.h - every setting of a run, with plain types. The command's option table fills it; the
- * run's `config` file is its dump. What changes the mathematics is marked in that table. */
+/* settings.h - every setting of a run, with plain types. The options of its kind (option.h) name
+ * its members; the run's `config` file is its dump. What changes the mathematics is marked there.
+ */
 #ifndef TRAIN_SETTINGS_H
 #define TRAIN_SETTINGS_H
 
@@ -10,7 +11,6 @@
 
 #include <stdbool.h>
 
-typedef enum train_model { MODEL_LM, MODEL_NMT } train_model;
 typedef enum train_schedule {
     SCHEDULE_CONSTANT,
     SCHEDULE_PLATEAU,
@@ -18,7 +18,6 @@ typedef enum train_schedule {
     SCHEDULE_COSINE,
     SCHEDULE_INVERSE
 } train_schedule;
-typedef enum train_metric { METRIC_PERPLEXITY, METRIC_BLEU } train_metric;
 #define TRAIN_SHAPE_LIST "8,16,24,32,60" /* the usual lengths of BUCKET_STATIC */
 
 /* A size as the user gave it: bytes, a share of what the machine allows, or auto. */
@@ -29,8 +28,12 @@ typedef struct train_memory {
     double percent;
 } train_memory;
 
+enum { SETTINGS_OWN_BYTES = 256, SETTINGS_EPOCHS = 10 }; /* epochs where nothing else is said */
+
 typedef struct train_settings {
-    train_model model;
+    const struct model_kind *kind;
+    /* Of a kind that has its own settings, those: a struct of at most so many bytes. */
+    _Alignas(8) unsigned char own[SETTINGS_OWN_BYTES];
     /* data */
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
     const char *train_target, *valid_target;       /* nmt: the other side, line by line */
@@ -70,7 +73,7 @@ typedef struct train_settings {
     /* length */
     int64_t epochs, steps; /* 0: not limited by this; both 0: the default number of epochs */
     int64_t patience;      /* validations without improvement before the run ends; 0: no limit */
-    train_metric valid_metric; /* what decides which weights are the best */
+    unsigned valid_metric; /* which of the kind's metrics decides which weights are the best */
     /* running */
     int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
     int64_t samples;               /* nmt: translations shown after a validation */
@@ -90,5 +93,12 @@ typedef struct train_settings {
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
 } train_settings;
+
+/* Settings of a run of this kind, all options at their defaults. */
+ebb_status ebb__settings_init(ebb_ctx *ctx, const struct model_kind *kind,
+                              train_settings *out) EBB_MUST_CHECK;
+/* Fills in what depends on other settings (rate, epochs, warm-up, those of the kind) and checks
+ * them together. Doing it again changes nothing. */
+ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *settings) EBB_MUST_CHECK;
 
 #endif

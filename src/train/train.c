@@ -10,14 +10,11 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "data/buckets.h"
-#include "data/source.h"
 #include "store/folder.h"
 #include "store/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
-#include "train/use.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +43,7 @@ typedef struct train_run {
     double step_seconds; /* running mean, for the time left */
 } train_run;
 
-static const progress_scores no_scores = {-1, -1};
+static const kind_scores no_scores = {{-1, -1, -1, -1}};
 
 /* ---- divergence ---- */
 
@@ -143,11 +140,8 @@ static ebb_status write_text(train_run *r, const char *name, const char *text) {
 
 /* The plan comes before any token file is written: a budget that does not fit costs nothing. */
 static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
-    job_request request = {.train = true, .valid = r->s->valid_path != NULL};
+    job_request request = {.train = true, .valid = kind_validates(r->s)};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
-    if (r->s->init_path != NULL && !r->found.found) {
-        TRY(ebb__use_check_init(r->ctx, r->s, r->text->vocab_hash));
-    }
     TRY(ebb__job_compile_run(r->ctx, r->s, &request, plan));
     return r->text->kind->store(r->text);
 }
@@ -244,8 +238,7 @@ static job_progress describe(const train_run *r) {
                           .memory_bytes = r->session->measured_bytes,
                           .budget_bytes = r->session->plan->budget_bytes,
                           .seconds_left = r->step_seconds * (double)(r->total - done),
-                          .valid_perplexity = -1,
-                          .valid_bleu = -1,
+                          .valid = no_scores,
                           .gradient_norm = r->at.gradient_norm,
                           .phase = "train"};
 }
@@ -256,49 +249,63 @@ static void notify(const train_run *r, const job_progress *now, bool tick) {
     }
 }
 
+/* "valid_perplexity", or after a slash "valid/perplexity". */
+typedef struct score_name {
+    char text[64];
+} score_name;
+static score_name name_score(const kind_metric *metric, char between) {
+    score_name name;
+    (void)snprintf(name.text, sizeof name.text, "valid%c%s", between, metric->name);
+    return name;
+}
+
 static ebb_status write_line(train_run *r, const job_progress *now) {
-    metrics_field fields[9] = {METRICS_INT("step", now->step), METRICS_INT("epoch", now->epoch),
-                               METRICS_REAL("loss", now->loss), METRICS_REAL("lr", now->lr)};
+    metrics_field fields[7 + KIND_MOST_METRICS] = {
+        METRICS_INT("step", now->step), METRICS_INT("epoch", now->epoch),
+        METRICS_REAL("loss", now->loss), METRICS_REAL("lr", now->lr)};
+    score_name names[KIND_MOST_METRICS];
     size_t n = 4;
     if (now->gradient_norm >= 0) {
         fields[n++] = METRICS_REAL("gradient_norm", now->gradient_norm);
     }
     fields[n++] = METRICS_REAL("words_per_second", now->words_per_second);
     fields[n++] = METRICS_INT("memory_bytes", now->memory_bytes);
-    if (now->valid_perplexity >= 0) {
-        fields[n++] = METRICS_REAL("valid_perplexity", now->valid_perplexity);
-    }
-    if (now->valid_bleu >= 0) {
-        fields[n++] = METRICS_REAL("valid_bleu", now->valid_bleu);
+    for (int32_t i = 0; i < r->s->kind->n_metrics; i++) {
+        names[i] = name_score(&r->s->kind->metrics[i], '_');
+        if (now->valid.at[i] >= 0) {
+            fields[n++] = METRICS_REAL(names[i].text, now->valid.at[i]);
+        }
     }
     return ebb__metrics_write(&r->metrics, fields, n);
 }
 
 static ebb_status write_event(train_run *r, const job_progress *now) {
-    tensorboard_scalar all[] = {{"train/loss", now->loss},
-                                {"train/learning_rate", now->lr},
-                                {"train/words_per_second", now->words_per_second},
-                                {"memory/bytes", (double)now->memory_bytes},
-                                {"train/gradient_norm", now->gradient_norm},
-                                {"valid/perplexity", now->valid_perplexity},
-                                {"valid/bleu", now->valid_bleu}};
+    tensorboard_scalar all[5 + KIND_MOST_METRICS] = {
+        {"train/loss", now->loss},
+        {"train/learning_rate", now->lr},
+        {"train/words_per_second", now->words_per_second},
+        {"memory/bytes", (double)now->memory_bytes}};
+    score_name names[KIND_MOST_METRICS];
     size_t n = 4; /* from here on those that there may not be */
-    for (size_t i = n; i < sizeof all / sizeof *all; i++) {
-        if (all[i].value >= 0) {
-            all[n++] = all[i];
+    if (now->gradient_norm >= 0) {
+        all[n++] = (tensorboard_scalar){"train/gradient_norm", now->gradient_norm};
+    }
+    for (int32_t i = 0; i < r->s->kind->n_metrics; i++) {
+        names[i] = name_score(&r->s->kind->metrics[i], '/');
+        if (now->valid.at[i] >= 0) {
+            all[n++] = (tensorboard_scalar){names[i].text, now->valid.at[i]};
         }
     }
     return r->events.fd < 0 ? EBB_OK : ebb__tensorboard_write(&r->events, now->step, all, n);
 }
 
 /* One metrics line, one event and one report; the sums start again. */
-static ebb_status report(train_run *r, progress_scores valid) {
+static ebb_status report(train_run *r, kind_scores valid) {
     job_progress now = describe(r);
     now.loss = ebb__progress_loss(&r->at);
     now.words_per_second = r->busy_seconds > 0 ? (double)r->busy_words / r->busy_seconds : 0;
-    now.valid_perplexity = valid.perplexity;
-    now.valid_bleu = valid.bleu;
-    now.phase = valid.perplexity < 0 ? "train" : "valid";
+    now.valid = valid;
+    now.phase = valid.at[0] < 0 ? "train" : "valid";
     TRY(write_line(r, &now));
     TRY(write_event(r, &now));
     notify(r, &now, false);
@@ -350,7 +357,6 @@ static ebb_status train_step(train_run *r) {
 
 static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
     job_score score;
-    job_bleu translated = {.bleu = -1};
     TRY(ebb__job_score(r->session, &r->text->valid, r->observer, &score));
     *stopped = score.stopped;
     if (score.stopped) {
@@ -360,15 +366,11 @@ static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
     if (!isfinite(loss)) {
         return diverged(r, r->at.step, "the validation loss", NULL);
     }
-    if (r->s->valid_metric == METRIC_BLEU || r->s->samples > 0) {
-        TRY(r->text->kind->translate(r->text, r->session, r->observer, &translated));
-        *stopped = translated.stopped;
-        if (translated.stopped) {
-            return EBB_OK;
-        }
+    kind_scores scores = no_scores;
+    TRY(r->text->kind->score(r->text, r->session, r->observer, loss, &scores, stopped));
+    if (*stopped) {
+        return EBB_OK;
     }
-    /* JSON has no infinity. */
-    progress_scores scores = {.perplexity = fmin(exp(loss), DBL_MAX), .bleu = translated.bleu};
     TRY(report(r, scores));
     *is_best = ebb__progress_validated(&r->at, r->s, scores);
     return EBB_OK;
@@ -393,7 +395,7 @@ static ebb_status loop(train_run *r) {
                    (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
         /* Where nothing was ever validated, the newest is the best. */
         bool is_best = r->text->valid_hash == 0, stopped = false, news = false;
-        if (boundary && r->s->valid_path != NULL && r->at.validated != r->at.step) {
+        if (boundary && kind_validates(r->s) && r->at.validated != r->at.step) {
             TRY(validate(r, &is_best, &stopped));
             if (stopped) {
                 return stop_here(r, false);
@@ -426,37 +428,13 @@ static void close_run(train_run *r) {
     ebb__file_unlock(&r->lock);
 }
 
-/* Before a folder is made for them. */
-static ebb_status check_texts(ebb_ctx *ctx, const train_settings *s) {
-    const char *const texts[] = {s->train_path, s->train_target, s->valid_path, s->valid_target};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (texts[i] != NULL) {
-            TRY(ebb__source_check(ctx, texts[i]));
-        }
-    }
-    return EBB_OK;
-}
-
+/* Before a folder is made. */
 static ebb_status check_settings(ebb_ctx *ctx, const train_settings *s) {
-    if (s->train_path == NULL) {
-        return ebb__fail(ctx, EBB_USAGE, "train needs a text: --train FILE");
+    if (s->valid_metric >= (unsigned)s->kind->n_metrics) {
+        return ebb__fail(ctx, EBB_USAGE, "models of kind %s have no such metric", s->kind->name);
     }
-    if (s->model == MODEL_NMT &&
-        (s->train_target == NULL || (s->valid_path == NULL) != (s->valid_target == NULL))) {
-        return ebb__fail(ctx, EBB_USAGE, "texts of a translation model come in pairs");
-    }
-    const char *translates = s->valid_metric == METRIC_BLEU ? "--valid-metric bleu"
-                             : s->samples > 0               ? "--samples"
-                                                            : NULL;
-    const char *looks = s->schedule == SCHEDULE_PLATEAU ? "--schedule plateau"
-                        : s->patience > 0               ? "--patience"
-                                                        : translates;
-    if (looks != NULL && s->valid_path == NULL) {
-        return ebb__fail(ctx, EBB_USAGE, "%s needs a text to look at: --valid", looks);
-    }
-    if (translates != NULL && ebb__kind(s)->corpus.translate == NULL) {
-        return ebb__fail(ctx, EBB_USAGE, "%s: models of kind %s do not translate", translates,
-                         ebb__kind(s)->name);
+    if (s->kind->check != NULL) {
+        TRY(s->kind->check(ctx, s));
     }
     return s->tensorboard != NULL ? ebb__tensorboard_check(ctx, s->tensorboard) : EBB_OK;
 }
@@ -465,10 +443,8 @@ static void fill_result(const train_run *r, job_train_result *out) {
     out->steps = r->at.step;
     out->epochs = r->at.windows > 0 ? r->at.step / r->at.windows : 0;
     out->loss = ebb__progress_loss(&r->at);
-    out->valid_perplexity = r->at.last.perplexity;
-    out->best_perplexity = r->at.best.perplexity;
-    out->valid_bleu = r->at.last.bleu;
-    out->best_bleu = r->at.best.bleu;
+    out->valid = r->at.last;
+    out->best = r->at.best;
     out->stopped_early = r->at.step < r->total && ebb__progress_exhausted(&r->at, r->s);
     out->resumed = r->found.found;
     out->buckets = r->text->buckets;
@@ -491,7 +467,7 @@ static void tell_buckets(const train_run *r) {
  * others must not be told that they were learnt. */
 static ebb_status finish(train_run *r, job_train_result *out) {
     bool train = false, valid = false;
-    TRY(ebb__corpus_compare(r->text, r->dir, &train, &valid));
+    TRY(r->s->kind->corpus.compare(r->text, r->dir, &train, &valid));
     if (!train || !valid) {
         return ebb__fail(r->ctx, EBB_USAGE,
                          "%s: is not the text that the finished run in %s was %s; use that text, "
@@ -510,7 +486,7 @@ static ebb_status run(train_run *r, job_train_result *out) {
     TRY(open_folder(r));
     if (r->at.windows > 0) {
         r->total = ebb__schedule_steps(r->s, r->at.windows);
-        bool validated = r->s->valid_path == NULL || r->at.validated == r->at.step;
+        bool validated = !kind_validates(r->s) || r->at.validated == r->at.step;
         bool ended = r->at.step >= r->total && validated;
         if (ended || ebb__progress_exhausted(&r->at, r->s)) {
             return finish(r, out);
@@ -540,7 +516,6 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
                           job_train_result *out) {
     *out = (job_train_result){0};
     TRY(check_settings(ctx, settings));
-    TRY(check_texts(ctx, settings));
     train_run *r = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *r, &r));
     *r = (train_run){.ctx = ctx,

@@ -9,23 +9,24 @@
 
 typedef struct config_case {
     help_room *room;
-    train_model model;
+    const model_kind *model;
     bool by_sentence;
     help_dice dice;
 } config_case;
 
-static const config_case kinds[] = {
-    {.model = MODEL_LM}, {.model = MODEL_LM, .by_sentence = true}, {.model = MODEL_NMT}};
+static const config_case kinds[] = {{.model = &ebb__kind_lm},
+                                    {.model = &ebb__kind_lm, .by_sentence = true},
+                                    {.model = &ebb__kind_nmt}};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static void *at_of(cli_settings *settings, const cli_option *option) {
+static void *at_of(cli_settings *settings, const train_option *option) {
     return (char *)settings + option->offset;
 }
 
 /* Whether the option is part of the config of such a run. */
-static bool is_stored(const config_case *c, const cli_option *option) {
-    return (option->flags & CLI_SHOWN) != 0 && ebb__cli_applies(option, c->model) &&
-           ((option->flags & CLI_SENTENCES) == 0 || c->model == MODEL_NMT || c->by_sentence) &&
+static bool is_stored(const config_case *c, const train_option *option) {
+    return (option->flags & OPTION_SHOWN) != 0 &&
+           ((option->flags & OPTION_PART) == 0 || c->by_sentence) &&
            strcmp(option->name, "by-sentence") != 0;
 }
 
@@ -35,7 +36,7 @@ static uint64_t random_word(help_dice *dice) {
     return (uint64_t)help_throw(dice, UINT32_MAX) << 32 | help_throw(dice, UINT32_MAX);
 }
 
-static bool put_int(config_case *c, const cli_option *option, size_t n, int64_t *to) {
+static bool put_int(config_case *c, const train_option *option, size_t n, int64_t *to) {
     int64_t low = (int64_t)option->range.low, high = (int64_t)option->range.high;
     int64_t drawn = low + (int64_t)(random_word(&c->dice) % (uint64_t)(high - low + 1));
     const int64_t all[] = {low, low + 1, high, high - 1, drawn, 0};
@@ -43,13 +44,13 @@ static bool put_int(config_case *c, const cli_option *option, size_t n, int64_t 
     return n < 5 || (n == 5 && option->zero != NULL);
 }
 
-static bool in_range(const cli_range *r, double x) {
+static bool in_range(const option_range *r, double x) {
     return (r->above ? x > r->low : x >= r->low) && (r->below ? x < r->high : x <= r->high);
 }
 
 /* Values that round badly, are hard to print, or lie at an end of the range. */
-static bool put_real(config_case *c, const cli_option *option, size_t n, double *to) {
-    const cli_range *r = &option->range;
+static bool put_real(config_case *c, const train_option *option, size_t n, double *to) {
+    const option_range *r = &option->range;
     double drawn = r->low + (r->high - r->low) * (double)random_word(&c->dice) * 0x1p-64;
     const double all[] = {r->low,
                           r->high,
@@ -76,7 +77,7 @@ static bool put_real(config_case *c, const cli_option *option, size_t n, double 
     return n < N;
 }
 
-static bool put_text(config_case *c, const cli_option *option, size_t n, const char **to) {
+static bool put_text(config_case *c, const train_option *option, size_t n, const char **to) {
     static char drawn[64], lengthy[3000];
     static const char *const all[] = {"plain",
                                       "none",
@@ -169,36 +170,36 @@ static bool put_passes(config_case *c, size_t n, uint32_t *to) {
     return n < PASS_COUNT + 3;
 }
 
-static bool put_value(config_case *c, const cli_option *option, size_t n, void *to) {
+static bool put_value(config_case *c, const train_option *option, size_t n, void *to) {
     size_t names = 0;
     switch (option->kind) {
-    case CLI_SWITCH:
+    case OPTION_SWITCH:
         *(bool *)to = n == 1;
         return n < 2;
-    case CLI_INT:
+    case OPTION_INT:
         return n < 6 && put_int(c, option, n, to);
-    case CLI_SEED:
+    case OPTION_SEED:
         *(uint64_t *)to = n == 0 ? 0 : n == 1 ? UINT64_MAX : random_word(&c->dice);
         return n < 4;
-    case CLI_REAL:
+    case OPTION_REAL:
         return put_real(c, option, n, to);
-    case CLI_CHOICE:
-        while (names < CLI_MAX_CHOICES && option->names[names] != NULL) {
+    case OPTION_CHOICE:
+        while (names < OPTION_MAX_CHOICES && option->names[names] != NULL) {
             names++;
         }
         *(unsigned *)to = n < names ? (unsigned)n : 0;
         return n < names;
-    case CLI_TEXT:
+    case OPTION_TEXT:
         return put_text(c, option, n, to);
-    case CLI_SIZE:
+    case OPTION_SIZE:
         return put_size(n, to);
-    case CLI_PASSES:
+    case OPTION_PASSES:
         return put_passes(c, n, to);
     }
     return false;
 }
 
-static size_t count_values(config_case *c, const cli_option *option) {
+static size_t count_values(config_case *c, const train_option *option) {
     union {
         double real;
         uint64_t word;
@@ -214,22 +215,22 @@ static size_t count_values(config_case *c, const cli_option *option) {
 
 /* ---- there and back ---- */
 
-static bool same_value(const cli_option *option, const void *a, const void *b) {
+static bool same_value(const train_option *option, const void *a, const void *b) {
     const char *const *x = a, *const *y = b;
     const train_memory *m = a, *k = b;
     switch (option->kind) {
-    case CLI_SWITCH:
+    case OPTION_SWITCH:
         return *(const bool *)a == *(const bool *)b;
-    case CLI_CHOICE:
-    case CLI_PASSES:
+    case OPTION_CHOICE:
+    case OPTION_PASSES:
         return memcmp(a, b, sizeof(uint32_t)) == 0;
-    case CLI_INT:
-    case CLI_SEED:
-    case CLI_REAL:
+    case OPTION_INT:
+    case OPTION_SEED:
+    case OPTION_REAL:
         return memcmp(a, b, sizeof(uint64_t)) == 0;
-    case CLI_TEXT:
+    case OPTION_TEXT:
         return *x == *y || (*x != NULL && *y != NULL && strcmp(*x, *y) == 0);
-    case CLI_SIZE:
+    case OPTION_SIZE:
         return m->form == k->form && m->bytes == k->bytes &&
                memcmp(&m->percent, &k->percent, sizeof m->percent) == 0;
     }
@@ -245,21 +246,20 @@ static void start(config_case *c, cli_settings *settings) {
 static void expect_same(config_case *c, cli_settings *before, const char *what) {
     cli_settings after;
     page_text text = {.ctx = c->room->ctx}, again = {.ctx = c->room->ctx};
-    assert_int_equal(ebb__cli_dump(before, CLI_SHOWN, &text), EBB_OK);
+    assert_int_equal(ebb__cli_dump(before, OPTION_SHOWN, &text), EBB_OK);
     help_write(c->room->path[0], text.bytes, text.used);
     assert_int_equal(ebb__cli_settings_init(c->room->ctx, c->model, &after), EBB_OK);
     if (ebb__cli_load(&after, c->room->path[0], EBB_MODEL) != EBB_OK) {
         fail_msg("%s: %s", what, ebb_last_error(c->room->ctx));
     }
-    for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-        const cli_option *option = ebb__cli_option(i);
-        if (ebb__cli_applies(option, c->model) &&
-            !same_value(option, at_of(before, option), at_of(&after, option))) {
+    for (size_t i = 0; i < ebb__cli_option_count(c->model); i++) {
+        const train_option *option = ebb__cli_option(c->model, i);
+        if (!same_value(option, at_of(before, option), at_of(&after, option))) {
             fail_msg("%s: --%s came back as another value from\n%s", what, option->name,
                      text.bytes);
         }
     }
-    assert_int_equal(ebb__cli_dump(&after, CLI_SHOWN, &again), EBB_OK);
+    assert_int_equal(ebb__cli_dump(&after, OPTION_SHOWN, &again), EBB_OK);
     assert_string_equal(text.bytes, again.bytes);
     ebb__page_text_fini(&text);
     ebb__page_text_fini(&again);
@@ -272,8 +272,8 @@ static void every_value_of_every_option(void **state) {
         size_t options = 0;
         c.room = *state;
         c.dice.key = ebb__rng_key((uint64_t)k, "config");
-        for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-            const cli_option *option = ebb__cli_option(i);
+        for (size_t i = 0; i < ebb__cli_option_count(c.model); i++) {
+            const train_option *option = ebb__cli_option(c.model, i);
             size_t n = is_stored(&c, option) ? count_values(&c, option) : 0;
             options += n > 0;
             for (size_t at = 0; at < n; at++) {
@@ -284,7 +284,7 @@ static void every_value_of_every_option(void **state) {
                 ebb__cli_settings_fini(&settings);
             }
         }
-        assert_in_range(options, 30, CLI_MAX_OPTIONS);
+        assert_in_range(options, 30, OPTION_MAX);
     }
 }
 
@@ -297,8 +297,8 @@ static void all_options_at_once(void **state) {
         c.room = *state;
         c.dice.key = ebb__rng_key((uint64_t)round, "all options");
         start(&c, &settings);
-        for (size_t i = 0; i < ebb__cli_option_count(); i++) {
-            const cli_option *option = ebb__cli_option(i);
+        for (size_t i = 0; i < ebb__cli_option_count(c.model); i++) {
+            const train_option *option = ebb__cli_option(c.model, i);
             if (is_stored(&c, option)) {
                 size_t n = count_values(&c, option);
                 (void)put_value(&c, option, help_throw(&c.dice, (uint32_t)n),
@@ -315,8 +315,8 @@ static void all_options_at_once(void **state) {
 
 static train_memory memory_of(help_room *room, const char *text) {
     cli_settings settings;
-    const cli_option *option = ebb__cli_find(MODEL_LM, "memory");
-    assert_int_equal(ebb__cli_settings_init(room->ctx, MODEL_LM, &settings), EBB_OK);
+    const train_option *option = ebb__cli_find(&ebb__kind_lm, "memory");
+    assert_int_equal(ebb__cli_settings_init(room->ctx, &ebb__kind_lm, &settings), EBB_OK);
     if (ebb__cli_assign(&settings, option, text, false, "--memory") != EBB_OK) {
         fail_msg("%s", ebb_last_error(room->ctx));
     }

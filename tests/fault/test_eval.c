@@ -4,14 +4,14 @@
 #include "fault/fault_help.h"
 
 static ebb_status eval_job(ebb_ctx *ctx, const run_room *room) {
-    nmt_eval_result result;
-    return ebb__nmt_eval(ctx, &room->s, room->other.text, room->valid.text, room->valid_target.text,
-                         NULL, &result);
+    text_eval_result result;
+    return ebb__nmt_measure(ctx, &room->s, room->other.text, room->valid.text,
+                            room->valid_target.text, NULL, &result);
 }
 
 static ebb_status eval_lines_job(ebb_ctx *ctx, const run_room *room) {
-    lm_eval_result result;
-    return ebb__lm_eval(ctx, &room->s, room->other.text, room->valid.text, NULL, &result);
+    text_eval_result result;
+    return ebb__lm_measure(ctx, &room->s, room->other.text, room->valid.text, NULL, &result);
 }
 
 /* Takes the room over. */

@@ -52,8 +52,8 @@ static void training_killed(void **state) {
 /* ---- using the model ---- */
 
 static ebb_status eval_job(ebb_ctx *ctx, const run_room *room) {
-    lm_eval_result result;
-    return ebb__lm_eval(ctx, &room->s, room->other.text, room->valid.text, NULL, &result);
+    text_eval_result result;
+    return ebb__lm_measure(ctx, &room->s, room->other.text, room->valid.text, NULL, &result);
 }
 
 static bool ignore_text(void *user, const char *text, size_t bytes) {
@@ -64,7 +64,7 @@ static bool ignore_text(void *user, const char *text, size_t bytes) {
 
 static ebb_status generate_job(ebb_ctx *ctx, const run_room *room) {
     size_t written = 0;
-    lm_generate_options options = {.tokens = 5, .temperature = 1, .prompt = "the dog"};
+    generate_options options = {.tokens = 5, .temperature = 1, .prompt = "the dog"};
     ebb_status status =
         ebb__lm_generate(ctx, &room->s, room->other.text, &options, ignore_text, &written);
     assert_true((status == EBB_OK) == (written > 0));

@@ -1,6 +1,8 @@
 /* test_tune.c - memory or the disk gives out while a plan is made that measures its products first:
  * memory is reported, a disk that fails only means built-in times, and nothing is left allocated,
  * open or torn. The same for `ebb tune`, which fails where it cannot store. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "support/graphs.h"
 
 #include "cost/store.h"
@@ -16,7 +18,8 @@ enum { EVERY = 60, STRIDE = 29 };
 static char folder[256];
 
 static train_settings tiny(void) {
-    return (train_settings){.vocab = 6,
+    return (train_settings){.kind = &ebb__kind_lm,
+                            .vocab = 6,
                             .layers = 1,
                             .hidden = 4,
                             .batch = 2,

@@ -19,10 +19,10 @@ void fuzz_args(fuzz_room *room, fuzz_input input) {
         argv[argc++] = at;
     }
     argv[argc] = NULL;
-    fuzz_require(ebb__cli_settings_init(room->ctx, choice & 1 ? MODEL_NMT : MODEL_LM, &settings) ==
-                     EBB_OK,
+    fuzz_require(ebb__cli_settings_init(room->ctx, choice & 1 ? &ebb__kind_nmt : &ebb__kind_lm,
+                                        &settings) == EBB_OK,
                  "the defaults are wrong");
-    ebb_status status = ebb__cli_parse(&settings, (cli_command)(1 << (choice >> 1) % COMMANDS),
+    ebb_status status = ebb__cli_parse(&settings, (option_command)(1 << (choice >> 1) % COMMANDS),
                                        "x y", argc, argv, words, 2, &got, &help);
     fuzz_require(got >= 0 && got <= 2, "too many words");
     if (fuzz_fine(room, status) && !help) {

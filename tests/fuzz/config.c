@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void init(fuzz_room *room, train_model model, cli_settings *out) {
+static void init(fuzz_room *room, const model_kind *model, cli_settings *out) {
     fuzz_require(ebb__cli_settings_init(room->ctx, model, out) == EBB_OK, "the defaults are wrong");
 }
 
@@ -13,13 +13,13 @@ static void round_trip(fuzz_room *room, const cli_settings *settings) {
     page_text first = {.ctx = room->ctx}, second = {.ctx = room->ctx};
     fuzz_path path = fuzz_file(room, "again");
     cli_settings again;
-    init(room, settings->run.model, &again);
-    fuzz_require(ebb__cli_dump(settings, CLI_SHOWN, &first) == EBB_OK, "it cannot be written");
+    init(room, settings->run.kind, &again);
+    fuzz_require(ebb__cli_dump(settings, OPTION_SHOWN, &first) == EBB_OK, "it cannot be written");
     fuzz_write(path, first.bytes, first.used);
     if (ebb__cli_load(&again, path.text, EBB_MODEL) != EBB_OK) {
         fuzz_require(false, ebb_last_error(room->ctx));
     }
-    fuzz_require(ebb__cli_dump(&again, CLI_SHOWN, &second) == EBB_OK, "nor a second time");
+    fuzz_require(ebb__cli_dump(&again, OPTION_SHOWN, &second) == EBB_OK, "nor a second time");
     fuzz_require(first.used == second.used && memcmp(first.bytes, second.bytes, first.used) == 0,
                  "what was written is read otherwise");
     ebb__cli_settings_fini(&again);
@@ -28,9 +28,9 @@ static void round_trip(fuzz_room *room, const cli_settings *settings) {
 }
 
 /* As the config of a run that is used: its kind is told first. */
-static void load_run(fuzz_room *room, train_model model) {
+static void load_run(fuzz_room *room, const model_kind *model) {
     cli_settings asked, run;
-    train_model kind = MODEL_LM;
+    const model_kind *kind = &ebb__kind_lm;
     init(room, model, &asked);
     init(room, model, &run);
     (void)fuzz_fine(room, ebb__cli_run_kind(room->ctx, room->folder, &kind));
@@ -40,7 +40,7 @@ static void load_run(fuzz_room *room, train_model model) {
 }
 
 void fuzz_config(fuzz_room *room, fuzz_input input) {
-    train_model model = fuzz_byte(&input) & 1 ? MODEL_NMT : MODEL_LM;
+    const model_kind *model = fuzz_byte(&input) & 1 ? &ebb__kind_nmt : &ebb__kind_lm;
     fuzz_path path = fuzz_file(room, "config");
     cli_settings settings;
     init(room, model, &settings);

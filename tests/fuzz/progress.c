@@ -1,5 +1,7 @@
 /* progress.c - what a checkpoint says of its run: steps, scores, the shapes of sentences. What is
  * accepted is packed and unpacked again, to the same object. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "fuzz/fuzz.h"
 #include "train/progress.h"
 
@@ -21,11 +23,12 @@ static json_t *object_of(fuzz_input input) {
 static void use(progress_state *at) {
     train_settings settings;
     memset(&settings, 0, sizeof settings);
+    settings.kind = &ebb__kind_nmt;
     settings.patience = 2;
     settings.epochs = 3;
     (void)ebb__progress_exhausted(at, &settings);
     (void)ebb__progress_loss(at);
-    (void)ebb__progress_validated(at, &settings, (progress_scores){1, 2});
+    (void)ebb__progress_validated(at, &settings, (kind_scores){{1, 2, -1, -1}});
 }
 
 static void round_trip(fuzz_room *room, const progress_state *at, const corpus *text) {
@@ -33,6 +36,7 @@ static void round_trip(fuzz_room *room, const progress_state *at, const corpus *
     progress_state again;
     corpus other;
     memset(&other, 0, sizeof other);
+    other.s = text->s;
     memset(&again, 0, sizeof again);
     info.train = ebb__progress_pack(at, text, settings_text);
     fuzz_require(info.train != NULL, "it cannot be packed");
@@ -49,7 +53,11 @@ void fuzz_progress(fuzz_room *room, fuzz_input input) {
     checkpoint_info info = {.found = true, .step = 5, .train = object_of(input)};
     progress_state at;
     corpus text;
+    train_settings settings;
     memset(&text, 0, sizeof text);
+    memset(&settings, 0, sizeof settings);
+    settings.kind = &ebb__kind_nmt;
+    text.s = &settings;
     memset(&at, 0, sizeof at);
     if (json_is_object(info.train) &&
         fuzz_fine(room, ebb__progress_unpack(room->ctx, "run", &info, settings_text, &text, &at))) {

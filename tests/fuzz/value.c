@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void init(fuzz_room *room, train_model model, cli_settings *out) {
+static void init(fuzz_room *room, const model_kind *model, cli_settings *out) {
     fuzz_require(ebb__cli_settings_init(room->ctx, model, out) == EBB_OK, "the defaults are wrong");
 }
 
@@ -14,13 +14,13 @@ static void through_a_file(fuzz_room *room, const cli_settings *settings) {
     page_text first = {.ctx = room->ctx}, second = {.ctx = room->ctx};
     fuzz_path path = fuzz_file(room, "config");
     cli_settings again;
-    init(room, settings->run.model, &again);
-    fuzz_require(ebb__cli_dump(settings, CLI_SHOWN, &first) == EBB_OK, "it cannot be written");
+    init(room, settings->run.kind, &again);
+    fuzz_require(ebb__cli_dump(settings, OPTION_SHOWN, &first) == EBB_OK, "it cannot be written");
     fuzz_write(path, first.bytes, first.used);
     if (ebb__cli_load(&again, path.text, EBB_USAGE) != EBB_OK) {
         fuzz_require(false, ebb_last_error(room->ctx));
     }
-    fuzz_require(ebb__cli_dump(&again, CLI_SHOWN, &second) == EBB_OK, "nor a second time");
+    fuzz_require(ebb__cli_dump(&again, OPTION_SHOWN, &second) == EBB_OK, "nor a second time");
     fuzz_require(strcmp(first.bytes, second.bytes) == 0, "it means something else in a file");
     ebb__cli_settings_fini(&again);
     ebb__page_text_fini(&first);
@@ -28,13 +28,14 @@ static void through_a_file(fuzz_room *room, const cli_settings *settings) {
 }
 
 void fuzz_value(fuzz_room *room, fuzz_input input) {
-    train_model model = fuzz_byte(&input) & 1 ? MODEL_NMT : MODEL_LM;
-    const cli_option *option = ebb__cli_option(fuzz_byte(&input) % ebb__cli_option_count());
+    const model_kind *model = fuzz_byte(&input) & 1 ? &ebb__kind_nmt : &ebb__kind_lm;
+    const train_option *option =
+        ebb__cli_option(model, fuzz_byte(&input) % ebb__cli_option_count(model));
     char *text = fuzz_string(input);
     cli_settings settings;
     init(room, model, &settings);
-    if (ebb__cli_applies(option, model) && strlen(text) == input.left) {
-        option = ebb__cli_meant(option, text);
+    if (strlen(text) == input.left) {
+        option = ebb__option_meant(option, text);
         if (fuzz_fine(room, ebb__cli_assign(&settings, option, text, false, "--option"))) {
             through_a_file(room, &settings);
         }

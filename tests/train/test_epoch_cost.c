@@ -1,8 +1,10 @@
 /* test_epoch_cost.c - predicted seconds and bytes of shapes that were not planned against plans of
  * exactly those; which strategy is chosen. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "run_help.h"
 
-#include "train/epoch_cost.h"
+#include "kind/text/epoch_cost.h"
 #include "train/job_int.h"
 
 typedef struct cost_room {
@@ -16,7 +18,8 @@ static int set_up(void **state) {
     assert_non_null(room);
     assert_int_equal(ebb_ctx_new(&room->ctx), EBB_OK);
     room->sizes = (job_request){.vocab = 200, .src_vocab = 150};
-    room->lm = (train_settings){.vocab = 200,
+    room->lm = (train_settings){.kind = &ebb__kind_lm,
+                                .vocab = 200,
                                 .layers = 2,
                                 .hidden = 32,
                                 .embed = 32,
@@ -31,7 +34,7 @@ static int set_up(void **state) {
                                 .shapes = 4,
                                 .shape_list = "5,9"};
     room->nmt = room->lm;
-    room->nmt.model = MODEL_NMT;
+    room->nmt.kind = &ebb__kind_nmt;
     room->nmt.enc_layers = room->nmt.dec_layers = 1;
     *state = room;
     return 0;

@@ -114,11 +114,11 @@ static void expect_the_same_far(run_room *room) {
 
 static void language_models(void **state) {
     (void)state;
-    static const train_cell cells[] = {CELL_LSTM, CELL_GRU, CELL_RNN};
+    static const lm_cell cells[] = {LM_LSTM, LM_GRU, LM_RNN};
     for (int i = 0; i < 3; i++) {
         run_room *room = run_busy_room();
         room->s.cell = cells[i];
-        room->s.optimizer = i == 1 ? OPTIMIZER_ADAM : OPTIMIZER_SGD;
+        room->s.optimizer = i == 1 ? UPDATE_ADAM : UPDATE_SGD;
         room->s.tie = i == 2;
         expect_the_same_far(room);
         run_room_free(room);
@@ -137,7 +137,7 @@ static run_room *pairs_room(int i) {
     run_room *room = run_pairs_room(19, 7, 5, false);
     room->s.dropout = 0.2;
     room->s.smoothing = 0.1;
-    room->s.attention = i == 0 ? ATTENTION_MLP : ATTENTION_DOT;
+    room->s.attention = i == 0 ? NMT_MLP : NMT_DOT;
     room->s.layer_norm = i == 1;
     room->s.valid_metric = METRIC_BLEU;
     return room;
@@ -204,15 +204,15 @@ static bool keep(void *user, const char *text, size_t bytes) {
 static void evaluating_and_generating(void **state) {
     (void)state;
     run_room *room = run_busy_room();
-    lm_eval_result scores[2];
+    text_eval_result scores[2];
     kept_text texts[2] = {{.bytes = 0}};
     (void)run_ok(room);
     for (int i = 0; i < 2; i++) {
         ebb_ctx *ctx = test_ctx_new();
-        lm_generate_options options = {.tokens = 40, .temperature = 1, .prompt = "the dog"};
+        generate_options options = {.tokens = 40, .temperature = 1, .prompt = "the dog"};
         room->s.dev = i == 0 ? NULL : test_far_device();
-        assert_ok(ctx,
-                  ebb__lm_eval(ctx, &room->s, room->out.text, room->valid.text, NULL, &scores[i]));
+        assert_ok(ctx, ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL,
+                                       &scores[i]));
         assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->out.text, &options, keep, &texts[i]));
         test_ctx_free(ctx);
     }
@@ -258,7 +258,7 @@ static void translating(void **state) {
     (void)state;
     run_room *room = pairs_room(0);
     lines l[2] = {{.next = 0}};
-    nmt_eval_result scores[2];
+    text_eval_result scores[2];
     room->s.epochs = 3;
     (void)run_ok(room);
     for (int i = 0; i < 2; i++) {
@@ -271,14 +271,14 @@ static void translating(void **state) {
         room->s.batch = 2;
         assert_ok(ctx, ebb__nmt_decode(ctx, &room->s, room->out.text, &options, &io, &summary));
         assert_int_equal(summary.lines, 5);
-        assert_ok(ctx, ebb__nmt_eval(ctx, &room->s, room->out.text, room->valid.text,
-                                     room->valid_target.text, NULL, &scores[i]));
+        assert_ok(ctx, ebb__nmt_measure(ctx, &room->s, room->out.text, room->valid.text,
+                                        room->valid_target.text, NULL, &scores[i]));
         test_ctx_free(ctx);
     }
     assert_true(l[0].found.bytes > 100);
     assert_int_equal(l[0].found.bytes, l[1].found.bytes);
     assert_memory_equal(l[0].found.text, l[1].found.text, l[0].found.bytes);
-    assert_true(scores[0].target.loss == scores[1].target.loss);
+    assert_true(scores[0].loss == scores[1].loss);
     run_room_free(room);
 }
 

@@ -50,9 +50,9 @@ static void learns_and_leaves_its_files(void **state) {
     assert_int_equal(validated, 3);
     assert_true(run_number(lines, n - 1, "loss") < 0.75 * run_number(lines, 0, "loss"));
     assert_true(run_number(lines, n - 1, "loss") == result.loss);
-    assert_true(run_number(lines, n - 1, "valid_perplexity") == result.valid_perplexity);
-    assert_true(result.best_perplexity <= result.valid_perplexity);
-    assert_true(result.best_perplexity < 100); /* of about 280 words */
+    assert_true(run_number(lines, n - 1, "valid_perplexity") == result.valid.at[0]);
+    assert_true(result.best.at[0] <= result.valid.at[0]);
+    assert_true(result.best.at[0] < 100); /* of about 280 words */
     assert_int_equal(result.planned_peak_bytes, result.measured_peak_bytes);
     assert_false(result.resumed || result.already_done);
     json_decref(lines);
@@ -164,8 +164,8 @@ static void finished_run_changes_nothing(void **state) {
     job_train_result again = run_ok(room);
     assert_true(again.already_done && again.resumed && !first.already_done);
     assert_int_equal(again.steps, first.steps);
-    assert_true(again.valid_perplexity == first.valid_perplexity);
-    assert_true(again.best_perplexity == first.best_perplexity && again.loss == first.loss);
+    assert_true(again.valid.at[0] == first.valid.at[0]);
+    assert_true(again.best.at[0] == first.best.at[0] && again.loss == first.loss);
     run_expect_untouched(&shot, room->out.text);
     run_forget(&shot);
     run_room_free(room);
@@ -300,7 +300,7 @@ static run_output generate(const run_room *room, double temperature, uint64_t se
                            const char *prompt) {
     run_output output = {.bytes = 0};
     ebb_ctx *ctx = test_ctx_new();
-    lm_generate_options options = {
+    generate_options options = {
         .tokens = 40, .temperature = temperature, .seed = seed, .prompt = prompt};
     assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->s.out_dir, &options, keep_text, &output));
     test_ctx_free(ctx);
@@ -319,10 +319,11 @@ static void check_generation(const run_room *room) {
 
 /* The same text in the same columns is the same loss, to the bit. */
 static void check_evaluation(const run_room *room, const job_train_result *trained) {
-    lm_eval_result result;
+    text_eval_result result;
     ebb_ctx *ctx = test_ctx_new();
-    assert_ok(ctx, ebb__lm_eval(ctx, &room->s, room->s.out_dir, room->valid.text, NULL, &result));
-    assert_true(result.token_perplexity == trained->best_perplexity);
+    assert_ok(ctx,
+              ebb__lm_measure(ctx, &room->s, room->s.out_dir, room->valid.text, NULL, &result));
+    assert_true(result.token_perplexity == trained->best.at[0]);
     assert_true(result.token_perplexity == exp(result.loss));
     assert_int_equal(result.planned_peak_bytes, result.measured_peak_bytes);
     run_bytes text = run_read(room->valid.text);
@@ -332,7 +333,7 @@ static void check_evaluation(const run_room *room, const job_train_result *train
     test_ctx_free(ctx);
 }
 
-static const struct model_kind {
+static const struct run_kind {
     const char *name;
     train_settings s; /* zero: as in the room */
 } kinds[] = {
@@ -345,7 +346,7 @@ static const struct model_kind {
     {"rnn momentum", {.cell = LM_RNN, .momentum = 0.5, .embed = 3}},
 };
 
-static void check_kind(const struct model_kind *kind) {
+static void check_kind(const struct run_kind *kind) {
     run_room *room = run_room_new(8, 3);
     room->s.cell = kind->s.cell;
     room->s.tie = kind->s.tie;

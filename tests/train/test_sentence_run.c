@@ -72,7 +72,7 @@ static void an_epoch_is_every_sentence(void **state) {
         assert_int_equal(result.epochs, 1);
         assert_int_equal(result.steps, plan.steps);
         assert_int_equal(plan.sentences, 23);
-        assert_true(isfinite(result.loss) && isfinite(result.valid_perplexity));
+        assert_true(isfinite(result.loss) && isfinite(result.valid.at[0]));
         run_room_free(room);
     }
 }
@@ -133,19 +133,20 @@ static void evaluation_is_by_sentence(void **state) {
     for (int form = 0; form < 2; form++) {
         static const char text[] = "s0 s1\n\ns2\ns1 s1 s1 s1 s1 s1 s1\ns3 s4 s0\n";
         run_room *room = busy_room(form);
-        lm_eval_result found;
+        text_eval_result found;
         room->s.max_len = 6;
         run_write(room->valid.text, text, sizeof text - 1);
         job_train_result result = run_ok(room);
         ebb_ctx *ctx = test_ctx_new();
-        assert_ok(ctx, ebb__lm_eval(ctx, &room->s, room->out.text, room->valid.text, NULL, &found));
+        assert_ok(ctx,
+                  ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL, &found));
         assert_int_equal(found.tokens, 3 + 2 + 4);
         assert_int_equal(found.words, found.tokens);
         assert_int_equal(found.bytes, 6 + 3 + 9);
         assert_int_equal(found.sentences, 3);
         assert_int_equal(found.left_out, 2);
         assert_true(found.token_perplexity == found.word_perplexity);
-        assert_true(found.token_perplexity == result.best_perplexity);
+        assert_true(found.token_perplexity == result.best.at[0]);
         assert_int_equal(found.planned_peak_bytes, found.measured_peak_bytes);
         test_ctx_free(ctx);
         run_room_free(room);
@@ -169,7 +170,7 @@ static bool collect(void *user, const char *text, size_t bytes) {
 static void generated_sentences_start_from_zeros(void **state) {
     (void)state;
     run_room *room = run_lines_room(30, 2, 3, false);
-    lm_generate_options options = {.tokens = 30};
+    generate_options options = {.tokens = 30};
     collected out = {.used = 0};
     room->s.epochs = 40;
     (void)run_ok(room);
@@ -190,7 +191,7 @@ static void texts_that_cannot_be_used(void **state) {
     (void)state;
     run_room *room = run_lines_room(9, 3, 4, false);
     run_write_pairs(room->valid.text, room->valid_target.text, 3, 15, true);
-    assert_true(run_ok(room).valid_perplexity > 1); /* a program of their own */
+    assert_true(run_ok(room).valid.at[0] > 1); /* a program of their own */
     room->s.out_dir = room->other.text;
     room->s.max_len = 10;
     run_refused(room, EBB_DATA, "none of the 3 lines");

@@ -1,6 +1,8 @@
 /* test_translate.c - translating with a model of random weights: a sentence's translations are the
  * same whoever stands beside it; greedy search and scores are those of the model's own logits, step
  * by step; attention is what its words say. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "support/graphs.h"
 
 #include "data/vocab.h"
@@ -31,7 +33,7 @@ typedef struct stream {
 } stream;
 
 static train_settings settings_of(int variant) {
-    return (train_settings){.model = MODEL_NMT,
+    return (train_settings){.kind = &ebb__kind_nmt,
                             .cell = variant == 2 ? LM_GRU : LM_LSTM,
                             .attention = variant == 1 ? NMT_DOT : NMT_MLP,
                             .hidden = 16,

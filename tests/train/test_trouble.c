@@ -164,7 +164,7 @@ static void huge_perplexity_is_stored(void **state) {
     room->s.clip = 0;
     room->s.lr = 1e5;
     job_train_result result = run_ok(room);
-    assert_true(result.valid_perplexity > 1e300 && isfinite(result.valid_perplexity));
+    assert_true(result.valid.at[0] > 1e300 && isfinite(result.valid.at[0]));
     assert_true(run_ok(room).already_done);
     run_room_free(room);
 }
@@ -349,17 +349,17 @@ static void damaged_weights_are_not_used(void **state) {
     run_path best = run_join(room->out.text, "best.safetensors");
     run_path vocab = run_join(room->out.text, "vocab.txt");
     ebb_ctx *ctx = test_ctx_new();
-    lm_eval_result result;
+    text_eval_result result;
     size_t written = 0;
-    lm_generate_options options = {.tokens = 1};
+    generate_options options = {.tokens = 1};
     room->s.hidden = 7;
     assert_refused(ctx,
-                   ebb__lm_eval(ctx, &room->s, room->out.text, room->valid.text, NULL, &result),
+                   ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL, &result),
                    EBB_MODEL, "another type or shape");
     room->s.hidden = 6;
     assert_int_equal(truncate(best.text, 200), 0);
     assert_refused(ctx,
-                   ebb__lm_eval(ctx, &room->s, room->out.text, room->valid.text, NULL, &result),
+                   ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL, &result),
                    EBB_MODEL, best.text);
     assert_refused(ctx,
                    ebb__lm_generate(ctx, &room->s, room->out.text, &options, count_text, &written),

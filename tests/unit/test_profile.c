@@ -1,5 +1,7 @@
 /* The profile of a step: every instruction counted once, in the phase it belongs to whatever the
  * passes made of the graph; tables that sum to the step; no memory but its own. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "run/profile.h"
 
 #include "plan/passes.h"
@@ -16,7 +18,8 @@
 enum { LAYERS = 2, STEPS = 5, BATCH = 3, HIDDEN = 8, VOCAB = 40 };
 
 static train_settings small(lm_cell cell, uint32_t disabled) {
-    return (train_settings){.vocab = VOCAB,
+    return (train_settings){.kind = &ebb__kind_lm,
+                            .vocab = VOCAB,
                             .cell = cell,
                             .layers = LAYERS,
                             .hidden = HIDDEN,

@@ -1,5 +1,7 @@
 /* test_schedule.c - the length of a run and the rate of every step, and what validations change in
  * a run's state: the best scores, the plateau's rate, the end by patience. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "support/graphs.h"
 
 #include "train/progress.h"
@@ -86,12 +88,12 @@ static void inverse_square_root(void **state) {
 
 static bool validated(progress_state *at, const train_settings *s, double perplexity, double bleu) {
     at->step += 10;
-    return ebb__progress_validated(at, s, (progress_scores){perplexity, bleu});
+    return ebb__progress_validated(at, s, (kind_scores){{perplexity, bleu, -1, -1}});
 }
 
 static void perplexity_decides(void **state) {
     (void)state;
-    train_settings s = {.lr = 1, .patience = 2};
+    train_settings s = {.kind = &ebb__kind_nmt, .lr = 1, .patience = 2};
     progress_state at = ebb__progress_start(&s);
     assert_false(ebb__progress_exhausted(&at, &s));
     assert_true(validated(&at, &s, 9, 1));
@@ -101,8 +103,8 @@ static void perplexity_decides(void **state) {
     assert_false(validated(&at, &s, 8.5, -1));
     assert_false(validated(&at, &s, 8.25, -1));
     assert_true(ebb__progress_exhausted(&at, &s));
-    assert_true(at.best.perplexity == 8 && at.last.perplexity == 8.25);
-    assert_true(at.best.bleu == 5 && at.last.bleu == -1);
+    assert_true(at.best.at[0] == 8 && at.last.at[0] == 8.25);
+    assert_true(at.best.at[1] == 5 && at.last.at[1] == -1);
     assert_int_equal(at.validated, 50);
     s.patience = 3;
     assert_false(ebb__progress_exhausted(&at, &s));
@@ -115,7 +117,8 @@ static void perplexity_decides(void **state) {
 
 static void bleu_decides(void **state) {
     (void)state;
-    train_settings s = {.lr = 1, .valid_metric = METRIC_BLEU, .patience = 2};
+    train_settings s = {
+        .kind = &ebb__kind_nmt, .lr = 1, .valid_metric = METRIC_BLEU, .patience = 2};
     progress_state at = ebb__progress_start(&s);
     assert_true(validated(&at, &s, 9, 0)); /* the first is the best so far, however bad */
     assert_false(validated(&at, &s, 8, 0));
@@ -124,14 +127,18 @@ static void bleu_decides(void **state) {
     assert_false(ebb__progress_exhausted(&at, &s));
     assert_false(validated(&at, &s, 6, 30));
     assert_true(ebb__progress_exhausted(&at, &s));
-    assert_true(at.best.bleu == 30 && at.best.perplexity == 6);
+    assert_true(at.best.at[1] == 30 && at.best.at[0] == 6);
 }
 
 /* The plateau starts to count anew when it lowers the rate; patience does not. */
 static void patience_and_plateau_count_apart(void **state) {
     (void)state;
-    train_settings s = {
-        .lr = 1, .schedule = SCHEDULE_PLATEAU, .lr_patience = 1, .lr_factor = 0.5, .patience = 5};
+    train_settings s = {.kind = &ebb__kind_nmt,
+                        .lr = 1,
+                        .schedule = SCHEDULE_PLATEAU,
+                        .lr_patience = 1,
+                        .lr_factor = 0.5,
+                        .patience = 5};
     static const double rates[] = {1, 1, 0.5, 0.5, 0.25, 0.25};
     progress_state at = ebb__progress_start(&s);
     for (int i = 0; i < 6; i++) {
@@ -149,14 +156,15 @@ static void patience_and_plateau_count_apart(void **state) {
 static void state_survives_a_checkpoint(void **state) {
     (void)state;
     ebb_ctx *ctx = test_ctx_new();
-    train_settings s = {.lr = 0.1};
-    corpus text = {.vocab_hash = UINT64_MAX, .train_count = 5, .train_hash = 6, .valid_hash = 7};
+    train_settings s = {.kind = &ebb__kind_nmt, .lr = 0.1};
+    corpus text = {
+        .s = &s, .vocab_hash = UINT64_MAX, .train_count = 5, .train_hash = 6, .valid_hash = 7};
     progress_state at = {.step = 40,
                          .windows = 12,
                          .validated = 36,
                          .lr = 0.1,
-                         .best = {3.25, 1.0 / 3},
-                         .last = {4, 0},
+                         .best = {{3.25, 1.0 / 3, -1, -1}},
+                         .last = {{4, 0, -1, -1}},
                          .since_best = 1,
                          .stale = 2,
                          .gradient_norm = 0.1 + 0.2,
@@ -169,7 +177,7 @@ static void state_survives_a_checkpoint(void **state) {
     found.train = ebb__progress_pack(&at, &text, "a = 1\n");
     assert_non_null(found.train);
     progress_state back = ebb__progress_start(&s);
-    corpus again = {0};
+    corpus again = {.s = &s};
     assert_ok(ctx, ebb__progress_unpack(ctx, "DIR", &found, "a = 1\n", &again, &back));
     assert_memory_equal(&back, &at, sizeof at);
     assert_true(again.resumed && again.silent && again.vocab_hash == UINT64_MAX);
@@ -184,9 +192,9 @@ static void state_survives_a_checkpoint(void **state) {
     }
     back = ebb__progress_start(&s);
     assert_ok(ctx, ebb__progress_unpack(ctx, "DIR", &found, "a = 1\n", &again, &back));
-    assert_true(back.best.bleu == -1 && back.last.bleu == -1 && back.stale == 0);
+    assert_true(back.best.at[1] == -1 && back.last.at[1] == -1 && back.stale == 0);
     assert_true(back.gradient_norm == -1 && back.events.name[0] == '\0');
-    assert_true(back.best.perplexity == 3.25 && back.step == 40);
+    assert_true(back.best.at[0] == 3.25 && back.step == 40);
     /* What no run can have written. */
     assert_int_equal(json_object_set_new(found.train, "stale", json_string("x")), 0);
     assert_refused(ctx, ebb__progress_unpack(ctx, "DIR", &found, "a = 1\n", &again, &back),

@@ -1,6 +1,8 @@
 /* test_stop.c - whoever asks to stop while texts are read, or while the batch is searched, does not
  * wait for the end of it: every reading looks once a buffer, and a stop at any look leaves nothing
  * behind. */
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "data_help.h"
 
 #include "data/lengths.h"
@@ -64,7 +66,7 @@ static ebb_status make_tokens(help_room *room) {
 }
 
 static ebb_status search_batch(help_room *room) {
-    train_settings s = {.model = MODEL_LM,
+    train_settings s = {.kind = &ebb__kind_lm,
                         .train_path = room->path[0],
                         .layers = 1,
                         .hidden = 8,

@@ -2,8 +2,13 @@
  * --by-sentence, line by line, on a few shapes (sentence_set.h). */
 #include "kind/lm/lm.h"
 
+#include "kind/kinds.h"
+#include "kind/text/options.h"
+#include "kind/text/use.h"
 #include "model/word_lm.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 
 #define LM_VOCAB "vocab.txt"
@@ -110,6 +115,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
         TRY(ebb__vocab_build(c->ctx, c->s->train_path, &options, &lm->vocab));
         c->vocab_hash = ebb__vocab_hash(&lm->vocab);
     }
+    TRY(ebb__use_check_init(c));
     request->vocab = lm->vocab.count;
     return c->s->by_sentence ? scan_sentences(lm) : EBB_OK;
 }
@@ -223,14 +229,57 @@ static const char *vocab_file(const train_settings *s, kind_side side) {
     return side == KIND_TARGET ? LM_VOCAB : NULL;
 }
 
-const model_kind ebb__kind_lm = {
-    .name = "lm",
-    .labels = LM_TARGETS,
-    .corpus = {sizeof(lm_corpus), measure, choose, save, store, adopt, begin, NULL, close_corpus},
-    .vocab_file = vocab_file,
-    .shape = plain_shape,
-    .sizes = sizes,
-    .build = build,
-    .staging = staging,
-    .randomise = randomise,
-    .planned = planned};
+/* ---- the kind ---- */
+
+static ebb_status score(corpus *c, run_session *session, const job_observer *observer, double loss,
+                        kind_scores *out, bool *stopped) {
+    (void)c, (void)session, (void)observer, (void)stopped;
+    out->at[METRIC_PERPLEXITY] = fmin(exp(loss), DBL_MAX); /* JSON has no infinity */
+    return EBB_OK;
+}
+
+static ebb_status check(ebb_ctx *ctx, const train_settings *s) {
+    return ebb__text_check(ctx, s, NULL);
+}
+
+static bool sentences(const train_settings *s) {
+    return s->by_sentence;
+}
+
+static const kind_metric metrics[] = {
+    {"perplexity", "valid ppl", "validation perplexity", .higher = false}};
+static const char *const size_options[] = {"cell",  "layers", "hidden", "embed",
+                                           "batch", "bptt",   "vocab",  NULL};
+
+const model_kind ebb__kind_lm = {.name = "lm",
+                                 .title = "Language model",
+                                 .what = "a language model",
+                                 .used_by = "generate or ebb eval lm",
+                                 .unit = "words",
+                                 .missing =
+                                     "ebb train lm needs --train FILE, the text to learn from",
+                                 .commands = ebb__lm_commands,
+                                 .n_commands = LM_COMMANDS,
+                                 .describe = ebb__lm_describe,
+                                 .options = &ebb__lm_options,
+                                 .metrics = metrics,
+                                 .n_metrics = 1,
+                                 .nats = true,
+                                 .resolve = ebb__lm_resolve,
+                                 .check = check,
+                                 .lacks = ebb__lm_lacks,
+                                 .sentences = sentences,
+                                 .sizes = size_options,
+                                 .usual = ebb__lm_usual,
+                                 .corpus = {sizeof(lm_corpus), measure, choose, save, store, adopt,
+                                            begin, score, ebb__texts_compare, close_corpus},
+                                 .labels = LM_TARGETS,
+                                 .vocab_file = vocab_file,
+                                 .shape = plain_shape,
+                                 .sizes_of = sizes,
+                                 .staging = staging,
+                                 .build = build,
+                                 .randomise = randomise,
+                                 .planned = planned,
+                                 .eval = ebb__lm_eval,
+                                 .generate = ebb__lm_generate};

@@ -1,5 +1,5 @@
 /* use.c - using a trained language model: perplexity of a text, and generated text. */
-#include "train/use.h"
+#include "kind/text/use.h"
 
 #include "base/file.h"
 #include "base/rng.h"
@@ -12,7 +12,7 @@
 /* ---- evaluation ---- */
 
 static ebb_status evaluate(model_use *u, tokens_reader *tokens, const job_observer *observer,
-                           lm_eval_result *out) {
+                           text_eval_result *out) {
     lm_windows windows;
     job_reader reader;
     job_score score;
@@ -23,7 +23,7 @@ static ebb_status evaluate(model_use *u, tokens_reader *tokens, const job_observ
     }
     /* The first token is given, not predicted: words and bytes count in the same share. */
     double share = (double)score.tokens / (double)tokens->count;
-    *out = (lm_eval_result){
+    *out = (text_eval_result){
         .tokens = score.tokens,
         .words = tokens->words,
         .bytes = tokens->text_bytes,
@@ -37,25 +37,15 @@ static ebb_status evaluate(model_use *u, tokens_reader *tokens, const job_observ
     return EBB_OK;
 }
 
-static ebb_status evaluate_sentences(model_use *u, const char *dir, const char *file,
-                                     const job_observer *observer, lm_eval_result *out) {
+ebb_status ebb__lm_measure(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           const char *file, const job_observer *observer, text_eval_result *out) {
     const char *const texts[KIND_SIDES] = {[KIND_TARGET] = file};
-    nmt_eval_result found;
-    TRY(ebb__sentence_eval(u, dir, texts, &ebb__lm_inputs, observer, &found));
-    *out = found.target;
-    out->sentences = found.pairs;
-    out->left_out = found.left_out;
-    return EBB_OK;
-}
-
-ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                        const char *file, const job_observer *observer, lm_eval_result *out) {
     model_use u = {.ctx = ctx, .s = *settings};
     tokens_reader tokens = {.fd = -1};
     char path[JOB_PATH_BYTES];
     ebb_status status;
     if (settings->by_sentence) {
-        status = evaluate_sentences(&u, dir, file, observer, out);
+        status = ebb__sentence_eval(&u, dir, texts, &ebb__lm_inputs, observer, out);
         goto out;
     }
     TRY_OUT(ebb__use_open(&u, dir, (job_request){.valid = true}));
@@ -67,6 +57,14 @@ out:
     ebb__tokens_close(&tokens);
     ebb__use_close(&u);
     return status;
+}
+
+ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *s, const char *const *words,
+                        const job_observer *observer, kind_facts *out) {
+    text_eval_result found;
+    TRY(ebb__lm_measure(ctx, s, words[0], words[1], observer, &found));
+    ebb__text_facts(&found, "sentences", out);
+    return EBB_OK;
 }
 
 /* ---- generation ---- */
@@ -94,7 +92,7 @@ static int32_t sample(const float *logits, int64_t n, double temperature, double
 }
 
 typedef struct text_sink {
-    lm_emit_fn emit;
+    generate_fn emit;
     void *user;
     bool line_start, wanted;
 } text_sink;
@@ -161,7 +159,7 @@ static bool next_token(const model_use *u, const char **text, prompt_token *out)
     return n > 0;
 }
 
-static ebb_status generate(model_use *u, const lm_generate_options *o, text_sink *sink) {
+static ebb_status generate(model_use *u, const generate_options *o, text_sink *sink) {
     rng_key key = ebb__rng_key(o->seed, "generate");
     prompt_token given;
     TRY(predict(u, VOCAB_EOS));
@@ -184,7 +182,7 @@ static ebb_status generate(model_use *u, const lm_generate_options *o, text_sink
 }
 
 ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                            const lm_generate_options *options, lm_emit_fn emit, void *user) {
+                            const generate_options *options, generate_fn emit, void *user) {
     model_use u = {.ctx = ctx, .s = *settings};
     u.s.batch = 1;
     u.s.batch_tokens = 0;

@@ -1,9 +1,12 @@
 /* nmt.c - translation with attention: pairs of sentences, on a few shapes (sentence_set.h). */
-#include "train/job_int.h"
+#include "kind/nmt/nmt.h"
 
+#include "kind/kinds.h"
+#include "kind/text/options.h"
 #include "model/nmt_decode.h"
-#include "kind/nmt/validate.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -193,6 +196,7 @@ static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
                          "%s: its vocabularies are not those the run was started with", c->dir);
     }
     c->vocab_hash = hash;
+    TRY(ebb__use_check_init(c));
     request->src_vocab = vocab_at(nmt, KIND_SOURCE)->count;
     request->vocab = vocab_at(nmt, KIND_TARGET)->count;
     return EBB_OK;
@@ -280,8 +284,8 @@ static ebb_status load_words(nmt_corpus *nmt, run_session *session) {
     return EBB_OK;
 }
 
-static ebb_status translate(corpus *c, run_session *session, const job_observer *observer,
-                            job_bleu *out) {
+static ebb_status score(corpus *c, run_session *session, const job_observer *observer, double loss,
+                        kind_scores *out, bool *stopped) {
     const nmt_corpus *nmt = (const nmt_corpus *)c;
     nmt_validation v = {.session = session,
                         .options = nmt->translate,
@@ -289,10 +293,12 @@ static ebb_status translate(corpus *c, run_session *session, const job_observer 
                         .characters = c->s->tokens == TEXT_CHAR,
                         .samples = (uint64_t)c->s->samples,
                         .observer = observer};
+    out->at[METRIC_PERPLEXITY] = fmin(exp(loss), DBL_MAX); /* JSON has no infinity */
     for (int side = 0; shows_words(nmt) && side < KIND_SIDES; side++) {
         v.vocabs[side] = vocab_at(nmt, side);
     }
-    return ebb__nmt_validate(c->ctx, &v, out);
+    return nmt->translate.slots > 0 ? ebb__nmt_validate(c->ctx, &v, &out->at[METRIC_BLEU], stopped)
+                                    : EBB_OK;
 }
 
 static ebb_status begin(corpus *c, run_session *session) {
@@ -312,14 +318,43 @@ static void close_corpus(corpus *c) {
     ebb__sentence_set_close(&nmt->valid);
 }
 
-const model_kind ebb__kind_nmt = {.name = "nmt",
-                                  .labels = NMT_TGT_OUT,
-                                  .corpus = {sizeof(nmt_corpus), measure, choose, save, store,
-                                             adopt, begin, translate, close_corpus},
-                                  .vocab_file = vocab_file,
-                                  .shape = plain_shape,
-                                  .sizes = sizes,
-                                  .build = build,
-                                  .staging = staging,
-                                  .randomise = randomise,
-                                  .planned = planned};
+/* ---- the kind ---- */
+
+static bool sentences(const train_settings *s) {
+    (void)s;
+    return true;
+}
+
+static const kind_metric metrics[] = {
+    [METRIC_PERPLEXITY] = {"perplexity", "valid ppl", "validation perplexity", .higher = false},
+    [METRIC_BLEU] = {"bleu", "BLEU", "BLEU", .higher = true}};
+
+const model_kind ebb__kind_nmt = {
+    .name = "nmt",
+    .title = "Translation model",
+    .what = "a translation model",
+    .used_by = "decode or ebb eval nmt",
+    .unit = "words",
+    .missing = "ebb train nmt needs --train SRC TGT, the texts to learn from",
+    .commands = ebb__nmt_commands,
+    .n_commands = NMT_COMMANDS,
+    .describe = ebb__nmt_describe,
+    .options = &ebb__nmt_options,
+    .metrics = metrics,
+    .n_metrics = 2,
+    .nats = true,
+    .resolve = ebb__nmt_resolve,
+    .check = ebb__nmt_check,
+    .sentences = sentences,
+    .corpus = {sizeof(nmt_corpus), measure, choose, save, store, adopt, begin, score,
+               ebb__texts_compare, close_corpus},
+    .labels = NMT_TGT_OUT,
+    .vocab_file = vocab_file,
+    .shape = plain_shape,
+    .sizes_of = sizes,
+    .staging = staging,
+    .build = build,
+    .randomise = randomise,
+    .planned = planned,
+    .eval = ebb__nmt_eval,
+    .decode = ebb__nmt_decode};

@@ -1,9 +1,9 @@
 /* use.c - using a trained translation model: how well it predicts targets; lines of text in,
  * translations out. */
-#include "train/use.h"
+#include "kind/text/use.h"
 
 #include "base/host.h"
-#include "kind/nmt/validate.h"
+#include "kind/nmt/nmt.h"
 
 typedef struct line_decoder {
     model_use u;
@@ -22,7 +22,7 @@ static int32_t line_ids(line_decoder *d, const decode_line *line, int32_t *ids, 
     int32_t n = 0;
     size_t length;
     *tokens = 0;
-    while ((length = ebb__text_split((text_mode)d->u.s.tokens, &at, end, &token)) > 0) {
+    while ((length = ebb__text_split(d->u.s.tokens, &at, end, &token)) > 0) {
         if (n < room) {
             uint32_t id = ebb__vocab_find(vocab, token, length);
             d->sum->unknown += id == VOCAB_UNK;
@@ -115,12 +115,21 @@ out:
     return status;
 }
 
-ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                         const char *source, const char *target, const job_observer *observer,
-                         nmt_eval_result *out) {
+ebb_status ebb__nmt_measure(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                            const char *source, const char *target, const job_observer *observer,
+                            text_eval_result *out) {
     const char *const texts[KIND_SIDES] = {source, target};
     model_use u = {.ctx = ctx, .s = *settings};
     ebb_status status = ebb__sentence_eval(&u, dir, texts, &ebb__nmt_inputs, observer, out);
     ebb__use_close(&u);
     return status;
+}
+
+ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *s, const char *const *words,
+                         const job_observer *observer, kind_facts *out) {
+    text_eval_result found;
+    TRY(ebb__nmt_measure(ctx, s, words[0], words[1], words[2], observer, &found));
+    ebb__text_facts(&found, "pairs", out);
+    ebb__facts_count(out, "source_unknown", found.source_unknown);
+    return EBB_OK;
 }

@@ -1,5 +1,6 @@
-/* validate.c - see validate.h. */
-#include "kind/nmt/validate.h"
+/* validate.c - greedy translations of validation sources, their BLEU against the targets, and some
+ * of them to look at: see nmt.h. */
+#include "kind/nmt/nmt.h"
 
 #include "score/bleu.h"
 
@@ -100,7 +101,7 @@ static bool should_stop(void *user) {
     return r->stopped;
 }
 
-ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, job_bleu *out) {
+ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, double *bleu, bool *stopped) {
     validator r = {.ctx = ctx, .v = v};
     translate_io io = {&r, read_source, score_translation, should_stop};
     for (int32_t i = 0; i < v->pairs->n_classes; i++) {
@@ -114,7 +115,8 @@ ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, job_bleu *ou
         ebb__ctx_clear(ctx);
         status = EBB_OK;
     }
-    *out = (job_bleu){.bleu = ebb__bleu_score(&r.counts), .stopped = r.stopped};
+    *bleu = ebb__bleu_score(&r.counts);
+    *stopped = r.stopped;
     ebb__free(ctx, r.ids);
     return status;
 }

@@ -1,7 +1,7 @@
 /* sentence_set.c - see sentence_set.h. */
-#include "train/sentence_set.h"
+#include "kind/text/sentence_set.h"
 
-#include "train/epoch_cost.h"
+#include "kind/text/epoch_cost.h"
 #include "train/job_int.h"
 
 #include <stdlib.h>
@@ -115,8 +115,7 @@ static void take_shapes(const train_settings *s, const bucket_plan *plan, senten
 /* Whether the settings can give such a shape: lengths, and rows. */
 static bool can_be(const train_settings *s, const job_shape *shape) {
     int64_t longest = s->max_len + 1, shards = s->shards > 0 ? s->shards : 1;
-    bool source =
-        s->model == MODEL_NMT ? shape->src >= 1 && shape->src <= longest : shape->src == 0;
+    bool source = kind_has_pairs(s) ? shape->src >= 1 && shape->src <= longest : shape->src == 0;
     if (!source || shape->tgt < 1 || shape->tgt > longest) {
         return false;
     }

@@ -1,5 +1,5 @@
 /* epoch_cost.c - see epoch_cost.h. */
-#include "train/epoch_cost.h"
+#include "kind/text/epoch_cost.h"
 
 #include "pass/pass.h"
 #include "train/job_int.h"

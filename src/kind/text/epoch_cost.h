@@ -8,8 +8,8 @@
  *
  * Times are the built-in ones: what is chosen changes the mathematics, which must not depend on
  * what was measured on a machine. */
-#ifndef TRAIN_EPOCH_COST_H
-#define TRAIN_EPOCH_COST_H
+#ifndef KIND_TEXT_EPOCH_COST_H
+#define KIND_TEXT_EPOCH_COST_H
 
 #include "data/buckets.h"
 #include "train/kind.h"

@@ -1,12 +1,14 @@
 /* sentence_eval.c - perplexity of a trained run on a text of sentences, or on pairs of them: how
  * well it predicts the targets, each word given the words before it and the source, if there is
  * one. */
-#include "train/sentence_set.h"
-#include "train/use.h"
+#include "kind/text/sentence_set.h"
+#include "kind/text/use.h"
 
 #include "base/file.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 /* What is in a line of text. */
 typedef struct line_counts {
@@ -32,7 +34,7 @@ static ebb_status count_line(text_reader *text, const data_vocab *vocab, line_co
 
 /* Of the lines that are used. */
 static ebb_status count_lines(const model_use *u, bool pairs, text_reader texts[KIND_SIDES],
-                              nmt_eval_result *out) {
+                              text_eval_result *out) {
     for (;;) {
         line_counts source = {0}, target;
         TRY(count_line(&texts[KIND_TARGET], ebb__use_vocab(u, KIND_TARGET), &target));
@@ -46,15 +48,15 @@ static ebb_status count_lines(const model_use *u, bool pairs, text_reader texts[
         if (parted || ebb__lengths_usable(pairs ? source.tokens : target.tokens, target.tokens,
                                           (uint32_t)u->s.max_len)) {
             out->source_unknown += source.unknown;
-            out->target.unknown += target.unknown;
-            out->target.words += target.words;
-            out->target.bytes += target.bytes;
+            out->unknown += target.unknown;
+            out->words += target.words;
+            out->bytes += target.bytes;
         }
     }
 }
 
 static ebb_status count_texts(const model_use *u, const char *const files[KIND_SIDES],
-                              nmt_eval_result *out) {
+                              text_eval_result *out) {
     text_mode mode = u->s.tokens;
     bool pairs = files[KIND_SOURCE] != NULL;
     text_reader texts[KIND_SIDES];
@@ -89,7 +91,7 @@ static ebb_status store_sentences(const model_use *u, const char *dir,
 }
 
 static ebb_status evaluate(model_use *u, sentence_set *set, const sentence_inputs *inputs,
-                           const job_observer *observer, nmt_eval_result *out) {
+                           const job_observer *observer, text_eval_result *out) {
     job_score score;
     job_reader reader;
     TRY(ebb__sentence_set_reader(set, u->session, JOB_VALID, inputs, &reader));
@@ -97,9 +99,9 @@ static ebb_status evaluate(model_use *u, sentence_set *set, const sentence_input
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before all sentences were read");
     }
-    lm_eval_result *r = &out->target;
-    out->pairs = set->sentences;
-    out->left_out = set->left_out;
+    text_eval_result *r = out;
+    r->sentences = set->sentences;
+    r->left_out = set->left_out;
     r->tokens = score.tokens;
     r->loss = score.loss_sum / (double)score.tokens;
     r->token_perplexity = exp(r->loss);
@@ -112,11 +114,11 @@ static ebb_status evaluate(model_use *u, sentence_set *set, const sentence_input
 
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
                               const sentence_inputs *inputs, const job_observer *observer,
-                              nmt_eval_result *out) {
+                              text_eval_result *out) {
     job_request request = {.valid = true};
     sentence_set set;
     ebb_status status;
-    *out = (nmt_eval_result){0};
+    *out = (text_eval_result){0};
     ebb__sentence_set_init(&set);
     TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, false, &set));
     TRY_OUT(ebb__sentence_set_choose_few(&u->s, &set));
@@ -128,4 +130,35 @@ ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const t
 out:
     ebb__sentence_set_close(&set);
     return status;
+}
+
+void ebb__text_facts(const text_eval_result *r, const char *sentences, kind_facts *out) {
+    int n = 0;
+    *out = (kind_facts){0};
+    ebb__facts_count(out, "tokens", r->tokens);
+    ebb__facts_count(out, "words", r->words);
+    ebb__facts_count(out, "bytes", r->bytes);
+    ebb__facts_count(out, "unknown", r->unknown);
+    ebb__facts_real(out, "loss", r->loss);
+    ebb__facts_real(out, "token_perplexity", r->token_perplexity);
+    ebb__facts_real(out, "word_perplexity", r->word_perplexity);
+    ebb__facts_real(out, "bits_per_byte", r->bits_per_byte);
+    ebb__facts_count(out, "planned_peak_bytes", r->planned_peak_bytes);
+    ebb__facts_count(out, "measured_peak_bytes", r->measured_peak_bytes);
+    if (r->sentences > 0) {
+        ebb__facts_count(out, sentences, r->sentences);
+        ebb__facts_count(out, "left_out", r->left_out);
+        n = snprintf(out->text, sizeof out->text, "%-17s %" PRIu64 " (%" PRIu64 " more left out)\n",
+                     sentences, r->sentences, r->left_out);
+    }
+    (void)snprintf(out->text + n, sizeof out->text - (size_t)n,
+                   "tokens            %" PRIu64 " (%" PRIu64 " unknown)\n"
+                   "words             %" PRIu64 "\n"
+                   "bytes             %" PRIu64 "\n"
+                   "loss              %.6f nats a token\n"
+                   "token perplexity  %.4f\n"
+                   "word perplexity   %.4f\n"
+                   "bits per byte     %.4f\n",
+                   r->tokens, r->unknown, r->words, r->bytes, r->loss, r->token_perplexity,
+                   r->word_perplexity, r->bits_per_byte);
 }

@@ -1,8 +1,10 @@
-/* value.c - one value from text: strict (nothing before or after it, finite, in range), with an
- * error that says what would be right. */
-#include "cli/options.h"
+/* option_value.c - one value from text: strict (nothing before or after it, finite, in range), with
+ * an error that says what would be right. */
+#include "train/option.h"
 
+#include "base/nearest.h"
 #include "plan/passes.h"
+#include "train/settings.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,13 +16,13 @@
 
 typedef struct value_target {
     ebb_ctx *ctx;
-    const cli_option *option;
+    const train_option *option;
     const char *text, *where;
     void *at;
 } value_target;
 
 static ebb_status refuse_range(const value_target *t) {
-    const cli_range *r = &t->option->range;
+    const option_range *r = &t->option->range;
     const char *zero = t->option->zero;
     char range[160];
     (void)snprintf(range, sizeof range, "%s %.15g and %s %.15g%s%s",
@@ -30,7 +32,7 @@ static ebb_status refuse_range(const value_target *t) {
                      range);
 }
 
-static bool in_range(const cli_range *r, double x) {
+static bool in_range(const option_range *r, double x) {
     return (r->above ? x > r->low : x >= r->low) && (r->below ? x < r->high : x <= r->high);
 }
 
@@ -92,13 +94,13 @@ static ebb_status parse_real(const value_target *t) {
 }
 
 static const char *choice_at(const void *user, size_t index) {
-    return ((const cli_option *)user)->names[index];
+    return ((const train_option *)user)->names[index];
 }
 
-cli_choices ebb__cli_choices(const cli_option *option, const char *between) {
-    cli_choices list = {""};
+option_choices ebb__option_choices(const train_option *option, const char *between) {
+    option_choices list = {""};
     size_t used = 0;
-    for (size_t i = 0; i < CLI_MAX_CHOICES && option->names[i] != NULL; i++) {
+    for (size_t i = 0; i < OPTION_MAX_CHOICES && option->names[i] != NULL; i++) {
         int n = snprintf(list.text + used, sizeof list.text - used, "%s%s", i > 0 ? between : "",
                          option->names[i]);
         used += n > 0 && (size_t)n < sizeof list.text - used ? (size_t)n : 0;
@@ -109,15 +111,15 @@ cli_choices ebb__cli_choices(const cli_option *option, const char *between) {
 static ebb_status parse_choice(const value_target *t) {
     const char *const *names = t->option->names;
     size_t n = 0;
-    for (; n < CLI_MAX_CHOICES && names[n] != NULL; n++) {
+    for (; n < OPTION_MAX_CHOICES && names[n] != NULL; n++) {
         if (strcmp(names[n], t->text) == 0) {
             *(unsigned *)t->at = (unsigned)n;
             return EBB_OK;
         }
     }
     return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown value '%s'; did you mean %s? (%s)", t->where,
-                     t->text, ebb__cli_nearest(t->text, choice_at, t->option, n),
-                     ebb__cli_choices(t->option, ", ").text);
+                     t->text, ebb__nearest(t->text, choice_at, t->option, n),
+                     ebb__option_choices(t->option, ", ").text);
 }
 
 static ebb_status parse_switch(const value_target *t) {
@@ -229,7 +231,7 @@ static ebb_status parse_pass(const value_target *t, const char *name, uint32_t *
         return EBB_OK;
     }
     return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown pass '%s'; did you mean %s?", t->where, name,
-                     ebb__cli_nearest(name, pass_at, NULL, PASS_COUNT));
+                     ebb__nearest(name, pass_at, NULL, PASS_COUNT));
 }
 
 /* A list with commas, added to what is there. */
@@ -249,56 +251,54 @@ static ebb_status parse_passes(const value_target *t) {
 
 /* ---- all of them ---- */
 
-static void assign_zero(const cli_option *option, void *at) {
+static void assign_zero(const train_option *option, void *at) {
     switch (option->kind) {
-    case CLI_INT:
+    case OPTION_INT:
         *(int64_t *)at = 0;
         break;
-    case CLI_REAL:
+    case OPTION_REAL:
         *(double *)at = 0;
         break;
-    case CLI_TEXT:
+    case OPTION_TEXT:
         *(const char **)at = NULL;
         break;
-    case CLI_PASSES:
+    case OPTION_PASSES:
         *(uint32_t *)at = 0;
         break;
-    case CLI_SWITCH:
-    case CLI_SEED:
-    case CLI_CHOICE:
-    case CLI_SIZE:
+    case OPTION_SWITCH:
+    case OPTION_SEED:
+    case OPTION_CHOICE:
+    case OPTION_SIZE:
         break;
     }
 }
 
 static ebb_status parse_text(const value_target *t) {
-    if (t->text[0] == '\0' && (t->option->flags & CLI_EMPTY) == 0) {
+    if (t->text[0] == '\0' && (t->option->flags & OPTION_EMPTY) == 0) {
         return ebb__fail(t->ctx, EBB_USAGE, "%s: the value is empty", t->where);
     }
     *(const char **)t->at = t->text;
     return EBB_OK;
 }
 
-const cli_option *ebb__cli_meant(const cli_option *option, const char *text) {
-    return (option->flags & CLI_OR_NUMBER) != 0 && looks_like_number(text, false) ? option + 1
-                                                                                  : option;
+const train_option *ebb__option_meant(const train_option *option, const char *text) {
+    return (option->flags & OPTION_OR_NUMBER) != 0 && looks_like_number(text, false) ? option + 1
+                                                                                     : option;
 }
 
-ebb_status ebb__cli_assign(cli_settings *settings, const cli_option *option, const char *text,
-                           bool literal, const char *where) {
+ebb_status ebb__option_assign(ebb_ctx *ctx, const train_option *option, void *base,
+                              const char *text, bool literal, const char *where) {
     typedef ebb_status (*parse_fn)(const value_target *t);
     static const parse_fn parsers[] = {
-        [CLI_SWITCH] = parse_switch, [CLI_INT] = parse_int,       [CLI_SEED] = parse_seed,
-        [CLI_REAL] = parse_real,     [CLI_CHOICE] = parse_choice, [CLI_TEXT] = parse_text,
-        [CLI_SIZE] = parse_size,     [CLI_PASSES] = parse_passes,
+        [OPTION_SWITCH] = parse_switch, [OPTION_INT] = parse_int,       [OPTION_SEED] = parse_seed,
+        [OPTION_REAL] = parse_real,     [OPTION_CHOICE] = parse_choice, [OPTION_TEXT] = parse_text,
+        [OPTION_SIZE] = parse_size,     [OPTION_PASSES] = parse_passes,
     };
-    option = ebb__cli_meant(option, text);
-    value_target target = {settings->ctx, option, text, where, (char *)settings + option->offset};
+    option = ebb__option_meant(option, text);
+    value_target target = {ctx, option, text, where, (char *)base + option->offset};
     if (!literal && option->zero != NULL && strcmp(text, option->zero) == 0) {
         assign_zero(option, target.at);
-    } else {
-        TRY(parsers[option->kind](&target));
+        return EBB_OK;
     }
-    settings->given[option - ebb__cli_option(0)] = true;
-    return EBB_OK;
+    return parsers[option->kind](&target);
 }

@@ -1,6 +1,6 @@
 /* nearest.c - which name was meant: least number of inserted, removed, changed or swapped
  * neighbouring characters; a name that starts with what was typed counts as one edit. */
-#include "cli/options.h"
+#include "base/nearest.h"
 
 #include <string.h>
 
@@ -29,8 +29,7 @@ static size_t edits(const char *a, const char *b) {
     return n > 1 && strncmp(a, b, n) == 0 ? least(cost[n][m], 1) : cost[n][m];
 }
 
-const char *ebb__cli_nearest(const char *text, cli_candidate_fn candidate, const void *user,
-                             size_t count) {
+const char *ebb__nearest(const char *text, nearest_fn candidate, const void *user, size_t count) {
     const char *best = NULL;
     size_t fewest = SIZE_MAX;
     for (size_t i = 0; i < count; i++) {

@@ -2,8 +2,8 @@
  * two whose lines are pairs, scanned, stored as ids and given out in batches of a few shapes
  * (data/sentence_batches.h). Texts and vocabularies come by side; of one text there is only the
  * target, and the source is NULL. */
-#ifndef TRAIN_SENTENCE_SET_H
-#define TRAIN_SENTENCE_SET_H
+#ifndef KIND_TEXT_SENTENCE_SET_H
+#define KIND_TEXT_SENTENCE_SET_H
 
 #include "data/lengths.h"
 #include "data/sentence_batches.h"

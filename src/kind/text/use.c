@@ -1,5 +1,5 @@
 /* use.c - see use.h. The weights are the best of the folder's generations. */
-#include "train/use.h"
+#include "kind/text/use.h"
 
 #include "base/file.h"
 #include "store/checkpoint.h"
@@ -10,7 +10,7 @@
 /* ---- vocabularies ---- */
 
 static const char *file_of(const model_use *u, kind_side side) {
-    return ebb__kind(&u->s)->vocab_file(&u->s, side);
+    return u->s.kind->vocab_file(&u->s, side);
 }
 
 /* Whether the side has a vocabulary of its own. */
@@ -77,19 +77,24 @@ static ebb_status has_vocabs(const model_use *u, const char *dir, bool *out) {
     return EBB_OK;
 }
 
-ebb_status ebb__use_check_init(ebb_ctx *ctx, const train_settings *settings, uint64_t hash) {
+ebb_status ebb__use_check_init(const corpus *c) {
+    ebb_ctx *ctx = c->ctx;
+    const train_settings *settings = c->s;
     model_use u = {.ctx = ctx, .s = *settings};
     job_request unused = {0};
     char dir[JOB_PATH_BYTES];
     bool known = false;
-    ebb_status status;
+    ebb_status status = EBB_OK;
+    if (settings->init_path == NULL || c->resumed || c->dir == NULL) {
+        return EBB_OK;
+    }
     TRY_OUT(folder_of(ctx, settings->init_path, dir));
     TRY_OUT(has_vocabs(&u, dir, &known));
     if (!known) {
         goto out;
     }
     TRY_OUT(ebb__use_open_vocabs(&u, dir, &unused));
-    if (vocab_hash(&u) != hash) {
+    if (vocab_hash(&u) != c->vocab_hash) {
         status = ebb__fail(ctx, EBB_USAGE,
                            "--init %s: these weights know the tokens of the %s beside them, and "
                            "this text has others or in another order; train on the text they "

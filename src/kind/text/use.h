@@ -1,11 +1,23 @@
 /* use.h - a trained run opened to be used: its vocabularies, its best weights and one plan that
  * holds both, programs and all. */
-#ifndef TRAIN_USE_H
-#define TRAIN_USE_H
+#ifndef KIND_TEXT_USE_H
+#define KIND_TEXT_USE_H
 
 #include "data/vocab.h"
 #include "train/job_int.h"
-#include "train/sentence_set.h"
+#include "kind/text/sentence_set.h"
+
+/* How well a trained run predicts a text, or targets of pairs. */
+typedef struct text_eval_result {
+    uint64_t tokens, words, bytes, unknown; /* predicted tokens; words and bytes of the text */
+    double loss;                            /* mean negative log likelihood a token, nats */
+    double token_perplexity, word_perplexity, bits_per_byte;
+    uint64_t sentences, left_out; /* lines used; empty or too long; not by sentence 0 */
+    uint64_t source_unknown;      /* of pairs */
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+} text_eval_result;
+/* The same as facts; `sentences`: what those are called ("pairs"). */
+void ebb__text_facts(const text_eval_result *r, const char *sentences, kind_facts *out);
 
 typedef struct model_use {
     ebb_ctx *ctx;
@@ -28,16 +40,20 @@ void ebb__use_close(model_use *u);
 /* Of sources or of targets; a language model has only the latter. */
 const data_vocab *ebb__use_vocab(const model_use *u, kind_side side);
 
-/* Of the weights that a new run starts from (settings->init_path): EBB_USAGE if the vocabulary that
- * lies beside them, as in the folder of a run, is not the one of the new run's texts, whose hash is
- * given: every embedding would stand for another token. Weights that lie alone can be anything. */
-ebb_status ebb__use_check_init(ebb_ctx *ctx, const train_settings *settings,
-                               uint64_t hash) EBB_MUST_CHECK;
+/* Of the weights that a new run in a folder starts from (settings->init_path): EBB_USAGE if the
+ * vocabulary that lies beside them, as in the folder of a run, is not the one of the new run's
+ * texts, whose hash is known: every embedding would stand for another token. Weights that lie alone
+ * can be anything. */
+ebb_status ebb__use_check_init(const corpus *c) EBB_MUST_CHECK;
 
 /* sentence_eval.c: how well the run in `dir` predicts sentences; `texts` by side, of a language
- * model only the target's. Opens it as ebb__use_open does; the result's pairs are sentences. */
+ * model only the target's. Opens it as ebb__use_open does. */
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
                               const sentence_inputs *inputs, const job_observer *observer,
-                              nmt_eval_result *out) EBB_MUST_CHECK;
+                              text_eval_result *out) EBB_MUST_CHECK;
+
+/* compare.c: corpus_kind.compare of texts, by the vocabularies in `dir`. Reads them whole. */
+ebb_status ebb__texts_compare(const corpus *stored, const char *dir, bool *train,
+                              bool *valid) EBB_MUST_CHECK;
 
 #endif

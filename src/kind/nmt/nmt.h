@@ -1,0 +1,48 @@
+/* nmt.h - the parts of the translation model's kind: batches of pairs (nmt.c), settings
+ * (options.c), scores of validation (validate.c), a trained one in use (use.c). */
+#ifndef KIND_NMT_NMT_H
+#define KIND_NMT_NMT_H
+
+#include "kind/text/use.h"
+
+extern const sentence_inputs ebb__nmt_inputs; /* of a batch of pairs */
+
+/* ---- options.c ---- */
+
+enum { NMT_COMMANDS = 5 };
+extern const option_list ebb__nmt_options;
+extern const kind_command ebb__nmt_commands[NMT_COMMANDS];
+void ebb__nmt_describe(const train_settings *s, char *text, size_t bytes);
+ebb_status ebb__nmt_resolve(ebb_ctx *ctx, train_settings *s) EBB_MUST_CHECK;
+ebb_status ebb__nmt_check(ebb_ctx *ctx, const train_settings *s) EBB_MUST_CHECK;
+
+/* ---- validate.c: how well a model in training translates ---- */
+
+typedef struct nmt_validation {
+    run_session *session;
+    translate_options options;
+    const sentence_batches *pairs;
+    const data_vocab *vocabs[KIND_SIDES]; /* only to show samples */
+    bool characters;                      /* tokens are */
+    uint64_t samples;                     /* to be shown, spread over all pairs */
+    const job_observer *observer;         /* may be NULL */
+} nmt_validation;
+
+/* Greedy translations of the validation sources: *bleu of tokens as they are, in which an unknown
+ * word never matches. *stopped if the observer asked to. */
+ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *validation, double *bleu,
+                             bool *stopped) EBB_MUST_CHECK;
+
+/* ---- use.c ---- */
+
+/* How well the best weights of the run in `dir` predict targets; `s` are its settings. */
+ebb_status ebb__nmt_measure(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                            const char *source, const char *target, const job_observer *observer,
+                            text_eval_result *out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *s, const char *const *words,
+                         const job_observer *observer, kind_facts *out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                           const decode_options *options, const decode_io *io,
+                           decode_summary *out) EBB_MUST_CHECK;
+
+#endif

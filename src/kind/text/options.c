@@ -1,0 +1,47 @@
+/* options.c - what settings of models of text must be, and how they are said in a few words. */
+#include "kind/text/options.h"
+
+#include "data/source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *const ebb__text_cells[] = {"lstm", "gru", "rnn"};
+const char *const ebb__text_optimizers[] = {"sgd", "adam", "adamw"};
+
+ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) {
+    s->embed = s->embed == 0 ? s->hidden : s->embed;
+    return !s->tie || s->embed == s->hidden
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "--tie needs an embedding as large as a layer: --embed %lld is not "
+                           "--hidden %lld",
+                           (long long)s->embed, (long long)s->hidden);
+}
+
+ebb_status ebb__text_check(ebb_ctx *ctx, const train_settings *s, const char *more) {
+    const char *const texts[] = {s->train_path, s->train_target, s->valid_path, s->valid_target};
+    const char *looks = s->schedule == SCHEDULE_PLATEAU ? "--schedule plateau"
+                        : s->patience > 0               ? "--patience"
+                                                        : more;
+    if (s->train_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "train needs a text: --train FILE");
+    }
+    if (looks != NULL && s->valid_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "%s needs a text to look at: --valid", looks);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i] != NULL) {
+            TRY(ebb__source_check(ctx, texts[i]));
+        }
+    }
+    return EBB_OK;
+}
+
+text_batch ebb__text_batch(const train_settings *s) {
+    text_batch out;
+    (void)snprintf(out.text, sizeof out.text,
+                   s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
+                   s->batch_tokens > 0 ? s->batch_tokens : s->batch);
+    return out;
+}

@@ -1,0 +1,92 @@
+/* options.h - options that every kind of model has, as entries for its list. What differs between
+ * kinds is an argument. The order of a list is the order of --help and of a run's `config`.
+ *
+ * Ranges end where a size stops making sense, far below where products of sizes could overflow. */
+#ifndef TRAIN_OPTIONS_H
+#define TRAIN_OPTIONS_H
+
+#include "train/option.h"
+#include "train/settings.h"
+
+#define MODEL (STEP | FOR_TUNE | FOR_DATA_PLAN)
+#define STEP (FOR_TRAIN | FOR_PLAN | FOR_BENCH)
+#define RUN (FOR_TRAIN | FOR_PLAN)
+#define TEXTS (FOR_DATA_PLAN | FOR_DATA_BUILD)
+#define MATH (OPTION_MATH | OPTION_SHOWN)
+#define AT(field) offsetof(train_settings, field)
+/* A member of the kind's own settings, of this type. */
+#define OWN(type, field) (offsetof(train_settings, own) + offsetof(type, field))
+#define ANY                                                                                        \
+    { 0, 0, false, false }
+#define RANGE(low, high)                                                                           \
+    { low, high, false, false }
+#define ABOVE(low, high)                                                                           \
+    { low, high, true, false }
+#define BELOW(low, high)                                                                           \
+    { low, high, false, true }
+#define BETWEEN(low, high)                                                                         \
+    { low, high, true, true }
+
+/* clang-format off */
+#define OPTION_INIT \
+    {"init", "Model", OPTION_TEXT, AT(init_path), "FILE", "none", "none", {0}, ANY, RUN, MATH, \
+     "safetensors file with the weights to start from, e.g. written by PyTorch; those of a run only with the same vocabulary; none: drawn from --seed"}
+
+#define OPTION_SHARDS \
+    {"shards", "Batch", OPTION_INT, AT(shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | FOR_EVAL, MATH, \
+     "parts of a batch, done one after the other: less memory for activations, more for gradients; must divide --batch"}
+
+/* Names of the default optimiser, rate (with what help says of it) and clip. */
+#define OPTIONS_OPTIMISER(STANDARD, RATE, RATE_HELP, CLIP) \
+    {"optimizer", "Optimiser", OPTION_CHOICE, AT(optimizer), NULL, STANDARD, NULL, {"sgd", "adam", "adamw"}, ANY, MODEL, MATH, \
+     "rule that changes the weights"}, \
+    {"lr", "Optimiser", OPTION_REAL, AT(lr), "X", RATE, NULL, {0}, ABOVE(0, 1e9), MODEL, MATH | OPTION_LATER, \
+     RATE_HELP}, \
+    {"momentum", "Optimiser", OPTION_REAL, AT(momentum), "X", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH, \
+     "of sgd"}, \
+    {"beta1", "Optimiser", OPTION_REAL, AT(beta1), "X", "0.9", NULL, {0}, BELOW(0, 1), MODEL, MATH, \
+     "of adam and adamw: decay of the mean gradient"}, \
+    {"beta2", "Optimiser", OPTION_REAL, AT(beta2), "X", "0.999", NULL, {0}, BELOW(0, 1), MODEL, MATH, \
+     "of adam and adamw: decay of the mean squared gradient"}, \
+    {"eps", "Optimiser", OPTION_REAL, AT(eps), "X", "1e-08", NULL, {0}, ABOVE(0, 1), MODEL, MATH, \
+     "of adam and adamw: added to the divisor"}, \
+    {"weight-decay", "Optimiser", OPTION_REAL, AT(weight_decay), "X", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH, \
+     "pull of the weights towards 0"}, \
+    {"clip", "Optimiser", OPTION_REAL, AT(clip), "X", CLIP, "none", {0}, ABOVE(0, 1e9), MODEL, MATH, \
+     "longest gradient over all weights together; a longer one is scaled down"}, \
+    {"schedule", "Optimiser", OPTION_CHOICE, AT(schedule), NULL, "constant", NULL, {"constant", "plateau", "warmup", "cosine", "inverse"}, ANY, MODEL, MATH, \
+     "how the learning rate changes: not at all; by --lr-factor when validation stops improving; growing linearly over --warmup steps; falling to 0 along a cosine until the last step; with the inverse square root of the step after --warmup"}, \
+    {"warmup", "Optimiser", OPTION_INT, AT(warmup), "STEPS", "none", "none", {0}, RANGE(1, 1e12), MODEL, MATH, \
+     "steps over which the rate grows linearly, with any schedule; 1000 with --schedule warmup and inverse"}, \
+    {"lr-patience", "Optimiser", OPTION_INT, AT(lr_patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), MODEL, MATH, \
+     "of --schedule plateau: epochs without improvement before the rate falls"}, \
+    {"lr-factor", "Optimiser", OPTION_REAL, AT(lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), MODEL, MATH, \
+     "of --schedule plateau: what the rate is multiplied by"}
+
+#define OPTIONS_LENGTH \
+    {"epochs", "Length", OPTION_INT, AT(epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, OPTION_SHOWN | OPTION_LATER, \
+     "times through the text; not a limit where only --steps is given"}, \
+    {"steps", "Length", OPTION_INT, AT(steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, OPTION_SHOWN, \
+     "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"}, \
+    {"patience", "Length", OPTION_INT, AT(patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN, \
+     "end after so many validations in a row without improvement"}
+
+/* FOLDER: where runs of the kind go if the user names none. */
+#define OPTIONS_RUN(FOLDER) \
+    {"out", "Run", OPTION_TEXT, AT(out_dir), "DIR", FOLDER, NULL, {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH, \
+     "folder for weights, metrics, vocabulary and state; a run that is in it already goes on"}, \
+    {"fresh", "Run", OPTION_SWITCH, AT(fresh), NULL, "false", NULL, {0}, ANY, RUN | FOR_TUNE, 0, \
+     "start over, dropping the run that is in the folder; for tune: what was measured before"}, \
+    {"save-every", "Run", OPTION_INT, AT(save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
+     "save the state every so many steps too; epoch: at the end of epochs only"}, \
+    {"log-every", "Run", OPTION_INT, AT(log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
+     "report and write metrics every so many steps"}
+
+#define OPTIONS_END \
+    {"tensorboard", "Run", OPTION_TEXT, AT(tensorboard), "DIR", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH, \
+     "write metrics for TensorBoard to a folder too"}, \
+    {"seed", "Run", OPTION_SEED, AT(seed), "N", "1", NULL, {0}, ANY, MODEL | FOR_GENERATE | FOR_DATA, MATH, \
+     "start of all random numbers: the same seed gives the same bits"}
+/* clang-format on */
+
+#endif

@@ -1,0 +1,36 @@
+/* settings.c - where settings start, and what of them follows from others: the same for the command
+ * and for whoever calls jobs. */
+#include "train/kind.h"
+
+enum { DEFAULT_WARMUP = 1000 };
+
+ebb_status ebb__settings_init(ebb_ctx *ctx, const model_kind *kind, train_settings *out) {
+    *out = (train_settings){.kind = kind};
+    for (size_t i = 0; i < kind->options->n; i++) {
+        const train_option *option = &kind->options->at[i];
+        if ((option->flags & OPTION_LATER) == 0) {
+            TRY(ebb__option_assign(ctx, option, out, option->standard, false, option->name));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
+    if (s->lr <= 0) {
+        s->lr = s->optimizer == UPDATE_SGD ? 1 : 0.001;
+    }
+    if (s->warmup == 0 && (s->schedule == SCHEDULE_WARMUP || s->schedule == SCHEDULE_INVERSE)) {
+        s->warmup = DEFAULT_WARMUP;
+    }
+    if (s->epochs == 0 && s->steps == 0) {
+        s->epochs = SETTINGS_EPOCHS;
+    }
+    if (s->batch_tokens > 0) {
+        s->batch = 0; /* as many as that makes, for each shape */
+    }
+    if (s->shards > 0 && s->batch % s->shards != 0) {
+        return ebb__fail(ctx, EBB_USAGE, "--shards %lld does not divide --batch %lld",
+                         (long long)s->shards, (long long)s->batch);
+    }
+    return s->kind->resolve != NULL ? s->kind->resolve(ctx, s) : EBB_OK;
+}
