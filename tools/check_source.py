@@ -48,6 +48,7 @@ OP_CODE = re.compile(r"\bOP_[A-Z][A-Z0-9_]*\b")
 OP_ASKED = re.compile(r"(?:[!=]=|\bcase)\s*OP_[A-Z][A-Z0-9_]*\b|\bOP_[A-Z][A-Z0-9_]*\s*[!=]=")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 NAME = re.compile(r"\b(ebb__[a-z0-9_]+)(\(?)")
+KIND_NAMED = re.compile(r"\bebb__kind_(?!at\b|count\b|find\b|join_hashes\b|planned\b|positions\b)[a-z]\w*|\bMODEL_(LM|NMT)\b")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 
@@ -104,6 +105,9 @@ def check_lines(path, text, report):
         prints = PRINT.search(line)
         if prints and library:
             report(number, f"{prints.group(1)}(): the library never prints, exits or reads the environment")
+        kind = KIND_NAMED.search(line)
+        if kind and path.parts[0] == "src" and path.parts[1] != "kind":
+            report(number, f"'{kind.group(0)}': only src/kind names a kind of models; go through its list")
         op_code = asked.search(line) if asked else None
         if op_code:
             report(number, f"'{op_code.group(0)}': only op, model, api and pattern passes tell ops apart; read the op's columns")
