@@ -28,7 +28,7 @@ def check(plan):
             assert i["phase"] in ("forward", "backward", "update", "recompute")
             assert i["out"] and all(i["out"])
             for view in [v for v in i["in"] + i["out"] if v is not None]:
-                assert view["bytes"] > 0 and 0 < view["address"] and view["address"] + view["bytes"] <= peak, (i, peak)
+                assert view["bytes"] > 0 and 0 <= view["address"] and view["address"] + view["bytes"] <= peak, (i, peak)
                 assert all(d > 0 for d in view["dims"])
             assert i["scratch_address"] + i["scratch_bytes"] <= peak
 
