@@ -341,7 +341,7 @@ OP_DEFINE(dot_rows) = {.schema = {.name = "dot_rows", .ints = {"batch"}},
 OP_DEFINE(outer_rows) = {.schema = {.name = "outer_rows"},
                          ATTEND(outer_rows, OPF_NOGRAD),
                          .n_in = 2,
-                         .work = {1},
+                         .work.flops = 1,
                          .units = units_outer_rows,
                          SAMPLES(samples_outer_rows)};
 
@@ -351,7 +351,7 @@ OP_DEFINE(mask_softmax) = {.schema = {.name = "mask_softmax"},
                            .grad = mask_softmax_grad,
                            .inplace = {{0, 0}},
                            .n_inplace = 1,
-                           .work = {20},
+                           .work.flops = 20,
                            .rows = rows_mask_softmax,
                            .units = units_dot_rows,
                            SAMPLES(samples_mask_softmax)};
@@ -361,7 +361,7 @@ OP_DEFINE(mask_softmax_grad) = {.schema = {.name = "mask_softmax_grad"},
                                 .n_in = 2,
                                 .inplace = {{1, 0}, {0, 0}},
                                 .n_inplace = 2,
-                                .work = {4},
+                                .work.flops = 4,
                                 .units = units_result_columns,
                                 SAMPLES(samples_mask_softmax_grad)};
 

@@ -120,7 +120,7 @@ OP_DEFINE(add) = {.schema = {.name = "add"},
                   .grad = add_grad,
                   .inplace = {{0, 0}, {1, 0}},
                   .n_inplace = 2,
-                  .work = {1},
+                  .work.flops = 1,
                   SAMPLES(samples_two)};
 
 OP_DEFINE(sub) = {.schema = {.name = "sub"},
@@ -130,7 +130,7 @@ OP_DEFINE(sub) = {.schema = {.name = "sub"},
                   .grad = sub_grad,
                   .inplace = {{0, 0}, {1, 0}},
                   .n_inplace = 2,
-                  .work = {1},
+                  .work.flops = 1,
                   SAMPLES(samples_two)};
 
 OP_DEFINE(mul) = {.schema = {.name = "mul"},
@@ -140,7 +140,7 @@ OP_DEFINE(mul) = {.schema = {.name = "mul"},
                   .grad = mul_grad,
                   .inplace = {{0, 0}, {1, 0}},
                   .n_inplace = 2,
-                  .work = {1},
+                  .work.flops = 1,
                   SAMPLES(samples_two)};
 
 OP_DEFINE(scale) = {.schema = {.name = "scale", .floats = {"factor"}},
@@ -150,7 +150,7 @@ OP_DEFINE(scale) = {.schema = {.name = "scale", .floats = {"factor"}},
                     .grad = scale_grad,
                     .inplace = {{0, 0}},
                     .n_inplace = 1,
-                    .work = {1},
+                    .work.flops = 1,
                     SAMPLES(samples_scale)};
 
 OP_DEFINE(add_row) = {.schema = {.name = "add_row"},
@@ -160,7 +160,7 @@ OP_DEFINE(add_row) = {.schema = {.name = "add_row"},
                       .grad = add_row_grad,
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .work = {1},
+                      .work.flops = 1,
                       .rows = rows_add_row,
                       .units = units_columns,
                       KERNEL(add_row),
@@ -173,7 +173,7 @@ OP_DEFINE(tanh) = {.schema = {.name = "tanh"},
                    .grad = tanh_grad,
                    .inplace = {{0, 0}},
                    .n_inplace = 1,
-                   .work = {20},
+                   .work.flops = 20,
                    SAMPLES(samples_one)};
 
 OP_DEFINE(tanh_grad) = {.schema = {.name = "tanh_grad"},
@@ -182,7 +182,7 @@ OP_DEFINE(tanh_grad) = {.schema = {.name = "tanh_grad"},
                         .infer = ebb__op_infer_same,
                         .inplace = {{0, 0}, {1, 0}},
                         .n_inplace = 2,
-                        .work = {1},
+                        .work.flops = 1,
                         SAMPLES(samples_grad)};
 
 OP_DEFINE(sigmoid) = {.schema = {.name = "sigmoid"},
@@ -192,7 +192,7 @@ OP_DEFINE(sigmoid) = {.schema = {.name = "sigmoid"},
                       .grad = sigmoid_grad,
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .work = {20},
+                      .work.flops = 20,
                       SAMPLES(samples_one)};
 
 OP_DEFINE(sigmoid_grad) = {.schema = {.name = "sigmoid_grad"},
@@ -201,7 +201,7 @@ OP_DEFINE(sigmoid_grad) = {.schema = {.name = "sigmoid_grad"},
                            .infer = ebb__op_infer_same,
                            .inplace = {{0, 0}, {1, 0}},
                            .n_inplace = 2,
-                           .work = {1},
+                           .work.flops = 1,
                            SAMPLES(samples_grad)};
 
 OP_DEFINE(relu) = {.schema = {.name = "relu"},
@@ -211,7 +211,7 @@ OP_DEFINE(relu) = {.schema = {.name = "relu"},
                    .grad = relu_grad,
                    .inplace = {{0, 0}},
                    .n_inplace = 1,
-                   .work = {1},
+                   .work.flops = 1,
                    SAMPLES(samples_one)};
 
 OP_DEFINE(relu_grad) = {.schema = {.name = "relu_grad"},
@@ -221,5 +221,5 @@ OP_DEFINE(relu_grad) = {.schema = {.name = "relu_grad"},
                         .infer = ebb__op_infer_same,
                         .inplace = {{0, 0}, {1, 0}},
                         .n_inplace = 2,
-                        .work = {1},
+                        .work.flops = 1,
                         SAMPLES(samples_two)};

@@ -39,7 +39,7 @@ OP_DEFINE(clip_scale) = {.schema = {.name = "clip_scale", .floats = {"clip"}},
                          .flags = OPF_NOGRAD | OPF_VARIADIC,
                          .layout = LAYOUT_DENSE,
                          .infer = infer_clip_scale,
-                         .work = {1},
+                         .work.flops = 1,
                          KERNEL(clip_scale),
                          SAMPLES(samples_clip_scale)};
 
@@ -90,7 +90,7 @@ OP_DEFINE(sgd) = {.schema = {.name = "sgd", .floats = {"weight_decay"}},
                   .infer = infer_update,
                   .inplace = {{0, 0}},
                   .n_inplace = 1,
-                  .work = {4},
+                  .work.flops = 4,
                   KERNEL(sgd),
                   SAMPLES(samples_sgd)};
 
@@ -117,7 +117,7 @@ OP_DEFINE(sgd_momentum) = {
     .infer = infer_update,
     .inplace = {{0, 0}, {2, 1}},
     .n_inplace = 2,
-    .work = {4},
+    .work.flops = 4,
     KERNEL(sgd_momentum),
     SAMPLES(samples_sgd_momentum)};
 
@@ -145,6 +145,6 @@ OP_DEFINE(adam) = {.schema = {.name = "adam",
                    .infer = infer_adam,
                    .inplace = {{0, 0}, {2, 1}, {3, 2}},
                    .n_inplace = 3,
-                   .work = {4},
+                   .work.flops = 4,
                    KERNEL(adam),
                    SAMPLES(samples_adam)};

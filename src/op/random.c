@@ -64,7 +64,7 @@ OP_DEFINE(dropout) = {.schema = {.name = "dropout",
                       .grad = dropout_grad,
                       .inplace = {{0, 0}},
                       .n_inplace = 1,
-                      .work = {20}, /* ten rounds of Philox make four numbers */
+                      .work.flops = 20, /* ten rounds of Philox make four numbers */
                       .rows = rows_dropout,
                       .units = units_dropout,
                       KERNEL(dropout),
