@@ -39,7 +39,6 @@ def all_below(layer):
 
 LOWER = {layer: all_below(layer) for layer in BELOW}
 PATTERN_PASSES = {"simplify", "sparse", "contract", "layout"}
-WHOLE = {"src/model/nmt_parts.h"}  # the pieces of a model, whoever needs which
 MOST_LINES = 700
 
 ALLOCATE = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|getline)\s*\(")
@@ -128,7 +127,7 @@ def check_names(texts, report):
                     twice |= {name} & declared.keys()
                     declared.setdefault(name, (path, number))
     for name, (path, number) in declared.items():
-        if len(used[name] - {path}) <= 1 and name not in twice and path.as_posix() not in WHOLE and path.parts[2] != "cpu":
+        if len(used[name] - {path}) <= 1 and name not in twice and path.parts[2] != "cpu":
             report(path, number, f"{name}: only one file uses it; make it static, or drop it")
 
 

@@ -74,8 +74,7 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
 typedef struct cli_line {
     char text[128];
 } cli_line;
-unit_text ebb__cli_batch(const train_settings *settings); /* "20", or "4096 tokens" */
-cli_line ebb__cli_model(const train_settings *settings);  /* what is trained, in a few words */
+cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in a few words */
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
 

@@ -35,7 +35,7 @@ ebb_status ebb__cli_fit(cli_call *call, const char *dir) {
     ebb_status status = ebb__job_fit(call->ctx, run, dir, &fit);
     ebb__cli_progress_clear(&call->progress);
     TRY(status);
-    unit_text batch = ebb__cli_batch(run);
+    settings_batch batch = ebb__settings_batch(run);
     if (fit.recalled) {
         ebb__log(call->ctx, EBB_LOG_INFO, "batch %s, as the run in %s was started with", batch.text,
                  dir);

@@ -80,14 +80,6 @@ static void print_largest(FILE *file, const ebb_plan *plan) {
     }
 }
 
-unit_text ebb__cli_batch(const train_settings *s) {
-    unit_text out;
-    (void)snprintf(out.text, sizeof out.text,
-                   s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
-                   s->batch_tokens > 0 ? s->batch_tokens : s->batch);
-    return out;
-}
-
 cli_line ebb__cli_model(const train_settings *s) {
     cli_line out;
     s->kind->describe(s, out.text, sizeof out.text);

@@ -51,8 +51,8 @@ ebb_status ebb__nmt_tables(nmt_builder *b) {
 }
 
 /* xs: [n] values [B, E], one for each block of B ids, which stand with time descending. */
-ebb_status ebb__nmt_embed(nmt_builder *b, const char *layer, ir_val table, ir_val ids, int32_t n,
-                          ir_val *xs) {
+static ebb_status embed(nmt_builder *b, const char *layer, ir_val table, ir_val ids, int32_t n,
+                        ir_val *xs) {
     char site[32];
     (void)snprintf(site, sizeof site, "%s.drop", layer);
     TRY(ebb__model_layer(&b->b, layer));
@@ -133,7 +133,7 @@ static ebb_status build_encoder_layer(nmt_builder *b, int32_t layer, ir_val *xs,
 ebb_status ebb__nmt_encode(nmt_builder *b) {
     ir_val *xs = NULL;
     TRY(ebb__region_alloc(&b->b.g->region, 3 * (size_t)b->S, sizeof *xs, &xs));
-    TRY(ebb__nmt_embed(b, "src.embed", b->src_table, b->src, b->S, xs));
+    TRY(embed(b, "src.embed", b->src_table, b->src, b->S, xs));
     for (int32_t l = 0; l < (int32_t)b->m->enc_layers; l++) {
         TRY(build_encoder_layer(b, l, xs, xs + b->S));
     }
@@ -440,7 +440,7 @@ ebb_status ebb__nmt_build(ir_graph *graph, const nmt_model *m) {
     TRY(ebb__nmt_encode(&b));
     TRY(ebb__nmt_attention(&b));
     TRY(ebb__nmt_keys(&b));
-    TRY(ebb__nmt_embed(&b, "tgt.embed", b.tgt_table, b.tgt_in, b.T, ys));
+    TRY(embed(&b, "tgt.embed", b.tgt_table, b.tgt_in, b.T, ys));
     TRY(build_decoder(&b, ys));
     return build_output(&b, ys);
 }

@@ -34,9 +34,6 @@ ebb_status ebb__nmt_begin(ir_graph *graph, const nmt_model *model, nmt_builder *
 ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count,
                           ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__nmt_tables(nmt_builder *b) EBB_MUST_CHECK;
-/* xs: [n] values [B, E], one for each block of B ids, which stand with time descending. */
-ebb_status ebb__nmt_embed(nmt_builder *b, const char *layer, ir_val table, ir_val ids, int32_t n,
-                          ir_val *xs) EBB_MUST_CHECK;
 /* Reads b->src; makes b->a.memory. */
 ebb_status ebb__nmt_encode(nmt_builder *b) EBB_MUST_CHECK;
 /* Parameters of the attention and of what mixes its result in; ebb__nmt_keys makes b->a.keys of the

@@ -14,16 +14,20 @@ ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t ca
     return EBB_OK;
 }
 
-bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out) {
+bool ebb__pass_batch_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out) {
     const op_def *def = ebb__op(node->op);
     if (def->rows == NULL || node->n_in > OP_MAX_SPLIT) {
         return false;
     }
     *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
     def->rows(graph, node, out->in, out->out);
-    bool any_cut = true;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        any_cut = any_cut && out->in[k] <= ROWS_CARRY;
+    return true;
+}
+
+bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out) {
+    bool any_cut = ebb__pass_batch_roles(graph, node, out);
+    for (int32_t k = 0; any_cut && k < node->n_in; k++) {
+        any_cut = out->in[k] <= ROWS_CARRY;
     }
     return any_cut && out->out[0] <= ROWS_CARRY;
 }

@@ -162,6 +162,8 @@ typedef struct pass_roles {
     op_row_role in[OP_MAX_SPLIT], out[IR_MAX_OUT];
 } pass_roles;
 bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
+/* The same where only the batch is parted, not rows anywhere. */
+bool ebb__pass_batch_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
 /* Where all operands and results of a node are cut into rows and columns because one of them must
  * be (fold.c); -1: each behind its last axis but one. */
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node);

@@ -69,13 +69,8 @@ static int32_t axis_of(const sharder *s, ir_val v) {
 
 /* How operands and results take part; false: the op has no rule for that. */
 static bool roles_of(const sharder *s, const ir_node_rec *node, pass_roles *out) {
-    const op_def *def = ebb__op(node->op);
-    if (def->rows == NULL || node->n_in > OP_MAX_SPLIT) {
-        return false;
-    }
-    *out = (pass_roles){{ROWS_WHOLE}, {ROWS_WHOLE}};
-    def->rows(s->g, node, out->in, out->out);
-    return out->out[0] != ROWS_CARRY; /* a chain over all rows is made of all parts */
+    /* A chain over all rows is made of all parts. */
+    return ebb__pass_batch_roles(s->g, node, out) && out->out[0] != ROWS_CARRY;
 }
 
 /* Operand k of the node, or a result where k goes on; how it takes part, as *role. */
@@ -487,19 +482,11 @@ static ebb_status run(pass_unit *unit) {
     if (s.parts <= 1) {
         return EBB_OK;
     }
-    TRY(ebb__region_alloc(r, (size_t)g->n_order + 1, sizeof *s.list, &s.list));
-    TRY(ebb__region_alloc(r, n, sizeof *s.cuts, &s.cuts));
-    TRY(ebb__region_alloc(r, n, sizeof *s.data, &s.data));
-    TRY(ebb__region_alloc(r, n, sizeof *s.late, &s.late));
-    TRY(ebb__region_alloc(r, n, sizeof *s.held, &s.held));
-    TRY(ebb__region_alloc(r, n, sizeof *s.now, &s.now));
-    TRY(ebb__region_alloc(r, n, sizeof *s.shards, &s.shards));
-    TRY(ebb__region_alloc(r, n, sizeof *s.joined, &s.joined));
-    TRY(ebb__region_alloc(r, n, sizeof *s.whole, &s.whole));
-    TRY(ebb__region_alloc(r, (size_t)g->n_operands + 1, sizeof *s.in, &s.in));
+    TRY(REGION_ARRAYS(r, ARRAY(s.list, (size_t)g->n_order + 1), ARRAY(s.cuts, n), ARRAY(s.data, n),
+                      ARRAY(s.late, n), ARRAY(s.held, n), ARRAY(s.now, n), ARRAY(s.shards, n),
+                      ARRAY_NONE(s.joined, n), ARRAY_NONE(s.whole, n),
+                      ARRAY(s.in, (size_t)g->n_operands + 1)));
     memcpy(s.list, g->order, (size_t)g->n_order * sizeof *s.list);
-    memset(s.joined, 0xff, n * sizeof *s.joined);
-    memset(s.whole, 0xff, n * sizeof *s.whole);
     return make(&s);
 }
 

@@ -574,20 +574,22 @@ void ebb__checkpoint_info_fini(checkpoint_info *info) {
     memset(info, 0, sizeof *info);
 }
 
-ebb_status ebb__checkpoint_open_weights(ebb_ctx *ctx, const char *dir, const checkpoint_info *info,
-                                        st_reader *out) {
+static ebb_status open_file(ebb_ctx *ctx, const char *dir, const checkpoint_info *info,
+                            ckpt_kind kind, st_reader *out) {
     ckpt_path path;
     memset(out, 0, sizeof *out);
-    TRY(gen_path(ctx, dir, info->step, CKPT_WEIGHTS, &path));
+    TRY(gen_path(ctx, dir, info->step, kind, &path));
     return ebb__safetensors_open(ctx, path.text, out);
+}
+
+ebb_status ebb__checkpoint_open_weights(ebb_ctx *ctx, const char *dir, const checkpoint_info *info,
+                                        st_reader *out) {
+    return open_file(ctx, dir, info, CKPT_WEIGHTS, out);
 }
 
 ebb_status ebb__checkpoint_open_state(ebb_ctx *ctx, const char *dir, const checkpoint_info *info,
                                       st_reader *out) {
-    ckpt_path path;
-    memset(out, 0, sizeof *out);
-    TRY(gen_path(ctx, dir, info->step, CKPT_STATE, &path));
-    return ebb__safetensors_open(ctx, path.text, out);
+    return open_file(ctx, dir, info, CKPT_STATE, out);
 }
 
 /* Newest first: what a clear cut short leaves is whole, since a generation's best is never newer.

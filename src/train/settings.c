@@ -2,6 +2,9 @@
  * and for whoever calls jobs. */
 #include "train/kind.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum { DEFAULT_WARMUP = 1000 };
 
 ebb_status ebb__settings_init(ebb_ctx *ctx, const model_kind *kind, train_settings *out) {
@@ -33,4 +36,12 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
                          (long long)s->shards, (long long)s->batch);
     }
     return s->kind->resolve != NULL ? s->kind->resolve(ctx, s) : EBB_OK;
+}
+
+settings_batch ebb__settings_batch(const train_settings *s) {
+    settings_batch out;
+    (void)snprintf(out.text, sizeof out.text,
+                   s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
+                   s->batch_tokens > 0 ? s->batch_tokens : s->batch);
+    return out;
 }

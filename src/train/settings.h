@@ -100,5 +100,10 @@ ebb_status ebb__settings_init(ebb_ctx *ctx, const struct model_kind *kind,
 /* Fills in what depends on other settings (rate, epochs, warm-up, those of the kind) and checks
  * them together. Doing it again changes nothing. */
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *settings) EBB_MUST_CHECK;
+/* How large a batch is: "20", or "4096 tokens". */
+typedef struct settings_batch {
+    char text[24];
+} settings_batch;
+settings_batch ebb__settings_batch(const train_settings *settings);
 
 #endif

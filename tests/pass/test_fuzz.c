@@ -411,15 +411,10 @@ static void one_round(uint64_t seed) {
     test_ctx_free(ctx);
 }
 
-static uint64_t from_environment(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void random_graphs(void **state) {
     (void)state;
-    uint64_t rounds = from_environment("EBB_FUZZ_ROUNDS", 300);
-    uint64_t seed = from_environment("EBB_FUZZ_SEED", 1);
+    uint64_t rounds = test_asked("EBB_FUZZ_ROUNDS", 300);
+    uint64_t seed = test_asked("EBB_FUZZ_SEED", 1);
     for (uint64_t i = 0; i < rounds; i++) {
         char now[64];
         (void)snprintf(now, sizeof now, "%llu", (unsigned long long)(seed + i));

@@ -16,6 +16,11 @@ void test_ctx_free(ebb_ctx *ctx) {
     ebb_ctx_free(ctx);
 }
 
+uint64_t test_asked(const char *variable, uint64_t usual) {
+    const char *text = getenv(variable);
+    return text != NULL ? strtoull(text, NULL, 10) : usual;
+}
+
 uint64_t test_roll(test_dice *dice) { /* splitmix64 */
     uint64_t z = dice->state += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

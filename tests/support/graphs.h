@@ -43,6 +43,8 @@ typedef struct test_dice {
 } test_dice;
 uint64_t test_roll(test_dice *dice);
 int32_t test_below(test_dice *dice, int32_t n); /* [0, n) */
+/* The number in the environment's variable, for longer or other runs than the usual one. */
+uint64_t test_asked(const char *variable, uint64_t usual);
 
 /* ---- graphs ---- */
 /* Parses and verifies structure and types. Close with ebb__ir_fini. */

@@ -99,7 +99,7 @@ void ebb__nmt_describe(const train_settings *s, char *text, size_t bytes) {
                    "%s, %" PRId64 "+%" PRId64 " x %" PRId64 ", %s attention, batch %s x %" PRId64
                    "+%" PRId64 ", %s",
                    ebb__text_cells[s->cell], s->enc_layers, s->dec_layers, s->hidden,
-                   attentions[s->attention], ebb__text_batch(s).text, s->src_len, s->tgt_len,
+                   attentions[s->attention], ebb__settings_batch(s).text, s->src_len, s->tgt_len,
                    ebb__text_optimizers[s->optimizer]);
 }
 

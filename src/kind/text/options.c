@@ -37,11 +37,3 @@ ebb_status ebb__text_check(ebb_ctx *ctx, const train_settings *s, const char *mo
     }
     return EBB_OK;
 }
-
-text_batch ebb__text_batch(const train_settings *s) {
-    text_batch out;
-    (void)snprintf(out.text, sizeof out.text,
-                   s->batch_tokens > 0 ? "%" PRId64 " tokens" : "%" PRId64,
-                   s->batch_tokens > 0 ? s->batch_tokens : s->batch);
-    return out;
-}

@@ -17,11 +17,6 @@ enum { METRIC_PERPLEXITY, METRIC_BLEU };
 ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) EBB_MUST_CHECK;
 /* EBB_USAGE if what looks at validation (`more`, or plateau, patience) has nothing to look at. */
 ebb_status ebb__text_check(ebb_ctx *ctx, const train_settings *s, const char *more) EBB_MUST_CHECK;
-/* "20", or "4096 tokens". */
-typedef struct text_batch {
-    char text[24];
-} text_batch;
-text_batch ebb__text_batch(const train_settings *s);
 extern const char *const ebb__text_cells[], *const ebb__text_optimizers[];
 
 /* clang-format off */
