@@ -72,12 +72,12 @@ static ebb_status place_operands(folder *f, ir_node n) {
 }
 
 static ebb_status place_slice(folder *f, ir_node n) {
-    op_part part = {0}, again = {0};
+    op_part part = {0};
     op_form form;
     (void)ebb__op_next_part(f->g, &f->g->nodes[n], &part);
     if (!ebb__op_part_form(f->g, &part, form_of(f, part.whole), &form)) {
         TRY(f->copy(f->user, n, 0));
-        part = again;
+        part = (op_part){0};
         (void)ebb__op_next_part(f->g, &f->g->nodes[n], &part);
         if (!ebb__op_part_form(f->g, &part, form_of(f, part.whole), &form)) {
             return no_form(f, n);
