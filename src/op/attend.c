@@ -305,102 +305,42 @@ static const op_sample samples_mask_rows[] = {SIZES(MASK_ROWS)};
 /* ---- definitions ---- */
 
 #define ATTEND(fn, more_flags)                                                                     \
-    .n_out = 1, .flags = (more_flags), .unit_rows = true, .infer = infer_##fn, KERNEL(fn)
+    .n_out = 1, .flags = (more_flags), .unit_rows = true, .infer = infer_##fn
 
-OP_DEFINE(add_each) = {.schema = {.name = "add_each"},
-                       ATTEND(add_each, 0),
-                       .n_in = 2,
-                       .grad = add_each_grad,
-                       .inplace = {{0, 0}},
-                       .n_inplace = 1,
-                       .work = {1, OPERAND(0)},
-                       .rows = rows_add_each,
-                       .units = units_operand_rows,
-                       SAMPLES(samples_each)};
+OP_DEFINE(add_each, ATTEND(add_each, 0), .n_in = 2, .grad = add_each_grad, INPLACE({0, 0}),
+          .work = {1, OPERAND(0)}, .rows = rows_add_each, .units = units_operand_rows,
+          SAMPLES(samples_each));
 
-OP_DEFINE(sum_each) = {.schema = {.name = "sum_each", .ints = {"batch"}},
-                       ATTEND(sum_each, 0),
-                       .n_in = 1,
-                       .grad = sum_each_grad,
-                       .work = {1, OPERAND(0)},
-                       .row_count = 1,
-                       .rows = rows_add_each,
-                       .units = units_result_rows,
-                       SAMPLES(samples_sum_each)};
+OP_DEFINE(sum_each, .schema.ints = {"batch"}, ATTEND(sum_each, 0), .n_in = 1, .grad = sum_each_grad,
+          .work = {1, OPERAND(0)}, .row_count = 1, .rows = rows_add_each,
+          .units = units_result_rows, SAMPLES(samples_sum_each));
 
-OP_DEFINE(dot_rows) = {.schema = {.name = "dot_rows", .ints = {"batch"}},
-                       ATTEND(dot_rows, 0),
-                       .n_in = 2,
-                       .grad = dot_rows_grad,
-                       .cost = cost_stack,
-                       .row_count = 1,
-                       .rows = rows_dot_rows,
-                       .units = units_dot_rows,
-                       SAMPLES(samples_dot_rows)};
+OP_DEFINE(dot_rows, .schema.ints = {"batch"}, ATTEND(dot_rows, 0), .n_in = 2, .grad = dot_rows_grad,
+          .cost = cost_stack, .row_count = 1, .rows = rows_dot_rows, .units = units_dot_rows,
+          SAMPLES(samples_dot_rows));
 
-OP_DEFINE(outer_rows) = {.schema = {.name = "outer_rows"},
-                         ATTEND(outer_rows, OPF_NOGRAD),
-                         .n_in = 2,
-                         .work.flops = 1,
-                         .units = units_outer_rows,
-                         SAMPLES(samples_outer_rows)};
+OP_DEFINE(outer_rows, ATTEND(outer_rows, OPF_NOGRAD), .n_in = 2, .work.flops = 1,
+          .units = units_outer_rows, SAMPLES(samples_outer_rows));
 
-OP_DEFINE(mask_softmax) = {.schema = {.name = "mask_softmax"},
-                           ATTEND(mask_softmax, 0),
-                           .n_in = 2,
-                           .grad = mask_softmax_grad,
-                           .inplace = {{0, 0}},
-                           .n_inplace = 1,
-                           .work.flops = 20,
-                           .rows = rows_mask_softmax,
-                           .units = units_dot_rows,
-                           SAMPLES(samples_mask_softmax)};
+OP_DEFINE(mask_softmax, ATTEND(mask_softmax, 0), .n_in = 2, .grad = mask_softmax_grad,
+          INPLACE({0, 0}), .work.flops = 20, .rows = rows_mask_softmax, .units = units_dot_rows,
+          SAMPLES(samples_mask_softmax));
 
-OP_DEFINE(mask_softmax_grad) = {.schema = {.name = "mask_softmax_grad"},
-                                ATTEND(mask_softmax_grad, OPF_NOGRAD),
-                                .n_in = 2,
-                                .inplace = {{1, 0}, {0, 0}},
-                                .n_inplace = 2,
-                                .work.flops = 4,
-                                .units = units_result_columns,
-                                SAMPLES(samples_mask_softmax_grad)};
+OP_DEFINE(mask_softmax_grad, ATTEND(mask_softmax_grad, OPF_NOGRAD), .n_in = 2,
+          INPLACE({1, 0}, {0, 0}), .work.flops = 4, .units = units_result_columns,
+          SAMPLES(samples_mask_softmax_grad));
 
-OP_DEFINE(weighted_sum) = {.schema = {.name = "weighted_sum"},
-                           ATTEND(weighted_sum, 0),
-                           .n_in = 2,
-                           .grad = weighted_sum_grad,
-                           .cost = cost_stack,
-                           .rows = rows_weighted_sum,
-                           .units = units_result_rows,
-                           SAMPLES(samples_weighted_sum)};
+OP_DEFINE(weighted_sum, ATTEND(weighted_sum, 0), .n_in = 2, .grad = weighted_sum_grad,
+          .cost = cost_stack, .rows = rows_weighted_sum, .units = units_result_rows,
+          SAMPLES(samples_weighted_sum));
 
-OP_DEFINE(dot_each) = {.schema = {.name = "dot_each"},
-                       ATTEND(dot_each, 0),
-                       .n_in = 2,
-                       .grad = dot_each_grad,
-                       .cost = cost_stack,
-                       .rows = rows_dot_each,
-                       .units = units_result_columns,
-                       SAMPLES(samples_each)};
+OP_DEFINE(dot_each, ATTEND(dot_each, 0), .n_in = 2, .grad = dot_each_grad, .cost = cost_stack,
+          .rows = rows_dot_each, .units = units_result_columns, SAMPLES(samples_each));
 
-OP_DEFINE(outer_each) = {.schema = {.name = "outer_each"},
-                         ATTEND(outer_each, OPF_NOGRAD),
-                         .n_in = 3,
-                         .optional = 1u << 0,
-                         .inplace = {{0, 0}},
-                         .n_inplace = 1,
-                         .cost = cost_stack,
-                         .units = units_operand_rows,
-                         SAMPLES(samples_outer_each)};
+OP_DEFINE(outer_each, ATTEND(outer_each, OPF_NOGRAD), .n_in = 3, .optional = 1u << 0,
+          INPLACE({0, 0}), .cost = cost_stack, .units = units_operand_rows,
+          SAMPLES(samples_outer_each));
 
-OP_DEFINE(mask_rows) = {.schema = {.name = "mask_rows", .ints = {"pos"}},
-                        .n_in = 2,
-                        .n_out = 1,
-                        .infer = infer_mask_rows,
-                        .grad = mask_rows_grad,
-                        .inplace = {{0, 0}},
-                        .n_inplace = 1,
-                        .rows = ebb__op_rows_split,
-                        .units = units_mask_rows,
-                        KERNEL(mask_rows),
-                        SAMPLES(samples_mask_rows)};
+OP_DEFINE(mask_rows, .schema.ints = {"pos"}, .n_in = 2, .n_out = 1, .infer = infer_mask_rows,
+          .grad = mask_rows_grad, INPLACE({0, 0}), .rows = ebb__op_rows_split,
+          .units = units_mask_rows, SAMPLES(samples_mask_rows));

@@ -8,9 +8,17 @@
 #define OP(upper, lower, operands, text) extern const op_def ebb__op_def_##lower;
 #include "op/ops.def"
 #undef OP
-#define OP_DEFINE(lower) const op_def ebb__op_def_##lower
-#define KERNEL(fn) .ref = fn##_ref, .ref64 = fn##_ref64
-#define OPERAND(i) (1 + (i)) /* op_def.work.of */
+/* The definition of an op, from its name in ops.def, by which its reference kernels are called too,
+ * and its other columns. */
+#define OP_DEFINE(lower, ...)                                                                      \
+    const op_def ebb__op_def_##lower = {                                                           \
+        .schema.name = #lower, .ref = lower##_ref, .ref64 = lower##_ref64, __VA_ARGS__}
+/* Column `work.of`. */
+#define OPERAND(i) (1 + (i))
+/* Column `inplace`, from pairs {operand, result}. */
+#define INPLACE(...)                                                                               \
+    .inplace = {__VA_ARGS__},                                                                      \
+    .n_inplace = (int32_t)(sizeof((op_pair[]){__VA_ARGS__}) / sizeof(op_pair))
 
 /* ---- checks: EBB_USAGE with a sentence if it does not hold; absent operands pass ---- */
 ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t i,

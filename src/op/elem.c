@@ -109,117 +109,41 @@ static const op_sample samples_add_row[] = {
 
 /* ---- definitions ---- */
 
-#define POINTWISE(fn, more_flags)                                                                  \
+#define POINTWISE(more_flags)                                                                      \
     .n_out = 1, .flags = OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_FOLDED,                  \
-    .rows = ebb__op_rows_split, .units = units_columns, KERNEL(fn)
+    .rows = ebb__op_rows_split, .units = units_columns
 
-OP_DEFINE(add) = {.schema = {.name = "add"},
-                  POINTWISE(add, 0),
-                  .n_in = 2,
-                  .infer = ebb__op_infer_same,
-                  .grad = add_grad,
-                  .inplace = {{0, 0}, {1, 0}},
-                  .n_inplace = 2,
-                  .work.flops = 1,
-                  SAMPLES(samples_two)};
+OP_DEFINE(add, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = add_grad,
+          INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
 
-OP_DEFINE(sub) = {.schema = {.name = "sub"},
-                  POINTWISE(sub, 0),
-                  .n_in = 2,
-                  .infer = ebb__op_infer_same,
-                  .grad = sub_grad,
-                  .inplace = {{0, 0}, {1, 0}},
-                  .n_inplace = 2,
-                  .work.flops = 1,
-                  SAMPLES(samples_two)};
+OP_DEFINE(sub, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = sub_grad,
+          INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
 
-OP_DEFINE(mul) = {.schema = {.name = "mul"},
-                  POINTWISE(mul, 0),
-                  .n_in = 2,
-                  .infer = ebb__op_infer_same,
-                  .grad = mul_grad,
-                  .inplace = {{0, 0}, {1, 0}},
-                  .n_inplace = 2,
-                  .work.flops = 1,
-                  SAMPLES(samples_two)};
+OP_DEFINE(mul, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = mul_grad,
+          INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
 
-OP_DEFINE(scale) = {.schema = {.name = "scale", .floats = {"factor"}},
-                    POINTWISE(scale, 0),
-                    .n_in = 1,
-                    .infer = infer_scale,
-                    .grad = scale_grad,
-                    .inplace = {{0, 0}},
-                    .n_inplace = 1,
-                    .work.flops = 1,
-                    SAMPLES(samples_scale)};
+OP_DEFINE(scale, .schema.floats = {"factor"}, POINTWISE(0), .n_in = 1, .infer = infer_scale,
+          .grad = scale_grad, INPLACE({0, 0}), .work.flops = 1, SAMPLES(samples_scale));
 
-OP_DEFINE(add_row) = {.schema = {.name = "add_row"},
-                      .n_in = 2,
-                      .n_out = 1,
-                      .infer = infer_add_row,
-                      .grad = add_row_grad,
-                      .inplace = {{0, 0}},
-                      .n_inplace = 1,
-                      .work.flops = 1,
-                      .rows = rows_add_row,
-                      .units = units_columns,
-                      KERNEL(add_row),
-                      SAMPLES(samples_add_row)};
+OP_DEFINE(add_row, .n_in = 2, .n_out = 1, .infer = infer_add_row, .grad = add_row_grad,
+          INPLACE({0, 0}), .work.flops = 1, .rows = rows_add_row, .units = units_columns,
+          SAMPLES(samples_add_row));
 
-OP_DEFINE(tanh) = {.schema = {.name = "tanh"},
-                   POINTWISE(tanh, 0),
-                   .n_in = 1,
-                   .infer = ebb__op_infer_same,
-                   .grad = tanh_grad,
-                   .inplace = {{0, 0}},
-                   .n_inplace = 1,
-                   .work.flops = 20,
-                   SAMPLES(samples_one)};
+OP_DEFINE(tanh, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = tanh_grad,
+          INPLACE({0, 0}), .work.flops = 20, SAMPLES(samples_one));
 
-OP_DEFINE(tanh_grad) = {.schema = {.name = "tanh_grad"},
-                        POINTWISE(tanh_grad, OPF_NOGRAD),
-                        .n_in = 2,
-                        .infer = ebb__op_infer_same,
-                        .inplace = {{0, 0}, {1, 0}},
-                        .n_inplace = 2,
-                        .work.flops = 1,
-                        SAMPLES(samples_grad)};
+OP_DEFINE(tanh_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .infer = ebb__op_infer_same,
+          INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_grad));
 
-OP_DEFINE(sigmoid) = {.schema = {.name = "sigmoid"},
-                      POINTWISE(sigmoid, 0),
-                      .n_in = 1,
-                      .infer = ebb__op_infer_same,
-                      .grad = sigmoid_grad,
-                      .inplace = {{0, 0}},
-                      .n_inplace = 1,
-                      .work.flops = 20,
-                      SAMPLES(samples_one)};
+OP_DEFINE(sigmoid, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = sigmoid_grad,
+          INPLACE({0, 0}), .work.flops = 20, SAMPLES(samples_one));
 
-OP_DEFINE(sigmoid_grad) = {.schema = {.name = "sigmoid_grad"},
-                           POINTWISE(sigmoid_grad, OPF_NOGRAD),
-                           .n_in = 2,
-                           .infer = ebb__op_infer_same,
-                           .inplace = {{0, 0}, {1, 0}},
-                           .n_inplace = 2,
-                           .work.flops = 1,
-                           SAMPLES(samples_grad)};
+OP_DEFINE(sigmoid_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .infer = ebb__op_infer_same,
+          INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_grad));
 
-OP_DEFINE(relu) = {.schema = {.name = "relu"},
-                   POINTWISE(relu, 0),
-                   .n_in = 1,
-                   .infer = ebb__op_infer_same,
-                   .grad = relu_grad,
-                   .inplace = {{0, 0}},
-                   .n_inplace = 1,
-                   .work.flops = 1,
-                   SAMPLES(samples_one)};
+OP_DEFINE(relu, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = relu_grad,
+          INPLACE({0, 0}), .work.flops = 1, SAMPLES(samples_one));
 
-OP_DEFINE(relu_grad) = {.schema = {.name = "relu_grad"},
-                        POINTWISE(relu_grad, OPF_NOGRAD),
-                        .n_in = 2,
-                        .reads = {[1] = READ_SIGN},
-                        .infer = ebb__op_infer_same,
-                        .inplace = {{0, 0}, {1, 0}},
-                        .n_inplace = 2,
-                        .work.flops = 1,
-                        SAMPLES(samples_two)};
+OP_DEFINE(relu_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .reads = {[1] = READ_SIGN},
+          .infer = ebb__op_infer_same, INPLACE({0, 0}, {1, 0}), .work.flops = 1,
+          SAMPLES(samples_two));

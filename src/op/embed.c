@@ -55,17 +55,9 @@ static const op_sample samples_embed[] = {
     {.n_in = 2, .in = {F2(65, 40), I1(301)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 65},
 };
 
-OP_DEFINE(embed) = {.schema = {.name = "embed"},
-                    .n_in = 2,
-                    .n_out = 1,
-                    .reads = {[1] = READ_INDEX},
-                    .infer = infer_embed,
-                    .grad = embed_grad,
-                    .cost = cost_embed,
-                    .rows = rows_embed,
-                    .units = units_embed,
-                    KERNEL(embed),
-                    SAMPLES(samples_embed)};
+OP_DEFINE(embed, .n_in = 2, .n_out = 1, .reads = {[1] = READ_INDEX}, .infer = infer_embed,
+          .grad = embed_grad, .cost = cost_embed, .rows = rows_embed, .units = units_embed,
+          SAMPLES(samples_embed));
 
 static ebb_status infer_embed_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *c = op_in_type(graph, node, 0), *dx = op_in_type(graph, node, 2);
@@ -110,19 +102,10 @@ static const op_sample samples_embed_grad[] = {
      .attr = {.i = {65}}},
 };
 
-OP_DEFINE(embed_grad) = {.schema = {.name = "embed_grad", .ints = {"vocab"}},
-                         .n_in = 3,
-                         .optional = 1u << 0,
-                         .n_out = 1,
-                         .flags = OPF_NOGRAD,
-                         .reads = {[1] = READ_INDEX},
-                         .infer = infer_embed_grad,
-                         .inplace = {{0, 0}},
-                         .n_inplace = 1,
-                         .work = {1, OPERAND(2)},
-                         .rows = rows_embed_grad,
-                         KERNEL(embed_grad),
-                         SAMPLES(samples_embed_grad)};
+OP_DEFINE(embed_grad, .schema.ints = {"vocab"}, .n_in = 3, .optional = 1u << 0, .n_out = 1,
+          .flags = OPF_NOGRAD, .reads = {[1] = READ_INDEX}, .infer = infer_embed_grad,
+          INPLACE({0, 0}), .work = {1, OPERAND(2)}, .rows = rows_embed_grad,
+          SAMPLES(samples_embed_grad));
 
 /* ---- what reads the gradient, by chosen rows: ids [R], dx [R,E] ---- */
 
@@ -156,15 +139,9 @@ static const op_sample samples_embed_squares[] = {
     {.n_in = 2, .in = {I1(301), F2(301, 37)}, .fill = {ROWS}, .limit = 500, .attr = {.i = {500}}},
 };
 
-OP_DEFINE(embed_squares) = {.schema = {.name = "embed_squares", .ints = {"vocab"}},
-                            .n_in = 2,
-                            .n_out = 1,
-                            .flags = OPF_NOGRAD,
-                            .reads = {READ_INDEX},
-                            .infer = infer_embed_squares,
-                            .work = {2, OPERAND(1)},
-                            KERNEL(embed_squares),
-                            SAMPLES(samples_embed_squares)};
+OP_DEFINE(embed_squares, .schema.ints = {"vocab"}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
+          .reads = {READ_INDEX}, .infer = infer_embed_squares, .work = {2, OPERAND(1)},
+          SAMPLES(samples_embed_squares));
 
 static ebb_status infer_embed_sgd(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *table = op_in_type(graph, node, 0);
@@ -205,15 +182,6 @@ static const op_sample samples_embed_sgd[] = {
      .limit = 5},
 };
 
-OP_DEFINE(embed_sgd) = {.schema = {.name = "embed_sgd"},
-                        .n_in = 5,
-                        .optional = 1u << 3,
-                        .n_out = 1,
-                        .flags = OPF_NOGRAD,
-                        .reads = {[1] = READ_INDEX},
-                        .infer = infer_embed_sgd,
-                        .inplace = {{0, 0}},
-                        .n_inplace = 1,
-                        .cost = cost_embed_sgd,
-                        KERNEL(embed_sgd),
-                        SAMPLES(samples_embed_sgd)};
+OP_DEFINE(embed_sgd, .n_in = 5, .optional = 1u << 3, .n_out = 1, .flags = OPF_NOGRAD,
+          .reads = {[1] = READ_INDEX}, .infer = infer_embed_sgd, INPLACE({0, 0}),
+          .cost = cost_embed_sgd, SAMPLES(samples_embed_sgd));

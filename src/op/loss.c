@@ -47,18 +47,10 @@ static const op_sample samples_xent[] = {
     {.n_in = 2, .in = {F2(9, 96), I1(9)}, .fill = {LOGITS}, .limit = 9, .attr = {.f = {1.0f}}},
 };
 
-OP_DEFINE(xent) = {.schema = {.name = "xent", .floats = {"smooth"}},
-                   .n_in = 2,
-                   .n_out = 2,
-                   .flags = OPF_LOSS,
-                   .reads = {[1] = READ_INDEX},
-                   .infer = infer_xent,
-                   .grad = xent_grad,
-                   .take = {TAKE_WHOLE, TAKE_NONE},
-                   .work = {20, OPERAND(0)},
-                   .rows = ebb__op_rows_split,
-                   KERNEL(xent),
-                   SAMPLES(samples_xent)};
+OP_DEFINE(xent, .schema.floats = {"smooth"}, .n_in = 2, .n_out = 2, .flags = OPF_LOSS,
+          .reads = {[1] = READ_INDEX}, .infer = infer_xent, .grad = xent_grad,
+          .take = {TAKE_WHOLE, TAKE_NONE}, .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split,
+          SAMPLES(samples_xent));
 
 static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(need_logits(graph, node));
@@ -86,18 +78,9 @@ static const op_sample samples_xent_grad[] = {
      .attr = {.f = {1.0f}}},
 };
 
-OP_DEFINE(xent_grad) = {.schema = {.name = "xent_grad", .floats = {"smooth"}},
-                        .n_in = 4,
-                        .n_out = 1,
-                        .flags = OPF_NOGRAD,
-                        .reads = {[1] = READ_INDEX},
-                        .infer = infer_xent_grad,
-                        .inplace = {{0, 0}},
-                        .n_inplace = 1,
-                        .work = {20, OPERAND(0)},
-                        .rows = ebb__op_rows_split,
-                        KERNEL(xent_grad),
-                        SAMPLES(samples_xent_grad)};
+OP_DEFINE(xent_grad, .schema.floats = {"smooth"}, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD,
+          .reads = {[1] = READ_INDEX}, .infer = infer_xent_grad, INPLACE({0, 0}),
+          .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split, SAMPLES(samples_xent_grad));
 
 /* ---- mean_valid ---- */
 
@@ -121,16 +104,9 @@ static const op_sample samples_mean_valid[] = {
     {.n_in = 2, .in = {F1(301), I1(301)}, .fill = {LOGITS}, .limit = 5},
 };
 
-OP_DEFINE(mean_valid) = {.schema = {.name = "mean_valid"},
-                         .n_in = 2,
-                         .n_out = 1,
-                         .layout = LAYOUT_DENSE,
-                         .infer = infer_mean_valid,
-                         .grad = mean_valid_grad,
-                         .work = {1, OPERAND(1)},
-                         KERNEL(mean_valid),
-                         .rows = ebb__op_rows_any,
-                         SAMPLES(samples_mean_valid)};
+OP_DEFINE(mean_valid, .n_in = 2, .n_out = 1, .layout = LAYOUT_DENSE, .infer = infer_mean_valid,
+          .grad = mean_valid_grad, .work = {1, OPERAND(1)}, .rows = ebb__op_rows_any,
+          SAMPLES(samples_mean_valid));
 
 static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec *node,
                                         ir_type *out) {
@@ -148,12 +124,6 @@ static const op_sample samples_mean_valid_grad[] = {
     {.n_in = 2, .in = {F1(1), I1(301)}, .fill = {LOGITS}, .limit = 5},
 };
 
-OP_DEFINE(mean_valid_grad) = {.schema = {.name = "mean_valid_grad"},
-                              .n_in = 2,
-                              .n_out = 1,
-                              .flags = OPF_NOGRAD,
-                              .layout = LAYOUT_DENSE,
-                              .infer = infer_mean_valid_grad,
-                              .work = {1, OPERAND(1)},
-                              KERNEL(mean_valid_grad),
-                              SAMPLES(samples_mean_valid_grad)};
+OP_DEFINE(mean_valid_grad, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,
+          .infer = infer_mean_valid_grad, .work = {1, OPERAND(1)},
+          SAMPLES(samples_mean_valid_grad));

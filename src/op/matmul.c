@@ -197,21 +197,10 @@ static const op_sample samples_matmul[] = {
     PK(NONE, 130, 65, 96, 4, 3, 32),
 };
 
-OP_DEFINE(matmul) = {
-    .schema = {.name = "matmul", .ints = {"trans_a", "trans_b", "groups", "packed"}},
-    .n_in = 3,
-    .optional = 1u << C,
-    .n_out = 1,
-    .flags = OPF_HEAVY,
-    .infer = infer_matmul,
-    .grad = matmul_grad,
-    .inplace = {{C, 0}},
-    .n_inplace = 1,
-    .cost = cost_matmul,
-    .rows = rows_matmul,
-    .units = units_matmul,
-    KERNEL(matmul),
-    SAMPLES(samples_matmul)};
+OP_DEFINE(matmul, .schema.ints = {"trans_a", "trans_b", "groups", "packed"}, .n_in = 3,
+          .optional = 1u << C, .n_out = 1, .flags = OPF_HEAVY, .infer = infer_matmul,
+          .grad = matmul_grad, INPLACE({C, 0}), .cost = cost_matmul, .rows = rows_matmul,
+          .units = units_matmul, SAMPLES(samples_matmul));
 
 static ebb_status infer_transpose(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *x = op_in_type(graph, node, 0);
@@ -233,10 +222,5 @@ static const op_sample samples_transpose[] = {
     {.n_in = 1, .in = {F2(301, 19)}},
 };
 
-OP_DEFINE(transpose) = {.schema = {.name = "transpose"},
-                        .n_in = 1,
-                        .n_out = 1,
-                        .infer = infer_transpose,
-                        .grad = transpose_grad,
-                        KERNEL(transpose),
-                        SAMPLES(samples_transpose)};
+OP_DEFINE(transpose, .n_in = 1, .n_out = 1, .infer = infer_transpose, .grad = transpose_grad,
+          SAMPLES(samples_transpose));

@@ -64,15 +64,8 @@ static const op_sample samples_slice[] = {
     {.n_in = 1, .in = {I1(12)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {0, 4, 4}}},
 };
 
-OP_DEFINE(slice) = {.schema = {.name = "slice", .ints = {"axis", "begin", "len"}},
-                    .n_in = 1,
-                    .n_out = 1,
-                    .flags = OPF_ALIAS,
-                    .infer = infer_slice,
-                    .grad = slice_grad,
-                    .cost = cost_alias,
-                    KERNEL(slice),
-                    SAMPLES(samples_slice)};
+OP_DEFINE(slice, .schema.ints = {"axis", "begin", "len"}, .n_in = 1, .n_out = 1, .flags = OPF_ALIAS,
+          .infer = infer_slice, .grad = slice_grad, .cost = cost_alias, SAMPLES(samples_slice));
 
 /* ---- stack and concat ---- */
 
@@ -125,15 +118,8 @@ static const op_sample samples_stack[] = {
     {.n_in = 2, .in = {I1(3), I1(5)}, .fill = {FILL_SMALL_INT, FILL_SMALL_INT}},
 };
 
-OP_DEFINE(stack) = {.schema = {.name = "stack"},
-                    .n_in = 1,
-                    .n_out = 1,
-                    .flags = OPF_ALIAS | OPF_VARIADIC,
-                    .infer = infer_stack,
-                    .grad = join_grad,
-                    .cost = cost_alias,
-                    KERNEL(stack),
-                    SAMPLES(samples_stack)};
+OP_DEFINE(stack, .n_in = 1, .n_out = 1, .flags = OPF_ALIAS | OPF_VARIADIC, .infer = infer_stack,
+          .grad = join_grad, .cost = cost_alias, SAMPLES(samples_stack));
 
 static const op_sample samples_concat[] = {
     {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1}}},
@@ -145,15 +131,8 @@ static const op_sample samples_concat[] = {
     {.n_in = 2, .in = {F2(301, 8), F2(301, 3)}, .attr = {.i = {1}}},
 };
 
-OP_DEFINE(concat) = {.schema = {.name = "concat", .ints = {"axis"}},
-                     .n_in = 1,
-                     .n_out = 1,
-                     .flags = OPF_ALIAS | OPF_VARIADIC,
-                     .infer = infer_concat,
-                     .grad = join_grad,
-                     .cost = cost_alias,
-                     KERNEL(concat),
-                     SAMPLES(samples_concat)};
+OP_DEFINE(concat, .schema.ints = {"axis"}, .n_in = 1, .n_out = 1, .flags = OPF_ALIAS | OPF_VARIADIC,
+          .infer = infer_concat, .grad = join_grad, .cost = cost_alias, SAMPLES(samples_concat));
 
 /* ---- copy ---- */
 
@@ -175,15 +154,8 @@ static const op_sample samples_copy[] = {
     {.n_in = 1, .in = {D1(3)}},
 };
 
-OP_DEFINE(copy) = {.schema = {.name = "copy"},
-                   .n_in = 1,
-                   .n_out = 1,
-                   .layout = LAYOUT_FOLDED,
-                   .infer = infer_copy,
-                   .grad = copy_grad,
-                   .rows = ebb__op_rows_split,
-                   KERNEL(copy),
-                   SAMPLES(samples_copy)};
+OP_DEFINE(copy, .n_in = 1, .n_out = 1, .layout = LAYOUT_FOLDED, .infer = infer_copy,
+          .grad = copy_grad, .rows = ebb__op_rows_split, SAMPLES(samples_copy));
 
 /* ---- regroup ---- */
 
@@ -215,13 +187,8 @@ static const op_sample samples_regroup[] = {
     {.n_in = 1, .in = {I1(42)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {7, 3}}},
 };
 
-OP_DEFINE(regroup) = {.schema = {.name = "regroup", .ints = {"outer", "inner"}},
-                      .n_in = 1,
-                      .n_out = 1,
-                      .infer = infer_regroup,
-                      .grad = regroup_grad,
-                      KERNEL(regroup),
-                      SAMPLES(samples_regroup)};
+OP_DEFINE(regroup, .schema.ints = {"outer", "inner"}, .n_in = 1, .n_out = 1, .infer = infer_regroup,
+          .grad = regroup_grad, SAMPLES(samples_regroup));
 
 /* ---- fill ---- */
 
@@ -255,14 +222,6 @@ static const op_sample samples_fill[] = {
     {.n_in = 0, .attr = {.i = {1, 5, [OP_ATTR_DTYPE] = IR_F64}, .f = {0.5f}}},
 };
 
-OP_DEFINE(fill) = {
-    .schema = {.name = "fill", .ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .floats = {"value"}},
-    .n_in = 0,
-    .n_out = 1,
-    .flags = OPF_NOGRAD,
-    .layout = LAYOUT_FOLDED,
-    .row_count = 1 + 1, /* d0 */
-    .infer = infer_fill,
-    .rows = rows_fill,
-    KERNEL(fill),
-    SAMPLES(samples_fill)};
+OP_DEFINE(fill, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .schema.floats = {"value"}, .n_in = 0,
+          .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_FOLDED, .row_count = 1 + 1,
+          /* d0 */ .infer = infer_fill, .rows = rows_fill, SAMPLES(samples_fill));

@@ -136,44 +136,16 @@ static const op_sample samples_norm[] = {SIZES(NORM)};
 static const op_sample samples_norm_grad[] = {SIZES(NORM_GRAD)};
 static const op_sample samples_gain[] = {SIZES(NORM_GAIN)};
 
-OP_DEFINE(layer_norm) = {.schema = {.name = "layer_norm", .ints = {"batch"}, .floats = {"eps"}},
-                         .n_in = 3,
-                         .n_out = 2,
-                         .row_count = 1 + BATCH,
-                         .infer = infer_layer_norm,
-                         .grad = layer_norm_grad,
-                         .take = {TAKE_WHOLE, TAKE_NONE},
-                         .inplace = {{0, 0}},
-                         .n_inplace = 1,
-                         .work = {7, OPERAND(0)},
-                         .rows = rows_norm,
-                         .units = units_norm,
-                         .unit_rows = true,
-                         KERNEL(layer_norm),
-                         SAMPLES(samples_norm)};
+OP_DEFINE(layer_norm, .schema.ints = {"batch"}, .schema.floats = {"eps"}, .n_in = 3, .n_out = 2,
+          .row_count = 1 + BATCH, .infer = infer_layer_norm, .grad = layer_norm_grad,
+          .take = {TAKE_WHOLE, TAKE_NONE}, INPLACE({0, 0}), .work = {7, OPERAND(0)},
+          .rows = rows_norm, .units = units_norm, .unit_rows = true, SAMPLES(samples_norm));
 
-OP_DEFINE(layer_norm_grad) = {.schema = {.name = "layer_norm_grad", .ints = {"batch"}},
-                              .n_in = 4,
-                              .n_out = 1,
-                              .flags = OPF_NOGRAD,
-                              .infer = infer_layer_norm_grad,
-                              .inplace = {{0, 0}, {1, 0}},
-                              .n_inplace = 2,
-                              .work = {12, OPERAND(0)},
-                              .rows = rows_norm,
-                              .units = units_norm_grad,
-                              .unit_rows = true,
-                              KERNEL(layer_norm_grad),
-                              SAMPLES(samples_norm_grad)};
+OP_DEFINE(layer_norm_grad, .schema.ints = {"batch"}, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD,
+          .infer = infer_layer_norm_grad, INPLACE({0, 0}, {1, 0}), .work = {12, OPERAND(0)},
+          .rows = rows_norm, .units = units_norm_grad, .unit_rows = true,
+          SAMPLES(samples_norm_grad));
 
-OP_DEFINE(layer_norm_gain) = {.schema = {.name = "layer_norm_gain", .ints = {"batch"}},
-                              .n_in = 3,
-                              .n_out = 1,
-                              .flags = OPF_NOGRAD,
-                              .infer = infer_layer_norm_gain,
-                              .work = {4, OPERAND(0)},
-                              .rows = rows_norm,
-                              .units = units_gain,
-                              .unit_rows = true,
-                              KERNEL(layer_norm_gain),
-                              SAMPLES(samples_gain)};
+OP_DEFINE(layer_norm_gain, .schema.ints = {"batch"}, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD,
+          .infer = infer_layer_norm_gain, .work = {4, OPERAND(0)}, .rows = rows_norm,
+          .units = units_gain, .unit_rows = true, SAMPLES(samples_gain));

@@ -130,6 +130,11 @@ typedef struct op_sample {
     ir_attr attr;
 } op_sample;
 
+/* Result `out` may be computed in the bytes of operand `in`. */
+typedef struct op_pair {
+    int16_t in, out;
+} op_pair;
+
 typedef struct op_def {
     ir_schema schema;  /* name and attribute names */
     int32_t n_in;      /* operands (least number if variadic); optional ones count */
@@ -148,9 +153,7 @@ typedef struct op_def {
     ebb_status (*grad)(op_grad *g);
     op_take take[IR_MAX_OUT];
     op_read reads[OP_MAX_READS]; /* by operand; operands beyond: their values */
-    struct {
-        int16_t in, out; /* result `out` may be computed in the bytes of operand `in` */
-    } inplace[OP_MAX_PAIRS];
+    op_pair inplace[OP_MAX_PAIRS];
     int32_t n_inplace;
     /* Result `out` can also be had, with the same bits, by another op from the node's first result
      * and some of its operands: what the recompute pass does where that result is kept. */

@@ -33,15 +33,9 @@ static const op_sample samples_clip_scale[] = {
     {.n_in = 1, .in = {D1(301)}, .fill = {POSITIVE}, .attr = {.f = {1000.0f}}},
 };
 
-OP_DEFINE(clip_scale) = {.schema = {.name = "clip_scale", .floats = {"clip"}},
-                         .n_in = 1,
-                         .n_out = 3,
-                         .flags = OPF_NOGRAD | OPF_VARIADIC,
-                         .layout = LAYOUT_DENSE,
-                         .infer = infer_clip_scale,
-                         .work.flops = 1,
-                         KERNEL(clip_scale),
-                         SAMPLES(samples_clip_scale)};
+OP_DEFINE(clip_scale, .schema.floats = {"clip"}, .n_in = 1, .n_out = 3,
+          .flags = OPF_NOGRAD | OPF_VARIADIC, .layout = LAYOUT_DENSE, .infer = infer_clip_scale,
+          .work.flops = 1, SAMPLES(samples_clip_scale));
 
 /* ---- updates: operands w, g, n_state states, scale?, hyper; results w and the states ---- */
 
@@ -81,18 +75,9 @@ static const op_sample samples_sgd[] = {
      .attr = {.f = {0.1f}}},
 };
 
-OP_DEFINE(sgd) = {.schema = {.name = "sgd", .floats = {"weight_decay"}},
-                  .n_in = 4,
-                  .optional = 1u << 2,
-                  .n_out = 1,
-                  .flags = OPF_NOGRAD,
-                  .layout = LAYOUT_DENSE,
-                  .infer = infer_update,
-                  .inplace = {{0, 0}},
-                  .n_inplace = 1,
-                  .work.flops = 4,
-                  KERNEL(sgd),
-                  SAMPLES(samples_sgd)};
+OP_DEFINE(sgd, .schema.floats = {"weight_decay"}, .n_in = 4, .optional = 1u << 2, .n_out = 1,
+          .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE, .infer = infer_update, INPLACE({0, 0}),
+          .work.flops = 4, SAMPLES(samples_sgd));
 
 static const op_sample samples_sgd_momentum[] = {
     {.n_in = 5,
@@ -107,19 +92,10 @@ static const op_sample samples_sgd_momentum[] = {
      .attr = {.f = {0.9f, 0.1f}}},
 };
 
-OP_DEFINE(sgd_momentum) = {
-    .schema = {.name = "sgd_momentum", .floats = {"momentum", "weight_decay"}},
-    .n_in = 5,
-    .optional = 1u << 3,
-    .n_out = 2,
-    .flags = OPF_NOGRAD,
-    .layout = LAYOUT_DENSE,
-    .infer = infer_update,
-    .inplace = {{0, 0}, {2, 1}},
-    .n_inplace = 2,
-    .work.flops = 4,
-    KERNEL(sgd_momentum),
-    SAMPLES(samples_sgd_momentum)};
+OP_DEFINE(sgd_momentum, .schema.floats = {"momentum", "weight_decay"}, .n_in = 5,
+          .optional = 1u << 3, .n_out = 2, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,
+          .infer = infer_update, INPLACE({0, 0}, {2, 1}), .work.flops = 4,
+          SAMPLES(samples_sgd_momentum));
 
 /* The second moment and hyper are positive. */
 #define ADAM(with, adamw, wd, ...)                                                                 \
@@ -134,17 +110,8 @@ static const op_sample samples_adam[] = {
     {ADAM(FILL_UNIT, 1, 0.0f, F2(5, 3), F2(5, 3), F2(5, 3), F2(5, 3))},
 };
 
-OP_DEFINE(adam) = {.schema = {.name = "adam",
-                              .ints = {"decoupled"},
-                              .floats = {"beta1", "beta2", "eps", "weight_decay"}},
-                   .n_in = 6,
-                   .optional = 1u << 4,
-                   .n_out = 3,
-                   .flags = OPF_NOGRAD,
-                   .layout = LAYOUT_DENSE,
-                   .infer = infer_adam,
-                   .inplace = {{0, 0}, {2, 1}, {3, 2}},
-                   .n_inplace = 3,
-                   .work.flops = 4,
-                   KERNEL(adam),
-                   SAMPLES(samples_adam)};
+OP_DEFINE(adam, .schema.ints = {"decoupled"},
+          .schema.floats = {"beta1", "beta2", "eps", "weight_decay"}, .n_in = 6,
+          .optional = 1u << 4, .n_out = 3, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,
+          .infer = infer_adam, INPLACE({0, 0}, {2, 1}, {3, 2}), .work.flops = 4,
+          SAMPLES(samples_adam));

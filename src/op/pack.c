@@ -38,10 +38,5 @@ static const op_sample samples_pack[] = {
     PACK(24, 64, 4),  PACK(19, 68, 4), PACK(40, 76, 2), PACK(130, 92, 4), PACK(301, 20, 4),
 };
 
-OP_DEFINE(pack) = {.schema = {.name = "pack", .ints = {"trans", "groups"}},
-                   .n_in = 1,
-                   .n_out = 1,
-                   .flags = OPF_NOGRAD,
-                   .infer = infer_pack,
-                   KERNEL(pack),
-                   SAMPLES(samples_pack)};
+OP_DEFINE(pack, .schema.ints = {"trans", "groups"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
+          .infer = infer_pack, SAMPLES(samples_pack));

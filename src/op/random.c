@@ -53,19 +53,8 @@ static const op_sample samples_dropout[] = {
     {DROP(301, 19, 0.5f, 4, 5, 2, 1, 20, 40)},
 };
 
-OP_DEFINE(dropout) = {.schema = {.name = "dropout",
-                                 .ints = {"key0", "key1", "time0", "dtime", "lanes", "row0"},
-                                 .floats = {"p"}},
-                      .n_in = 2,
-                      .n_out = 1,
-                      .flags = OPF_RANDOM,
-                      .row_shift = 1 + ROW0,
-                      .infer = infer_dropout,
-                      .grad = dropout_grad,
-                      .inplace = {{0, 0}},
-                      .n_inplace = 1,
-                      .work.flops = 20, /* ten rounds of Philox make four numbers */
-                      .rows = rows_dropout,
-                      .units = units_dropout,
-                      KERNEL(dropout),
-                      SAMPLES(samples_dropout)};
+OP_DEFINE(dropout, .schema.ints = {"key0", "key1", "time0", "dtime", "lanes", "row0"},
+          .schema.floats = {"p"}, .n_in = 2, .n_out = 1, .flags = OPF_RANDOM, .row_shift = 1 + ROW0,
+          .infer = infer_dropout, .grad = dropout_grad, INPLACE({0, 0}), .work.flops = 20,
+          /* ten rounds of Philox make four numbers */ .rows = rows_dropout, .units = units_dropout,
+          SAMPLES(samples_dropout));

@@ -35,18 +35,9 @@ static const op_sample samples_sum_rows[] = {
     {.n_in = 2, .in = {F1(3), F2(301, 3)}},
 };
 
-OP_DEFINE(sum_rows) = {.schema = {.name = "sum_rows"},
-                       .n_in = 2,
-                       .optional = 1u << 0,
-                       .n_out = 1,
-                       .flags = OPF_NOGRAD,
-                       .infer = infer_sum_rows,
-                       .inplace = {{0, 0}},
-                       .n_inplace = 1,
-                       .work = {1, OPERAND(1)},
-                       .rows = rows_sum_rows,
-                       KERNEL(sum_rows),
-                       SAMPLES(samples_sum_rows)};
+OP_DEFINE(sum_rows, .n_in = 2, .optional = 1u << 0, .n_out = 1, .flags = OPF_NOGRAD,
+          .infer = infer_sum_rows, INPLACE({0, 0}), .work = {1, OPERAND(1)}, .rows = rows_sum_rows,
+          SAMPLES(samples_sum_rows));
 
 /* ---- sum_all ---- */
 
@@ -66,15 +57,8 @@ static const op_sample samples_sum_all[] = {
     {.n_in = 1, .in = {F2(301, 40)}},
 };
 
-OP_DEFINE(sum_all) = {.schema = {.name = "sum_all"},
-                      .n_in = 1,
-                      .n_out = 1,
-                      .infer = infer_sum_all,
-                      .grad = sum_all_grad,
-                      .work = {1, OPERAND(0)},
-                      KERNEL(sum_all),
-                      .rows = ebb__op_rows_any,
-                      SAMPLES(samples_sum_all)};
+OP_DEFINE(sum_all, .n_in = 1, .n_out = 1, .infer = infer_sum_all, .grad = sum_all_grad,
+          .work = {1, OPERAND(0)}, .rows = ebb__op_rows_any, SAMPLES(samples_sum_all));
 
 /* ---- spread: one number everywhere ---- */
 
@@ -94,13 +78,8 @@ static const op_sample samples_spread[] = {
     {.n_in = 1, .in = {F1(1)}, .attr = {.i = {6, 2, 1, 3, 2, 2, 8}}},
 };
 
-OP_DEFINE(spread) = {.schema = {.name = "spread", .ints = {OP_ATTR_TYPE_NAMES}},
-                     .n_in = 1,
-                     .n_out = 1,
-                     .infer = infer_spread,
-                     .grad = spread_grad,
-                     KERNEL(spread),
-                     SAMPLES(samples_spread)};
+OP_DEFINE(spread, .schema.ints = {OP_ATTR_TYPE_NAMES}, .n_in = 1, .n_out = 1, .infer = infer_spread,
+          .grad = spread_grad, SAMPLES(samples_spread));
 
 /* ---- sum_squares ---- */
 
@@ -120,11 +99,5 @@ static const op_sample samples_sum_squares[] = {
     {.n_in = 1, .in = {F2(8, 1027)}}, {.n_in = 1, .in = {F2(1000, 19)}},
 };
 
-OP_DEFINE(sum_squares) = {.schema = {.name = "sum_squares"},
-                          .n_in = 1,
-                          .n_out = 1,
-                          .flags = OPF_NOGRAD,
-                          .infer = infer_sum_squares,
-                          .work = {1, OPERAND(0)},
-                          KERNEL(sum_squares),
-                          SAMPLES(samples_sum_squares)};
+OP_DEFINE(sum_squares, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_sum_squares,
+          .work = {1, OPERAND(0)}, SAMPLES(samples_sum_squares));

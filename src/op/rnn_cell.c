@@ -56,20 +56,10 @@ static const op_sample samples_lstm_gates[] = {
     {.n_in = 2, .in = {F2(64, 128), F2(64, 32)}}, {.n_in = 2, .in = {F2(301, 12), F2(301, 3)}},
 };
 
-OP_DEFINE(lstm_gates) = {.schema = {.name = "lstm_gates"},
-                         .n_in = 2,
-                         .n_out = 2,
-                         .infer = infer_lstm_gates,
-                         .grad = lstm_gates_grad,
-                         .take = {TAKE_LATER, TAKE_WHOLE},
-                         .inplace = {{0, 0}, {1, 1}},
-                         .n_inplace = 2,
-                         .rebuild = {.n_in = 1, .out = 1, .op = OP_LSTM_STATE, .in = {1}},
-                         .work.flops = 20,
-                         .rows = ebb__op_rows_split,
-                         .units = units_cell,
-                         KERNEL(lstm_gates),
-                         SAMPLES(samples_lstm_gates)};
+OP_DEFINE(lstm_gates, .n_in = 2, .n_out = 2, .infer = infer_lstm_gates, .grad = lstm_gates_grad,
+          .take = {TAKE_LATER, TAKE_WHOLE}, INPLACE({0, 0}, {1, 1}),
+          .rebuild = {.n_in = 1, .out = 1, .op = OP_LSTM_STATE, .in = {1}}, .work.flops = 20,
+          .rows = ebb__op_rows_split, .units = units_cell, SAMPLES(samples_lstm_gates));
 
 /* ---- LSTM: c again, from gates that were kept ---- */
 
@@ -87,18 +77,9 @@ static const op_sample samples_lstm_state[] = {
     {STATE_SAMPLE(20, 65)}, {STATE_SAMPLE(64, 32)}, {STATE_SAMPLE(301, 3)},
 };
 
-OP_DEFINE(lstm_state) = {.schema = {.name = "lstm_state"},
-                         .n_in = 2,
-                         .n_out = 1,
-                         .flags = OPF_NOGRAD,
-                         .infer = infer_lstm_state,
-                         .inplace = {{1, 0}},
-                         .n_inplace = 1,
-                         .work.flops = 1,
-                         .rows = ebb__op_rows_split,
-                         .units = units_cell,
-                         KERNEL(lstm_state),
-                         SAMPLES(samples_lstm_state)};
+OP_DEFINE(lstm_state, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_lstm_state,
+          INPLACE({1, 0}), .work.flops = 1, .rows = ebb__op_rows_split, .units = units_cell,
+          SAMPLES(samples_lstm_state));
 
 /* ---- LSTM: gradient of the gates ---- */
 
@@ -121,18 +102,9 @@ static const op_sample samples_lstm_gates_grad[] = {
     {GATES_GRAD(20, 65)}, {GATES_GRAD(64, 32)}, {GATES_GRAD(301, 3)},
 };
 
-OP_DEFINE(lstm_gates_grad) = {.schema = {.name = "lstm_gates_grad"},
-                              .n_in = 4,
-                              .n_out = 2,
-                              .flags = OPF_NOGRAD,
-                              .infer = infer_lstm_gates_grad,
-                              .inplace = {{2, 0}, {1, 1}},
-                              .n_inplace = 2,
-                              .work.flops = 4,
-                              .rows = ebb__op_rows_split,
-                              .units = units_cell,
-                              KERNEL(lstm_gates_grad),
-                              SAMPLES(samples_lstm_gates_grad)};
+OP_DEFINE(lstm_gates_grad, .n_in = 4, .n_out = 2, .flags = OPF_NOGRAD,
+          .infer = infer_lstm_gates_grad, INPLACE({2, 0}, {1, 1}), .work.flops = 4,
+          .rows = ebb__op_rows_split, .units = units_cell, SAMPLES(samples_lstm_gates_grad));
 
 /* ---- LSTM: output ---- */
 
@@ -150,17 +122,9 @@ static const op_sample samples_lstm_out[] = {
     {OUT_SAMPLE(20, 65)}, {OUT_SAMPLE(64, 32)}, {OUT_SAMPLE(301, 3)},
 };
 
-OP_DEFINE(lstm_out) = {.schema = {.name = "lstm_out"},
-                       .n_in = 2,
-                       .n_out = 1,
-                       .flags = OPF_ELEMENTWISE,
-                       .infer = ebb__op_infer_same,
-                       .grad = lstm_out_grad,
-                       .work.flops = 20,
-                       .rows = ebb__op_rows_split,
-                       .units = units_cell,
-                       KERNEL(lstm_out),
-                       SAMPLES(samples_lstm_out)};
+OP_DEFINE(lstm_out, .n_in = 2, .n_out = 1, .flags = OPF_ELEMENTWISE, .infer = ebb__op_infer_same,
+          .grad = lstm_out_grad, .work.flops = 20, .rows = ebb__op_rows_split, .units = units_cell,
+          SAMPLES(samples_lstm_out));
 
 static ebb_status infer_lstm_out_grad(const ir_graph *graph, const ir_node_rec *node,
                                       ir_type *out) {
@@ -181,19 +145,10 @@ static const op_sample samples_lstm_out_grad[] = {
     {OUT_GRAD(64, 32, FILL_ABSENT)}, {OUT_GRAD(301, 3, FILL_NORMAL)},
 };
 
-OP_DEFINE(lstm_out_grad) = {.schema = {.name = "lstm_out_grad"},
-                            .n_in = 4,
-                            .optional = 1u << 0,
-                            .n_out = 2,
-                            .flags = OPF_ELEMENTWISE | OPF_NOGRAD,
-                            .infer = infer_lstm_out_grad,
-                            .inplace = {{0, 1}, {1, 0}},
-                            .n_inplace = 2,
-                            .work.flops = 20,
-                            .rows = ebb__op_rows_split,
-                            .units = units_cell,
-                            KERNEL(lstm_out_grad),
-                            SAMPLES(samples_lstm_out_grad)};
+OP_DEFINE(lstm_out_grad, .n_in = 4, .optional = 1u << 0, .n_out = 2,
+          .flags = OPF_ELEMENTWISE | OPF_NOGRAD, .infer = infer_lstm_out_grad,
+          INPLACE({0, 1}, {1, 0}), .work.flops = 20, .rows = ebb__op_rows_split,
+          .units = units_cell, SAMPLES(samples_lstm_out_grad));
 
 /* ---- GRU ---- */
 
@@ -223,19 +178,9 @@ static const op_sample samples_gru_cell[] = {
     {GRU(1, 1)}, {GRU(3, 7)}, {GRU(5, 17)}, {GRU(20, 65)}, {GRU(64, 32)}, {GRU(301, 3)},
 };
 
-OP_DEFINE(gru_cell) = {.schema = {.name = "gru_cell"},
-                       .n_in = 3,
-                       .n_out = 2,
-                       .infer = infer_gru_cell,
-                       .grad = gru_cell_grad,
-                       .take = {TAKE_WHOLE, TAKE_NONE},
-                       .inplace = {{2, 0}},
-                       .n_inplace = 1,
-                       .work.flops = 20,
-                       .rows = ebb__op_rows_split,
-                       .units = units_cell,
-                       KERNEL(gru_cell),
-                       SAMPLES(samples_gru_cell)};
+OP_DEFINE(gru_cell, .n_in = 3, .n_out = 2, .infer = infer_gru_cell, .grad = gru_cell_grad,
+          .take = {TAKE_WHOLE, TAKE_NONE}, INPLACE({2, 0}), .work.flops = 20,
+          .rows = ebb__op_rows_split, .units = units_cell, SAMPLES(samples_gru_cell));
 
 static ebb_status infer_gru_cell_grad(const ir_graph *graph, const ir_node_rec *node,
                                       ir_type *out) {
@@ -255,15 +200,6 @@ static const op_sample samples_gru_cell_grad[] = {
     {GRU_GRAD(20, 65)}, {GRU_GRAD(64, 32)}, {GRU_GRAD(301, 3)},
 };
 
-OP_DEFINE(gru_cell_grad) = {.schema = {.name = "gru_cell_grad"},
-                            .n_in = 3,
-                            .n_out = 3,
-                            .flags = OPF_NOGRAD,
-                            .infer = infer_gru_cell_grad,
-                            .inplace = {{0, 2}},
-                            .n_inplace = 1,
-                            .work.flops = 4,
-                            .rows = ebb__op_rows_split,
-                            .units = units_cell,
-                            KERNEL(gru_cell_grad),
-                            SAMPLES(samples_gru_cell_grad)};
+OP_DEFINE(gru_cell_grad, .n_in = 3, .n_out = 3, .flags = OPF_NOGRAD, .infer = infer_gru_cell_grad,
+          INPLACE({0, 2}), .work.flops = 4, .rows = ebb__op_rows_split, .units = units_cell,
+          SAMPLES(samples_gru_cell_grad));

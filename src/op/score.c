@@ -97,40 +97,14 @@ static const op_sample samples_slope[] = {SIZES(SLOPE)};
 
 /* ---- definitions: made after differentiation, so they have no gradient ---- */
 
-OP_DEFINE(score_tanh) = {.schema = {.name = "score_tanh"},
-                         .n_in = 3,
-                         .n_out = 1,
-                         .flags = OPF_NOGRAD,
-                         .infer = infer_score_tanh,
-                         .work = {25, OPERAND(0)},
-                         .units = units_score,
-                         .unit_rows = true,
-                         KERNEL(score_tanh),
-                         SAMPLES(samples_score)};
+OP_DEFINE(score_tanh, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_score_tanh,
+          .work = {25, OPERAND(0)}, .units = units_score, .unit_rows = true,
+          SAMPLES(samples_score));
 
-OP_DEFINE(score_tanh_grad) = {.schema = {.name = "score_tanh_grad"},
-                              .n_in = 5,
-                              .optional = 1u << 0,
-                              .n_out = 3,
-                              .flags = OPF_NOGRAD,
-                              .infer = infer_score_tanh_grad,
-                              .inplace = {{0, 0}},
-                              .n_inplace = 1,
-                              .work = {35, OPERAND(2)},
-                              .units = units_score,
-                              .unit_rows = true,
-                              KERNEL(score_tanh_grad),
-                              SAMPLES(samples_score_grad)};
+OP_DEFINE(score_tanh_grad, .n_in = 5, .optional = 1u << 0, .n_out = 3, .flags = OPF_NOGRAD,
+          .infer = infer_score_tanh_grad, INPLACE({0, 0}), .work = {35, OPERAND(2)},
+          .units = units_score, .unit_rows = true, SAMPLES(samples_score_grad));
 
-OP_DEFINE(score_slope) = {.schema = {.name = "score_slope"},
-                          .n_in = 3,
-                          .n_out = 1,
-                          .flags = OPF_NOGRAD,
-                          .infer = infer_score_slope,
-                          .inplace = {{2, 0}},
-                          .n_inplace = 1,
-                          .work = {4, OPERAND(2)},
-                          .units = units_slope,
-                          .unit_rows = true,
-                          KERNEL(score_slope),
-                          SAMPLES(samples_slope)};
+OP_DEFINE(score_slope, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_score_slope,
+          INPLACE({2, 0}), .work = {4, OPERAND(2)}, .units = units_slope, .unit_rows = true,
+          SAMPLES(samples_slope));

@@ -14,17 +14,8 @@ static const op_sample samples_softmax[] = {
     {.n_in = 1, .in = {F2(20, 128)}}, {.n_in = 1, .in = {F2(301, 65)}},
 };
 
-OP_DEFINE(softmax) = {.schema = {.name = "softmax"},
-                      .n_in = 1,
-                      .n_out = 1,
-                      .infer = ebb__op_infer_same,
-                      .grad = softmax_grad,
-                      .inplace = {{0, 0}},
-                      .n_inplace = 1,
-                      .work.flops = 20,
-                      .rows = ebb__op_rows_split,
-                      KERNEL(softmax),
-                      SAMPLES(samples_softmax)};
+OP_DEFINE(softmax, .n_in = 1, .n_out = 1, .infer = ebb__op_infer_same, .grad = softmax_grad,
+          INPLACE({0, 0}), .work.flops = 20, .rows = ebb__op_rows_split, SAMPLES(samples_softmax));
 
 static const op_sample samples_softmax_grad[] = {
     {.n_in = 2, .in = {F2(1, 1), F2(1, 1)}, .fill = {FILL_NORMAL, FILL_UNIT}},
@@ -34,14 +25,6 @@ static const op_sample samples_softmax_grad[] = {
     {.n_in = 2, .in = {F2(301, 65), F2(301, 65)}, .fill = {FILL_NORMAL, FILL_UNIT}},
 };
 
-OP_DEFINE(softmax_grad) = {.schema = {.name = "softmax_grad"},
-                           .n_in = 2,
-                           .n_out = 1,
-                           .flags = OPF_NOGRAD,
-                           .infer = ebb__op_infer_same,
-                           .inplace = {{0, 0}, {1, 0}},
-                           .n_inplace = 2,
-                           .work.flops = 4,
-                           .rows = ebb__op_rows_split,
-                           KERNEL(softmax_grad),
-                           SAMPLES(samples_softmax_grad)};
+OP_DEFINE(softmax_grad, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .infer = ebb__op_infer_same,
+          INPLACE({0, 0}, {1, 0}), .work.flops = 4, .rows = ebb__op_rows_split,
+          SAMPLES(samples_softmax_grad));

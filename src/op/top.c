@@ -36,12 +36,6 @@ static const op_sample samples_top_logs[] = {
     {.n_in = 1, .in = {F2(301, 199)}, .attr = {.i = {10}}},
 };
 
-OP_DEFINE(top_logs) = {.schema = {.name = "top_logs", .ints = {"k"}},
-                       .n_in = 1,
-                       .n_out = 2,
-                       .flags = OPF_NOGRAD | OPF_LOSS,
-                       .infer = infer_top_logs,
-                       .work = {20, OPERAND(0)},
-                       .rows = ebb__op_rows_split,
-                       KERNEL(top_logs),
-                       SAMPLES(samples_top_logs)};
+OP_DEFINE(top_logs, .schema.ints = {"k"}, .n_in = 1, .n_out = 2, .flags = OPF_NOGRAD | OPF_LOSS,
+          .infer = infer_top_logs, .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split,
+          SAMPLES(samples_top_logs));
