@@ -70,15 +70,15 @@ static json_t *strategy_json(const bucket_report *report, bucket_strategy which,
     bool done =
         shapes != NULL && batch != NULL && bytes != NULL && sentences != NULL && compiled != NULL;
     for (int32_t i = 0; done && i < plan->n_shapes; i++) {
-        const bucket_shape *shape = &plan->shapes[i];
-        uint64_t room = ebb__epoch_bytes(&report->cost, shape->rows, shape->source, shape->target);
+        const data_shape *shape = &plan->shapes[i].as;
+        uint64_t room = ebb__epoch_bytes(&report->cost, shape);
         done = json_array_append_new(shapes, shape_json(plan, shape->source, shape->target)) == 0 &&
                json_array_append_new(batch, json_integer(shape->rows)) == 0 &&
                json_array_append_new(bytes, ebb__cli_json_bytes(room)) == 0 &&
                json_array_append_new(sentences, ebb__cli_json_bytes(shape->sentences)) == 0;
     }
-    for (int32_t i = 0; done && i < plan->n_programs; i++) {
-        const bucket_program *program = &plan->programs[i];
+    for (int32_t i = 0; done && i < plan->programs.n; i++) {
+        const data_shape *program = &plan->programs.at[i];
         done = json_array_append_new(compiled,
                                      shape_json(plan, program->source, program->target)) == 0;
     }
@@ -90,7 +90,7 @@ static json_t *strategy_json(const bucket_report *report, bucket_strategy which,
         ebb__cli_json_bytes(plan->empty_rows), "sentences_used",
         ebb__cli_json_bytes(plan->sentences), "sentences_over", ebb__cli_json_bytes(lengths->over),
         "batches", ebb__cli_json_bytes(plan->batches), "sentences", sentences, "batch", batch,
-        "bytes", bytes, "programs", (int)plan->n_programs, "compiled", compiled, "computed_share",
+        "bytes", bytes, "programs", (int)plan->programs.n, "compiled", compiled, "computed_share",
         ebb__bucket_computed_share(plan), "steps", ebb__cli_json_bytes(plan->steps),
         "predicted_epoch_seconds", report->seconds[which]);
 }
@@ -162,13 +162,13 @@ static void print_strategies(const bucket_report *report) {
             "%c %-10s %6" PRId32 " %7.1f%% %8" PRIu64 " %10" PRIu64 " %9" PRId32 " %8.1f%% %8s\n",
             (bucket_strategy)i == report->chosen ? '*' : ' ', ebb__bucket_name((bucket_strategy)i),
             plan->n_shapes, 100 * ebb__bucket_padded_share(plan), plan->batches, plan->empty_rows,
-            plan->n_programs, 100 * ebb__bucket_computed_share(plan),
+            plan->programs.n, 100 * ebb__bucket_computed_share(plan),
             epoch_text(report->seconds[i]).text);
     }
     printf("\n  computed: padding on the programs that training runs; epoch: their time\n");
 }
 
-static unit_text shape_text(const bucket_plan *plan, const bucket_program *shape) {
+static unit_text shape_text(const bucket_plan *plan, const data_shape *shape) {
     unit_text out;
     if (plan->pairs) {
         (void)snprintf(out.text, sizeof out.text, "%" PRIu32 " x %" PRIu32, shape->source,
@@ -179,31 +179,29 @@ static unit_text shape_text(const bucket_plan *plan, const bucket_program *shape
     return out;
 }
 
-static void print_shape(const bucket_report *report, bucket_program shape) {
+static void print_shape(const bucket_report *report, const data_shape *shape) {
     const bucket_plan *plan = &report->plans[report->chosen];
-    uint64_t room = ebb__epoch_bytes(&report->cost, shape.rows, shape.source, shape.target);
-    printf("  %9s %8" PRId64 " %10" PRIu64 " %9" PRIu64 " %11s\n", shape_text(plan, &shape).text,
-           shape.rows, shape.sentences, shape.batches, ebb__unit_bytes(room).text);
+    uint64_t room = ebb__epoch_bytes(&report->cost, shape);
+    printf("  %9s %8" PRId64 " %10" PRIu64 " %9" PRIu64 " %11s\n", shape_text(plan, shape).text,
+           shape->rows, shape->sentences, shape->batches, ebb__unit_bytes(room).text);
 }
 
 static void print_shapes(const bucket_report *report) {
     const bucket_plan *plan = &report->plans[report->chosen];
-    bool pool = report->chosen == BUCKET_POOL, fewer = plan->n_programs < plan->n_shapes;
+    bool pool = report->chosen == BUCKET_POOL, fewer = plan->programs.n < plan->n_shapes;
     printf("\n* %s: %s\n\n  %9s %8s %10s %9s %11s\n", ebb__bucket_name(report->chosen),
            pool ? "a batch runs on the smallest shape that holds it"
                 : "sentences are padded to the longest of their shape",
            plan->pairs ? "src x tgt" : "length", "batch", "sentences", "batches", "at most");
     for (int32_t i = 0; i < plan->n_shapes; i++) {
-        const bucket_shape *s = &plan->shapes[i];
-        print_shape(report,
-                    (bucket_program){s->source, s->target, s->rows, s->sentences, s->batches});
+        print_shape(report, &plan->shapes[i].as);
     }
     if (fewer) {
         printf(
             "\n  more than --shapes: a sentence runs on the smallest of these that holds it\n\n");
     }
-    for (int32_t i = 0; fewer && i < plan->n_programs; i++) {
-        print_shape(report, plan->programs[i]);
+    for (int32_t i = 0; fewer && i < plan->programs.n; i++) {
+        print_shape(report, &plan->programs.at[i]);
     }
     printf("\n  at most: memory that such a batch takes if all is kept; --memory may be less\n");
 }

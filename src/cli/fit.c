@@ -4,19 +4,19 @@
 #include <inttypes.h>
 
 /* "8 x 40+41": rows x length. */
-static unit_text name_shape(const job_shape *shape) {
+static unit_text name_shape(const data_shape *shape) {
     unit_text out;
-    if (shape->src > 0) {
-        (void)snprintf(out.text, sizeof out.text, "%d x %d+%d", (int)shape->rows, (int)shape->src,
-                       (int)shape->tgt);
+    if (shape->source > 0) {
+        (void)snprintf(out.text, sizeof out.text, "%d x %d+%d", (int)shape->rows,
+                       (int)shape->source, (int)shape->target);
     } else {
-        (void)snprintf(out.text, sizeof out.text, "%d x %d", (int)shape->rows, (int)shape->tgt);
+        (void)snprintf(out.text, sizeof out.text, "%d x %d", (int)shape->rows, (int)shape->target);
     }
     return out;
 }
 
 /* The longest and the shortest of several; nothing where there are none. */
-static cli_line name_shapes(const job_shapes *shapes) {
+static cli_line name_shapes(const data_shapes *shapes) {
     cli_line out = {""};
     if (shapes->n > 0) {
         (void)snprintf(out.text, sizeof out.text, ": %s%s%s", name_shape(&shapes->at[0]).text,

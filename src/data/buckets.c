@@ -45,8 +45,8 @@ static bool read_length(const char **at, uint32_t *out) {
     return value >= 1 && value <= INT32_MAX;
 }
 
-static int compare_bounds(const void *a, const void *b) {
-    const bucket_bound *x = a, *y = b;
+static int compare_lengths(const void *a, const void *b) {
+    const data_shape *x = a, *y = b;
     uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
     return left != right ? (left > right) - (left < right)
                          : (x->target > y->target) - (x->target < y->target);
@@ -55,7 +55,7 @@ static int compare_bounds(const void *a, const void *b) {
 ebb_status ebb__buckets_list(ebb_ctx *ctx, const char *text, bool pairs, bucket_options *out) {
     out->n_listed = 0;
     for (const char *at = text;; at++) {
-        bucket_bound bound = {0, 0};
+        data_shape bound = {0};
         bool good = out->n_listed < BUCKETS_MOST_LISTED && read_length(&at, &bound.target);
         if (good && pairs) {
             bound.source = bound.target;
@@ -72,7 +72,7 @@ ebb_status ebb__buckets_list(ebb_ctx *ctx, const char *text, bool pairs, bucket_
             break;
         }
     }
-    qsort(out->list, (size_t)out->n_listed, sizeof *out->list, compare_bounds);
+    qsort(out->list, (size_t)out->n_listed, sizeof *out->list, compare_lengths);
     return EBB_OK;
 }
 
@@ -90,7 +90,7 @@ static void add_limit(limits *to, uint32_t longer, uint32_t band, uint32_t cut) 
 /* Sentences by their longer side. */
 typedef struct fold {
     uint64_t *counts; /* [n] */
-    bucket_bound *longest;
+    data_shape *longest;
     uint32_t n; /* the longest length, and 1 more */
 } fold;
 
@@ -105,15 +105,14 @@ static ebb_status make_fold(alloc_region *region, const data_lengths *lengths, f
         const lengths_cell *cell = &lengths->cells[i];
         uint32_t at = num_larger32(cell->source, cell->target);
         out->counts[at] += cell->count;
-        out->longest[at].source = num_larger32(out->longest[at].source, cell->source);
-        out->longest[at].target = num_larger32(out->longest[at].target, cell->target);
+        data_shape_widen(&out->longest[at], cell->source, cell->target);
     }
     return EBB_OK;
 }
 
 static void limit_static(const bucket_options *o, limits *to) {
     for (int32_t i = 0; i < o->n_listed; i++) {
-        const bucket_bound *bound = &o->list[i];
+        const data_shape *bound = &o->list[i];
         add_limit(to, UINT32_MAX, bound->target, bound->source > 0 ? bound->source : UINT32_MAX);
     }
     add_limit(to, UINT32_MAX, UINT32_MAX, UINT32_MAX); /* nothing is dropped */
@@ -122,16 +121,15 @@ static void limit_static(const bucket_options *o, limits *to) {
 /* What is left at the end is the last shape. */
 static void limit_greedy(const fold *f, const bucket_options *o, limits *to) {
     uint64_t held = 0;
-    bucket_bound most = {0, 0};
+    data_shape most = {0};
     for (uint32_t length = 0; length < f->n; length++) {
         held += f->counts[length];
-        most.source = num_larger32(most.source, f->longest[length].source);
-        most.target = num_larger32(most.target, f->longest[length].target);
+        data_shape_widen(&most, f->longest[length].source, f->longest[length].target);
         int64_t rows = ebb__bucket_rows(&o->batch, most.source, most.target);
         if (held > 0 && (held >= (uint64_t)rows || length == f->n - 1)) {
             add_limit(to, length, UINT32_MAX, UINT32_MAX);
             held = 0;
-            most = (bucket_bound){0, 0};
+            most = (data_shape){0};
         }
     }
 }
@@ -163,7 +161,7 @@ static ebb_status make_limits(alloc_region *region, const data_lengths *lengths,
                               const bucket_options *o, limits *to) {
     fold f = {0};
     TRY(make_fold(region, lengths, &f));
-    TRY(ebb__region_alloc(region, (size_t)f.n + BUCKETS_MOST_SHAPES + BUCKETS_MOST_LISTED,
+    TRY(ebb__region_alloc(region, (size_t)f.n + DATA_MOST_SHAPES + BUCKETS_MOST_LISTED,
                           sizeof *to->at, &to->at));
     switch (o->strategy) {
     case BUCKET_STATIC:
@@ -191,9 +189,9 @@ static ebb_status make_limits(alloc_region *region, const data_lengths *lengths,
 
 /* ---- shapes ---- */
 
-static bool within(const bucket_shape *shape, uint32_t source, uint32_t target) {
-    return num_larger32(source, target) <= shape->longer && target <= shape->band &&
-           source <= shape->cut;
+static bool within(const bucket_limit *limit, uint32_t source, uint32_t target) {
+    return num_larger32(source, target) <= limit->longer && target <= limit->band &&
+           source <= limit->cut;
 }
 
 /* Members of every shape, and the longest of them; shapes without a member vanish. */
@@ -201,22 +199,19 @@ static ebb_status make_shapes(const data_lengths *lengths, const limits *from, b
     int32_t kept = 0;
     TRY(ebb__alloc(out->ctx, (size_t)from->n, sizeof *out->shapes, &out->shapes));
     for (int32_t i = 0; i < from->n; i++) {
-        const bucket_limit *limit = &from->at[i];
-        out->shapes[i] =
-            (bucket_shape){.longer = limit->longer, .band = limit->band, .cut = limit->cut};
+        out->shapes[i] = (bucket_shape){.limit = from->at[i]};
     }
     for (size_t i = 0; i < lengths->n_cells; i++) {
         const lengths_cell *cell = &lengths->cells[i];
         bucket_shape *shape = out->shapes;
-        while (!within(shape, cell->source, cell->target)) {
+        while (!within(&shape->limit, cell->source, cell->target)) {
             shape++; /* the last one holds all */
         }
-        shape->sentences += cell->count;
-        shape->source = num_larger32(shape->source, cell->source);
-        shape->target = num_larger32(shape->target, cell->target);
+        shape->as.sentences += cell->count;
+        data_shape_widen(&shape->as, cell->source, cell->target);
     }
     for (int32_t i = 0; i < from->n; i++) {
-        if (out->shapes[i].sentences > 0) {
+        if (out->shapes[i].as.sentences > 0) {
             out->shapes[kept++] = out->shapes[i];
         }
     }
@@ -226,26 +221,21 @@ static ebb_status make_shapes(const data_lengths *lengths, const limits *from, b
 
 /* ---- programs ---- */
 
-static int compare_programs(const void *a, const void *b) {
-    const bucket_program *x = a, *y = b;
-    bucket_bound left = {x->source, x->target}, right = {y->source, y->target};
-    return compare_bounds(&left, &right);
-}
-
 static void make_programs(const bucket_shape *shapes, int32_t n, const bucket_options *o,
                           bucket_plan *out) {
     for (int32_t i = 0; i < n; i++) {
-        uint32_t source = shapes[i].source, target = shapes[i].target;
-        out->programs[i] =
-            (bucket_program){source, target, ebb__bucket_rows(&o->batch, source, target), 0, 0};
+        uint32_t source = shapes[i].as.source, target = shapes[i].as.target;
+        out->programs.at[i] = (data_shape){.source = source,
+                                           .target = target,
+                                           .rows = ebb__bucket_rows(&o->batch, source, target)};
     }
-    out->n_programs = n;
-    qsort(out->programs, (size_t)n, sizeof *out->programs, compare_programs);
+    out->programs.n = n;
+    qsort(out->programs.at, (size_t)n, sizeof *out->programs.at, compare_lengths);
 }
 
 static ebb_status optimal_programs(const data_lengths *lengths, const bucket_options *o,
                                    bucket_plan *out) {
-    bucket_limit found[BUCKETS_MOST_SHAPES];
+    bucket_limit found[DATA_MOST_SHAPES];
     limits all = {found, 0};
     bucket_plan other = {.ctx = out->ctx};
     TRY(ebb__buckets_optimal(lengths, o->shapes, all.at, &all.n));
@@ -274,11 +264,11 @@ static int64_t rows_filled(const bucket_batch *by, int64_t rows, uint64_t senten
 /* Batches of members that are all padded alike. */
 static void count_batches(const bucket_options *o, bucket_plan *out) {
     for (int32_t i = 0; i < out->n_shapes; i++) {
-        bucket_shape *shape = &out->shapes[i];
+        data_shape *shape = &out->shapes[i].as;
         int64_t rows = ebb__bucket_rows(&o->batch, shape->source, shape->target);
         shape->rows = rows_filled(&o->batch, rows, shape->sentences);
         shape->batches = batches_of(shape->sentences, shape->rows);
-        shape->empty_rows = shape->batches * (uint64_t)shape->rows - shape->sentences;
+        out->shapes[i].empty_rows = shape->batches * (uint64_t)shape->rows - shape->sentences;
         out->padded_tokens += shape->sentences * ((uint64_t)shape->source + shape->target);
     }
 }
@@ -287,11 +277,11 @@ static void count_batches(const bucket_options *o, bucket_plan *out) {
 static void count_steps(const data_lengths *lengths, const bucket_batch *by, bucket_plan *out) {
     for (size_t i = 0; i < lengths->n_cells; i++) {
         const lengths_cell *cell = &lengths->cells[i];
-        int32_t program = ebb__bucket_program(out, cell->source, cell->target);
-        out->programs[program].sentences += cell->count;
+        int32_t program = ebb__shape_find(&out->programs, cell->source, cell->target);
+        out->programs.at[program].sentences += cell->count;
     }
-    for (int32_t i = 0; i < out->n_programs; i++) {
-        bucket_program *program = &out->programs[i];
+    for (int32_t i = 0; i < out->programs.n; i++) {
+        data_shape *program = &out->programs.at[i];
         program->rows = rows_filled(by, program->rows, program->sentences);
         program->batches = batches_of(program->sentences, program->rows);
     }
@@ -345,15 +335,9 @@ uint64_t ebb__bucket_pool(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t si
     return count;
 }
 
-/* A batch of a pool: its longest on each side, and how many. */
-typedef struct pool_batch {
-    bucket_bound longest;
-    uint64_t sentences;
-} pool_batch;
-
-/* Gets batches in turn. */
+/* Gets the batches of a pool in turn: the longest of each on each side, and its sentences. */
 typedef struct pool_user {
-    ebb_status (*take)(struct pool_user *user, const pool_batch *batch);
+    ebb_status (*take)(struct pool_user *user, const data_shape *batch);
     data_lengths seen;
     bucket_plan *plan;
 } pool_user;
@@ -364,19 +348,18 @@ static ebb_status cut_pool(const data_lengths *lengths, const bucket_batch *by,
                            const uint64_t *places, uint64_t n, pool_user *user) {
     const lengths_cell *cell = lengths->cells;
     uint64_t end = cell->count; /* of the list: where the cell's sentences end */
-    pool_batch batch = {.sentences = 0};
+    data_shape batch = {0};
     for (uint64_t i = 0; i < n; i++) {
         while (places[i] >= end) {
             end += (++cell)->count;
         }
-        bucket_bound longest = {num_larger32(batch.longest.source, cell->source),
-                                num_larger32(batch.longest.target, cell->target)};
-        if (batch.sentences >= (uint64_t)ebb__bucket_rows(by, longest.source, longest.target)) {
+        data_shape more = batch;
+        data_shape_widen(&more, cell->source, cell->target);
+        if (batch.sentences >= (uint64_t)ebb__bucket_rows(by, more.source, more.target)) {
             TRY(user->take(user, &batch));
-            batch.sentences = 0;
-            longest = (bucket_bound){cell->source, cell->target};
+            more = (data_shape){.source = cell->source, .target = cell->target};
         }
-        batch.longest = longest;
+        batch = more;
         batch.sentences++;
     }
     return user->take(user, &batch);
@@ -397,8 +380,8 @@ static ebb_status cut_pools(const data_lengths *lengths, const bucket_options *o
     return status;
 }
 
-static ebb_status note_batch(pool_user *user, const pool_batch *batch) {
-    return ebb__lengths_add(&user->seen, batch->longest.source, batch->longest.target);
+static ebb_status note_batch(pool_user *user, const data_shape *batch) {
+    return ebb__lengths_add(&user->seen, batch->source, batch->target);
 }
 
 /* The best for the batches of an epoch, and for one of the longest on both sides, which may come in
@@ -406,12 +389,10 @@ static ebb_status note_batch(pool_user *user, const pool_batch *batch) {
 static ebb_status pool_programs(const data_lengths *lengths, const bucket_options *o,
                                 bucket_plan *out) {
     pool_user user = {.take = note_batch};
-    pool_batch longest = {.sentences = 0};
+    data_shape longest = {0};
     ebb_status status;
     for (size_t i = 0; i < lengths->n_cells; i++) {
-        bucket_bound *to = &longest.longest;
-        to->source = num_larger32(to->source, lengths->cells[i].source);
-        to->target = num_larger32(to->target, lengths->cells[i].target);
+        data_shape_widen(&longest, lengths->cells[i].source, lengths->cells[i].target);
     }
     TRY_OUT(ebb__lengths_init(lengths->ctx, lengths->pairs, lengths->max_len, &user.seen));
     TRY_OUT(note_batch(&user, &longest));
@@ -424,16 +405,15 @@ out:
 }
 
 /* By tokens, a short batch may have more sentences than its program's length allows. */
-static ebb_status run_batch(pool_user *user, const pool_batch *batch) {
-    const bucket_bound *longest = &batch->longest;
+static ebb_status run_batch(pool_user *user, const data_shape *batch) {
     bucket_plan *plan = user->plan;
-    bucket_program *program =
-        &plan->programs[ebb__bucket_program(plan, longest->source, longest->target)];
+    data_shape *program =
+        &plan->programs.at[ebb__shape_find(&plan->programs, batch->source, batch->target)];
     program->sentences += batch->sentences;
     program->batches++;
     program->rows =
         program->rows > (int64_t)batch->sentences ? program->rows : (int64_t)batch->sentences;
-    plan->padded_tokens += batch->sentences * ((uint64_t)longest->source + longest->target);
+    plan->padded_tokens += batch->sentences * ((uint64_t)batch->source + batch->target);
     return EBB_OK;
 }
 
@@ -443,20 +423,13 @@ static ebb_status fill_pools(const data_lengths *lengths, const bucket_options *
     pool_user user = {.take = run_batch, .plan = out};
     TRY(pool_programs(lengths, o, out));
     TRY(cut_pools(lengths, o, &user));
-    TRY(ebb__alloc(out->ctx, (size_t)out->n_programs, sizeof *out->shapes, &out->shapes));
-    out->n_shapes = out->n_programs;
-    for (int32_t i = 0; i < out->n_programs; i++) {
-        const bucket_program *program = &out->programs[i];
+    TRY(ebb__alloc(out->ctx, (size_t)out->programs.n, sizeof *out->shapes, &out->shapes));
+    out->n_shapes = out->programs.n;
+    for (int32_t i = 0; i < out->programs.n; i++) {
+        const data_shape *program = &out->programs.at[i];
         uint64_t rows = program->batches * (uint64_t)program->rows;
-        out->shapes[i] = (bucket_shape){.source = program->source,
-                                        .target = program->target,
-                                        .longer = UINT32_MAX,
-                                        .band = UINT32_MAX,
-                                        .cut = UINT32_MAX,
-                                        .rows = program->rows,
-                                        .sentences = program->sentences,
-                                        .batches = program->batches,
-                                        .empty_rows = rows - program->sentences};
+        out->shapes[i] = (bucket_shape){
+            *program, {UINT32_MAX, UINT32_MAX, UINT32_MAX}, rows - program->sentences};
     }
     return EBB_OK;
 }
@@ -477,9 +450,9 @@ static ebb_status check(const data_lengths *lengths, const bucket_options *o) {
         return ebb__fail(lengths->ctx, EBB_USAGE,
                          "a batch needs a number of sentences or of tokens, at least 1");
     }
-    if (o->shapes < 1 || o->shapes > BUCKETS_MOST_SHAPES) {
+    if (o->shapes < 1 || o->shapes > DATA_MOST_SHAPES) {
         return ebb__fail(lengths->ctx, EBB_USAGE, "%d shapes: at least 1 and at most %d can be had",
-                         (int)o->shapes, BUCKETS_MOST_SHAPES);
+                         (int)o->shapes, DATA_MOST_SHAPES);
     }
     return EBB_OK;
 }
@@ -494,7 +467,7 @@ static ebb_status fill_plan(alloc_region *region, const data_lengths *lengths,
     TRY(make_shapes(lengths, &found, out));
     count_batches(o, out);
     /* A list is as long as the user wants it. */
-    if (out->n_shapes > (o->strategy == BUCKET_STATIC ? BUCKETS_MOST_SHAPES : o->shapes)) {
+    if (out->n_shapes > (o->strategy == BUCKET_STATIC ? DATA_MOST_SHAPES : o->shapes)) {
         TRY(optimal_programs(lengths, o, out));
     } else {
         make_programs(out->shapes, out->n_shapes, o, out);
@@ -510,11 +483,11 @@ static void sum_plan(const data_lengths *lengths, bucket_plan *out) {
         out->real_tokens += cell->count * ((uint64_t)cell->source + cell->target);
     }
     for (int32_t i = 0; i < out->n_shapes; i++) {
-        out->batches += out->shapes[i].batches;
+        out->batches += out->shapes[i].as.batches;
         out->empty_rows += out->shapes[i].empty_rows;
     }
-    for (int32_t i = 0; i < out->n_programs; i++) {
-        const bucket_program *program = &out->programs[i];
+    for (int32_t i = 0; i < out->programs.n; i++) {
+        const data_shape *program = &out->programs.at[i];
         out->steps += program->batches;
         out->computed_tokens += program->sentences * ((uint64_t)program->source + program->target);
     }
@@ -544,16 +517,7 @@ void ebb__buckets_free(bucket_plan *plan) {
 int32_t ebb__bucket_find(const bucket_plan *plan, uint32_t source, uint32_t target) {
     for (int32_t i = 0; i < plan->n_shapes; i++) {
         const bucket_shape *shape = &plan->shapes[i];
-        if (within(shape, source, target) && source <= shape->source && target <= shape->target) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-int32_t ebb__bucket_program(const bucket_plan *plan, uint32_t source, uint32_t target) {
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        if (source <= plan->programs[i].source && target <= plan->programs[i].target) {
+        if (within(&shape->limit, source, target) && data_shape_holds(&shape->as, source, target)) {
             return i;
         }
     }

@@ -27,6 +27,7 @@
 #define DATA_BUCKETS_H
 
 #include "data/lengths.h"
+#include "data/shape.h"
 
 typedef enum bucket_strategy {
     BUCKET_NONE,
@@ -42,8 +43,7 @@ typedef enum bucket_strategy {
 const char *ebb__bucket_name(bucket_strategy strategy);
 
 enum {
-    BUCKETS_MOST_SHAPES = 32,                      /* asked for; greedy makes as many as it makes */
-    BUCKETS_MOST_LISTED = BUCKETS_MOST_SHAPES - 1, /* and one for what is longer */
+    BUCKETS_MOST_LISTED = DATA_MOST_SHAPES - 1, /* and one for what is longer */
     BUCKETS_GRID = 100,
     BUCKETS_POOL = 100 /* batches of a pool */
 };
@@ -58,15 +58,11 @@ typedef struct bucket_batch {
 } bucket_batch;
 int64_t ebb__bucket_rows(const bucket_batch *batch, uint32_t source, uint32_t target);
 
-typedef struct bucket_bound {
-    uint32_t source, target; /* of one text source is 0 */
-} bucket_bound;
-
 typedef struct bucket_options {
     bucket_strategy strategy;
-    int32_t shapes; /* at most, 1 .. BUCKETS_MOST_SHAPES; also programs to compile */
+    int32_t shapes; /* at most, 1 .. DATA_MOST_SHAPES; greedy makes more, but no more programs */
     bucket_batch batch;
-    bucket_bound list[BUCKETS_MOST_LISTED]; /* of static */
+    data_shape list[BUCKETS_MOST_LISTED]; /* of static: lengths alone */
     int32_t n_listed;
     uint64_t seed; /* of pool: of its shuffles */
 } bucket_options;
@@ -76,20 +72,15 @@ typedef struct bucket_options {
 ebb_status ebb__buckets_list(ebb_ctx *ctx, const char *text, bool pairs,
                              bucket_options *out) EBB_MUST_CHECK;
 
+/* Which sentences may be members of a shape: longer side, target and source at most so long. */
+typedef struct bucket_limit {
+    uint32_t longer, band, cut;
+} bucket_limit;
 typedef struct bucket_shape {
-    uint32_t source, target;    /* padded to */
-    uint32_t longer, band, cut; /* members: longer side, target and source at most so long */
-    int64_t rows;               /* of a batch */
-    uint64_t sentences, batches;
+    data_shape as;
+    bucket_limit limit;
     uint64_t empty_rows; /* of partial batches: without a sentence */
 } bucket_shape;
-
-/* Compiled; what an epoch runs on it. */
-typedef struct bucket_program {
-    uint32_t source, target;
-    int64_t rows;
-    uint64_t sentences, batches;
-} bucket_program;
 
 typedef struct bucket_plan {
     ebb_ctx *ctx;
@@ -100,8 +91,7 @@ typedef struct bucket_plan {
     /* What to compile, at most options.shapes, of static as many as listed: the shapes themselves;
      * where greedy makes more, those of optimal; of pool, the optimal ones for the batches of one
      * epoch and one as long as the longest on both sides, which holds any. Smallest first. */
-    bucket_program programs[BUCKETS_MOST_SHAPES];
-    int32_t n_programs;
+    data_shapes programs;
     uint64_t sentences;                  /* all of them: used once an epoch */
     uint64_t real_tokens, padded_tokens; /* of rows with a sentence; sources and targets */
     uint64_t batches, empty_rows;
@@ -118,8 +108,6 @@ void ebb__buckets_free(bucket_plan *plan);
  * `pool`, the smallest that holds it). The sentence may be one that was not counted when the plan
  * was made, such as one of the validation text; -1: no shape holds it. */
 int32_t ebb__bucket_find(const bucket_plan *plan, uint32_t source, uint32_t target);
-/* The smallest program that holds batches of these lengths; -1: none does. */
-int32_t ebb__bucket_program(const bucket_plan *plan, uint32_t source, uint32_t target);
 /* The share of padding in all processed tokens, rows without a sentence not counted. The first
  * function takes batches as long as their shape (with `pool`, as their longest sentence), the
  * second as long as the program that runs them. */
@@ -144,9 +132,6 @@ uint64_t ebb__bucket_pool(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t si
 
 /* ---- optimal.c, for buckets.c and tests ---- */
 
-typedef struct bucket_limit {
-    uint32_t longer, band, cut;
-} bucket_limit;
 /* Limits of at most k shapes with the fewest padded tokens; gives their number. */
 ebb_status ebb__buckets_optimal(const data_lengths *lengths, int32_t k, bucket_limit *out,
                                 int32_t *n) EBB_MUST_CHECK;

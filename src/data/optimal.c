@@ -122,7 +122,7 @@ static ebb_status list_side(alloc_region *region, const data_lengths *lengths, s
 static ebb_status solve_text(alloc_region *region, const data_lengths *lengths, int32_t k,
                              bucket_limit *out, int32_t *n) {
     side all = {0};
-    int32_t ends[BUCKETS_MOST_SHAPES];
+    int32_t ends[DATA_MOST_SHAPES];
     TRY(list_side(region, lengths, BY_TARGET, &all));
     TRY(solve_line(region, all.lengths, all.counts, all.n, k, ends, n));
     for (int32_t i = 0; i < *n; i++) {
@@ -205,8 +205,8 @@ typedef struct band {
     grid_cell cells[BUCKETS_GRID];
     int32_t place[BUCKETS_GRID]; /* of cells in all */
     int32_t n;
-    double cost[BAND_CELLS];                          /* of part (a, b], by a; one b at a time */
-    double best[BUCKETS_MOST_SHAPES + 1][BAND_CELLS]; /* first b sources in at most j parts */
+    double cost[BAND_CELLS];                       /* of part (a, b], by a; one b at a time */
+    double best[DATA_MOST_SHAPES + 1][BAND_CELLS]; /* first b sources in at most j parts */
 } band;
 
 /* The cells of `all` that hold a pair. */
@@ -280,7 +280,7 @@ static void band_solve(band *x, int32_t k) {
 
 /* Ends of the parts of the solved band as places in `all`, in at most m parts, ascending; gives
  * their number. */
-static int32_t band_trace(band *x, int32_t m, int32_t ends[BUCKETS_MOST_SHAPES]) {
+static int32_t band_trace(band *x, int32_t m, int32_t ends[DATA_MOST_SHAPES]) {
     int32_t b = x->n, n = 1;
     while (n < m && x->best[n][b] > x->best[m][b]) {
         n++; /* no more parts than it takes */
@@ -343,8 +343,8 @@ static band_choice choose_band(const band_table *table, const band_choice *const
 
 static void collect(const grid *g, band *x, const band_choice *const *totals, int32_t k,
                     bucket_limit *out, int32_t *n) {
-    band_choice parts[BUCKETS_MOST_SHAPES];
-    int32_t ends[BUCKETS_MOST_SHAPES], n_parts = 0;
+    band_choice parts[DATA_MOST_SHAPES];
+    int32_t ends[DATA_MOST_SHAPES], n_parts = 0;
     for (int32_t b = g->n_targets, j = k; b > 0;) {
         parts[n_parts] = totals[j][b];
         ends[n_parts] = b;
@@ -358,7 +358,7 @@ static void collect(const grid *g, band *x, const band_choice *const *totals, in
             band_add(x, g, b);
         }
         band_solve(x, parts[i].m);
-        int32_t cuts[BUCKETS_MOST_SHAPES], n_cuts = band_trace(x, parts[i].m, cuts);
+        int32_t cuts[DATA_MOST_SHAPES], n_cuts = band_trace(x, parts[i].m, cuts);
         for (int32_t c = 0; c < n_cuts; c++) {
             out[(*n)++] = (bucket_limit){UINT32_MAX, i > 0 ? g->targets[ends[i] - 1] : UINT32_MAX,
                                          c < n_cuts - 1 ? g->sources[cuts[c]] : UINT32_MAX};
@@ -370,7 +370,7 @@ static void collect(const grid *g, band *x, const band_choice *const *totals, in
 static ebb_status solve_longer(alloc_region *region, const data_lengths *lengths, int32_t k,
                                band *x, bucket_limit *out, int32_t *n, double *tokens) {
     uint32_t bounds[BUCKETS_GRID];
-    int32_t n_bounds = 0, ends[BUCKETS_MOST_SHAPES];
+    int32_t n_bounds = 0, ends[DATA_MOST_SHAPES];
     TRY(bound_side(region, lengths, BY_LONGER, bounds, &n_bounds));
     *x = (band){.n = 0};
     for (size_t i = 0; i < lengths->n_cells; i++) {
@@ -393,7 +393,7 @@ static ebb_status solve_pairs(alloc_region *region, const data_lengths *lengths,
     grid g = {.n_sources = 0};
     band *x = NULL;
     band_choice *cells = NULL;
-    const band_choice *totals[BUCKETS_MOST_SHAPES + 1];
+    const band_choice *totals[DATA_MOST_SHAPES + 1];
     double other = 0;
     TRY(make_grid(region, lengths, &g));
     band_table table = {.n = g.n_targets, .k = k};

@@ -10,13 +10,12 @@
 
 /* Batches of an epoch, where they are pooled. */
 static ebb_status count_pooled(sentence_batches *b) {
-    uint32_t source = 0, target = 0, rows = b->classes[0].shape.rows;
-    for (int32_t i = 0; i < b->n_classes; i++) {
-        const sentence_shape *shape = &b->classes[i].shape;
-        source = shape->source > source ? shape->source : source;
-        target = shape->target > target ? shape->target : target;
+    data_shape longest = {0};
+    uint64_t rows = (uint64_t)b->shapes.at[0].rows;
+    for (int32_t i = 0; i < b->shapes.n; i++) {
+        data_shape_widen(&longest, b->shapes.at[i].source, b->shapes.at[i].target);
     }
-    if (ebb__sentence_class(b->classes, b->n_classes, source, target) == b->n_classes) {
+    if (ebb__shape_find(&b->shapes, longest.source, longest.target) < 0) {
         return ebb__fail(b->ctx, EBB_MODEL,
                          "index %s: no shape is as long as all others on both sides, so that a "
                          "batch may come that none holds",
@@ -33,7 +32,7 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                               .source = source,
                               .target = target,
                               .index = -1,
-                              .n_classes = options->n_shapes,
+                              .shapes = options->shapes,
                               .seed = options->seed,
                               .shuffle = options->shuffle,
                               .pooled = options->pooled};
@@ -41,12 +40,11 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
     if (n < 0 || (size_t)n >= sizeof out->path) {
         return ebb__fail(ctx, EBB_USAGE, "index %.64s...: the path is too long", path);
     }
-    sentence_lists lists = {
-        source, target, options->max_len, options->shapes, options->n_shapes, options->split};
-    TRY(ebb__sentence_index_open(ctx, &lists, path, out->classes, &out->index));
-    for (int32_t i = 0; i < out->n_classes; i++) {
-        out->sentences += out->classes[i].count;
-        out->windows += out->classes[i].batches;
+    sentence_lists lists = {source, target, options->max_len, options->split};
+    TRY(ebb__sentence_index_open(ctx, &lists, path, &out->shapes, out->first, &out->index));
+    for (int32_t i = 0; i < out->shapes.n; i++) {
+        out->sentences += out->shapes.at[i].sentences;
+        out->windows += out->shapes.at[i].batches;
     }
     return out->pooled ? count_pooled(out) : EBB_OK;
 }
@@ -121,7 +119,7 @@ static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t 
     if (pool->epoch == epoch && pool->number == number) {
         return EBB_OK;
     }
-    uint64_t size = ebb__bucket_pool_size(b->sentences, b->classes[0].shape.rows);
+    uint64_t size = ebb__bucket_pool_size(b->sentences, (uint64_t)b->shapes.at[0].rows);
     uint64_t first = number * size;
     *pool = (sentence_pool){.epoch = UINT64_MAX, .number = number};
     pool->count = b->sentences - first < size ? b->sentences - first : size;
@@ -137,7 +135,7 @@ static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t 
 /* Entries of a batch of the pool in memory; *n: how many. */
 static const sentence_entry *pool_batch(const sentence_batches *b, const sentence_place *place,
                                         uint64_t *n) {
-    uint64_t rows = b->classes[0].shape.rows, first = place->batch % BUCKETS_POOL * rows;
+    uint64_t rows = (uint64_t)b->shapes.at[0].rows, first = place->batch % BUCKETS_POOL * rows;
     uint64_t left = first < b->pool->count ? b->pool->count - first : 0;
     *n = left < rows ? left : rows;
     return b->pool->entries + first;
@@ -146,17 +144,16 @@ static const sentence_entry *pool_batch(const sentence_batches *b, const sentenc
 static ebb_status place_in_pool(const sentence_batches *b, sentence_place *place) {
     uint64_t number = place->batch / BUCKETS_POOL, first = number * BUCKETS_POOL, n = 0;
     uint64_t batches = b->windows - first < BUCKETS_POOL ? b->windows - first : BUCKETS_POOL;
-    uint32_t source = 0, target = 0;
+    data_shape longest = {0};
     TRY(load_pool(b, place->epoch, number));
     data_shuffle order = order_of(b, place->epoch, POOL_BATCHES + number, batches);
     place->batch = first + in_turn(b, &order, place->batch - first);
     const sentence_entry *entries = pool_batch(b, place, &n);
     for (uint64_t i = 0; i < n; i++) {
-        source = entries[i].source_len > source ? entries[i].source_len : source;
-        target = entries[i].target_len > target ? entries[i].target_len : target;
+        data_shape_widen(&longest, entries[i].source_len, entries[i].target_len);
     }
-    place->class = ebb__sentence_class(b->classes, b->n_classes, source, target);
-    return place->class < b->n_classes ? EBB_OK : changed(b);
+    place->shape = ebb__shape_find(&b->shapes, longest.source, longest.target);
+    return place->shape >= 0 ? EBB_OK : changed(b);
 }
 
 ebb_status ebb__sentence_place(const sentence_batches *b, uint64_t step, sentence_place *out) {
@@ -164,11 +161,11 @@ ebb_status ebb__sentence_place(const sentence_batches *b, uint64_t step, sentenc
     if (b->pooled) {
         return place_in_pool(b, out);
     }
-    data_shuffle order = order_of(b, out->epoch, (uint64_t)b->n_classes, b->windows);
+    data_shuffle order = order_of(b, out->epoch, (uint64_t)b->shapes.n, b->windows);
     out->batch = in_turn(b, &order, out->batch);
-    while (out->batch >= b->classes[out->class].batches) {
-        out->batch -= b->classes[out->class].batches;
-        out->class ++;
+    while (out->batch >= b->shapes.at[out->shape].batches) {
+        out->batch -= b->shapes.at[out->shape].batches;
+        out->shape++;
     }
     return EBB_OK;
 }
@@ -178,18 +175,17 @@ ebb_status ebb__sentence_place(const sentence_batches *b, uint64_t step, sentenc
 /* The sentence of a row; of length 0 if it is empty. */
 static ebb_status find_entry(const sentence_batches *b, const sentence_place *place, uint32_t row,
                              sentence_entry *out) {
-    const sentence_class *c = &b->classes[place->class];
-    uint64_t at = place->batch * c->shape.rows + row, n = 0;
+    const data_shape *shape = &b->shapes.at[place->shape];
+    uint64_t at = place->batch * (uint64_t)shape->rows + row, n = 0;
     *out = (sentence_entry){0};
     if (b->pooled) {
         const sentence_entry *entries = pool_batch(b, place, &n);
         *out = row < n ? entries[row] : *out;
-    } else if (at < c->count) {
-        data_shuffle order = order_of(b, place->epoch, (uint64_t)place->class, c->count);
-        TRY(read_entry(b, c->first + in_turn(b, &order, at), out));
+    } else if (at < shape->sentences) {
+        data_shuffle order = order_of(b, place->epoch, (uint64_t)place->shape, shape->sentences);
+        TRY(read_entry(b, b->first[place->shape] + in_turn(b, &order, at), out));
     }
-    bool fits = out->source_len <= c->shape.source && out->target_len <= c->shape.target;
-    return fits ? EBB_OK : changed(b);
+    return data_shape_holds(shape, out->source_len, out->target_len) ? EBB_OK : changed(b);
 }
 
 ebb_status ebb__sentence_read(const sentence_batches *b, uint64_t number, bool target,
@@ -205,14 +201,14 @@ ebb_status ebb__sentence_read(const sentence_batches *b, uint64_t number, bool t
 }
 
 /* Ids down column `row` of [steps*B], time descending; what is not there is `padding`. */
-static void put_column(uint32_t rows, uint32_t row, uint32_t steps, const uint32_t *ids,
+static void put_column(int64_t rows, uint32_t row, uint32_t steps, const uint32_t *ids,
                        uint32_t count, int32_t padding, int32_t *to) {
     for (uint32_t t = 0; t < steps; t++) {
-        to[(size_t)(steps - 1 - t) * rows + row] = t < count ? (int32_t)ids[t] : padding;
+        to[(steps - 1 - t) * (size_t)rows + row] = t < count ? (int32_t)ids[t] : padding;
     }
 }
 
-static ebb_status fill_source(const sentence_batches *b, const sentence_shape *shape,
+static ebb_status fill_source(const sentence_batches *b, const data_shape *shape,
                               const sentence_entry *entry, uint32_t row,
                               const sentence_target *to) {
     if (entry->source_len > 0) {
@@ -226,7 +222,7 @@ static ebb_status fill_source(const sentence_batches *b, const sentence_shape *s
 
 static ebb_status fill_row(const sentence_batches *b, const sentence_place *place, uint32_t row,
                            const sentence_target *to, uint64_t *words) {
-    const sentence_shape *shape = &b->classes[place->class].shape;
+    const data_shape *shape = &b->shapes.at[place->shape];
     sentence_entry entry;
     TRY(find_entry(b, place, row, &entry));
     if (b->source != NULL) {
@@ -251,7 +247,7 @@ static ebb_status fill_row(const sentence_batches *b, const sentence_place *plac
 ebb_status ebb__sentence_fill(const sentence_batches *batches, const sentence_place *place,
                               const sentence_target *to, uint64_t *words) {
     *words = 0;
-    for (uint32_t row = 0; row < batches->classes[place->class].shape.rows; row++) {
+    for (uint32_t row = 0; row < batches->shapes.at[place->shape].rows; row++) {
         TRY(fill_row(batches, place, row, to, words));
     }
     return EBB_OK;

@@ -34,22 +34,21 @@ typedef struct sentence_batches {
     const tokens_reader *source, *target; /* source NULL: one text */
     int index;                            /* descriptor */
     char path[1024];
-    sentence_class classes[BUCKETS_MOST_SHAPES];
-    int32_t n_classes;
-    uint64_t windows;   /* batches of an epoch */
-    uint64_t sentences; /* of all classes */
-    uint64_t seed;      /* of the order */
-    bool shuffle;       /* else as in the text, shape by shape */
+    data_shapes shapes;               /* with what an epoch has of each */
+    uint64_t first[DATA_MOST_SHAPES]; /* entry of each shape in the index */
+    uint64_t windows;                 /* batches of an epoch */
+    uint64_t sentences;               /* of all shapes */
+    uint64_t seed;                    /* of the order */
+    bool shuffle;                     /* else as in the text, shape by shape */
     bool pooled;
     uint32_t *staging;   /* the caller's; room for the longest sentence and one more */
     sentence_pool *pool; /* the caller's, if they are pooled: none, in so many bytes */
 } sentence_batches;
 
 typedef struct sentence_options {
-    uint32_t max_len; /* as scanned */
-    bool split;       /* likewise */
-    sentence_shape shapes[BUCKETS_MOST_SHAPES];
-    int32_t n_shapes; /* every sentence has one that holds it */
+    uint32_t max_len;   /* as scanned */
+    bool split;         /* likewise */
+    data_shapes shapes; /* every sentence has one that holds it */
     uint64_t seed;
     bool shuffle;
     bool pooled; /* shapes have the same rows, and one is as long as all others on both sides */
@@ -62,17 +61,17 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                                       const char *path, sentence_batches *out) EBB_MUST_CHECK;
 void ebb__sentence_batches_close(sentence_batches *batches);
 
-/* The batch of a step: its class, and its number among the batches of that class; if sentences are
+/* The batch of a step: its shape, and its number among the batches of that shape; if sentences are
  * pooled, its number among all batches of the epoch. */
 typedef struct sentence_place {
-    int32_t class;
+    int32_t shape;
     uint64_t epoch, batch;
 } sentence_place;
 /* Reads the pool, if it is not the one in memory. Allocates nothing. */
 ebb_status ebb__sentence_place(const sentence_batches *batches, uint64_t step,
                                sentence_place *out) EBB_MUST_CHECK;
 
-/* The memory that a batch is written to; S, T and B are those of its class. Time descends by blocks
+/* The memory that a batch is written to; S, T and B are those of its shape. Time descends by blocks
  * of B rows, as in batcher.h. With one text, only inputs and labels are written. */
 typedef struct sentence_target {
     int32_t *source;  /* [S*B]; padding is <eos> */

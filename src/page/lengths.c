@@ -95,7 +95,7 @@ static void axes(lengths_picture *p, const char *x_title, const char *y_title) {
 static void bounds(lengths_picture *p) {
     double free_from = 0, room = ebb__svg_text_width("0000", 12) / 2;
     for (int32_t i = 0; i < p->plan->n_shapes; i++) {
-        double at = x_at(p, (double)p->plan->shapes[i].target + 0.5);
+        double at = x_at(p, (double)p->plan->shapes[i].as.target + 0.5);
         if (at - room < free_from) {
             continue;
         }
@@ -106,7 +106,7 @@ static void bounds(lengths_picture *p) {
                                     .size = 12,
                                     .anchor = SVG_MIDDLE,
                                     .bold = true},
-                       "%" PRIu32, p->plan->shapes[i].target);
+                       "%" PRIu32, p->plan->shapes[i].as.target);
         free_from = at + room;
     }
 }
@@ -163,7 +163,7 @@ static void legend(lengths_picture *p) {
 
 static void rectangles(lengths_picture *p) {
     for (int32_t i = 0; i < p->plan->n_shapes; i++) {
-        const bucket_shape *shape = &p->plan->shapes[i];
+        const data_shape *shape = &p->plan->shapes[i].as;
         double x = x_at(p, (double)shape->source + 0.5), y = y_at(p, (double)shape->target + 0.5);
         ebb__svg_put(&p->page,
                      "<path d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\" class=\"ours-line\" "
@@ -172,7 +172,7 @@ static void rectangles(lengths_picture *p) {
     }
     double last_x = -100, last_y = -100;
     for (int32_t i = 0; i < p->plan->n_shapes; i++) { /* over all lines */
-        const bucket_shape *shape = &p->plan->shapes[i];
+        const data_shape *shape = &p->plan->shapes[i].as;
         double x = x_at(p, (double)shape->source + 0.5), y = y_at(p, (double)shape->target + 0.5);
         if (fabs(x - last_x) < 44 && fabs(y - last_y) < 14) {
             continue;

@@ -29,7 +29,7 @@ typedef struct fit_search {
     int64_t shards;
     int64_t fits, fails;       /* the most known to, or 0; the least known to */
     bool full;                 /* the text cannot fill more than `fits` */
-    job_shapes shapes;         /* of what fits */
+    data_shapes shapes;        /* of what fits */
     double size[2], bytes[2];  /* of the last two plans, the later first */
     int32_t n_seen, n_guessed; /* plans; guesses by the line through them */
 } fit_search;

@@ -59,7 +59,7 @@ static ebb_status build_program(const plan_request *request, ir_graph *out) {
 }
 
 /* The program of the use's shape `i`: "train", "train.1", "train.2" and so on. */
-static void add_program(job_programs *p, job_use use, int32_t i, job_shape shape) {
+static void add_program(job_programs *p, job_use use, int32_t i, data_shape shape) {
     static const char *const names[] = {[JOB_TRAIN] = "train",
                                         [JOB_VALID] = "valid",
                                         [JOB_PREDICT] = "predict",
@@ -82,8 +82,8 @@ static void add_program(job_programs *p, job_use use, int32_t i, job_shape shape
 }
 
 /* One program a shape. */
-static void add_programs(job_programs *p, const job_shapes *shapes, job_use use) {
-    job_shapes one = {1, {p->settings.kind->shape(&p->settings)}};
+static void add_programs(job_programs *p, const data_shapes *shapes, job_use use) {
+    data_shapes one = {1, {p->settings.kind->shape(&p->settings)}};
     shapes = shapes->n > 0 ? shapes : &one;
     for (int32_t i = 0; i < shapes->n; i++) {
         add_program(p, use, i, shapes->at[i]);
@@ -95,8 +95,8 @@ static void add_decoding(job_programs *p) {
     int32_t lengths[TRANSLATE_MOST_LENGTHS];
     int32_t n = ebb__translate_lengths(p->request.decode.max_src, lengths);
     for (int32_t i = 0; i < n; i++) {
-        add_program(p, JOB_DECODE_STEP, i, (job_shape){.src = lengths[i]});
-        add_program(p, JOB_DECODE_READ, i, (job_shape){.src = lengths[i]});
+        add_program(p, JOB_DECODE_STEP, i, (data_shape){.source = (uint32_t)lengths[i]});
+        add_program(p, JOB_DECODE_READ, i, (data_shape){.source = (uint32_t)lengths[i]});
     }
 }
 

@@ -17,22 +17,11 @@ typedef struct kind_scores {
 
 /* ---- shapes ---- */
 
-enum { JOB_MAX_SHAPES = 32 };
-typedef struct job_shape {
-    int64_t src, tgt; /* positions of a source, of a target; a language model has only the latter */
-    int64_t rows;     /* of a batch; 0: settings->batch */
-    int64_t batches;  /* of an epoch: how much its time counts; 0: not known */
-} job_shape;
-typedef struct job_shapes {
-    int32_t n; /* 0: only the one of the settings */
-    job_shape at[JOB_MAX_SHAPES];
-} job_shapes;
-
 /* How sentences are put in batches: what the order of training depends on, stored with the run. */
 typedef struct job_buckets {
     bucket_strategy strategy; /* taken: never auto */
     double padded_share;      /* of all positions of rows with a sentence */
-    job_shapes shapes;        /* longest first, each with its rows; n 0: not by sentence */
+    data_shapes shapes;       /* longest first, each with its rows; n 0: not by sentence */
 } job_buckets;
 
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */
@@ -49,10 +38,10 @@ typedef struct job_buckets {
  * of it. Else it is a number of rows: every one up to 16, above that multiples of 8. */
 enum { JOB_MOST_FIT = 4096, JOB_MOST_FIT_TOKENS = 1 << 17, JOB_FINE_TOKENS = 128 };
 typedef struct job_fit {
-    bool recalled;     /* the batch is that of the run in the folder */
-    bool most;         /* a larger one was not tried: */
-    bool by_text;      /* the text has no more to fill it with */
-    job_shapes shapes; /* where it was found in tokens: how many sentences of which length */
+    bool recalled;      /* the batch is that of the run in the folder */
+    bool most;          /* a larger one was not tried: */
+    bool by_text;       /* the text has no more to fill it with */
+    data_shapes shapes; /* where it was found in tokens: how many sentences of which length */
 } job_fit;
 ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
                         job_fit *out) EBB_MUST_CHECK;

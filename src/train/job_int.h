@@ -27,7 +27,7 @@ typedef struct job_programs {
     struct job_program {
         char name[16];
         job_use use;
-        job_shape shape;
+        data_shape shape;
     } at[PLAN_MAX_PROGRAMS];
     int32_t n;
     plan_options options;

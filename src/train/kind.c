@@ -16,14 +16,14 @@ int64_t ebb__kind_positions(const train_settings *s, const ebb_plan *plan) {
 train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) {
     train_settings planned = *s;
     const job_programs *p = plan->free_source == ebb__job_programs_free ? plan->source : NULL;
-    int64_t source = 0, target = 0;
+    data_shape longest = {0};
     for (int32_t i = 0; p != NULL && i < p->n; i++) {
-        bool read = p->at[i].use == JOB_TRAIN || p->at[i].use == JOB_VALID;
-        source = read && p->at[i].shape.src > source ? p->at[i].shape.src : source;
-        target = read && p->at[i].shape.tgt > target ? p->at[i].shape.tgt : target;
+        if (p->at[i].use == JOB_TRAIN || p->at[i].use == JOB_VALID) {
+            data_shape_widen(&longest, p->at[i].shape.source, p->at[i].shape.target);
+        }
     }
-    if (target > 0 && s->kind->planned != NULL) {
-        s->kind->planned(&planned, source, target);
+    if (longest.target > 0 && s->kind->planned != NULL) {
+        s->kind->planned(&planned, longest.source, longest.target);
     }
     return planned;
 }

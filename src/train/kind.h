@@ -14,7 +14,7 @@
 #include "train/option.h"
 
 enum { JOB_PATH_BYTES = 1024 };
-_Static_assert(2 * JOB_MAX_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
+_Static_assert(2 * DATA_MOST_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
                "programs to train, to validate, to translate");
 
 /* What a program is for: a training step; the loss alone, with a state of its own; logits; a step
@@ -35,7 +35,7 @@ typedef struct job_request {
     bool train, valid, predict; /* see job_use */
     uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
     uint64_t pool_bytes;        /* of the staging memory: sentences of a pool; 0: there is none */
-    job_shapes shapes, valid_shapes;
+    data_shapes shapes, valid_shapes;
     translate_options decode; /* slots 0: nothing is translated */
     uint64_t most_batch; /* rows, or tokens where batches are counted so, that the text can fill; 0:
                             not known */
@@ -162,12 +162,12 @@ typedef struct model_kind {
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
      * side. The function is NULL where there are none at all. */
     const char *(*vocab_file)(const train_settings *s, kind_side side);
-    job_shape (*shape)(const train_settings *s);                     /* without a text */
+    data_shape (*shape)(const train_settings *s);                    /* without a text */
     void (*sizes_of)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
     /* model */
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape, job_use use);
+                        data_shape shape, job_use use);
     ebb_status (*randomise)(run_session *session, const train_settings *s); /* program 0 */
     /* In place of what depends on the text: the longest shape. NULL: nothing does. */
     void (*planned)(train_settings *s, int64_t source, int64_t target);

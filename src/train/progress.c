@@ -55,8 +55,8 @@ json_t *ebb__buckets_pack(const job_buckets *buckets) {
     json_t *shapes = json_array();
     bool whole = shapes != NULL;
     for (int32_t i = 0; whole && i < buckets->shapes.n; i++) {
-        const job_shape *shape = &buckets->shapes.at[i];
-        json_t *one = json_pack("[I,I,I]", (json_int_t)shape->src, (json_int_t)shape->tgt,
+        const data_shape *shape = &buckets->shapes.at[i];
+        json_t *one = json_pack("[I,I,I]", (json_int_t)shape->source, (json_int_t)shape->target,
                                 (json_int_t)shape->rows);
         whole = json_array_append_new(shapes, one) == 0;
     }
@@ -68,14 +68,15 @@ json_t *ebb__buckets_pack(const job_buckets *buckets) {
                      "padded_share", buckets->padded_share, "shapes", shapes);
 }
 
-static bool unpack_shape(const json_t *from, job_shape *out) {
-    int64_t *to[] = {&out->src, &out->tgt, &out->rows};
-    bool good = json_array_size(from) == sizeof to / sizeof *to;
-    for (size_t i = 0; good && i < sizeof to / sizeof *to; i++) {
+static bool unpack_shape(const json_t *from, data_shape *out) {
+    json_int_t read[3] = {0};
+    bool good = json_array_size(from) == 3;
+    for (size_t i = 0; good && i < 3; i++) {
         const json_t *number = json_array_get(from, i);
-        *to[i] = json_integer_value(number);
-        good = json_is_integer(number) && *to[i] >= 0 && *to[i] <= INT32_MAX;
+        read[i] = json_integer_value(number);
+        good = json_is_integer(number) && read[i] >= 0 && read[i] <= INT32_MAX;
     }
+    *out = (data_shape){.source = (uint32_t)read[0], .target = (uint32_t)read[1], .rows = read[2]};
     return good;
 }
 
@@ -93,7 +94,7 @@ static bool unpack_buckets(const json_t *from, job_buckets *out) {
         strategy++;
     }
     if (name == NULL || strategy == BUCKET_STRATEGIES || !(share >= 0 && share < 1) || n < 1 ||
-        n > JOB_MAX_SHAPES) {
+        n > DATA_MOST_SHAPES) {
         return false;
     }
     *out = (job_buckets){(bucket_strategy)strategy, share, {.n = (int32_t)n}};

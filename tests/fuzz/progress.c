@@ -61,7 +61,7 @@ void fuzz_progress(fuzz_room *room, fuzz_input input) {
     memset(&at, 0, sizeof at);
     if (json_is_object(info.train) &&
         fuzz_fine(room, ebb__progress_unpack(room->ctx, "run", &info, settings_text, &text, &at))) {
-        fuzz_require(text.buckets.shapes.n >= 0 && text.buckets.shapes.n <= JOB_MAX_SHAPES,
+        fuzz_require(text.buckets.shapes.n >= 0 && text.buckets.shapes.n <= DATA_MOST_SHAPES,
                      "more shapes than there can be");
         round_trip(room, &at, &text);
         use(&at);

@@ -13,7 +13,7 @@ void fuzz_shapes(fuzz_room *room, fuzz_input input) {
         fuzz_require(options.n_listed >= 1 && options.n_listed <= BUCKETS_MOST_LISTED,
                      "a list of no length, or of too many");
         for (int32_t i = 0; i < options.n_listed; i++) {
-            const bucket_bound *bound = &options.list[i];
+            const data_shape *bound = &options.list[i];
             fuzz_require(bound->target >= 1 && (bound->source >= 1) == pairs, "a wrong length");
         }
     }

@@ -79,7 +79,7 @@ static ebb_status add_mean(model_builder *b, ir_val hidden, int32_t units) {
 }
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape, job_use use) {
+                        data_shape shape, job_use use) {
     int32_t rows = (int32_t)s->batch, units = (int32_t)own(s)->hidden;
     model_builder b = {.g = graph, .batch = rows, .step = IR_NONE};
     ir_val x = IR_NONE, y = IR_NONE, w = IR_NONE, bias = IR_NONE, h = IR_NONE, z = IR_NONE, loss[2];
@@ -106,9 +106,9 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     return ebb__model_loss(&b, loss[0], y, "loss");
 }
 
-static job_shape plain_shape(const train_settings *s) {
+static data_shape plain_shape(const train_settings *s) {
     (void)s;
-    return (job_shape){.tgt = 1};
+    return (data_shape){.target = 1};
 }
 
 static void sizes_of(const train_settings *s, job_request *request) {

@@ -50,53 +50,53 @@ static int tear_down(void **state) {
 
 /* A plan of exactly this shape. */
 static void check_shape(const cost_room *room, const train_settings *settings,
-                        const epoch_cost *cost, job_shape shape, double tolerance) {
+                        const epoch_cost *cost, data_shape shape, double tolerance) {
     train_settings exact = *settings;
     job_request request = room->sizes;
     ebb_plan *plan = NULL;
     exact.budget = UINT64_MAX / 2;
     exact.disabled = 1U << PASS_RECOMPUTE | 1U << PASS_CHUNK;
     request.train = true;
-    request.shapes = (job_shapes){1, {shape}};
+    request.shapes = (data_shapes){1, {shape}};
     assert_int_equal(ebb__job_compile(room->ctx, &exact, &request, &plan), EBB_OK);
-    bucket_plan epoch = {.programs = {{(uint32_t)shape.src, (uint32_t)shape.tgt, settings->batch,
-                                       3 * (uint64_t)settings->batch, 3}},
-                         .n_programs = 1};
+    shape.rows = settings->batch;
+    shape.sentences = 3 * (uint64_t)settings->batch;
+    shape.batches = 3;
+    bucket_plan epoch = {.programs = {1, {shape}}};
     double seconds = ebb__epoch_seconds(cost, &epoch) / 3 / plan->seconds_per_step;
-    double bytes =
-        (double)ebb__epoch_bytes(cost, settings->batch, (uint32_t)shape.src, (uint32_t)shape.tgt) /
-        (double)plan->peak_bytes;
+    double bytes = (double)ebb__epoch_bytes(cost, &shape) / (double)plan->peak_bytes;
     if (fabs(seconds - 1) > tolerance || fabs(bytes - 1) > tolerance) {
-        fail_msg("%d x %d, batch %d: %.3f of the seconds, %.3f of the bytes", (int)shape.src,
-                 (int)shape.tgt, (int)settings->batch, seconds, bytes);
+        fail_msg("%d x %d, batch %d: %.3f of the seconds, %.3f of the bytes", (int)shape.source,
+                 (int)shape.target, (int)settings->batch, seconds, bytes);
     }
     ebb__plan_free(plan);
 }
 
 static void other_shapes_follow(void **state) {
     const cost_room *room = *state;
-    const epoch_range texts = {{0, 60}, {16, 16}}, pairs = {{50, 60}, {16, 16}};
+    const epoch_range texts = {{.target = 60}, {16, 16}},
+                      pairs = {{.source = 50, .target = 60}, {16, 16}};
     epoch_cost cost;
     assert_int_equal(ebb__epoch_cost_make(room->ctx, &room->lm, &room->sizes, &texts, &cost),
                      EBB_OK);
-    check_shape(room, &room->lm, &cost, (job_shape){.src = 0, .tgt = 3}, 0.05);
-    check_shape(room, &room->lm, &cost, (job_shape){.src = 0, .tgt = 60}, 0.05);
+    check_shape(room, &room->lm, &cost, (data_shape){.source = 0, .target = 3}, 0.05);
+    check_shape(room, &room->lm, &cost, (data_shape){.source = 0, .target = 60}, 0.05);
     assert_int_equal(ebb__epoch_cost_make(room->ctx, &room->nmt, &room->sizes, &pairs, &cost),
                      EBB_OK);
-    check_shape(room, &room->nmt, &cost, (job_shape){.src = 4, .tgt = 5}, 0.05);
-    check_shape(room, &room->nmt, &cost, (job_shape){.src = 50, .tgt = 10}, 0.05);
-    check_shape(room, &room->nmt, &cost, (job_shape){.src = 40, .tgt = 60}, 0.05);
+    check_shape(room, &room->nmt, &cost, (data_shape){.source = 4, .target = 5}, 0.05);
+    check_shape(room, &room->nmt, &cost, (data_shape){.source = 50, .target = 10}, 0.05);
+    check_shape(room, &room->nmt, &cost, (data_shape){.source = 40, .target = 60}, 0.05);
 }
 
 static void other_batches_follow(void **state) {
     const cost_room *room = *state;
-    const epoch_range range = {{30, 30}, {4, 64}};
+    const epoch_range range = {{.source = 30, .target = 30}, {4, 64}};
     train_settings settings = room->nmt;
     epoch_cost cost;
     assert_int_equal(ebb__epoch_cost_make(room->ctx, &settings, &room->sizes, &range, &cost),
                      EBB_OK);
     for (settings.batch = 4; settings.batch <= 64; settings.batch *= 2) {
-        check_shape(room, &settings, &cost, (job_shape){.src = 12, .tgt = 20},
+        check_shape(room, &settings, &cost, (data_shape){.source = 12, .target = 20},
                     settings.batch == 4 || settings.batch == 64 ? 0.05 : 0.2);
     }
 }

@@ -93,7 +93,7 @@ static void stored_shapes_are_used(void **state) {
         free(now);
         result = run_ok(room);
         assert_true(result.already_done && result.buckets.shapes.n == 1);
-        assert_int_equal(result.buckets.shapes.at[0].tgt, longest);
+        assert_int_equal(result.buckets.shapes.at[0].target, longest);
         run_room_free(room);
     }
 }

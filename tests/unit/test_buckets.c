@@ -134,8 +134,8 @@ static void the_example_of_the_report(void **state) {
     bucket_options options = {.strategy = BUCKET_GREEDY, .shapes = 8, .batch = {.sentences = 2}};
     bucket_plan plan = make(&lengths, &options);
     assert_int_equal(plan.n_shapes, 2);
-    assert_int_equal(plan.shapes[0].target, 4);
-    assert_int_equal(plan.shapes[1].target, 8);
+    assert_int_equal(plan.shapes[0].as.target, 4);
+    assert_int_equal(plan.shapes[1].as.target, 8);
     assert_int_equal(plan.padded_tokens, 24);
     assert_int_equal(plan.real_tokens, 22);
     assert_int_equal(plan.batches, 2);
@@ -150,9 +150,9 @@ static void the_example_of_the_report(void **state) {
     options = (bucket_options){.strategy = BUCKET_GREEDY, .shapes = 8, .batch = {.sentences = 3}};
     plan = make(&lengths, &options);
     assert_int_equal(plan.n_shapes, 2);
-    assert_int_equal(plan.shapes[0].target, 7);
-    assert_int_equal(plan.shapes[1].target, 8);
-    assert_int_equal(plan.shapes[1].sentences, 1);
+    assert_int_equal(plan.shapes[0].as.target, 7);
+    assert_int_equal(plan.shapes[1].as.target, 8);
+    assert_int_equal(plan.shapes[1].as.sentences, 1);
     assert_int_equal(plan.empty_rows, 2);
     ebb__buckets_free(&plan);
     ebb__lengths_free(&lengths);
@@ -298,7 +298,7 @@ static void check_optimal(help_room *room, bool pairs, int trials, uint32_t most
                      (unsigned long long)plan.padded_tokens, (int)plan.n_shapes,
                      (unsigned long long)want, (int)options.shapes);
         }
-        banded += plan.shapes[0].cut != UINT32_MAX || plan.shapes[0].band != UINT32_MAX;
+        banded += plan.shapes[0].limit.cut != UINT32_MAX || plan.shapes[0].limit.band != UINT32_MAX;
         ebb__buckets_free(&plan);
         ebb__lengths_free(&lengths);
     }
@@ -351,7 +351,8 @@ static void optimal_of_long_texts(void **state) {
 
 static void check_shape(const data_lengths *lengths, const bucket_plan *plan, int32_t which,
                         const bucket_options *options) {
-    const bucket_shape *shape = &plan->shapes[which];
+    const data_shape *shape = &plan->shapes[which].as;
+    int64_t empty = (int64_t)plan->shapes[which].empty_rows;
     uint64_t members = 0;
     uint32_t source = 0, target = 0;
     for (size_t i = 0; i < lengths->n_cells; i++) {
@@ -362,20 +363,19 @@ static void check_shape(const data_lengths *lengths, const bucket_plan *plan, in
             target = cell->target > target ? cell->target : target;
         }
     }
-    int32_t program = ebb__bucket_program(plan, shape->source, shape->target);
-    assert_in_range(program, 0, plan->n_programs - 1);
-    assert_int_equal(shape->rows * (int64_t)shape->batches - (int64_t)shape->empty_rows,
-                     shape->sentences);
+    int32_t program = ebb__shape_find(&plan->programs, shape->source, shape->target);
+    assert_in_range(program, 0, plan->programs.n - 1);
+    assert_int_equal(shape->rows * (int64_t)shape->batches - empty, shape->sentences);
     if (plan->strategy != BUCKET_POOL) {
         assert_true(members > 0);
         assert_int_equal(members, shape->sentences);
         assert_int_equal(source, shape->source);
         assert_int_equal(target, shape->target);
-        assert_true((int64_t)shape->empty_rows < shape->rows);
+        assert_true(empty < shape->rows);
         int64_t rows = ebb__bucket_rows(&options->batch, shape->source, shape->target);
         assert_true(shape->rows == rows ||
                     (options->batch.sentences == 0 && shape->rows < rows && shape->batches == 1));
-        assert_true(plan->n_programs < plan->n_shapes || plan->strategy == BUCKET_STATIC ||
+        assert_true(plan->programs.n < plan->n_shapes || plan->strategy == BUCKET_STATIC ||
                     plan->n_shapes <= options->shapes);
     }
 }
@@ -384,11 +384,11 @@ static void check_shape(const data_lengths *lengths, const bucket_plan *plan, in
 static void check_programs(const data_lengths *lengths, const bucket_plan *plan,
                            const bucket_options *options) {
     uint64_t sentences = 0, steps = 0, tokens = 0;
-    bucket_bound most = {0, 0};
-    assert_in_range(plan->n_programs, 1, BUCKETS_MOST_SHAPES);
-    assert_true(plan->n_programs <= options->shapes || plan->strategy == BUCKET_STATIC);
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const bucket_program *p = &plan->programs[i];
+    data_shape most = {0};
+    assert_in_range(plan->programs.n, 1, DATA_MOST_SHAPES);
+    assert_true(plan->programs.n <= options->shapes || plan->strategy == BUCKET_STATIC);
+    for (int32_t i = 0; i < plan->programs.n; i++) {
+        const data_shape *p = &plan->programs.at[i];
         int64_t rows = ebb__bucket_rows(&options->batch, p->source, p->target);
         if (options->batch.tokens == 0) {
             assert_int_equal(p->rows, rows);
@@ -409,9 +409,9 @@ static void check_programs(const data_lengths *lengths, const bucket_plan *plan,
     assert_int_equal(steps, plan->steps);
     assert_int_equal(tokens, plan->computed_tokens);
     if (plan->strategy == BUCKET_POOL) { /* some batch of some epoch may be as long as that */
-        assert_true(ebb__bucket_program(plan, most.source, most.target) >= 0);
+        assert_true(ebb__shape_find(&plan->programs, most.source, most.target) >= 0);
         assert_true(plan->computed_tokens >= plan->padded_tokens);
-    } else if (plan->n_programs == plan->n_shapes) { /* the shapes, or smaller ones */
+    } else if (plan->programs.n == plan->n_shapes) { /* the shapes, or smaller ones */
         assert_true(plan->computed_tokens <= plan->padded_tokens);
     }
 }
@@ -427,10 +427,10 @@ static void greedy_runs_on_optimal_programs(void **state) {
     options.strategy = BUCKET_OPTIMAL;
     bucket_plan optimal = make(&lengths, &options);
     assert_true(greedy.n_shapes > 5 && greedy.padded_tokens < optimal.padded_tokens);
-    assert_int_equal(greedy.n_programs, 5);
+    assert_int_equal(greedy.programs.n, 5);
     assert_int_equal(greedy.computed_tokens, optimal.padded_tokens);
     assert_int_equal(greedy.steps, optimal.batches);
-    assert_memory_equal(greedy.programs, optimal.programs, 5 * sizeof *greedy.programs);
+    assert_memory_equal(&greedy.programs, &optimal.programs, sizeof greedy.programs);
     assert_true(ebb__bucket_computed_share(&greedy) > ebb__bucket_padded_share(&greedy));
     ebb__buckets_free(&greedy);
     ebb__buckets_free(&optimal);
@@ -442,7 +442,7 @@ static void check_plan(const data_lengths *lengths, const bucket_plan *plan,
     uint64_t sentences = 0, real = 0;
     for (int32_t i = 0; i < plan->n_shapes; i++) {
         check_shape(lengths, plan, i, options);
-        sentences += plan->shapes[i].sentences;
+        sentences += plan->shapes[i].as.sentences;
     }
     assert_int_equal(sentences, lengths->used); /* nothing is dropped */
     assert_int_equal(plan->sentences, lengths->used);
@@ -539,7 +539,7 @@ static void bad_options_are_refused(void **state) {
     o = good;
     o.shapes = 0;
     refuse(&lengths, &o, EBB_USAGE, "0 shapes");
-    o.shapes = BUCKETS_MOST_SHAPES + 1;
+    o.shapes = DATA_MOST_SHAPES + 1;
     refuse(&lengths, &o, EBB_USAGE, "33 shapes");
     ebb__lengths_free(&lengths);
 }

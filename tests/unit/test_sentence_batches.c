@@ -97,11 +97,7 @@ static ebb_status choose_shapes(help_room *room, const form *how, sentence_optio
     ebb_status status = ebb__lengths_scan(room->ctx, &texts, &found);
     if (status == EBB_OK) {
         status = ebb__buckets_make(&found, &options, &plan);
-        out->n_shapes = plan.n_programs;
-        for (int32_t i = 0; i < plan.n_programs; i++) {
-            out->shapes[i] = (sentence_shape){plan.programs[i].source, plan.programs[i].target,
-                                              (uint32_t)plan.programs[i].rows};
-        }
+        out->shapes = plan.programs;
         ebb__buckets_free(&plan);
     }
     ebb__lengths_free(&found);
@@ -161,7 +157,7 @@ static sentence_target target_of(const fixture *f, batch *b) {
 }
 
 /* Checks every source cell of a row and gives its line; -1: an empty row. */
-static int check_source(const fixture *f, const batch *b, sentence_shape shape, uint32_t row) {
+static int check_source(const fixture *f, const batch *b, data_shape shape, uint32_t row) {
     int32_t n = b->lengths[row];
     int line = n > 0 ? line_of(f, 0, b->source[(shape.source - 1) * shape.rows + row]) : -1;
     assert_int_equal(n, line < 0 ? 0 : (int)source_words(line) + 1);
@@ -177,7 +173,7 @@ static int check_source(const fixture *f, const batch *b, sentence_shape shape, 
 }
 
 /* Checks every cell of a row and gives its line; -1: an empty row. */
-static int check_row(const fixture *f, const batch *b, sentence_shape shape, uint32_t row) {
+static int check_row(const fixture *f, const batch *b, data_shape shape, uint32_t row) {
     int32_t first = b->labels[(shape.target - 1) * shape.rows + row];
     int line = first != BATCH_IGNORED ? line_of(f, 1, first) : -1;
     if (f->how.pairs) {
@@ -185,7 +181,7 @@ static int check_row(const fixture *f, const batch *b, sentence_shape shape, uin
     }
     uint32_t words = line < 0 ? 0 : target_words(line);
     for (uint32_t t = 0; t < shape.target; t++) {
-        size_t at = (shape.target - 1 - t) * shape.rows + row;
+        size_t at = (shape.target - 1 - t) * (size_t)shape.rows + row;
         if (line >= 0 && t < words) {
             assert_int_equal(line_of(f, 1, b->labels[at]), line);
         } else {
@@ -201,11 +197,10 @@ static int check_row(const fixture *f, const batch *b, sentence_shape shape, uin
 }
 
 /* No smaller shape holds all rows of the batch. */
-static void check_smallest(const fixture *f, sentence_shape shape, uint32_t source,
-                           uint32_t target) {
+static void check_smallest(const fixture *f, data_shape shape, uint32_t source, uint32_t target) {
     assert_true(source <= shape.source && target <= shape.target);
-    for (int32_t i = 0; f->how.pooled && i < f->batches.n_classes; i++) {
-        sentence_shape other = f->batches.classes[i].shape;
+    for (int32_t i = 0; f->how.pooled && i < f->batches.shapes.n; i++) {
+        data_shape other = f->batches.shapes.at[i];
         assert_true(other.source + other.target >= shape.source + shape.target ||
                     other.source < source || other.target < target);
     }
@@ -223,7 +218,7 @@ static void check_epoch(const fixture *f, uint64_t first, int order[MOST_LINES])
         memset(&b, 0x55, sizeof b);
         assert_int_equal(ebb__sentence_place(&f->batches, step, &place), EBB_OK);
         sentence_target to = target_of(f, &b);
-        sentence_shape shape = f->batches.classes[place.class].shape;
+        data_shape shape = f->batches.shapes.at[place.shape];
         assert_int_equal(place.epoch, step / f->batches.windows);
         assert_int_equal(ebb__sentence_fill(&f->batches, &place, &to, &words), EBB_OK);
         for (uint32_t row = 0; row < shape.rows; row++) {
@@ -250,11 +245,12 @@ static void check_epoch(const fixture *f, uint64_t first, int order[MOST_LINES])
 
 /* With tokens, rows times the longer side are no more than those, and as many as can be filled. */
 static void check_rows(const fixture *f) {
-    for (int32_t i = 0; i < f->batches.n_classes; i++) {
-        sentence_shape shape = f->batches.classes[i].shape;
+    for (int32_t i = 0; i < f->batches.shapes.n; i++) {
+        data_shape shape = f->batches.shapes.at[i];
         uint32_t longer = shape.source > shape.target ? shape.source : shape.target;
-        uint64_t most = f->batches.classes[i].count < TOKENS / longer ? f->batches.classes[i].count
-                                                                      : TOKENS / longer;
+        uint64_t most = f->batches.shapes.at[i].sentences < TOKENS / longer
+                            ? f->batches.shapes.at[i].sentences
+                            : TOKENS / longer;
         assert_int_equal(shape.rows, f->how.by_tokens ? most : ROWS);
         assert_true((shape.source > 0) == f->how.pairs);
     }
@@ -268,7 +264,7 @@ static void every_sentence_once_an_epoch(void **state) {
         fixture f;
         int first[MOST_LINES], again[MOST_LINES], next[MOST_LINES];
         assert_int_equal(open_fixture(room, &f, how), EBB_OK);
-        assert_true(f.batches.n_classes >= 3);
+        assert_true(f.batches.shapes.n >= 3);
         check_rows(&f);
         uint64_t windows = f.batches.windows;
         check_epoch(&f, 0, first);
@@ -317,7 +313,7 @@ static digest digest_of(const fixture *f, uint64_t step) {
         uint64_t cell = (uint64_t)(uint32_t)b.labels[i] << 32 | (uint32_t)b.source[i];
         out.cells = (out.cells ^ cell) * 0x9E3779B97F4A7C15U;
     }
-    out.class = place.class;
+    out.class = place.shape;
     return out;
 }
 
@@ -390,9 +386,9 @@ static void pools_need_a_shape_for_all(void **state) {
     write_texts(room, how.lines);
     assert_int_equal(open_fixture(room, &f, how), EBB_OK);
     ebb__sentence_batches_close(&f.batches);
-    f.options.n_shapes = 2;
-    f.options.shapes[0] = (sentence_shape){MAX_LEN + 1, 5, ROWS};
-    f.options.shapes[1] = (sentence_shape){5, MAX_LEN + 1, ROWS};
+    f.options.shapes.n = 2;
+    f.options.shapes.at[0] = (data_shape){.source = MAX_LEN + 1, .target = 5, .rows = ROWS};
+    f.options.shapes.at[1] = (data_shape){.source = 5, .target = MAX_LEN + 1, .rows = ROWS};
     (void)snprintf(path, sizeof path, "%s/index", room->folder);
     help_expect(room->ctx,
                 ebb__sentence_batches_open(room->ctx, &f.tokens[0], &f.tokens[1], &f.options, path,
@@ -412,9 +408,9 @@ static void a_damaged_index_is_noticed(void **state) {
     write_texts(room, LINES);
     form how = {.pairs = true, .shuffle = true, .lines = LINES};
     assert_int_equal(open_fixture(room, &f, how), EBB_OK);
-    f.batches.classes[0].shape.source = f.batches.classes[0].shape.target = 1;
+    f.batches.shapes.at[0].source = f.batches.shapes.at[0].target = 1;
     assert_int_equal(ebb__sentence_place(&f.batches, 0, &place), EBB_OK);
-    place.class = 0;
+    place.shape = 0;
     place.batch = 0;
     sentence_target to = target_of(&f, &b);
     help_expect(room->ctx, ebb__sentence_fill(&f.batches, &place, &to, &words), EBB_DATA,
@@ -422,8 +418,8 @@ static void a_damaged_index_is_noticed(void **state) {
     close_fixture(&f);
     how.pooled = true;
     assert_int_equal(open_fixture(room, &f, how), EBB_OK);
-    for (int32_t i = 0; i < f.batches.n_classes; i++) {
-        f.batches.classes[i].shape.source = 1;
+    for (int32_t i = 0; i < f.batches.shapes.n; i++) {
+        f.batches.shapes.at[i].source = 1;
     }
     help_expect(room->ctx, ebb__sentence_place(&f.batches, 0, &place), EBB_DATA,
                 "was changed by somebody");

@@ -47,12 +47,11 @@ static void close_texts(fixture *f) {
     ebb__vocab_free(&f->vocab);
 }
 
-/* The class by the definition. */
-static int32_t class_of(const sentence_lists *lists, uint32_t source, uint32_t target) {
+/* The shape by the definition. */
+static int32_t shape_of(const data_shapes *shapes, uint32_t source, uint32_t target) {
     int32_t best = -1;
-    for (int32_t i = 0; i < lists->n_shapes; i++) {
-        const sentence_shape *shape = &lists->shapes[i],
-                             *least = &lists->shapes[best < 0 ? 0 : best];
+    for (int32_t i = 0; i < shapes->n; i++) {
+        const data_shape *shape = &shapes->at[i], *least = &shapes->at[best < 0 ? 0 : best];
         if (source <= shape->source && target <= shape->target &&
             (best < 0 || shape->source + shape->target < least->source + least->target)) {
             best = i;
@@ -61,29 +60,28 @@ static int32_t class_of(const sentence_lists *lists, uint32_t source, uint32_t t
     return best;
 }
 
-static void check_index(const fixture *f, const sentence_lists *lists,
+static void check_index(const fixture *f, const sentence_lists *lists, data_shapes shapes,
                         const uint32_t *const words[2], int lines) {
-    sentence_class classes[MOST_SHAPES];
-    uint64_t next[MOST_SHAPES], places[2] = {0, 0}, used = 0;
+    uint64_t first[DATA_MOST_SHAPES], next[DATA_MOST_SHAPES], places[2] = {0, 0}, used = 0;
     int fd = -1;
-    assert_int_equal(ebb__sentence_index_open(f->room->ctx, lists, f->index, classes, &fd), EBB_OK);
+    assert_int_equal(ebb__sentence_index_open(f->room->ctx, lists, f->index, &shapes, first, &fd),
+                     EBB_OK);
     assert_false(ebb__file_exists(f->index));
-    for (int32_t i = 0; i < lists->n_shapes; i++) {
-        uint64_t rows = classes[i].shape.rows;
-        assert_memory_equal(&classes[i].shape, &lists->shapes[i], sizeof *lists->shapes);
-        assert_int_equal(classes[i].first, used);
-        assert_int_equal(classes[i].batches, (classes[i].count + rows - 1) / rows);
-        used += classes[i].count;
+    for (int32_t i = 0; i < shapes.n; i++) {
+        uint64_t rows = (uint64_t)shapes.at[i].rows;
+        assert_int_equal(first[i], used);
+        assert_int_equal(shapes.at[i].batches, (shapes.at[i].sentences + rows - 1) / rows);
+        used += shapes.at[i].sentences;
         next[i] = 0;
     }
     for (int i = 0; i < lines; i++) {
         uint32_t source = words[0][i] + 1, target = words[1][i] + 1;
         bool usable =
             ebb__lengths_usable(lists->source != NULL ? source : target, target, lists->max_len);
-        int32_t class = class_of(lists, lists->source != NULL ? source : 0, target);
-        if (usable && class >= 0) {
+        int32_t shape = shape_of(&shapes, lists->source != NULL ? source : 0, target);
+        if (usable && shape >= 0) {
             sentence_entry entry;
-            uint64_t at = classes[class].first + next[class]++;
+            uint64_t at = first[shape] + next[shape]++;
             assert_int_equal(pread(fd, &entry, sizeof entry, (off_t)(at * sizeof entry)),
                              sizeof entry);
             assert_int_equal(entry.target, places[1]);
@@ -94,8 +92,8 @@ static void check_index(const fixture *f, const sentence_lists *lists,
         places[0] += source;
         places[1] += target;
     }
-    for (int32_t i = 0; i < lists->n_shapes; i++) {
-        assert_int_equal(next[i], classes[i].count);
+    for (int32_t i = 0; i < shapes.n; i++) {
+        assert_int_equal(next[i], shapes.at[i].sentences);
     }
     ebb__file_close(fd);
 }
@@ -112,19 +110,16 @@ static void entries_are_those_of_the_definition(void **state) {
     }
     open_texts(*state, words, LINES, &f);
     for (int k = 0; k < CASES; k++) {
-        sentence_shape shapes[MOST_SHAPES];
         bool pairs = k % 3 != 0;
-        sentence_lists lists = {pairs ? &f.tokens[0] : NULL,
-                                &f.tokens[1],
-                                3 + help_throw(&dice, MOST_LEN),
-                                shapes,
-                                1 + (int32_t)help_throw(&dice, MOST_SHAPES),
-                                false};
-        for (int i = 0; i < lists.n_shapes; i++) { /* equal ones, and equally large ones, occur */
-            shapes[i] = (sentence_shape){pairs ? 2 + help_throw(&dice, MOST_LEN) : 0,
-                                         2 + help_throw(&dice, MOST_LEN), 1 + help_throw(&dice, 9)};
+        sentence_lists lists = {pairs ? &f.tokens[0] : NULL, &f.tokens[1],
+                                3 + help_throw(&dice, MOST_LEN), false};
+        data_shapes shapes = {.n = 1 + (int32_t)help_throw(&dice, MOST_SHAPES)};
+        for (int i = 0; i < shapes.n; i++) { /* equal ones, and equally large ones, occur */
+            shapes.at[i].source = pairs ? 2 + help_throw(&dice, MOST_LEN) : 0;
+            shapes.at[i].target = 2 + help_throw(&dice, MOST_LEN);
+            shapes.at[i].rows = 1 + help_throw(&dice, 9);
         }
-        check_index(&f, &lists, words, LINES);
+        check_index(&f, &lists, shapes, words, LINES);
     }
     close_texts(&f);
 }
@@ -133,33 +128,34 @@ static void many_lines_cross_chunks(void **state) {
     enum { LINES = 20000 };
     static uint32_t source[LINES], target[LINES];
     const uint32_t *const words[2] = {source, target};
-    const sentence_shape shapes[] = {{4, 5, 3}, {7, 3, 2}, {3, 2, 1}};
+    const data_shapes shapes = {3, {{4, 5, 3, 0, 0}, {7, 3, 2, 0, 0}, {3, 2, 1, 0, 0}}};
     fixture f;
     for (uint32_t i = 0; i < LINES; i++) {
         source[i] = i % 7;
         target[i] = i % 5;
     }
     open_texts(*state, words, LINES, &f);
-    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 9, shapes, 3, false};
-    check_index(&f, &lists, words, LINES);
+    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 9, false};
+    check_index(&f, &lists, shapes, words, LINES);
     lists.source = NULL;
-    check_index(&f, &lists, words, LINES);
+    check_index(&f, &lists, shapes, words, LINES);
     close_texts(&f);
 }
 
 static void texts_that_changed_are_noticed(void **state) {
     const uint32_t source[] = {3, 1, 2}, target[] = {2, 2, 4};
     const uint32_t *const words[2] = {source, target};
-    const sentence_shape shape = {9, 9, 2};
+    data_shapes shapes = {1, {{9, 9, 2, 0, 0}}};
     help_room *room = *state;
-    sentence_class classes[1];
+    uint64_t first[DATA_MOST_SHAPES];
     fixture f;
     int fd = 7;
     open_texts(room, words, 3, &f);
-    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 8, &shape, 1, false};
+    sentence_lists lists = {&f.tokens[0], &f.tokens[1], 8, false};
     f.tokens[1].lines = 2; /* as if the file had been another one */
-    help_expect(room->ctx, ebb__sentence_index_open(room->ctx, &lists, f.index, classes, &fd),
-                EBB_DATA, "their lines do not match");
+    help_expect(room->ctx,
+                ebb__sentence_index_open(room->ctx, &lists, f.index, &shapes, first, &fd), EBB_DATA,
+                "their lines do not match");
     assert_int_equal(fd, -1);
     f.tokens[1].lines = 3;
     for (int side = 0; side < 2; side++) { /* lengths that no longer add up */
@@ -170,14 +166,15 @@ static void texts_that_changed_are_noticed(void **state) {
         int raw = open(room->path[2 + side], O_RDWR);
         assert_int_equal(pread(raw, &right, sizeof right, at), sizeof right);
         assert_int_equal(pwrite(raw, &wrong, sizeof wrong, at), sizeof wrong);
-        help_expect(room->ctx, ebb__sentence_index_open(room->ctx, &lists, f.index, classes, &fd),
+        help_expect(room->ctx,
+                    ebb__sentence_index_open(room->ctx, &lists, f.index, &shapes, first, &fd),
                     EBB_DATA, "was changed");
         assert_int_equal(fd, -1);
         assert_false(ebb__file_exists(f.index));
         assert_int_equal(pwrite(raw, &right, sizeof right, at), sizeof right);
         assert_int_equal(close(raw), 0);
     }
-    check_index(&f, &lists, words, 3);
+    check_index(&f, &lists, shapes, words, 3);
     close_texts(&f);
 }
 

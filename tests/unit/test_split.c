@@ -47,12 +47,13 @@ typedef struct fixture {
 
 static void open_fixture(help_room *room, uint32_t max_len, bool split, fixture *f) {
     lengths_texts texts = {NULL, room->path[0], TEXT_WORD, max_len, split};
-    sentence_options options = {.max_len = max_len,
-                                .split = split,
-                                .seed = 5,
-                                .shuffle = true,
-                                .n_shapes = 2,
-                                .shapes = {{0, max_len + 1, ROWS}, {0, max_len / 2 + 1, ROWS}}};
+    sentence_options options = {
+        .max_len = max_len,
+        .split = split,
+        .seed = 5,
+        .shuffle = true,
+        .shapes = {
+            2, {{.target = max_len + 1, .rows = ROWS}, {.target = max_len / 2 + 1, .rows = ROWS}}}};
     char path[128];
     memset(f, 0, sizeof *f);
     (void)snprintf(path, sizeof path, "%s/index", room->folder);
@@ -109,7 +110,7 @@ static uint64_t read_epoch(fixture *f, const uint32_t *ids) {
                                             &words),
                          EBB_OK);
         for (uint32_t row = 0; row < ROWS; row++) {
-            note_row(f, ids, inputs, labels, f->batches.classes[place.class].shape.target, row);
+            note_row(f, ids, inputs, labels, f->batches.shapes.at[place.shape].target, row);
         }
         all += words;
     }

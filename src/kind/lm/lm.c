@@ -16,8 +16,9 @@
 
 /* ---- the model ---- */
 
-static job_shape plain_shape(const train_settings *s) {
-    return s->by_sentence ? ebb__sentence_shape(s, 0, s->bptt) : (job_shape){.tgt = s->bptt};
+static data_shape plain_shape(const train_settings *s) {
+    return s->by_sentence ? ebb__sentence_shape(s, 0, s->bptt)
+                          : (data_shape){.target = (uint32_t)s->bptt};
 }
 
 static void sizes(const train_settings *s, job_request *request) {
@@ -25,14 +26,14 @@ static void sizes(const train_settings *s, job_request *request) {
 }
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape, job_use use) {
+                        data_shape shape, job_use use) {
     word_lm model = {.cell = s->cell,
                      .layers = s->layers,
                      .hidden = s->hidden,
                      .embed = s->embed > 0 ? s->embed : s->hidden,
                      .vocab = request->vocab,
                      .batch = ebb__sentence_rows(s, shape),
-                     .steps = shape.tgt,
+                     .steps = shape.target,
                      .tie = s->tie,
                      .dropout = use == JOB_TRAIN ? s->dropout : 0,
                      .seed = s->seed,

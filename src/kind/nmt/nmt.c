@@ -10,15 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert((int)BUCKETS_MOST_SHAPES <= (int)JOB_MAX_SHAPES, "a program for every shape");
-
 /* ---- the model ---- */
 
 static int64_t vocab_of(int64_t side, const train_settings *s) {
     return side > 0 ? side : s->vocab;
 }
 
-static job_shape plain_shape(const train_settings *s) {
+static data_shape plain_shape(const train_settings *s) {
     return ebb__sentence_shape(s, s->src_len, s->tgt_len);
 }
 
@@ -60,16 +58,16 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
 }
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
-                        job_shape shape, job_use use) {
+                        data_shape shape, job_use use) {
     if (use == JOB_DECODE_STEP || use == JOB_DECODE_READ) {
-        return build_decode(graph, s, request, shape.src, use);
+        return build_decode(graph, s, request, shape.source, use);
     }
     nmt_model model = model_of(s);
     model.src_vocab = request->src_vocab;
     model.tgt_vocab = request->vocab;
     model.batch = ebb__sentence_rows(s, shape);
-    model.src_len = shape.src;
-    model.tgt_len = shape.tgt;
+    model.src_len = shape.source;
+    model.tgt_len = shape.target;
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
@@ -153,17 +151,16 @@ static translate_options translation_of(const nmt_corpus *nmt) {
     if (s->valid_path == NULL || (s->valid_metric != METRIC_BLEU && s->samples == 0)) {
         return (translate_options){0};
     }
-    int32_t longest = 1;
-    for (int32_t i = 0; i < nmt->valid.options.n_shapes; i++) {
-        int32_t source = (int32_t)nmt->valid.options.shapes[i].source;
-        longest = source > longest ? source : longest;
+    uint32_t longest = 1;
+    for (int32_t i = 0; i < nmt->valid.options.shapes.n; i++) {
+        longest = num_larger32(longest, nmt->valid.options.shapes.at[i].source);
     }
-    const sentence_shape *largest = &nmt->train.options.shapes[0];
+    const data_shape *largest = &nmt->train.options.shapes.at[0];
     int64_t rows = ebb__sentence_rows(s, ebb__sentence_shape(s, largest->source, largest->target));
     return (translate_options){.slots = rows < MOST_SLOTS ? (int32_t)rows : MOST_SLOTS,
                                .beam = 1,
                                .nbest = 1,
-                               .max_src = longest,
+                               .max_src = (int32_t)longest,
                                .alpha = 1,
                                .ratio = 2};
 }

@@ -104,9 +104,8 @@ static bool should_stop(void *user) {
 ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, double *bleu, bool *stopped) {
     validator r = {.ctx = ctx, .v = v};
     translate_io io = {&r, read_source, score_translation, should_stop};
-    for (int32_t i = 0; i < v->pairs->n_classes; i++) {
-        uint32_t target = v->pairs->classes[i].shape.target;
-        r.most = target > r.most ? target : r.most;
+    for (int32_t i = 0; i < v->pairs->shapes.n; i++) {
+        r.most = num_larger32(r.most, v->pairs->shapes.at[i].target);
     }
     TRY(ebb__alloc(ctx, r.most, sizeof *r.ids, &r.ids));
     ebb_status status = ebb__translate(

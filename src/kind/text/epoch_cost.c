@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-_Static_assert((int)BUCKETS_MOST_SHAPES <= (int)JOB_MAX_SHAPES, "a program for every shape");
-
 /* ---- cost ---- */
 
 /* Lengths of the shapes that are planned: long enough for what happens once a step not to drown
@@ -21,7 +19,7 @@ typedef struct corner_values {
 /* One shape as a program without recomputation and without chunks, which would be chosen by size.
  */
 static ebb_status price(ebb_ctx *ctx, const train_settings *settings, const job_request *sizes,
-                        int64_t rows, job_shape shape, corner_values *out) {
+                        int64_t rows, data_shape shape, corner_values *out) {
     train_settings trial = *settings;
     job_request request = {.train = true,
                            .vocab = sizes->vocab,
@@ -77,7 +75,8 @@ ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
             if (corner % 2 == 1 && range->longest.source == 0) {
                 continue; /* one text */
             }
-            job_shape shape = {.src = s[corner % 2], .tgt = t[corner / 2]};
+            data_shape shape = {.source = (uint32_t)s[corner % 2],
+                                .target = (uint32_t)t[corner / 2]};
             TRY(price(ctx, settings, sizes, range->rows[i], shape, &found));
             seconds[corner] = found.seconds;
             bytes[corner] = found.bytes;
@@ -88,12 +87,12 @@ ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
     return EBB_OK;
 }
 
-/* Of one step, on so many rows. */
-static double plane_at(const epoch_cost *cost, const epoch_plane planes[2], int64_t rows,
-                       uint32_t source, uint32_t target) {
-    double s = (double)source, t = (double)target, at[4] = {1, s, t, s * t};
+/* Of one step. */
+static double plane_at(const epoch_cost *cost, const epoch_plane planes[2],
+                       const data_shape *shape) {
+    double s = shape->source, t = shape->target, at[4] = {1, s, t, s * t};
     double span = (double)(cost->rows[1] - cost->rows[0]);
-    double share = span > 0 ? (double)(rows - cost->rows[0]) / span : 0, value = 0;
+    double share = span > 0 ? (double)(shape->rows - cost->rows[0]) / span : 0, value = 0;
     for (int i = 0; i < 4; i++) {
         value += at[i] * ((1 - share) * planes[0].at[i] + share * planes[1].at[i]);
     }
@@ -102,16 +101,15 @@ static double plane_at(const epoch_cost *cost, const epoch_plane planes[2], int6
 
 double ebb__epoch_seconds(const epoch_cost *cost, const bucket_plan *plan) {
     double seconds = 0;
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const bucket_program *p = &plan->programs[i];
-        seconds +=
-            (double)p->batches * plane_at(cost, cost->seconds, p->rows, p->source, p->target);
+    for (int32_t i = 0; i < plan->programs.n; i++) {
+        const data_shape *shape = &plan->programs.at[i];
+        seconds += (double)shape->batches * plane_at(cost, cost->seconds, shape);
     }
     return seconds;
 }
 
-uint64_t ebb__epoch_bytes(const epoch_cost *cost, int64_t rows, uint32_t source, uint32_t target) {
-    double bytes = plane_at(cost, cost->bytes, rows, source, target);
+uint64_t ebb__epoch_bytes(const epoch_cost *cost, const data_shape *shape) {
+    double bytes = plane_at(cost, cost->bytes, shape);
     return bytes < 0x1p63 ? (uint64_t)bytes : (uint64_t)INT64_MAX;
 }
 
@@ -134,11 +132,9 @@ static ebb_status make_plan(const train_settings *s, const data_lengths *lengths
 }
 
 static void widen(epoch_range *range, const bucket_plan *plan) {
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const bucket_program *to = &plan->programs[i];
-        bucket_bound *longest = &range->longest;
-        longest->source = to->source > longest->source ? to->source : longest->source;
-        longest->target = to->target > longest->target ? to->target : longest->target;
+    for (int32_t i = 0; i < plan->programs.n; i++) {
+        const data_shape *to = &plan->programs.at[i];
+        data_shape_widen(&range->longest, to->source, to->target);
         int64_t rows = to->rows, *most = range->rows;
         most[0] = most[0] == 0 || rows < most[0] ? rows : most[0];
         most[1] = rows > most[1] ? rows : most[1];
@@ -163,7 +159,7 @@ static ebb_status choose_auto(const train_settings *settings, const job_request 
         const bucket_plan *plan = &out->plans[i];
         double seconds = ebb__epoch_seconds(&cost, plan) * (i == BUCKET_POOL ? 1 + POOL_GAIN : 1);
         bool trained = i != BUCKET_POOL || settings->batch_tokens == 0;
-        bool own = plan->n_programs == plan->n_shapes; /* else greedy runs as optimal does */
+        bool own = plan->programs.n == plan->n_shapes; /* else greedy runs as optimal does */
         if (trained && own && seconds < least) {
             least = seconds;
             out->chosen = (bucket_strategy)i;

@@ -26,7 +26,7 @@ typedef struct epoch_cost {
 
 /* What is to be priced: batches of up to `longest`, of rows[0] to rows[1] sentences. */
 typedef struct epoch_range {
-    bucket_bound longest;
+    data_shape longest;
     int64_t rows[2];
 } epoch_range;
 
@@ -36,7 +36,7 @@ ebb_status ebb__epoch_cost_make(ebb_ctx *ctx, const train_settings *settings,
                                 epoch_cost *out) EBB_MUST_CHECK;
 /* Of one epoch, on the programs. */
 double ebb__epoch_seconds(const epoch_cost *cost, const bucket_plan *plan);
-uint64_t ebb__epoch_bytes(const epoch_cost *cost, int64_t rows, uint32_t source, uint32_t target);
+uint64_t ebb__epoch_bytes(const epoch_cost *cost, const data_shape *shape);
 
 /* ---- which strategy ---- */
 

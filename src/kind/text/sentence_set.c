@@ -8,23 +8,22 @@
 
 /* ---- programs ---- */
 
-job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target) {
+data_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target) {
     bucket_batch batch = {.tokens = s->batch_tokens, .multiple = s->shards};
-    int64_t rows =
-        batch.tokens > 0 ? ebb__bucket_rows(&batch, (uint32_t)source, (uint32_t)target) : 0;
-    return (job_shape){.src = source, .tgt = target, .rows = rows};
+    data_shape shape = {.source = (uint32_t)source, .target = (uint32_t)target};
+    shape.rows = batch.tokens > 0 ? ebb__bucket_rows(&batch, shape.source, shape.target) : 0;
+    return shape;
 }
 
-static int64_t longest_of(const job_shapes *shapes, int64_t most) {
+static uint32_t longest_of(const data_shapes *shapes, uint32_t most) {
     for (int32_t i = 0; i < shapes->n; i++) {
-        most = shapes->at[i].src > most ? shapes->at[i].src : most;
-        most = shapes->at[i].tgt > most ? shapes->at[i].tgt : most;
+        most = num_larger32(most, num_larger32(shapes->at[i].source, shapes->at[i].target));
     }
     return most;
 }
 
 uint64_t ebb__sentence_staging(const job_request *request) {
-    int64_t most = longest_of(&request->shapes, longest_of(&request->valid_shapes, 0));
+    uint32_t most = longest_of(&request->shapes, longest_of(&request->valid_shapes, 0));
     uint64_t ids = ((uint64_t)most + 1) * sizeof(uint32_t);
     return (ids + 7) / 8 * 8 + request->pool_bytes;
 }
@@ -82,7 +81,7 @@ ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
 /* ---- shapes ---- */
 
 static int longer_first(const void *a, const void *b) {
-    const sentence_shape *x = a, *y = b;
+    const data_shape *x = a, *y = b;
     uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
     return left != right ? (left < right ? 1 : -1)
                          : (x->target > y->target) - (x->target < y->target);
@@ -93,33 +92,29 @@ static void take_shapes(const train_settings *s, const bucket_plan *plan, senten
     uint64_t shards = s->shards > 0 ? (uint64_t)s->shards : 1;
     set->own_rows = s->batch_tokens > 0;
     set->most_tokens = 0;
-    o->n_shapes = plan->n_programs;
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const bucket_program *p = &plan->programs[i];
+    o->shapes.n = plan->programs.n;
+    for (int32_t i = 0; i < plan->programs.n; i++) {
+        const data_shape *p = &plan->programs.at[i];
         uint64_t all = p->sentences + (shards - p->sentences % shards) % shards;
         uint64_t tokens = all * (p->source > p->target ? p->source : p->target);
         set->most_tokens = tokens > set->most_tokens ? tokens : set->most_tokens;
-        o->shapes[i] = (sentence_shape){p->source, p->target, (uint32_t)p->rows};
+        o->shapes.at[i] = (data_shape){.source = p->source, .target = p->target, .rows = p->rows};
     }
-    qsort(o->shapes, (size_t)o->n_shapes, sizeof *o->shapes, longer_first);
+    qsort(o->shapes.at, (size_t)o->shapes.n, sizeof *o->shapes.at, longer_first);
     set->buckets = (job_buckets){.strategy = plan->strategy,
                                  .padded_share = ebb__bucket_computed_share(plan),
-                                 .shapes = {.n = o->n_shapes}};
-    for (int32_t i = 0; i < o->n_shapes; i++) {
-        const sentence_shape *shape = &o->shapes[i];
-        set->buckets.shapes.at[i] =
-            (job_shape){.src = shape->source, .tgt = shape->target, .rows = shape->rows};
-    }
+                                 .shapes = o->shapes};
 }
 
 /* Whether the settings can give such a shape: lengths, and rows. */
-static bool can_be(const train_settings *s, const job_shape *shape) {
+static bool can_be(const train_settings *s, const data_shape *shape) {
     int64_t longest = s->max_len + 1, shards = s->shards > 0 ? s->shards : 1;
-    bool source = kind_has_pairs(s) ? shape->src >= 1 && shape->src <= longest : shape->src == 0;
-    if (!source || shape->tgt < 1 || shape->tgt > longest) {
+    bool source =
+        kind_has_pairs(s) ? shape->source >= 1 && shape->source <= longest : shape->source == 0;
+    if (!source || shape->target < 1 || shape->target > longest) {
         return false;
     }
-    int64_t most = ebb__sentence_rows(s, ebb__sentence_shape(s, shape->src, shape->tgt));
+    int64_t most = ebb__sentence_rows(s, ebb__sentence_shape(s, shape->source, shape->target));
     return shape->rows >= 1 && shape->rows % shards == 0 && shape->rows <= most &&
            (s->batch_tokens > 0 || shape->rows == most);
 }
@@ -127,16 +122,13 @@ static bool can_be(const train_settings *s, const job_shape *shape) {
 /* Shapes that were chosen when the run was started. */
 static ebb_status take_stored(const train_settings *s, const char *dir, const job_buckets *chosen,
                               sentence_set *set) {
-    sentence_options *o = &set->options;
     bool good = (s->bucket == BUCKET_AUTO || s->bucket == chosen->strategy) &&
                 (s->batch_tokens == 0 || chosen->strategy != BUCKET_POOL);
     for (int32_t i = 0; good && i < chosen->shapes.n; i++) {
-        const job_shape *from = &chosen->shapes.at[i], *first = &chosen->shapes.at[0];
-        bool held = from->src <= first->src && from->tgt <= first->tgt;
+        const data_shape *from = &chosen->shapes.at[i], *first = &chosen->shapes.at[0];
+        bool held = data_shape_holds(first, from->source, from->target);
         /* Batches of a pool may be as long as the longest on both sides. */
         good = can_be(s, from) && (held || chosen->strategy != BUCKET_POOL);
-        o->shapes[i] =
-            (sentence_shape){(uint32_t)from->src, (uint32_t)from->tgt, (uint32_t)from->rows};
     }
     if (!good) {
         return ebb__fail(set->lengths.ctx, EBB_MODEL,
@@ -144,7 +136,7 @@ static ebb_status take_stored(const train_settings *s, const char *dir, const jo
                          "restore an older checkpoint, or use --fresh",
                          dir);
     }
-    o->n_shapes = chosen->shapes.n;
+    set->options.shapes = chosen->shapes;
     set->own_rows = s->batch_tokens > 0;
     set->buckets = *chosen;
     return EBB_OK;
@@ -164,7 +156,7 @@ static ebb_status choose(const train_settings *s, const job_request *sizes, sent
         ebb__log(set->lengths.ctx, EBB_LOG_DEBUG,
                  "%llu %s on %d shapes (%s), %.1f%% of all positions padding",
                  (unsigned long long)plan.sentences, plan.pairs ? "pairs" : "sentences",
-                 (int)plan.n_programs, ebb__bucket_name(plan.strategy),
+                 (int)plan.programs.n, ebb__bucket_name(plan.strategy),
                  100 * ebb__bucket_computed_share(&plan));
     }
     ebb__buckets_free(&plan);
@@ -184,29 +176,27 @@ static bool is_pooled(const sentence_set *set) {
 }
 
 static uint64_t pool_bytes(const sentence_set *set) {
-    return is_pooled(set) ? ebb__sentence_pool_bytes(set->sentences, set->options.shapes[0].rows)
-                          : 0;
+    return is_pooled(set)
+               ? ebb__sentence_pool_bytes(set->sentences, (uint64_t)set->options.shapes.at[0].rows)
+               : 0;
 }
 
 /* What an epoch has of each shape, every sentence on the smallest that holds it, and how many words
  * a batch has in the mean. (A pool puts some of them on a larger one.) */
 static void count_batches(const sentence_set *set, job_request *request) {
-    sentence_class classes[BUCKETS_MOST_SHAPES] = {0};
-    uint64_t sentences[BUCKETS_MOST_SHAPES + 1] = {0}, words = 0;
-    int64_t batches = 0;
-    const sentence_options *o = &set->options;
-    for (int32_t i = 0; i < o->n_shapes; i++) {
-        classes[i].shape = o->shapes[i];
-    }
+    data_shapes shapes = set->options.shapes;
+    uint64_t words = 0, batches = 0;
     for (size_t i = 0; i < set->lengths.n_cells; i++) {
         const lengths_cell *cell = &set->lengths.cells[i];
-        sentences[ebb__sentence_class(classes, o->n_shapes, cell->source, cell->target)] +=
-            cell->count;
+        int32_t at = ebb__shape_find(&shapes, cell->source, cell->target);
+        if (at >= 0) {
+            shapes.at[at].sentences += cell->count;
+        }
         words += cell->count * cell->target;
     }
-    for (int32_t i = 0; i < o->n_shapes; i++) {
-        uint64_t rows = o->shapes[i].rows > 0 ? o->shapes[i].rows : 1;
-        request->shapes.at[i].batches = (int64_t)((sentences[i] + rows - 1) / rows);
+    for (int32_t i = 0; i < shapes.n; i++) {
+        uint64_t rows = num_larger((uint64_t)shapes.at[i].rows, 1);
+        request->shapes.at[i].batches = (shapes.at[i].sentences + rows - 1) / rows;
         batches += request->shapes.at[i].batches;
     }
     request->words = batches > 0 ? (double)words / (double)batches : 0;
@@ -231,12 +221,10 @@ ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_se
     return EBB_OK;
 }
 
-job_shapes ebb__sentence_set_shapes(const sentence_set *set) {
-    job_shapes shapes = {.n = set->options.n_shapes};
+data_shapes ebb__sentence_set_shapes(const sentence_set *set) {
+    data_shapes shapes = set->options.shapes;
     for (int32_t i = 0; i < shapes.n; i++) {
-        const sentence_shape *shape = &set->options.shapes[i];
-        shapes.at[i] = (job_shape){
-            .src = shape->source, .tgt = shape->target, .rows = set->own_rows ? shape->rows : 0};
+        shapes.at[i].rows = set->own_rows ? shapes.at[i].rows : 0;
     }
     return shapes;
 }
@@ -276,7 +264,7 @@ static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program
     sentence_place place;
     void *to[4];
     TRY(ebb__sentence_place(&set->batches, step, &place));
-    *program = set->programs[place.class];
+    *program = set->programs[place.shape];
     TRY(ebb__run_map_all(set->session, set->places, 4, DEVICE_WRITE, to));
     sentence_target target = {.source = to[0], .lengths = to[1], .inputs = to[2], .labels = to[3]};
     ebb_status status = ebb__sentence_fill(&set->batches, &place, &target, words);
@@ -290,7 +278,7 @@ static ebb_status bind(sentence_set *set, run_session *session, job_use use,
     const char *const inputs[] = {names->source, names->lengths, names->inputs, names->labels};
     bool whole = true;
     set->session = session;
-    for (int32_t i = 0; i < set->batches.n_classes; i++) {
+    for (int32_t i = 0; i < set->batches.shapes.n; i++) {
         set->programs[i] = ebb__plan_program(session->plan, (int32_t)use, i);
         whole = whole && set->programs[i] >= 0;
     }

@@ -21,17 +21,17 @@ typedef struct sentence_set {
     /* Once there is a reader: where its batches go, and the program of each shape. */
     run_session *session;
     run_place places[4]; /* as sentence_target has them */
-    int32_t programs[BUCKETS_MOST_SHAPES];
+    int32_t programs[DATA_MOST_SHAPES];
 } sentence_set;
 
 /* ---- programs ---- */
 
 /* Rows of a program: the shape's own, else those of the settings. */
-static inline int64_t ebb__sentence_rows(const train_settings *s, job_shape shape) {
+static inline int64_t ebb__sentence_rows(const train_settings *s, data_shape shape) {
     return shape.rows > 0 ? shape.rows : s->batch;
 }
 /* A shape where there is no text. */
-job_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target);
+data_shape ebb__sentence_shape(const train_settings *s, int64_t source, int64_t target);
 /* Bytes of the staging memory for all shapes of a request: one sentence and an <eos> before it, and
  * at its end the pool. */
 uint64_t ebb__sentence_staging(const job_request *request);
@@ -55,7 +55,7 @@ ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_se
 /* A few shapes. */
 ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *set) EBB_MUST_CHECK;
 /* Rows are 0, which is the settings' batch, unless batches are counted in tokens. */
-job_shapes ebb__sentence_set_shapes(const sentence_set *set);
+data_shapes ebb__sentence_set_shapes(const sentence_set *set);
 
 /* All sides as ids, and the index of the sentences, paths[KIND_SIDES], in a file without a name; so
  * are those of ids unless they are to be kept. */
