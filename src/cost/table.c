@@ -50,8 +50,8 @@ bool ebb__cost_key(const device *dev, const ir_graph *graph, const ir_node_rec *
     out->n = ir_cols(type);
     out->k = (int64_t)llround(cost.flops / (2.0 * (double)out->m * (double)out->n));
     memcpy(out->attr, node->attr.i, sizeof out->attr);
-    if (op->row_shift > 0) {
-        out->attr[op->row_shift - 1] = 0;
+    if (op->first_row_attr > 0) {
+        out->attr[op->first_row_attr - 1] = 0;
     }
     out->kernel = kernel;
     out->members = members;

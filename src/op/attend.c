@@ -312,11 +312,11 @@ OP_DEFINE(add_each, ATTEND(add_each, 0), .n_in = 2, .grad = add_each_grad, INPLA
           SAMPLES(samples_each));
 
 OP_DEFINE(sum_each, .schema.ints = {"batch"}, ATTEND(sum_each, 0), .n_in = 1, .grad = sum_each_grad,
-          .work = {1, OPERAND(0)}, .row_count = 1, .rows = rows_add_each,
+          .work = {1, OPERAND(0)}, .batch_rows_attr = 1, .rows = rows_add_each,
           .units = units_result_rows, SAMPLES(samples_sum_each));
 
 OP_DEFINE(dot_rows, .schema.ints = {"batch"}, ATTEND(dot_rows, 0), .n_in = 2, .grad = dot_rows_grad,
-          .cost = cost_stack, .row_count = 1, .rows = rows_dot_rows, .units = units_dot_rows,
+          .cost = cost_stack, .batch_rows_attr = 1, .rows = rows_dot_rows, .units = units_dot_rows,
           SAMPLES(samples_dot_rows));
 
 OP_DEFINE(outer_rows, ATTEND(outer_rows, OPF_NOGRAD), .n_in = 2, .work.flops = 1,

@@ -223,5 +223,5 @@ static const op_sample samples_fill[] = {
 };
 
 OP_DEFINE(fill, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .schema.floats = {"value"}, .n_in = 0,
-          .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_FOLDED, .row_count = 1 + 1,
+          .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_FOLDED, .batch_rows_attr = 1 + 1,
           /* d0 */ .infer = infer_fill, .rows = rows_fill, SAMPLES(samples_fill));

@@ -137,7 +137,7 @@ static const op_sample samples_norm_grad[] = {SIZES(NORM_GRAD)};
 static const op_sample samples_gain[] = {SIZES(NORM_GAIN)};
 
 OP_DEFINE(layer_norm, .schema.ints = {"batch"}, .schema.floats = {"eps"}, .n_in = 3, .n_out = 2,
-          .row_count = 1 + BATCH, .infer = infer_layer_norm, .grad = layer_norm_grad,
+          .batch_rows_attr = 1 + BATCH, .infer = infer_layer_norm, .grad = layer_norm_grad,
           .take = {TAKE_WHOLE, TAKE_NONE}, INPLACE({0, 0}), .work = {7, OPERAND(0)},
           .rows = rows_norm, .units = units_norm, .unit_rows = true, SAMPLES(samples_norm));
 

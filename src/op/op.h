@@ -29,26 +29,26 @@ enum {
 /* Every op gives the same bits for the same operands, and has no effect but its results. */
 enum op_flag {
     OPF_ELEMENTWISE = 1 << 0, /* element i of the results reads only element i of the operands */
-    OPF_RANDOM = 1 << 1,      /* draws from a counter, so a replay gives the same bits */
-    OPF_HEAVY = 1 << 2,       /* more arithmetic than memory traffic: never recomputed for free */
+    OPF_RANDOM = 1 << 1,      /* draws by a counter, so a replay draws the same; no pass asks */
+    OPF_HEAVY = 1 << 2,       /* more arithmetic than traffic: repeated only if pass_knobs.heavy */
     OPF_ALIAS = 1 << 3,       /* moves no byte: results and operands share addresses */
     OPF_NOGRAD = 1 << 4,      /* has no gradient, on purpose */
     OPF_LOSS = 1 << 5,        /* row-wise end of a chain that the chunk pass may split */
     OPF_VARIADIC = 1 << 6,    /* any number of operands >= n_in */
 };
 
-/* What an op makes use of in an operand: less than its value, and the value may be kept in a
- * smaller form until the op reads it. A shape alone is an attribute, not an operand. */
+/* What an op makes use of in an operand. Where that is less than its value, a pass could keep fewer
+ * bytes until the op reads it. A shape alone is an attribute, not an operand. */
 typedef enum op_read {
     READ_VALUE,
-    READ_SIGN,  /* of each element only whether it is above zero */
+    READ_SIGN,  /* of each element only whether it is above zero; no pass uses that yet */
     READ_INDEX, /* integers that name rows or columns of other operands or of results */
 } op_read;
 
 /* How src/grad takes the gradient of a result before it calls the op's `grad`. */
 typedef enum op_take {
     TAKE_WHOLE, /* all of it, IR_NONE if nothing arrived */
-    TAKE_NONE,  /* the result is there for the gradient only: an error if anything arrived */
+    TAKE_NONE,  /* exists only for backward nodes to read: an error if anything arrived */
     TAKE_LATER, /* not at all: `grad` takes a part of it itself */
 } op_take;
 
@@ -62,21 +62,23 @@ typedef struct op_grad {
 } op_grad;
 
 /* How an operand or result takes part when the rows of a node are split: in chunks (chunk pass), or
- * by parts of the batch (shard pass). An op that has one of the last three cannot be cut between
- * any two rows, so that only the shard pass splits it. */
+ * by parts of the batch (shard pass). A node that has one of the last three can be cut only where
+ * the batch is, so that only the shard pass splits it. */
 typedef enum op_row_role {
-    ROWS_WHOLE,   /* every chunk reads all of it */
+    ROWS_WHOLE,   /* an operand: every part reads all of it; a result: made once, of all rows */
     ROWS_SPLIT,   /* chunk i has rows i */
     ROWS_CARRY,   /* a chain over rows: chunk i starts from the result of chunk i-1 */
     ROWS_BATCH,   /* blocks of as many rows as the batch: a part has the same rows of every block */
     ROWS_COLUMNS, /* [blocks, batch]: a part has some of the columns */
-    ROWS_ANY,     /* all rows at once, in any order that is the same for all such operands */
+    ROWS_ANY,     /* of a sum over all rows: the node stays one and reads all parts, joined in any
+                     order that is the same for all such operands */
 } op_row_role;
 
 /* Operand layouts that kernels of the op accept. */
 typedef enum op_layout {
     LAYOUT_STRIDED, /* rows may lie ld elements apart */
-    LAYOUT_FOLDED,  /* and may end at any axis, the same for all: all have one shape */
+    LAYOUT_FOLDED,  /* also, rows may be the leading axes up to any one, the same for all operands
+                       and results, which have one shape */
     LAYOUT_DENSE,   /* rows follow each other */
 } op_layout;
 
@@ -86,7 +88,7 @@ typedef struct op_cost {
 } op_cost;
 
 /* A tensor as a kernel sees it: element (r, c) is data[r * ld + c], r over all but the last
- * dimension. data is NULL for an absent optional operand. Where the tensor's rows end earlier, type
+ * dimension. data is NULL for an absent optional operand. Where fewer axes are rows (op_lay), type
  * has two dimensions, the rows and the columns. */
 typedef struct op_view {
     void *data;
@@ -99,12 +101,15 @@ typedef struct op_call {
     const op_view *out;
     int32_t n_in, n_out;
     const ir_attr *attr;
-    void *workspace; /* what the kernel asked for; shared by all members */
+    /* Scratch that the kernel asked for: one area for the whole team, which the kernel divides
+     * itself. One with device_kernel.shares does so by `worker`, since `member` may then exceed the
+     * team; for all others either number will do. */
+    void *workspace;
     size_t workspace_bytes;
     const void *prepared; /* what its prepare() stored */
-    int member, members;  /* which share of how many; reference kernels do all on member 0 */
-    int worker;           /* who does it, hence whose scratch: one may take several shares */
-    int32_t form;         /* which of the kernel's forms; 0 where there is one */
+    int member, members;  /* which share of how many to do; reference kernels do all as share 0 */
+    int worker;           /* the member of the team that does it: one may take several shares */
+    int32_t form;         /* which of the kernel's ways of working; 0 where it has one */
     /* Kernels that take ranges: do exactly units [lo, hi) of the node, whoever the member is. hi 0:
      * the member's share of the whole. */
     int32_t lo, hi;
@@ -142,9 +147,9 @@ typedef struct op_def {
     int32_t n_out;
     uint32_t flags;
     op_layout layout;
-    int32_t
-        row_shift; /* 1 + index of the int attribute that holds the first row's number; 0: none */
-    int32_t row_count; /* 1 + index of the int attribute that counts rows of the batch; 0: none */
+    /* 1 + the index of an int attribute; 0: there is none. */
+    int32_t first_row_attr;  /* holds the number of the node's first row */
+    int32_t batch_rows_attr; /* counts rows of the batch */
 
     /* Types of the results; checks operands and attributes, EBB_USAGE with a sentence if wrong. */
     ebb_status (*infer)(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
@@ -155,13 +160,14 @@ typedef struct op_def {
     op_read reads[OP_MAX_READS]; /* by operand; operands beyond: their values */
     op_pair inplace[OP_MAX_PAIRS];
     int32_t n_inplace;
-    /* Result `out` can also be had, with the same bits, by another op from the node's first result
-     * and some of its operands: what the recompute pass does where that result is kept. */
+    /* Result `out` can also be had, with the same bits, as the first result of op `op`, without
+     * attributes, from the node's first result and its operands in[0], in[1]. The recompute pass
+     * does so where the node's first result is kept and `out` is not. */
     struct {
-        int16_t n_in; /* operands of that op beside the first result; 0: no such way */
+        int16_t n_in; /* how many of `in`; 0: there is no such op */
         int16_t out;
         uint16_t op;
-        int16_t in[OP_MAX_REBUILD]; /* which of the node's operands */
+        int16_t in[OP_MAX_REBUILD];
     } rebuild;
     /* Arithmetic of a node: so many operations for each element of its results or, if `of` is
      * 1 + i, of operand i. An exponential or tanh counts as 20. */
@@ -225,8 +231,8 @@ ebb_status ebb__op_lstm(ir_graph *graph, ir_val z, ir_val c_prev, ir_val *h,
 /* ---- views (view.c): passes make and follow them without naming ops ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
                          ir_val *out) EBB_MUST_CHECK; /* x itself if it is all of it */
-/* All of x, as a value of its own. */
-ebb_status ebb__op_view(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
+/* All of x, as a value of its own with the same bytes. */
+ebb_status ebb__op_slice_all(ir_graph *graph, ir_val x, ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__op_join(ir_graph *graph, int32_t axis, const ir_val *parts, int32_t n,
                         ir_val *out) EBB_MUST_CHECK; /* the part itself if there is one */
 typedef struct op_range {
@@ -244,7 +250,7 @@ bool ebb__op_is_join(const ir_node_rec *node, int32_t *axis);
  * extent * inner elements of the whole. */
 typedef struct op_part {
     ir_val whole, piece;
-    int32_t axis, number;
+    int32_t axis, number; /* number: how many parts were given, with this one */
     int64_t outer, begin, len, extent, inner;
 } op_part;
 /* The parts that a view makes, one a call, from a zeroed `part` on; false: there are no more. */
@@ -256,20 +262,20 @@ static inline int64_t op_part_element(const op_part *part, int64_t e) {
 }
 
 /* How a tensor lies in memory: its first `fold` axes are rows, `ld` elements apart; the elements of
- * the other axes follow each other. It is plain if only the last axis is not a row. */
-typedef struct op_form {
+ * the other axes follow each other. It is plain if all axes but the last are rows. */
+typedef struct op_lay {
     int32_t ld;
     int16_t fold;
-    bool fixed; /* others have their form from this one: it must not be given another */
-} op_form;
-op_form ebb__op_plain(const ir_type *type); /* and without gaps */
-static inline bool op_is_plain(const ir_type *type, op_form form) {
-    return form.fold == type->rank - 1;
+    bool fixed; /* others lie inside this one, or it inside another: it must not lie otherwise */
+} op_lay;
+op_lay ebb__op_plain(const ir_type *type); /* the plain lay without gaps */
+static inline bool op_is_plain(const ir_type *type, op_lay lay) {
+    return lay.fold == type->rank - 1;
 }
 int64_t ebb__op_fold_cols(const ir_type *type, int32_t fold);
-bool ebb__op_is_gapless(const ir_type *type, op_form form);
-/* The form of a piece whose whole has this one; false: no form says how it lies. */
-bool ebb__op_part_form(const ir_graph *graph, const op_part *part, op_form whole, op_form *out);
+bool ebb__op_is_gapless(const ir_type *type, op_lay lay);
+/* How a piece lies whose whole lies like this; false: no op_lay can say it. */
+bool ebb__op_part_lay(const ir_graph *graph, const op_part *part, op_lay whole, op_lay *out);
 
 /* ---- helpers shared by the op families (op.c) ---- */
 /* Fails with "<op>: <sentence>". */

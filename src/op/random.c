@@ -54,7 +54,8 @@ static const op_sample samples_dropout[] = {
 };
 
 OP_DEFINE(dropout, .schema.ints = {"key0", "key1", "time0", "dtime", "lanes", "row0"},
-          .schema.floats = {"p"}, .n_in = 2, .n_out = 1, .flags = OPF_RANDOM, .row_shift = 1 + ROW0,
-          .infer = infer_dropout, .grad = dropout_grad, INPLACE({0, 0}), .work.flops = 20,
+          .schema.floats = {"p"}, .n_in = 2, .n_out = 1, .flags = OPF_RANDOM,
+          .first_row_attr = 1 + ROW0, .infer = infer_dropout, .grad = dropout_grad, INPLACE({0, 0}),
+          .work.flops = 20,
           /* ten rounds of Philox make four numbers */ .rows = rows_dropout, .units = units_dropout,
           SAMPLES(samples_dropout));

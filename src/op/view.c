@@ -12,7 +12,7 @@ ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin,
     return ebb__op_emit(graph, OP_SLICE, &x, 1, &attr, out);
 }
 
-ebb_status ebb__op_view(ir_graph *graph, ir_val x, ir_val *out) {
+ebb_status ebb__op_slice_all(ir_graph *graph, ir_val x, ir_val *out) {
     ir_attr attr = {.i = {0, 0, graph->values[x].type.dim[0]}};
     return ebb__op_emit(graph, OP_SLICE, &x, 1, &attr, out);
 }
@@ -77,19 +77,19 @@ bool ebb__op_next_part(const ir_graph *graph, const ir_node_rec *node, op_part *
     return true;
 }
 
-op_form ebb__op_plain(const ir_type *type) {
-    return (op_form){.fold = (int16_t)(type->rank - 1), .ld = (int32_t)ir_cols(type)};
+op_lay ebb__op_plain(const ir_type *type) {
+    return (op_lay){.fold = (int16_t)(type->rank - 1), .ld = (int32_t)ir_cols(type)};
 }
 
 int64_t ebb__op_fold_cols(const ir_type *type, int32_t fold) {
     return product(type, fold, type->rank);
 }
 
-bool ebb__op_is_gapless(const ir_type *type, op_form form) {
-    return product(type, 0, form.fold) == 1 || form.ld == ebb__op_fold_cols(type, form.fold);
+bool ebb__op_is_gapless(const ir_type *type, op_lay lay) {
+    return product(type, 0, lay.fold) == 1 || lay.ld == ebb__op_fold_cols(type, lay.fold);
 }
 
-bool ebb__op_part_form(const ir_graph *graph, const op_part *part, op_form whole, op_form *out) {
+bool ebb__op_part_lay(const ir_graph *graph, const op_part *part, op_lay whole, op_lay *out) {
     const ir_type *type = &graph->values[part->whole].type;
     const ir_type *piece = &graph->values[part->piece].type;
     bool rows = part->axis < whole.fold && part->outer == 1;
@@ -97,9 +97,9 @@ bool ebb__op_part_form(const ir_graph *graph, const op_part *part, op_form whole
     if (!rows && !cols && !ebb__op_is_gapless(type, whole)) {
         return false;
     }
-    *out = (op_form){.fold = whole.fold, .ld = whole.ld};
+    *out = (op_lay){.fold = whole.fold, .ld = whole.ld};
     if (!rows && !cols) {
-        *out = (op_form){.fold = (int16_t)part->axis, .ld = (int32_t)(part->extent * part->inner)};
+        *out = (op_lay){.fold = (int16_t)part->axis, .ld = (int32_t)(part->extent * part->inner)};
     }
     if (!op_is_plain(piece, *out) && ebb__op_is_gapless(piece, *out)) {
         *out = ebb__op_plain(piece);

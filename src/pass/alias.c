@@ -78,9 +78,9 @@ static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     legalizer l = {.graph = g};
     int32_t n_order = g->n_order, n_values = g->n_values;
-    bool views = ebb__pass_needs_views(g);
-    /* One copy for each operand, variable or output at most; with views, of each copy some more. */
-    size_t room = ((size_t)g->n_operands + (size_t)n_values) * (views ? 4 : 1);
+    bool lays = ebb__pass_needs_lays(g);
+    /* One copy for each operand, variable or output at most; with lays, of each copy some more. */
+    size_t room = ((size_t)g->n_operands + (size_t)n_values) * (lays ? 4 : 1);
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + room, 2, &l.keys));
     TRY(ebb__region_alloc(&unit->scratch, (size_t)n_values + room + 1, sizeof *l.bound, &l.bound));
     for (int32_t i = 0; i < n_order; i++) {
@@ -106,8 +106,8 @@ static ebb_status run(pass_unit *unit) {
             TRY(legalize_output(&l, v));
         }
     }
-    if (views) {
-        TRY(ebb__pass_find_views(unit, (size_t)n_values + room + 1, copy_operand, &l));
+    if (lays) {
+        TRY(ebb__pass_find_lays(unit, (size_t)n_values + room + 1, copy_operand, &l));
     }
     return ebb__pass_sort(g, l.keys);
 }

@@ -116,7 +116,7 @@ static void collect(batcher *b, ir_node n) {
     const ir_node_rec *node = &g->nodes[n];
     pass_roles r;
     if (node->label.at < 0 || node->n_out != 1 || g->values[node->out].output ||
-        ebb__op(node->op)->row_shift > 0 || !ebb__pass_roles(g, node, &r)) {
+        ebb__op(node->op)->first_row_attr > 0 || !ebb__pass_roles(g, node, &r)) {
         return;
     }
     int32_t carry = find_carry(node, &r);

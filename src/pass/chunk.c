@@ -411,8 +411,8 @@ static ebb_status emit_chunk(chunker *c, chunk_state *s, int32_t index) {
         for (int32_t k = 0; k < node.n_in; k++) {
             TRY(chunk_operand(c, &node, &r, k, rows, &in[k]));
         }
-        if (def->row_shift > 0) {
-            node.attr.i[def->row_shift - 1] += rows->begin;
+        if (def->first_row_attr > 0) {
+            node.attr.i[def->first_row_attr - 1] += rows->begin;
         }
         TRY(ebb__op_emit(g, (op_code)node.op, in, node.n_in, &node.attr, out));
         for (int32_t k = 0; k < node.n_out; k++) {

@@ -3,7 +3,7 @@
  * A part of a tensor along any axis is rows of columns that lie a pitch apart: the axes before it
  * are the rows, it and those behind it the columns. Kernels that treat all elements alike take any
  * such view; others want rows of the last axis. Parts of parts may need two pitches. Where a kernel
- * cannot read or write a value as it lies, or no view says how it lies, a copy goes between.
+ * cannot read or write a value as it lies, or no op_lay says how, a copy goes between.
  *
  * Graphs that cut and join only along first and last axes have plain values throughout: nothing is
  * done for them.
@@ -12,13 +12,13 @@
 
 typedef struct folder {
     ir_graph *g;
-    op_form *forms; /* by value; ld 0: not known yet, so far it lies by itself */
+    op_lay *lays; /* by value; ld 0: not known yet, so far it lies by itself */
     pass_copy_fn copy;
     void *user;
 } folder;
 
-static op_form form_of(const folder *f, ir_val v) {
-    return f->forms[v].ld != 0 ? f->forms[v] : ebb__op_plain(&f->g->values[v].type);
+static op_lay lay_of(const folder *f, ir_val v) {
+    return f->lays[v].ld != 0 ? f->lays[v] : ebb__op_plain(&f->g->values[v].type);
 }
 
 static bool takes_folds(const ir_graph *g, ir_node n) {
@@ -26,64 +26,64 @@ static bool takes_folds(const ir_graph *g, ir_node n) {
 }
 
 /* What was found holds only as long as nothing that has parts, or is one, gets bytes elsewhere. */
-static void set_part(folder *f, const op_part *part, op_form form) {
-    op_form whole = form_of(f, part->whole);
-    form.fixed = whole.fixed = f->g->values[part->whole].type.rank > 2;
-    f->forms[part->piece] = form;
-    f->forms[part->whole] = whole;
+static void set_part(folder *f, const op_part *part, op_lay lay) {
+    op_lay whole = lay_of(f, part->whole);
+    lay.fixed = whole.fixed = f->g->values[part->whole].type.rank > 2;
+    f->lays[part->piece] = lay;
+    f->lays[part->whole] = whole;
 }
 
 /* Can its producer, or can the operands of a join, write a value that lies so? */
-static bool can_be_made(const folder *f, ir_val v, op_form form) {
+static bool can_be_made(const folder *f, ir_val v, op_lay lay) {
     const ir_graph *g = f->g;
     ir_node def = g->values[v].def;
     op_part part = {0};
-    op_form unused;
+    op_lay unused;
     int32_t axis;
     if (!ebb__op_is_join(&g->nodes[def], &axis)) {
-        return op_is_plain(&g->values[v].type, form) || takes_folds(g, def);
+        return op_is_plain(&g->values[v].type, lay) || takes_folds(g, def);
     }
     bool can = true;
     while (can && ebb__op_next_part(g, &g->nodes[def], &part)) {
-        can = ebb__op_part_form(g, &part, form, &unused);
+        can = ebb__op_part_lay(g, &part, lay, &unused);
     }
     return can;
 }
 
-static ebb_status no_form(const folder *f, ir_node n) {
-    return ebb__op_bad(f->g, &f->g->nodes[n], "a part has no form");
+static ebb_status no_lay(const folder *f, ir_node n) {
+    return ebb__op_bad(f->g, &f->g->nodes[n], "no lay says where a part is");
 }
 
-/* From the last join to the first: a join that is part of another has its form from that. */
+/* From the last join to the first: a join that is part of another lies as that says. */
 static ebb_status place_operands(folder *f, ir_node n) {
     op_part part = {0};
-    op_form form;
+    op_lay lay;
     for (int32_t k = 0; ebb__op_next_part(f->g, &f->g->nodes[n], &part); k++) {
-        if (!ebb__op_part_form(f->g, &part, form_of(f, part.whole), &form)) {
-            return no_form(f, n);
+        if (!ebb__op_part_lay(f->g, &part, lay_of(f, part.whole), &lay)) {
+            return no_lay(f, n);
         }
-        if (!can_be_made(f, part.piece, form)) {
+        if (!can_be_made(f, part.piece, lay)) {
             TRY(f->copy(f->user, n, k));
             part.piece = ir_in(f->g, &f->g->nodes[n], k);
         }
-        set_part(f, &part, form);
+        set_part(f, &part, lay);
     }
     return EBB_OK;
 }
 
 static ebb_status place_slice(folder *f, ir_node n) {
     op_part part = {0};
-    op_form form;
+    op_lay lay;
     (void)ebb__op_next_part(f->g, &f->g->nodes[n], &part);
-    if (!ebb__op_part_form(f->g, &part, form_of(f, part.whole), &form)) {
+    if (!ebb__op_part_lay(f->g, &part, lay_of(f, part.whole), &lay)) {
         TRY(f->copy(f->user, n, 0));
         part = (op_part){0};
         (void)ebb__op_next_part(f->g, &f->g->nodes[n], &part);
-        if (!ebb__op_part_form(f->g, &part, form_of(f, part.whole), &form)) {
-            return no_form(f, n);
+        if (!ebb__op_part_lay(f->g, &part, lay_of(f, part.whole), &lay)) {
+            return no_lay(f, n);
         }
     }
-    set_part(f, &part, form);
+    set_part(f, &part, lay);
     return EBB_OK;
 }
 
@@ -99,15 +99,15 @@ static ebb_status agree(folder *f, ir_node n) {
     bool folds = takes_folds(g, n);
     for (int32_t i = 0; i < count; i++) {
         ir_val v = view_at(g, &g->nodes[n], i);
-        if (v == IR_NONE || ebb__op_is_gapless(&g->values[v].type, form_of(f, v))) {
+        if (v == IR_NONE || ebb__op_is_gapless(&g->values[v].type, lay_of(f, v))) {
             continue;
         }
-        op_form form = form_of(f, v);
-        bool plain = op_is_plain(&g->values[v].type, form);
-        if (folds ? fold >= 0 && form.fold != fold : !plain) {
+        op_lay lay = lay_of(f, v);
+        bool plain = op_is_plain(&g->values[v].type, lay);
+        if (folds ? fold >= 0 && lay.fold != fold : !plain) {
             TRY(f->copy(f->user, n, i - g->nodes[n].n_out));
         } else {
-            fold = form.fold;
+            fold = lay.fold;
         }
     }
     return EBB_OK;
@@ -140,12 +140,12 @@ static ebb_status find(folder *f) {
         }
     }
     for (ir_val v = 0; v < g->n_values; v++) {
-        f->forms[v] = form_of(f, v);
+        f->lays[v] = lay_of(f, v);
     }
     return EBB_OK;
 }
 
-bool ebb__pass_needs_views(const ir_graph *graph) {
+bool ebb__pass_needs_lays(const ir_graph *graph) {
     bool needs = false;
     for (int32_t i = 0; i < graph->n_order && !needs; i++) {
         needs = cuts_middle(graph, &graph->nodes[graph->order[i]]);
@@ -153,20 +153,20 @@ bool ebb__pass_needs_views(const ir_graph *graph) {
     return needs;
 }
 
-ebb_status ebb__pass_find_views(pass_unit *unit, size_t room, pass_copy_fn copy, void *user) {
+ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy, void *user) {
     folder f = {.g = &unit->graph, .copy = copy, .user = user};
-    TRY(ebb__region_alloc(&unit->region, room, sizeof *f.forms, &f.forms));
+    TRY(ebb__region_alloc(&unit->region, room, sizeof *f.lays, &f.lays));
     TRY(find(&f));
-    unit->views = f.forms;
+    unit->lays = f.lays;
     return EBB_OK;
 }
 
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node) {
     const ir_graph *g = &unit->graph;
-    for (int32_t i = 0; unit->views != NULL && i < node->n_out + node->n_in; i++) {
+    for (int32_t i = 0; unit->lays != NULL && i < node->n_out + node->n_in; i++) {
         ir_val v = view_at(g, node, i);
-        if (v != IR_NONE && !op_is_plain(&g->values[v].type, unit->views[v])) {
-            return unit->views[v].fold;
+        if (v != IR_NONE && !op_is_plain(&g->values[v].type, unit->lays[v])) {
+            return unit->lays[v].fold;
         }
     }
     return -1;

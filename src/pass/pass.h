@@ -109,7 +109,7 @@ typedef struct pass_unit {
                      PASS_ERA_FORWARD; else 1 + the time step with whose backward nodes */
     int32_t n_eras;
     size_t cap_eras;
-    op_form *views;    /* by value, from alias: how it lies; NULL: all values are plain */
+    op_lay *lays;      /* by value, from alias: how it lies; NULL: all values are plain */
     int32_t *kernels;  /* by node, from select: index in dev->kernels, or DEVICE_KERNEL_* */
     int32_t *forms;    /* by node, from select: how its kernel carries it out */
     size_t *workspace; /* by node, from select: bytes */
@@ -131,7 +131,7 @@ static inline bool pass_joined(const pass_unit *unit, ir_node node) {
 
 /* How many of a value's leading axes are rows of memory. */
 static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
-    return unit->views != NULL ? unit->views[v].fold : unit->graph.values[v].type.rank - 1;
+    return unit->lays != NULL ? unit->lays[v].fold : unit->graph.values[v].type.rank - 1;
 }
 
 enum { PASS_ERA_FORWARD = -1 };
@@ -169,11 +169,11 @@ bool ebb__pass_batch_roles(const ir_graph *graph, const ir_node_rec *node, pass_
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node);
 /* Makes a copy of an operand, which the node then reads instead. */
 typedef ebb_status (*pass_copy_fn)(void *user, ir_node node, int32_t operand);
-bool ebb__pass_needs_views(const ir_graph *graph); /* else all values are plain */
-/* Finds unit->views, with room for so many values; asks for copies where no view says how values
- * lie, or kernels cannot read them so. */
-ebb_status ebb__pass_find_views(pass_unit *unit, size_t room, pass_copy_fn copy,
-                                void *user) EBB_MUST_CHECK;
+bool ebb__pass_needs_lays(const ir_graph *graph); /* else all values are plain */
+/* Finds unit->lays, with room for so many values; asks for copies where no op_lay says how a value
+ * lies, or kernels cannot read it so. */
+ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
+                               void *user) EBB_MUST_CHECK;
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
 /* Every reader of value v < n_values reads now[v] instead: operands, next values, the loss. */

@@ -247,7 +247,7 @@ static ebb_status find_batch(sharder *s) {
     for (int32_t i = 0; i < s->n_list; i++) {
         const ir_node_rec *node = &g->nodes[s->list[i]];
         const ir_type *type = &g->values[node->out].type;
-        const int32_t count = ebb__op(node->op)->row_count;
+        const int32_t count = ebb__op(node->op)->batch_rows_attr;
         op_range range;
         if (s->cuts[node->out] == CUT_ROWS && ebb__op_is_slice(node, &range) && range.axis == 0) {
             batch = common(batch, range.begin * (rows_of(type) / type->dim[0]));
@@ -283,8 +283,8 @@ static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_
     while (2 * half < n) {
         half *= 2;
     }
-    TRY(ebb__op_view(g, x, &left));
-    TRY(ebb__op_view(g, x, &right));
+    TRY(ebb__op_slice_all(g, x, &left));
+    TRY(ebb__op_slice_all(g, x, &right));
     TRY(grow_tree(g, left, begin, half, leaves));
     return grow_tree(g, right, begin + half, n - half, leaves);
 }
@@ -356,7 +356,7 @@ static ebb_status emit_numbered(sharder *s, const ir_node_rec *node, const ir_at
     for (int32_t b = 0; b < blocks; b++) {
         ir_attr own = *attr;
         int32_t len = g->values[x].type.dim[0] / blocks;
-        own.i[def->row_shift - 1] += b * s->batch + s->part * rows;
+        own.i[def->first_row_attr - 1] += b * s->batch + s->part * rows;
         TRY(ebb__op_slice(g, x, 0, b * len, len, &s->in[0]));
         TRY(ebb__op_emit(g, (op_code)node->op, s->in, node->n_in, &own, out));
         done[b] = out[0];
@@ -368,15 +368,15 @@ static ebb_status emit_cut(sharder *s, const ir_node_rec *node, ir_val *out) {
     const op_def *def = ebb__op(node->op);
     ir_attr attr = node->attr;
     op_range range;
-    if (def->row_count > 0) {
-        attr.i[def->row_count - 1] /= s->parts;
+    if (def->batch_rows_attr > 0) {
+        attr.i[def->batch_rows_attr - 1] /= s->parts;
     }
     if (ebb__op_is_slice(node, &range)) {
         int32_t parts = s->cuts[node->out] == CUT_ROWS && range.axis == 0 ? s->parts : 1;
         return ebb__op_slice(s->g, s->in[0], range.axis, range.begin / parts, range.len / parts,
                              out);
     }
-    return def->row_shift > 0
+    return def->first_row_attr > 0
                ? emit_numbered(s, node, &attr, out)
                : ebb__op_emit(s->g, (op_code)node->op, s->in, node->n_in, &attr, out);
 }

@@ -33,7 +33,7 @@ static void bind_part(storage *s, const op_part *part) {
     s->row[part->piece] = (int32_t)(first / cols);
     s->col[part->piece] = (int32_t)(first % cols);
     if (pass_fold(s->unit, part->piece) != fold) {
-        s->ld[part->piece] = s->unit->views[part->piece].ld;
+        s->ld[part->piece] = s->unit->lays[part->piece].ld;
     }
 }
 
@@ -110,7 +110,7 @@ static bool may_overwrite(storage *s, const ir_node_rec *node, int32_t k, ir_val
     ir_val x = ir_in(g, node, k);
     in_place_query q = {.s = s, .at = at, .latest = -1, .run = s->life.run_end[at]};
     if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type) ||
-        (s->unit->views != NULL && (s->unit->views[x].fixed || s->unit->views[out].fixed))) {
+        (s->unit->lays != NULL && (s->unit->lays[x].fixed || s->unit->lays[out].fixed))) {
         return false;
     }
     q.cols = ir_cols(&g->values[x].type);

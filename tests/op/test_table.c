@@ -17,8 +17,8 @@ static void table_has_no_hole(void **state) {
         assert_in_range(op->n_out, 1, IR_MAX_OUT);
         assert_true((op->grad == NULL) == ((op->flags & OPF_NOGRAD) != 0));
         assert_true(op->n_in == 32 || op->optional >> op->n_in == 0);
-        assert_in_range(op->row_shift, 0, IR_MAX_INTS);
-        assert_true(op->row_shift == 0 || op->schema.ints[op->row_shift - 1] != NULL);
+        assert_in_range(op->first_row_attr, 0, IR_MAX_INTS);
+        assert_true(op->first_row_attr == 0 || op->schema.ints[op->first_row_attr - 1] != NULL);
     }
 }
 
