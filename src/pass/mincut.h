@@ -29,7 +29,8 @@ typedef struct mincut {
 #define MINCUT_NEVER (INT64_C(1) << 60)
 
 ebb_status ebb__mincut_new(mincut *cut, alloc_region *region, int32_t n) EBB_MUST_CHECK;
-/* What taking the choice costs; MINCUT_NEVER: it must not be taken, -MINCUT_NEVER: it must. */
+/* What taking the choice costs; MINCUT_NEVER: it must not be taken, -MINCUT_NEVER: it must. Costs
+ * of several calls for one choice add up. */
 ebb_status ebb__mincut_cost(mincut *cut, int32_t choice, int64_t cost) EBB_MUST_CHECK;
 /* Who takes `choice` must take `needs` too. */
 ebb_status ebb__mincut_requires(mincut *cut, int32_t choice, int32_t needs) EBB_MUST_CHECK;

@@ -4,14 +4,15 @@
  * What is kept is a minimum cut over all of the graph at once: keeping a value costs its bytes at
  * the price of the plan, computing it again costs its seconds, and who is computed again needs its
  * operands. So all decoder steps that read one matrix are one decision, and what is small in, small
- * out and huge between (attention) is found without being known. Readers are the true ones: nodes
- * of the gradient graph, which read what the `keep` columns say. A product whose gradient needs
- * only its operands reads repeated operands and is not itself repeated.
+ * out and huge between (attention) is found without being known. Readers are the true ones: the
+ * nodes of the gradient graph, by their operands. The gradient of a product that needs only its
+ * operands reads repeated ones; the product itself is not repeated.
  *
  * Never repeated: what costs more arithmetic than traffic (OPF_HEAVY), unless the settings say so;
  * then only what belongs to a time step. A value that another time step reads is kept, else one
- * repeated step would ask for all steps before it; what only pointwise ops carry on (an LSTM's c,
- * rebuilt from its gates) is kept every `scan` steps, or where a span begins.
+ * repeated step would ask for all steps before it; with `replay` only one that another span reads.
+ * What only pointwise ops carry on (an LSTM's c, rebuilt from its gates) is kept every `scan`
+ * steps, or where a span begins.
  *
  * With spans, forward and backward go from span to span through all layers, so that what is
  * repeated for one span is gone before the next. Applied again with longer spans to what the first
@@ -28,7 +29,10 @@
 #include <string.h>
 
 static const double TICK = 1e-13; /* seconds; unit of the cut's costs */
-enum { MOST_ALIKE = 4 };          /* nodes of one op and layer in a time step that are told apart */
+enum {
+    MOST_ALIKE = 4,     /* nodes of one op and layer in a time step that are told apart */
+    VIEW_KEPT = 1 << 20 /* ticks for keeping a view, which costs nothing to repeat */
+};
 
 typedef struct recomputer {
     pass_unit *unit;
@@ -36,48 +40,51 @@ typedef struct recomputer {
     pass_knobs how;
     double tick;               /* seconds: TICK, or more where costs would not fit the cut */
     int32_t n_values, n_nodes; /* before the application */
-    bool *late;                /* by node: a backward one, or done with them */
-    bool *model;               /* by node: a forward one of the model, hence a candidate */
-    bool *repeatable;          /* by node */
-    bool *needed;              /* by value: a late node reads it, or a clone will */
-    bool *pinned;              /* by value: kept if it is needed, whatever the price */
-    int32_t *kind;             /* by node: its like in every time step */
-    bool *pinned_kind;         /* by kind and result: so are all such values */
-    bool *keep;                /* by value */
-    int32_t *choice;           /* by value: number among the cut's choices; -1: none */
-    ir_val *again;             /* by value: its clone */
-    ir_val *handed;            /* by value: its copy for the span after it */
-    int32_t *handed_to;        /* by value: that span */
+    bool *late;  /* by node: done in backward's time, since its phase is not forward (clones of an
+                    earlier application too), or of a chunk that waits for backward (era > 0) */
+    bool *model; /* by node: a forward one outside chunks. A chunk done in forward is neither */
+    bool *repeatable;   /* by node */
+    bool *needed;       /* by value: a late node reads it, or a clone will */
+    bool *pinned;       /* by value: kept if it is needed, whatever the price */
+    int32_t *like;      /* by node: the same number as its like in every time step */
+    bool *pinned_alike; /* by that number and result: all such values are pinned */
+    bool *keep;         /* by value */
+    int32_t *choice;    /* by value: number among the cut's choices; -1: none */
+    ir_val *again;      /* by value: its clone */
+    ir_val *handed;     /* by value: its copy for the readers in span handed_to */
+    int32_t *handed_to; /* by value */
 } recomputer;
 
 static ir_node producer(const recomputer *r, ir_val v) {
     return v == IR_NONE ? (ir_node)IR_NONE : r->g->values[v].def;
 }
 
-static int32_t span_length(const recomputer *r) {
+/* Steps between states that pin() keeps: those of a span, else `scan`, else one. */
+static int32_t kept_every(const recomputer *r) {
     return r->how.span > 0 ? r->how.span : r->how.scan > 0 ? r->how.scan : 1;
 }
 
-static int32_t span_of(const recomputer *r, int32_t time) {
-    return time / span_length(r);
+/* A state that goes from one group of steps to another is pinned. */
+static int32_t group_of(const recomputer *r, int32_t time) {
+    return time / kept_every(r);
 }
 
 /* The span that a node belongs to; -1: none. */
 static int32_t span_of_node(const recomputer *r, ir_node n) {
     bool chunk = n < r->unit->n_eras && r->unit->era[n] > 0;
     int32_t time = chunk ? r->unit->era[n] - 1 : r->g->nodes[n].label.at;
-    return time < 0 || r->how.span <= 0 ? -1 : span_of(r, time);
+    return time < 0 || r->how.span <= 0 ? -1 : group_of(r, time);
 }
 
-static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
+static ebb_status new_recomputer(pass_unit *unit, const pass_knobs *how, recomputer *r) {
     ir_graph *g = &unit->graph;
     alloc_region *region = &unit->scratch;
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
-    *r = (recomputer){.unit = unit, .g = g, .n_values = g->n_values, .n_nodes = g->n_nodes};
+    *r = (recomputer){unit, g, *how, .n_values = g->n_values, .n_nodes = g->n_nodes};
     TRY(REGION_ARRAYS(
         region, ARRAY(r->late, nn), ARRAY(r->model, nn), ARRAY(r->repeatable, nn),
-        ARRAY(r->needed, nv), ARRAY(r->pinned, nv), ARRAY(r->kind, nn),
-        ARRAY(r->pinned_kind, (size_t)g->n_layers * OP_COUNT * MOST_ALIKE * IR_MAX_OUT),
+        ARRAY(r->needed, nv), ARRAY(r->pinned, nv), ARRAY(r->like, nn),
+        ARRAY(r->pinned_alike, (size_t)g->n_layers * OP_COUNT * MOST_ALIKE * IR_MAX_OUT),
         ARRAY(r->keep, nv), ARRAY_NONE(r->choice, nv), ARRAY_NONE(r->again, nv),
         ARRAY_NONE(r->handed, nv), ARRAY(r->handed_to, nv)));
     return EBB_OK;
@@ -85,9 +92,10 @@ static ebb_status new_recomputer(pass_unit *unit, recomputer *r) {
 
 /* ---- who reads what, and when ---- */
 
-/* Numbers the values that are each other's like in every time step: of one layer, made by the same
- * op, as often before in that step. */
-static ebb_status number_kinds(recomputer *r) {
+/* Numbers the nodes, the same for those that are each other's like in every time step: of one layer
+ * and op, with as many such before it in that step. Relies on the order: of a layer and op, one
+ * time step's nodes stand together. */
+static ebb_status number_alikes(recomputer *r) {
     const ir_graph *g = r->g;
     struct {
         int32_t time, n;
@@ -103,19 +111,20 @@ static ebb_status number_kinds(recomputer *r) {
         seen[class].n = seen[class].time == node->label.at + 2 ? seen[class].n + 1 : 0;
         seen[class].time = node->label.at + 2; /* 0: none yet */
         int32_t nth = seen[class].n < MOST_ALIKE ? seen[class].n : MOST_ALIKE - 1;
-        r->kind[g->order[i]] = (int32_t)(class * MOST_ALIKE) + nth;
+        r->like[g->order[i]] = (int32_t)(class * MOST_ALIKE) + nth;
     }
     return EBB_OK;
 }
 
-static bool *kind_of(const recomputer *r, ir_val v) {
+static bool *all_alike_pinned(const recomputer *r, ir_val v) {
     ir_node def = producer(r, v);
-    return &r->pinned_kind[(size_t)r->kind[def] * IR_MAX_OUT + (size_t)(v - r->g->nodes[def].out)];
+    return &r->pinned_alike[(size_t)r->like[def] * IR_MAX_OUT + (size_t)(v - r->g->nodes[def].out)];
 }
 
 /* Pins what must not be asked for through the steps before it: `v` of one time step, read at
- * another. If every step's is kept, so is the last one's, which nobody reads further on: one stack
- * can then hold all of them. */
+ * another. Where a product reads it there (unless replay), or there are no groups, all its like are
+ * pinned, also the last step's, which nobody reads further on: one stack can then hold all of them.
+ * Else it is pinned if the reader is in another group or belongs to no step. */
 static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     ir_node def = producer(r, v);
     if (def == IR_NONE || r->g->nodes[def].label.at < 0) {
@@ -123,10 +132,10 @@ static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     }
     int32_t from = r->g->nodes[def].label.at, to = reader->label.at;
     bool heavy = (ebb__op(reader->op)->flags & OPF_HEAVY) != 0;
-    if (from != to && to >= 0 && ((heavy && !r->how.replay) || span_length(r) == 1)) {
-        *kind_of(r, v) = true;
+    if (from != to && to >= 0 && ((heavy && !r->how.replay) || kept_every(r) == 1)) {
+        *all_alike_pinned(r, v) = true;
     } else if (from != to) {
-        r->pinned[v] = r->pinned[v] || to < 0 || span_of(r, from) != span_of(r, to);
+        r->pinned[v] = r->pinned[v] || to < 0 || group_of(r, from) != group_of(r, to);
     }
 }
 
@@ -143,7 +152,7 @@ static ebb_status classify(recomputer *r) {
         bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.at >= 0);
         r->repeatable[n] = r->model[n] && light;
     }
-    TRY(number_kinds(r));
+    TRY(number_alikes(r));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
@@ -163,7 +172,7 @@ static ebb_status classify(recomputer *r) {
         ir_node n = g->order[i];
         for (int32_t k = 0; r->model[n] && k < g->nodes[n].n_out; k++) {
             ir_val v = g->nodes[n].out + k;
-            r->pinned[v] = r->pinned[v] || (g->nodes[n].label.at >= 0 && *kind_of(r, v));
+            r->pinned[v] = r->pinned[v] || (g->nodes[n].label.at >= 0 && *all_alike_pinned(r, v));
         }
     }
     return EBB_OK;
@@ -200,10 +209,6 @@ static double seconds_of(const recomputer *r, ir_node n) {
     return ebb__cost_seconds(unit->dev, r->g, node,
                              kernel < unit->dev->n_kernels ? kernel : DEVICE_KERNEL_REFERENCE,
                              unit->config->members);
-}
-
-static bool is_view(const recomputer *r, ir_node n) {
-    return (ebb__op(r->g->nodes[n].op)->flags & OPF_ALIAS) != 0;
 }
 
 /* Values that the decision is about: needed, or a source of one that may be repeated. Two choices
@@ -243,16 +248,18 @@ static double find_tick(const recomputer *r, const ir_val *list, int32_t n) {
     return fmax(TICK, all / (double)(MINCUT_NEVER / 4));
 }
 
+/* A value that is there pays `kept` with its first choice; computed again, its second choice takes
+ * that back and pays `repeated`. A view has no bytes of its own: it is to be repeated, which is
+ * free, rather than kept. */
 static ebb_status price_value(recomputer *r, mincut *cut, ir_val v) {
     int32_t there = 2 * r->choice[v], anew = there + 1;
     ir_node def = producer(r, v);
     ir_val few[OP_MAX_REBUILD + 1];
     const ir_val *in;
-    bool view = is_view(r, def), may = r->repeatable[def] && !r->pinned[v];
-    /* A view has no bytes of its own: what it shows is kept or not. */
-    double bytes = view ? 0 : (double)ebb__ir_type_bytes(&r->g->values[v].type);
-    int64_t kept =
-        r->pinned[v] ? 0 : (int64_t)(bytes * r->how.price / r->tick) + (view ? 1 << 20 : 0);
+    bool view = (ebb__op(r->g->nodes[def].op)->flags & OPF_ALIAS) != 0;
+    bool may = r->repeatable[def] && !r->pinned[v];
+    double bytes = (double)ebb__ir_type_bytes(&r->g->values[v].type);
+    int64_t kept = r->pinned[v] ? 0 : view ? VIEW_KEPT : (int64_t)(bytes * r->how.price / r->tick);
     int64_t repeated = view ? 0 : (int64_t)(seconds_of(r, def) / r->tick) + 1;
     TRY(ebb__mincut_cost(cut, there, r->needed[v] ? -MINCUT_NEVER : 0));
     TRY(ebb__mincut_cost(cut, there, kept));
@@ -341,16 +348,25 @@ static void spread_needs(recomputer *r) {
 }
 
 typedef struct emission {
-    ir_node *order; /* fresh */
+    ir_node *order; /* being built */
     int32_t n;
-    ir_node *stack; /* nodes to be cloned, found but not yet looked at */
-    ir_node *found; /* all of them */
-    bool *seen;     /* by node */
-    int32_t *position;
+    size_t cap_order;
+    ir_node *stack;    /* nodes to be cloned, found but not yet looked at */
+    int32_t *found;    /* their positions in the order given, to be sorted */
+    bool *seen;        /* by node */
+    int32_t *position; /* by node, in the order given */
 } emission;
 
+/* A node is cloned once at most, but a value is copied for every span that reads it: room grows. */
+static ebb_status append(recomputer *r, emission *e, ir_node n) {
+    TRY(ebb__region_grow(&r->unit->scratch, &e->order, &e->cap_order, (size_t)e->n + 1,
+                         sizeof *e->order));
+    e->order[e->n++] = n;
+    return EBB_OK;
+}
+
 /* What `span` reads of v: its clone, if there is one. A state that was kept between spans is
- * copied, so that it can lie in a row with those of this span: else all spans would be one stack,
+ * copied, so that it can be contiguous with those of this span: else all spans would be one stack,
  * which has to be there as a whole, or the few states that are kept would hold stacks of a span in
  * place. */
 static ebb_status fetch(recomputer *r, emission *e, ir_val v, int32_t span, ir_label label,
@@ -365,13 +381,13 @@ static ebb_status fetch(recomputer *r, emission *e, ir_val v, int32_t span, ir_l
     if (r->again[v] != IR_NONE) {
         *out = r->again[v];
     } else if (span >= 0 && r->pinned[v] && made->at >= 0 &&
-               (r->how.replay || span_of(r, made->at) != span)) {
+               (r->how.replay || group_of(r, made->at) != span)) {
         if (r->handed[v] == IR_NONE || r->handed_to[v] != span) {
             g->label = label;
             g->label.phase = IR_RECOMPUTE;
             TRY(ebb__op_emit(g, OP_COPY, &v, 1, NULL, &r->handed[v]));
             r->handed_to[v] = span;
-            e->order[e->n++] = g->values[r->handed[v]].def;
+            TRY(append(r, e, g->values[r->handed[v]].def));
         }
         *out = r->handed[v];
     }
@@ -383,22 +399,21 @@ static ebb_status make_clone(recomputer *r, emission *e, ir_node n) {
     const ir_node_rec node = g->nodes[n];
     const op_def *def = ebb__op(node.op);
     ir_val few[OP_MAX_REBUILD + 1], out[IR_MAX_OUT], *in = few;
+    const ir_val *from;
     bool rebuild = can_rebuild(r, &node);
-    int32_t span = span_of_node(r, n), n_in = rebuild ? def->rebuild.n_in + 1 : node.n_in;
-    if (!rebuild) {
+    int32_t span = span_of_node(r, n), n_in = inputs(r, &node, few, &from);
+    if (!rebuild) { /* `from` is the graph's own, which moves as nodes are emitted */
         TRY(ebb__region_alloc(&r->unit->scratch, (size_t)n_in + 1, sizeof *in, &in));
+        memcpy(in, from, (size_t)n_in * sizeof *in);
     }
     for (int32_t k = 0; k < n_in; k++) {
-        ir_val own[OP_MAX_REBUILD + 1];
-        const ir_val *from;
-        (void)inputs(r, &node, own, &from);
-        TRY(fetch(r, e, from[k], span, node.label, &in[k]));
+        TRY(fetch(r, e, in[k], span, node.label, &in[k]));
     }
     g->label = node.label;
     g->label.phase = IR_RECOMPUTE;
     TRY(ebb__op_emit(g, (op_code)(rebuild ? def->rebuild.op : node.op), in, n_in,
                      rebuild ? NULL : &node.attr, out));
-    e->order[e->n++] = g->values[out[0]].def;
+    TRY(append(r, e, g->values[out[0]].def));
     for (int32_t k = 0; k < node.n_out; k++) {
         if (is_missing(r, node.out + k)) {
             r->again[node.out + k] = out[rebuild ? 0 : k];
@@ -446,17 +461,16 @@ static ebb_status require(recomputer *r, emission *e, const ir_node *given, ir_v
     return EBB_OK;
 }
 
-/* Forward nodes, then backward ones, each after the clones that it is the first to read. */
+/* The order given, each late node behind the clones and copies that it is the first to read. */
 static ebb_status emit(recomputer *r) {
     ir_graph *g = r->g;
     alloc_region *region = &r->unit->scratch;
-    emission e = {.n = 0};
     int32_t n_order = g->n_order;
+    emission e = {.cap_order = 4 * (size_t)n_order + 1};
     ir_node *given = NULL;
     size_t nn = (size_t)r->n_nodes + 1;
-    TRY(REGION_ARRAYS(region, ARRAY(e.order, 4 * (size_t)n_order + 1), ARRAY(e.stack, nn),
-                      ARRAY(e.found, nn), ARRAY(e.seen, nn), ARRAY(e.position, nn),
-                      ARRAY(given, (size_t)n_order + 1)));
+    TRY(REGION_ARRAYS(region, ARRAY(e.order, e.cap_order), ARRAY(e.stack, nn), ARRAY(e.found, nn),
+                      ARRAY(e.seen, nn), ARRAY(e.position, nn), ARRAY(given, (size_t)n_order + 1)));
     memcpy(given, g->order, (size_t)n_order * sizeof *given);
     for (int32_t i = 0; i < n_order; i++) {
         e.position[given[i]] = i;
@@ -471,7 +485,7 @@ static ebb_status emit(recomputer *r) {
                 ir_set_in(g, &g->nodes[n], k, from);
             }
         }
-        e.order[e.n++] = n;
+        TRY(append(r, &e, n));
     }
     g->n_order = 0;
     TRY(ebb__region_grow(&g->region, &g->order, &g->cap_order, (size_t)e.n, sizeof *g->order));
@@ -483,11 +497,11 @@ static ebb_status emit(recomputer *r) {
 /* ---- spans ---- */
 
 /* Of each shard: forward from span to span, backward the other way round; what belongs to no time
- * step as soon as it can be done, updates last. */
+ * step as soon as it can be done, updates last. There are fewer than 2^18 spans. */
 static ebb_status sort_by_span(recomputer *r) {
     ir_graph *g = r->g;
     int64_t *keys = NULL;
-    const int64_t shard = INT64_C(1) << 52, era = INT64_C(1) << 50, step = INT64_C(1) << 32;
+    const int64_t shard = INT64_C(1) << 52, half = INT64_C(1) << 50, per_span = INT64_C(1) << 32;
     TRY(ebb__pass_keys(g, &r->unit->scratch, (size_t)g->n_nodes, 1, &keys));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
@@ -497,7 +511,7 @@ static ebb_status sort_by_span(recomputer *r) {
         } else if (span < 0) {
             keys[n] = begin - 1;
         } else {
-            keys[n] += begin + (r->late[n] ? 2 * era - span * step : span * step);
+            keys[n] += begin + (r->late[n] ? 2 * half - span * per_span : span * per_span);
         }
     }
     return ebb__pass_sort(g, keys);
@@ -505,8 +519,7 @@ static ebb_status sort_by_span(recomputer *r) {
 
 static ebb_status apply(pass_unit *unit, const pass_knobs *how, bool sorts) {
     recomputer r;
-    TRY(new_recomputer(unit, &r));
-    r.how = *how;
+    TRY(new_recomputer(unit, how, &r));
     TRY(classify(&r));
     if (sorts) {
         TRY(sort_by_span(&r));
