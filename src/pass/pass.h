@@ -48,11 +48,11 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * chunk_rows  rows of a loss chunk; 0: whole
  * The others say what is computed again instead of being kept from forward to backward:
  * price       seconds that a byte of stash is worth; 0: everything is kept
- * scan        states that pointwise ops carry on are kept every so many time steps; 0: all
- * span        time steps of a chunk, done as one after the other; 0: the sequence is one
- * merge       time steps whose backward products become one at most, sums aside; 0: all
- * outer       of spans, chunks of so many of which only the first state is kept; 0: none
- * heavy       products may be repeated too, within a span
+ * scan        states that only pointwise ops carry on are kept every so many time steps; 0: all
+ * span        time steps of a span: forward and backward go from span to span; 0: no spans
+ * merge       most time steps whose backward products become one (sums are not limited); 0: all
+ * outer       so many spans are recomputed as one longer span as well (nested); 0: none
+ * heavy       products (OPF_HEAVY) of a time step may be repeated too
  * replay      also those that wait for each other: only states between spans are kept */
 #define PASS_KNOB_LIST(X)                                                                          \
     X(bool, pack, PASS_LAYOUT)                                                                     \
@@ -105,16 +105,16 @@ typedef struct pass_unit {
     int32_t shards; /* parts of the batch, for shard; 0 or 1: it stays one */
     ir_graph graph;
     alloc_region region, scratch;
-    int32_t *era; /* by node < n_eras, from chunk: when it is done, whatever its phase. 0: by phase;
-                     PASS_ERA_FORWARD; else 1 + the time step with whose backward nodes */
+    int32_t *era; /* by node < n_eras, from chunk: when it is done. 0: as its phase says;
+                     PASS_ERA_FORWARD: in forward; else with the backward of time step era - 1 */
     int32_t n_eras;
     size_t cap_eras;
     op_lay *lays;      /* by value, from alias: how it lies; NULL: all values are plain */
     int32_t *kernels;  /* by node, from select: index in dev->kernels, or DEVICE_KERNEL_* */
     int32_t *forms;    /* by node, from select: how its kernel carries it out */
     size_t *workspace; /* by node, from select: bytes */
-    bool *joined;      /* by node, from fuse: runs on without a barrier from the one before it that
-                          runs anything; NULL: none does */
+    bool *joined;      /* by node, from fuse: there is no barrier between it and the node before
+                          it that runs anything; NULL: there always is */
     struct plan_placement *placement; /* from place */
     pass_share *shares;               /* by node, from team */
 } pass_unit;
@@ -162,10 +162,10 @@ typedef struct pass_roles {
     op_row_role in[OP_MAX_SPLIT], out[IR_MAX_OUT];
 } pass_roles;
 bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
-/* The same where only the batch is parted, not rows anywhere. */
+/* The same for the shard pass, which cuts only where the batch is: any role will do. */
 bool ebb__pass_batch_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
-/* Where all operands and results of a node are cut into rows and columns because one of them must
- * be (fold.c); -1: each behind its last axis but one. */
+/* How many leading axes are rows in all operands and results of a node, because one of them is not
+ * plain (fold.c); -1: all are, so that of each all axes but the last are rows. */
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node);
 /* Makes a copy of an operand, which the node then reads instead. */
 typedef ebb_status (*pass_copy_fn)(void *user, ir_node node, int32_t operand);

@@ -1,9 +1,10 @@
 /* budget.c - which plan a budget takes, and what that is for every program of a run.
  *
- * The plans are those of one program, the *leading* one: of those that train, the one that makes
- * most (walk.h). Every other program has the room that it takes: it is left as fast as can be if
- * that fits, and else does what the leading one does. Bytes of a listed plan are those of all
- * programs together, its seconds those of the mean step. `least_bytes` comes from bytes alone.
+ * The plans are those of one program, the *leading* one: of those that train, the one whose forward
+ * graph makes most bytes (walk.h). Every other program has the room that it takes: it stays *plain*
+ * if that fits, and else does what the leading one does, or another plan of the list, or takes the
+ * loss in the finest chunks (follow()). Bytes of a listed plan are those of all programs together,
+ * its seconds those of the mean step. `least_bytes` comes from bytes alone.
  *
  * Programs are looked at one after the other, and only one has a graph at a time.
  */
@@ -19,15 +20,18 @@ enum { MOST_NODES = 150000 }; /* of a forward graph: some 20 seconds */
 /* What a program that does not lead does. */
 enum {
     HOW_WHOLE,  /* nothing saved */
-    HOW_PLAIN,  /* as fast as can be */
-    HOW_FINEST, /* the last way of PLAN_KNOB_SERIES: where nothing is learned */
+    HOW_PLAIN,  /* plan_walk.plain: as the leading program without a limit and a knob that saves */
+    HOW_FINEST, /* plain with the last way of PLAN_KNOB_SERIES, be it worth trying or not: only of
+                   programs that do not train */
     HOW_LISTED  /* + i: plan i of the walk's list */
 };
 
 /* What all programs together take. */
 typedef struct total {
-    uint64_t programs, transients, gradients; /* gradients: of the one with most transients */
-    double seconds, heavy;                    /* of the mean step, see plan_size */
+    uint64_t program_bytes;   /* the sum */
+    uint64_t transient_bytes; /* of the program that has most: they overlay each other */
+    uint64_t gradient_bytes;  /* of that program */
+    double seconds, heavy;    /* of the mean step, see plan_size */
 } total;
 
 typedef struct settling {
@@ -39,10 +43,10 @@ typedef struct settling {
     plan_walk walk;
     double shares;           /* of all that train; 0: the leading one counts alone */
     const cost_table *table; /* measured times, once they are asked for; NULL: none */
-    double looked;           /* seconds that asking took: they may be measured now */
+    double look_up_seconds;  /* of that call, which may measure: no part of plan_seconds */
     total whole, plain, listed[PLAN_MAX_CHOICES];
-    /* By program, what it does and takes with each plan of the walk's list; then, in the row after
-     * those, if nothing is saved. */
+    /* [n_list + 1][n]: row k is what each program, the leading one too, does and takes with plan k
+     * of the walk's list; the last row, if nothing is saved. */
     struct followed {
         int32_t how;
         plan_size size;
@@ -60,29 +64,28 @@ static double share_of(const settling *s, int32_t i) {
 }
 
 static void add_size(const settling *s, int32_t i, const plan_size *size, total *to) {
-    to->programs += size->program_bytes;
+    to->program_bytes += size->program_bytes;
     to->seconds += share_of(s, i) * size->seconds;
     to->heavy += share_of(s, i) * size->heavy;
-    if (size->transient_bytes > to->transients || to->transients == 0) {
-        to->transients = size->transient_bytes;
-        to->gradients = size->gradient_bytes;
+    if (size->transient_bytes > to->transient_bytes || to->transient_bytes == 0) {
+        to->transient_bytes = size->transient_bytes;
+        to->gradient_bytes = size->gradient_bytes;
     }
 }
 
-/* On this machine, as far as it was measured. */
+/* Seconds of the mean step, products scaled by the measured pace. */
 static double expected_of(const settling *s, const total *all) {
     double pace = s->table != NULL && s->table->pace > 0 ? s->table->pace : 1;
     return all->seconds + all->heavy * (pace - 1);
 }
 
 static uint64_t arena_of(const settling *s, const total *all) {
-    return ebb__walk_arena(s->walk.variable_bytes, s->walk.variable_end, all->programs,
-                           all->transients);
+    return ebb__walk_arena(&s->walk, all->program_bytes, all->transient_bytes);
 }
 
 /* ---- which program leads ---- */
 
-/* Bytes of all that the forward graph makes: with what keeping everything grows. */
+/* Bytes of all that the forward graph makes: a measure of what keeping everything takes. */
 static double made_bytes(const ir_graph *g) {
     double bytes = 0;
     for (ir_val v = 0; v < g->n_values; v++) {
@@ -102,8 +105,9 @@ static int32_t most_time(const ir_graph *g) {
     return most;
 }
 
-/* Looks at a forward graph: *made is what it makes. */
-static ebb_status look_at(settling *s, int32_t i, double *made) {
+/* Of a program's forward graph: refuses it if it is too large, adds its variables to the plan, and
+ * its rows and steps to what the knobs reach; *made: the bytes it makes. */
+static ebb_status inspect_program(settling *s, int32_t i, double *made) {
     const plan_request *request = &s->requests[i];
     pass_config config = {.first = PASS_SHARD};
     pass_unit unit;
@@ -135,7 +139,7 @@ static ebb_status find_lead(settling *s) {
     for (int32_t i = 0; i < s->n; i++) {
         const plan_request *request = &s->requests[i];
         double made = 0;
-        TRY(look_at(s, i, &made));
+        TRY(inspect_program(s, i, &made));
         s->shares += request->training ? request->share : 0;
         /* Where nothing is trained, whoever asks puts the largest first. */
         if (most < 0 || (request->training && made > most)) {
@@ -152,7 +156,7 @@ static struct followed *followed_at(const settling *s, int32_t row, int32_t i) {
     return &s->followed[(size_t)row * (size_t)s->n + (size_t)i];
 }
 
-static plan_choice choice_of(const settling *s, int32_t i, int32_t how) {
+static plan_choice choice_for_how(const settling *s, int32_t i, int32_t how) {
     const plan_walk *w = &s->walk;
     plan_choice choice = how >= HOW_LISTED  ? w->list[how - HOW_LISTED]
                          : how == HOW_WHOLE ? w->whole[w->keep_all]
@@ -168,7 +172,7 @@ static plan_choice choice_of(const settling *s, int32_t i, int32_t how) {
     return choice;
 }
 
-/* A program that does not lead, while it is looked at: how large it was in what it did so far. */
+/* A program while it has a graph, and what was measured of it so far, if it does not lead. */
 typedef struct follower {
     settling *s;
     int32_t i;
@@ -177,7 +181,8 @@ typedef struct follower {
     int32_t n_known;
 } follower;
 
-static ebb_status size_of(follower *f, int32_t how, const plan_size **out) {
+/* What the program takes if it does `how`; compiles it the first time that it is asked. */
+static ebb_status measure_as(follower *f, int32_t how, const plan_size **out) {
     for (int32_t k = 0; k < f->n_known; k++) {
         if (f->known[k].how == how) {
             *out = &f->known[k].size;
@@ -185,7 +190,7 @@ static ebb_status size_of(follower *f, int32_t how, const plan_size **out) {
         }
     }
     struct followed *fresh = &f->known[f->n_known];
-    plan_choice choice = choice_of(f->s, f->i, how);
+    plan_choice choice = choice_for_how(f->s, f->i, how);
     fresh->how = how;
     TRY(ebb__walk_measure(f->s->ctx, f->s->options, &f->program, &choice, NULL, &fresh->size));
     f->n_known++;
@@ -196,7 +201,7 @@ static ebb_status size_of(follower *f, int32_t how, const plan_size **out) {
 /* Takes another way if that needs less than the one taken so far. */
 static ebb_status take_smaller(follower *f, int32_t how, int32_t *taken, const plan_size **size) {
     const plan_size *other = NULL;
-    TRY(size_of(f, how, &other));
+    TRY(measure_as(f, how, &other));
     if (other->transient_bytes < (*size)->transient_bytes) {
         *taken = how;
         *size = other;
@@ -204,15 +209,16 @@ static ebb_status take_smaller(follower *f, int32_t how, int32_t *taken, const p
     return EBB_OK;
 }
 
-/* What it does if the leading program does plan k. What keeps the smallest plan of all from being
- * smaller may do as any plan of the list. */
+/* What a program does if the leading one does plan k. Plain if that fits the leading program's
+ * room; else plan k if smaller; else, not training, the finest chunks, or, training and k the last
+ * plan, any plan of the list that is smaller. What still does not fit makes the arena larger. */
 static ebb_status follow(follower *f, int32_t k) {
     settling *s = f->s;
     uint64_t room = s->walk.list[k].size.transient_bytes;
     bool training = s->requests[f->i].training, last = k == s->walk.n_list - 1;
     int32_t taken = HOW_PLAIN;
     const plan_size *size = NULL;
-    TRY(size_of(f, taken, &size));
+    TRY(measure_as(f, taken, &size));
     if (size->transient_bytes > room) {
         TRY(take_smaller(f, HOW_LISTED + k, &taken, &size));
     }
@@ -229,8 +235,8 @@ static ebb_status follow(follower *f, int32_t k) {
 
 static ebb_status settle_one(settling *s, follower *f) {
     const plan_size *whole = NULL, *plain = NULL;
-    TRY(size_of(f, HOW_WHOLE, &whole));
-    TRY(size_of(f, HOW_PLAIN, &plain));
+    TRY(measure_as(f, HOW_WHOLE, &whole));
+    TRY(measure_as(f, HOW_PLAIN, &plain));
     *followed_at(s, s->walk.n_list, f->i) = (struct followed){HOW_WHOLE, *whole};
     add_size(s, f->i, whole, &s->whole);
     add_size(s, f->i, plain, &s->plain);
@@ -262,8 +268,8 @@ static ebb_status with_program(settling *s, int32_t i,
 static ebb_status walk_lead(settling *s, follower *f) {
     plan_walk *w = &s->walk;
     w->program = f->program;
-    TRY(ebb__plan_add_variables(s->plan,
-                                f->program.graph)); /* what training adds: the optimiser's */
+    /* The optimiser's, which training adds. */
+    TRY(ebb__plan_add_variables(s->plan, f->program.graph));
     w->variable_bytes = ebb__plan_variable_bytes(s->plan, &w->variable_end);
     TRY(ebb__walk_run(w));
     TRY(ebb__alloc(s->ctx, ((size_t)w->n_list + 1) * (size_t)s->n, sizeof *s->followed,
@@ -309,8 +315,8 @@ static bool any_fits(const settling *s) {
     return fits;
 }
 
-/* Not where nothing fits: measuring would only delay the answer. */
-static ebb_status look_up(settling *s) {
+/* Asks for measured times, unless no plan fits: measuring would only delay the answer. */
+static ebb_status look_up_times(settling *s) {
     const plan_options *o = s->options;
     double start = ebb__clock_seconds();
     ebb__region_trim(s->ctx);
@@ -318,7 +324,7 @@ static ebb_status look_up(settling *s) {
     if (o->table == NULL && o->look_up != NULL && any_fits(s)) {
         TRY(o->look_up(o->look_up_user, &s->table));
     }
-    s->looked = ebb__clock_seconds() - start;
+    s->look_up_seconds = ebb__clock_seconds() - start;
     return EBB_OK;
 }
 
@@ -338,13 +344,13 @@ static ebb_status settle(settling *s) {
     ebb_plan *plan = s->plan;
     uint64_t weights = 0;
     TRY(settle_programs(s));
-    TRY(look_up(s));
+    TRY(look_up_times(s));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         ir_role role = plan->variables[i].role;
         weights += role == IR_PARAM || role == IR_SLOT ? plan->variables[i].bytes : 0;
     }
     plan->keep_all_bytes = arena_of(s, &s->whole);
-    plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->whole.gradients;
+    plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->whole.gradient_bytes;
     plan->seconds_per_step_keep_all = expected_of(s, &s->whole);
     TRY(list_all(s));
     s->walk.plain.seconds = expected_of(s, &s->plain);
@@ -356,18 +362,18 @@ static ebb_status settle(settling *s) {
 
 /* ---- the plan that is taken ---- */
 
-static struct followed *chosen_at(const settling *s, int32_t i) {
+static struct followed *followed_in_chosen(const settling *s, int32_t i) {
     return followed_at(s, s->plan->choices[s->plan->chosen].row, i);
 }
 
-static plan_choice chosen_of(const settling *s, int32_t i, bool measured) {
-    plan_choice choice = choice_of(s, i, chosen_at(s, i)->how);
+static plan_choice chosen_choice(const settling *s, int32_t i, bool measured) {
+    plan_choice choice = choice_for_how(s, i, followed_in_chosen(s, i)->how);
     choice.forms = measured ? s->table : NULL;
     return choice;
 }
 
 static ebb_status size_measured(settling *s, follower *f) {
-    plan_choice choice = chosen_of(s, f->i, true);
+    plan_choice choice = chosen_choice(s, f->i, true);
     return ebb__walk_measure(s->ctx, s->options, &f->program, &choice, NULL, &s->measured[f->i]);
 }
 
@@ -385,19 +391,17 @@ static ebb_status try_measured(settling *s, bool *taken) {
     return EBB_OK;
 }
 
-static ebb_status name_programs(settling *s) {
+static ebb_status fill_programs(settling *s, bool measured) {
     ebb_plan *plan = s->plan;
     const plan_options *o = s->options;
-    bool measured = false;
-    TRY(try_measured(s, &measured));
     for (int32_t i = 0; i < s->n; i++) {
         plan_program *program = &plan->programs[plan->n_programs++];
-        plan_choice choice = chosen_of(s, i, measured);
+        plan_choice choice = chosen_choice(s, i, measured);
         TRY(ebb__strdup(s->ctx, s->requests[i].name, &program->name));
         program->request = s->requests[i];
         program->use = s->requests[i].use;
         program->item = s->requests[i].item;
-        program->size = measured ? s->measured[i] : chosen_at(s, i)->size;
+        program->size = measured ? s->measured[i] : followed_in_chosen(s, i)->size;
         program->config = ebb__walk_config(o, &choice, false);
         program->config.pace = s->table != NULL ? s->table->pace : 0;
         if (plan->choices[plan->chosen].peak_bytes > plan->budget_bytes) {
@@ -455,13 +459,15 @@ static ebb_status refuse(ebb_plan *plan, const plan_options *options) {
 static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) {
     ebb_plan *plan = s->plan;
     double start = ebb__clock_seconds();
+    bool measured = false;
     TRY(find_lead(s));
     for (int32_t i = 0; i < n_extras; i++) {
         TRY(ebb__plan_add_extra(plan, &extras[i]));
     }
     ebb__progress(s->ctx, "plan", 0, (uint64_t)s->n);
     TRY(settle(s));
-    TRY(name_programs(s));
+    TRY(try_measured(s, &measured));
+    TRY(fill_programs(s, measured));
     ebb__plan_lay_out(plan);
     TRY(compile_shown(s));
     TRY(ebb__plan_decide(plan));
@@ -471,7 +477,7 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
     if (s->options->explain) {
         TRY(ebb__plan_products(plan));
     }
-    plan->plan_seconds = ebb__clock_seconds() - start - s->looked;
+    plan->plan_seconds = ebb__clock_seconds() - start - s->look_up_seconds;
     return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, s->options);
 }
 

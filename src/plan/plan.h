@@ -20,20 +20,20 @@
  * the graphs of many programs need not exist at once. What it points to must last until the plan is
  * released. */
 typedef struct plan_request {
-    const char *name; /* "train", "valid" */
-    const ir_graph *graph;
+    const char *name;      /* "train", "valid" */
+    const ir_graph *graph; /* forward; NULL: build() makes it, in an empty graph */
     bool training;
     int32_t shards; /* parts of the batch, done one after the other (pass/shard.c); 0: one */
-    /* Where `graph` is NULL: into an empty graph. */
     ebb_status (*build)(const struct plan_request *request, ir_graph *out);
-    const void *user; /* for build */
+    const void *user; /* for build() */
     int32_t index;    /* likewise */
-    double share;     /* of the run's steps. Where all have 0, the leading one counts alone */
+    double share;     /* weight of its seconds in the mean step: how many of the run's steps it is.
+                         Where all have 0, the leading program counts alone */
     int32_t use;      /* what the caller has the program for, and ... */
     int32_t item;     /* ... for which of its shapes: see ebb__plan_program */
 } plan_request;
 
-/* Bytes the caller needs beside tensors (staging, vocabulary), kind data. */
+/* Host memory that the caller needs beside tensors (staging, vocabulary); reported as data. */
 typedef struct plan_extra {
     const char *name;
     uint64_t bytes;
@@ -43,48 +43,48 @@ typedef struct plan_options {
     const device *dev; /* NULL: the default */
     int members;
     uint64_t budget;         /* bytes; UINT64_MAX: no limit */
-    const char *budget_name; /* by which the caller sets it, for messages */
-    uint32_t disabled;
+    const char *budget_name; /* what messages call it: "--memory" */
+    uint32_t disabled;       /* bit per pass_id */
     grad_update_settings update;
     const cost_table *table; /* measured times, until the plan is released; NULL: none */
-    /* Where table is NULL: gives it, once all plans are known and their graphs are gone. Nothing
-     * that it brings into memory is there while plans are looked for. NULL: there is none. */
+    /* Where `table` is NULL: called to give it, once all plans are known and their graphs are gone,
+     * so that what it brings into memory never lies beside them. NULL: nothing is measured. */
     ebb_status (*look_up)(void *user, const cost_table **table);
     void *look_up_user;
-    bool explain; /* list the products */
-    uint32_t dump_after;
+    bool explain;        /* fill ebb_plan.products */
+    uint32_t dump_after; /* bit per pass_id */
     pass_dump_fn dump;
     void *dump_user;
-    bool (*stop)(void *user); /* asked between programs: true ends planning with EBB_STOPPED; NULL:
-                                 never */
+    /* Asked before each candidate: true ends planning with EBB_STOPPED. NULL: nobody is asked. */
+    bool (*stop)(void *user);
     void *stop_user;
 } plan_options;
 
 /* What a program takes under one configuration. */
 typedef struct plan_size {
-    uint64_t graph;           /* a hash: who has the same is the same plan */
-    uint64_t load_bytes;      /* of transients: what no placement can go below */
-    uint64_t transient_bytes; /* before it is placed: the load */
-    uint64_t gradient_bytes;  /* of those where most of them are alive */
-    uint64_t program_bytes;   /* of the program itself, rounded as addresses are */
-    uint64_t program;         /* a hash: kernels, forms, places */
-    double seconds, heavy;    /* of a step, by built-in times; of its products alone */
+    uint64_t graph;      /* hash of graph and settings before batch_time: equal, it is one plan */
+    uint64_t load_bytes; /* most transients alive at one time: no placement can take less */
+    uint64_t transient_bytes; /* of the placement; before it is made, the load */
+    uint64_t gradient_bytes;  /* gradients among the transients when most of those are alive */
+    uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are */
+    uint64_t program;         /* hash of kernels, forms and places */
+    double seconds, heavy;    /* of a step, by built-in times; heavy: of its products alone */
     int32_t n_instrs, n_views, n_nodes, recomputed_nodes;
-    bool placed; /* else it was called off */
+    bool placed; /* false: it was called off (plan_bar), and some of the above is 0 */
 } plan_size;
 
 /* One plan on the walk from the fastest to the smallest. */
 typedef struct plan_choice {
-    int32_t at[PLAN_MAX_KNOBS]; /* the number of each knob's way */
+    int32_t at[PLAN_MAX_KNOBS]; /* by knob: the number of its way */
     pass_knobs knobs;           /* what that means to passes */
-    const cost_table *forms;    /* products take those that it has as the fastest; NULL: built-in */
+    const cost_table *forms;    /* by whose times products take forms; NULL: by built-in ones */
     plan_size size;             /* of the leading program */
-    uint64_t peak_bytes;        /* of all */
-    double seconds; /* of a step, by which plans are compared: the mean of all that train */
-    int32_t row;    /* of the walk's list: what the other programs do then */
+    uint64_t peak_bytes;        /* of all programs together */
+    double seconds; /* of the mean step of all programs that train, by which plans are compared */
+    int32_t row;    /* of settling.followed in budget.c: what each program does then */
 } plan_choice;
 
-/* What a layer's forward values cost that are computed again instead of kept. */
+/* What computing a layer's forward values again, instead of keeping them, saves and costs. */
 typedef struct plan_decision {
     char layer[64];
     int32_t nodes;
@@ -97,8 +97,8 @@ typedef struct plan_variable {
     ir_type type;
     ir_role role;
     ir_start start;
-    uint64_t offset, bytes; /* in the device's space, or the host's: */
-    bool extra;             /* plan_extra, host memory: type is meaningless */
+    uint64_t offset, bytes; /* in the device's space; of an extra, in the host's */
+    bool extra;             /* a plan_extra, whose type means nothing */
     int32_t layer;          /* index into plan->layers */
 } plan_variable;
 
@@ -164,12 +164,11 @@ typedef struct ebb_plan {
     uint64_t bytes_by_kind[IR_KINDS];
     uint64_t activation_bytes;
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
-    double
-        words_per_step; /* of what is trained on: whoever asked for the plan says so, for reports */
+    double words_per_step;             /* of the mean step: the caller fills it in, for reports */
     uint64_t host_bytes, device_bytes; /* of the two spaces: together the peak */
     uint64_t transient_base;           /* in the device's space */
     uint64_t transient_bytes;          /* of the program that has most */
-    int32_t lead; /* the program whose plans are listed: of those that train, the largest */
+    int32_t lead;                      /* the leading program, whose plans are listed (budget.c) */
     int32_t recomputed_nodes;
     plan_decision *decisions; /* the most bytes first */
     int32_t n_decisions;
@@ -179,7 +178,7 @@ typedef struct ebb_plan {
     int32_t n_layers;
     plan_large largest[PLAN_LARGEST];
     int32_t n_largest;
-    plan_choice choices[PLAN_MAX_CHOICES]; /* not dominated, fastest first */
+    plan_choice choices[PLAN_MAX_CHOICES]; /* no other is smaller and faster; fastest first */
     int32_t n_choices, chosen;
     plan_product *products;
     int32_t n_products;
@@ -215,11 +214,11 @@ const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const c
 int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item);
 
 /* ---- parts of the above, each in its file ---- */
-/* arena.c: the variables of a graph, those that are known by name left out; one that the caller
- * needs beside tensors. */
+/* arena.c: adds to the plan the variables of a graph that it does not know by name yet, or an
+ * extra. */
 ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) EBB_MUST_CHECK;
 ebb_status ebb__plan_add_extra(ebb_plan *plan, const plan_extra *extra) EBB_MUST_CHECK;
-/* Bytes of all variables; *end: without the last one's rounding. */
+/* Bytes of all variables; *end: without the last one's rounding, for where no transients follow. */
 uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end);
 /* Lays out programs, whose sizes are known, variables and transients. */
 void ebb__plan_lay_out(ebb_plan *plan);
@@ -227,9 +226,9 @@ void ebb__plan_lay_out(ebb_plan *plan);
 ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) EBB_MUST_CHECK;
 /* Lets go of a program's graph. */
 void ebb__plan_close_program(plan_program *program);
-/* measure.c: compiles one program only to see what it takes, without verifying it. */
-/* Asked when the graph is known and before it is placed; what is not yet known is 0. False: it is
- * of no use. */
+/* measure.c: compiles one program only to see what it takes, without verifying it. A bar may call
+ * it off: worth() is asked when the graph is known, and again before it is placed, with what is
+ * known by then, the rest being 0. False: it is of no use. */
 typedef struct plan_bar {
     bool (*worth)(void *user, const plan_size *least);
     void *user;
@@ -238,16 +237,16 @@ ebb_status ebb__plan_measure(ebb_ctx *ctx, const plan_request *request, const pa
                              const plan_bar *bar, plan_size *out) EBB_MUST_CHECK;
 /* What a compiled unit takes, placed or not. */
 void ebb__plan_size_unit(const pass_unit *unit, plan_size *out);
-/* products.c: the products of common candidates, to be measured; those of the plan. */
+/* products.c: collects products of common candidates, to be measured; lists those of the plan. */
 ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                             const plan_options *options, cost_survey *survey,
                             uint64_t *parameter_bytes) EBB_MUST_CHECK;
 ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
-/* decisions.c: nodes of a program that are done again; what those of the first buy, by layer. */
+/* decisions.c: counts nodes done again; lists what those of the leading program save, by layer. */
 int32_t ebb__plan_recomputed(const pass_unit *unit);
 ebb_status ebb__plan_decide(ebb_plan *plan) EBB_MUST_CHECK;
-/* report.c: bytes by kind and layer, largest values, hash. Of transients those of the unit, which
- * is to be that of the program that has most. */
+/* report.c: fills in bytes by kind and layer, largest values, hash. Transients are taken from the
+ * unit: the caller gives that of the program that has most. */
 ebb_status ebb__plan_report(ebb_plan *plan, pass_unit *unit) EBB_MUST_CHECK;
 /* Bytes of gradients where most transients are alive. */
 ebb_status ebb__plan_gradients(pass_unit *unit, uint64_t *bytes) EBB_MUST_CHECK;

@@ -19,7 +19,7 @@
 static const double PACE = 1.02; /* what saving memory may cost unasked */
 enum { LEAST_SAVING = 256 };     /* part of the peak that the next way of row 1 must save */
 
-/* The passes before it do the same for every candidate. */
+/* The passes before it do the same for every candidate, so that they run once for a program. */
 static const pass_id FIRST_VARIED = PASS_CHUNK;
 
 /* ---- one candidate ---- */
@@ -59,16 +59,15 @@ ebb_status ebb__walk_prepare(ebb_ctx *ctx, const plan_options *options, const pl
     return status;
 }
 
-uint64_t ebb__walk_arena(uint64_t variable_bytes, uint64_t variable_end, uint64_t programs,
-                         uint64_t transients) {
-    return transients > 0 ? programs + variable_bytes + transients : programs + variable_end;
+uint64_t ebb__walk_arena(const plan_walk *w, uint64_t program_bytes, uint64_t transient_bytes) {
+    uint64_t variables = transient_bytes > 0 ? w->variable_bytes : w->variable_end;
+    return program_bytes + variables + transient_bytes;
 }
 
 /* As if there were only this program. */
 static void set_size(const plan_walk *w, const plan_size *size, plan_choice *choice) {
     choice->size = *size;
-    choice->peak_bytes = ebb__walk_arena(w->variable_bytes, w->variable_end, size->program_bytes,
-                                         size->transient_bytes);
+    choice->peak_bytes = ebb__walk_arena(w, size->program_bytes, size->transient_bytes);
     choice->seconds = size->seconds;
 }
 
@@ -320,8 +319,7 @@ static ebb_status try_way(search *s, plan_choice base, int32_t knob, int32_t way
     }
     if (at == s->n_tried) {
         s->tried[at].graph = size.graph;
-        s->tried[at].least = ebb__walk_arena(s->w->variable_bytes, s->w->variable_end,
-                                             size.program_bytes, size.load_bytes);
+        s->tried[at].least = ebb__walk_arena(s->w, size.program_bytes, size.load_bytes);
         s->n_tried++;
     }
     if (least != NULL) {
