@@ -6,7 +6,7 @@
 #include "store/folder.h"
 #include "train/job_int.h"
 #include "train/progress.h"
-#include "kind/text/sentence_set.h"
+#include "kind/text/text_corpus.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -31,13 +31,11 @@ typedef struct build_state {
 /* ---- vocabularies ---- */
 
 static ebb_status name_vocabs(build_state *b) {
-    const char *before = NULL;
     for (int side = 0; side < KIND_SIDES; side++) {
-        const char *name = b->run->kind->vocab_file(b->run, (kind_side)side);
-        if (name != NULL && (before == NULL || strcmp(name, before) != 0)) {
-            TRY(ebb__job_path(b->ctx, b->run->out_dir, name, b->vocabs[b->n_vocabs++].path));
+        if (ebb__vocabs_has(b->run, (kind_side)side)) {
+            TRY(ebb__vocabs_path(b->ctx, b->run, (kind_side)side, b->run->out_dir, false,
+                                 b->vocabs[b->n_vocabs++].path));
         }
-        before = name;
     }
     return EBB_OK;
 }
@@ -84,8 +82,8 @@ static ebb_status mend_vocabs(build_state *b) {
     if (found == b->text->vocab_hash) {
         return EBB_OK;
     }
-    TRY(b->text->kind->save(b->text));
-    return b->text->kind->adopt(b->text);
+    TRY(b->text->calls->save(b->text));
+    return b->text->calls->adopt(b->text);
 }
 
 /* A run that is there stays as it is: only files of its own texts may be made again. */
@@ -124,9 +122,9 @@ static ebb_status store(build_state *b) {
     if (found.found) {
         TRY_OUT(respect_run(b, &found));
     }
-    TRY_OUT(b->text->kind->store(b->text));
+    TRY_OUT(b->text->calls->store(b->text));
     if (!found.found) {
-        TRY_OUT(b->text->kind->adopt(b->text));
+        TRY_OUT(b->text->calls->adopt(b->text));
     }
     for (int i = 0; i < b->n_vocabs; i++) {
         TRY_OUT(measure_vocab(b->ctx, &b->vocabs[i]));

@@ -97,7 +97,7 @@ static void print_result(const train_settings *run, const job_train_result *r) {
     (void)fprintf(stderr, "done: %" PRId64 " steps", r->steps);
     for (int32_t i = 0; i < run->kind->n_metrics; i++) {
         if (r->best.at[i] >= 0) {
-            (void)fprintf(stderr, ", best %s %s", run->kind->metrics[i].words,
+            (void)fprintf(stderr, ", best %s %s", run->kind->metrics[i].phrase,
                           ebb__unit_score(r->best.at[i]).text);
         }
     }

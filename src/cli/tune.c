@@ -39,7 +39,7 @@ void ebb__cli_find_tuning(cli_settings *settings, option_command command) {
 /* ---- which models ---- */
 
 static bool gives_size(const cli_settings *settings) {
-    const char *const *names = settings->run.kind->sizes;
+    const char *const *names = settings->run.kind->size_options;
     bool given = settings->config != NULL;
     for (; names != NULL && *names != NULL; names++) {
         given = given || ebb__cli_given(settings, *names);

@@ -9,8 +9,9 @@
 enum { MOST_MEMBERS = 1024, NAME_BYTES = 64 };
 enum { LEAST_INTS = 8 }; /* attributes that every line has; zeros behind them are left out */
 static const int64_t MOST_DIM = INT64_C(1) << 40;
-static const int64_t MOST_TICKS = INT64_C(1000000000000000000); /* ten days and more */
-static const double TICKS = 1e12;                               /* a second */
+/* A quarter of an hour and more; up to here a double and the line give each other back. */
+static const int64_t MOST_TICKS = INT64_C(1000000000000000);
+static const double TICKS = 1e12; /* a second */
 
 /* ---- writing ---- */
 

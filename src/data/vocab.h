@@ -41,10 +41,6 @@ void ebb__vocab_free(data_vocab *vocab);
 /* Memory: what a vocabulary takes, and giving it another home of at least that many bytes,
  * aligned to 4; its own is then freed, and the new one must outlive it. */
 uint64_t ebb__vocab_bytes_for(uint64_t count, uint64_t pool_bytes);
-/* Its bytes, rounded so that another can follow. */
-static inline uint64_t ebb__vocab_room(const data_vocab *vocab) {
-    return ((uint64_t)vocab->bytes + 7) & ~(uint64_t)7;
-}
 void ebb__vocab_move(data_vocab *vocab, void *memory);
 
 /* VOCAB_UNK if it is not there. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request *request) {
-    s->kind->sizes_of(s, request);
+    s->kind->vocab_sizes(s, request);
     return request->vocab > 0 ? EBB_OK
                               : ebb__fail(ctx, EBB_USAGE,
                                           "--vocab all means all words of a text, and there is "

@@ -13,15 +13,14 @@ ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *
 
 ebb_status ebb__corpus_new(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                            corpus **out) {
-    const corpus_kind *kind = &settings->kind->corpus;
-    TRY(ebb__alloc(ctx, 1, kind->bytes, out));
+    TRY(ebb__alloc(ctx, 1, settings->kind->corpus.bytes, out));
     **out = (corpus){.ctx = ctx, .s = settings, .dir = dir};
     return EBB_OK;
 }
 
 void ebb__corpus_free(corpus *c) {
-    if (c != NULL && c->kind != NULL) {
-        c->kind->close(c);
+    if (c != NULL && c->calls != NULL) {
+        c->calls->close(c);
     }
     if (c != NULL) {
         ebb__free(c->ctx, c);
@@ -29,9 +28,9 @@ void ebb__corpus_free(corpus *c) {
 }
 
 ebb_status ebb__corpus_measure(corpus *c, uint64_t most, job_request *request) {
-    c->kind = &c->s->kind->corpus; /* from here on there is something to close */
-    TRY(c->kind->measure(c, most, request));
-    return c->kind->choose(c, request);
+    c->calls = &c->s->kind->corpus; /* from here on there is something to close */
+    TRY(c->calls->measure(c, most, request));
+    return c->calls->choose(c, request);
 }
 
 ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,
@@ -56,11 +55,4 @@ ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) {
     }
     c->valid_hash = hash;
     return EBB_OK;
-}
-
-ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) {
-    char old[JOB_PATH_BYTES], fresh[JOB_PATH_BYTES];
-    TRY(ebb__job_path(c->ctx, c->dir, from, old));
-    TRY(ebb__job_path(c->ctx, c->dir, to, fresh));
-    return ebb__file_rename(c->ctx, old, fresh);
 }

@@ -83,7 +83,7 @@ static ebb_status make_plan(fit_search *f, int64_t n, ebb_plan **plan) {
     f->trial.batch_tokens = f->tokens ? n : 0;
     f->trial.batch = f->tokens ? 0 : n * f->shards;
     if (f->text != NULL) {
-        TRY(f->text->kind->choose(f->text, &f->request));
+        TRY(f->text->calls->choose(f->text, &f->request));
     }
     return ebb__job_compile(f->ctx, &f->trial, &f->request, plan);
 }

@@ -240,7 +240,7 @@ ebb_status ebb__job_score(run_session *session, const job_reader *reader,
                           const job_observer *observer, job_score *out) {
     *out = (job_score){0};
     TRY(ebb__job_reset(session, IR_SCRATCH));
-    for (uint64_t w = 0; w < reader->windows; w++) {
+    for (uint64_t w = 0; w < reader->n_batches; w++) {
         int32_t program = 0;
         uint64_t words = 0;
         if (job_should_stop(observer)) {
@@ -253,7 +253,7 @@ ebb_status ebb__job_score(run_session *session, const job_reader *reader,
         TRY(ebb__run_read(session, ebb__run_find_output(session, program, TRAINER_LOSS), &loss));
         out->loss_sum += (double)loss * (double)words;
         out->tokens += words;
-        tick(observer, w + 1, reader->windows);
+        tick(observer, w + 1, reader->n_batches);
     }
     return EBB_OK;
 }

@@ -93,7 +93,5 @@ ebb_status ebb__job_path(ebb_ctx *ctx, const char *dir, const char *name, char *
 ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_t hash,
                             const char *what) EBB_MUST_CHECK;
 ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) EBB_MUST_CHECK;
-/* Renames a file of the folder. */
-ebb_status ebb__corpus_adopt(corpus *c, const char *from, const char *to) EBB_MUST_CHECK;
 
 #endif

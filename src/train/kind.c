@@ -22,8 +22,8 @@ train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) 
             data_shape_widen(&longest, p->at[i].shape.source, p->at[i].shape.target);
         }
     }
-    if (longest.target > 0 && s->kind->planned != NULL) {
-        s->kind->planned(&planned, longest.source, longest.target);
+    if (longest.target > 0 && s->kind->set_longest != NULL) {
+        s->kind->set_longest(&planned, longest.source, longest.target);
     }
     return planned;
 }

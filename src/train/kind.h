@@ -42,33 +42,37 @@ typedef struct job_request {
     double words;        /* of a batch, in the mean; 0: all positions of the largest */
 } job_request;
 
-/* Batches by number. Step s is batch s mod `windows` of epoch s / `windows`. */
+/* Batches by number. Step s is batch s mod n_batches of epoch s / n_batches. */
 typedef struct job_reader {
-    uint64_t windows;    /* of an epoch */
+    uint64_t n_batches;  /* of an epoch */
     const void *batches; /* the kind's, with the inputs that it writes to */
-    /* Puts a batch where *program reads it; *words: labels that count. */
+    /* Puts a batch where *program reads it; *labels: how many of its labels count. */
     ebb_status (*fill)(const struct job_reader *reader, uint64_t step, int32_t *program,
-                       uint64_t *words);
+                       uint64_t *labels);
 } job_reader;
 
 /* ---- the texts of a run ---- */
 
+/* What a kind does with its data. The order in a run: measure, choose (again while the batch is
+ * searched), store, begin, adopt, then score after each validation. */
 typedef struct corpus corpus;
-typedef struct corpus_kind {
+typedef struct corpus_calls {
     size_t bytes; /* of the kind's own struct, which starts with a corpus */
-    /* Vocabularies, counted in lists of at most `most` bytes (0: no bound) or loaded and checked
-     * where the run is resumed; their sizes for the plan. Writes nothing. */
+    /* Looks at the data: lengths of sentences, vocabularies in lists of at most `most` bytes (0: no
+     * bound) or, where the run is resumed, loaded and compared with c->vocab_hash. Sets that, and
+     * the vocabularies' sizes for the plan. Writes nothing. */
     ebb_status (*measure)(corpus *c, uint64_t most, job_request *request);
-    /* Shapes for the plan; after measure(), and again whenever the settings' batch has changed. */
+    /* Shapes for the plan, and c->buckets. */
     ebb_status (*choose)(corpus *c, job_request *request);
     /* Vocabularies into the folder, under names of their own until adopt(). */
     ebb_status (*save)(corpus *c);
-    /* Texts as ids into the folder, and what save() does unless the run is resumed. Nothing of a
-     * vocabulary stays in memory. */
+    /* Texts as ids into the folder, compared with those of the run (ebb__corpus_same), and what
+     * save() does unless the run is resumed. Nothing of a vocabulary stays in memory. */
     ebb_status (*store)(corpus *c);
-    ebb_status (*adopt)(corpus *c);
-    /* Makes the readers. */
+    /* Makes the readers c->train and c->valid. */
     ebb_status (*begin)(corpus *c, run_session *session);
+    /* Gives the files of save() the names they keep; only of a run that is not resumed. */
+    ebb_status (*adopt)(corpus *c);
     /* Scores of a validation whose mean loss is known; *stopped if the observer asked to. */
     ebb_status (*score)(corpus *c, run_session *session, const job_observer *observer, double loss,
                         kind_scores *out, bool *stopped);
@@ -76,10 +80,10 @@ typedef struct corpus_kind {
      * and validated on: `c` holds its hashes. Writes nothing. */
     ebb_status (*compare)(const corpus *c, const char *dir, bool *train, bool *valid);
     void (*close)(corpus *c);
-} corpus_kind;
+} corpus_calls;
 
 struct corpus {
-    const corpus_kind *kind; /* NULL until it was measured */
+    const corpus_calls *calls; /* NULL until it was measured: nothing is to be closed */
     ebb_ctx *ctx;
     const train_settings *s;
     const char *dir; /* of the run; NULL: only measured */
@@ -87,8 +91,7 @@ struct corpus {
     bool resumed;    /* the fields below say what the run was started with */
     uint64_t vocab_hash, train_count, train_hash;
     uint64_t valid_hash; /* of the text that perplexities belong to; 0: none yet */
-    job_buckets
-        buckets; /* of the text to train on; resumed: as stored, no shapes if they are not */
+    job_buckets buckets; /* to train on; resumed: as stored, no shapes if they are not */
     const struct sentence_set *sets[2]; /* to train, to validate: token files, once stored */
     job_reader train, valid;
 };
@@ -99,10 +102,10 @@ typedef enum kind_side { KIND_SOURCE, KIND_TARGET, KIND_SIDES } kind_side;
 
 /* A number that validation gives: `valid_NAME` in metrics and results. */
 typedef struct kind_metric {
-    const char *name;  /* "perplexity" */
-    const char *brief; /* in a line of progress: "valid ppl" */
-    const char *words; /* in a sentence: "validation perplexity" */
-    bool higher;       /* is better */
+    const char *name;   /* "perplexity" */
+    const char *brief;  /* in a line of progress: "valid ppl" */
+    const char *phrase; /* in a sentence: "validation perplexity" */
+    bool higher;        /* is better */
 } kind_metric;
 
 /* A command that the kind takes part in: `ebb train lm`. */
@@ -153,26 +156,28 @@ typedef struct model_kind {
     /* Whether batches are of sentences, which come in shapes. NULL: never. */
     bool (*sentences)(const train_settings *s);
     bool validates_always; /* else where settings->valid_path is given */
-    /* `ebb tune` without a size: these are tuned. Size: one of the options in `sizes` is given. */
-    const char *const *sizes; /* up to a NULL */
+    /* `ebb tune` without any of these options, of which the last is NULL, tunes the models that
+     * `usual` puts into models[KIND_MOST_USUAL]; it gives their number. */
+    const char *const *size_options;
     int32_t (*usual)(const train_settings *s, train_settings *models);
     /* data */
-    corpus_kind corpus;
+    corpus_calls corpus;
     const char *labels; /* the input that holds what is predicted */
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
      * side. The function is NULL where there are none at all. */
     const char *(*vocab_file)(const train_settings *s, kind_side side);
-    data_shape (*shape)(const train_settings *s);                    /* without a text */
-    void (*sizes_of)(const train_settings *s, job_request *request); /* vocabularies, likewise */
+    data_shape (*shape)(const train_settings *s);                       /* without a text */
+    void (*vocab_sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
     /* model */
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         data_shape shape, job_use use);
     ebb_status (*randomise)(run_session *session, const train_settings *s); /* program 0 */
-    /* In place of what depends on the text: the longest shape. NULL: nothing does. */
-    void (*planned)(train_settings *s, int64_t source, int64_t target);
-    /* What a trained run can do; NULL: it cannot. `words` are the command's arguments. */
-    ebb_status (*eval)(ebb_ctx *ctx, const train_settings *s, const char *const *words,
+    /* Puts the lengths of the longest planned shape into the settings that say them where there is
+     * no text, for reports. NULL: there are none. */
+    void (*set_longest)(train_settings *s, int64_t source, int64_t target);
+    /* What a trained run can do; NULL: it cannot. `args` are the command's arguments. */
+    ebb_status (*eval)(ebb_ctx *ctx, const train_settings *s, const char *const *args,
                        const job_observer *observer, kind_facts *out);
     ebb_status (*decode)(ebb_ctx *ctx, const train_settings *s, const char *dir,
                          const decode_options *options, const decode_io *io, decode_summary *out);

@@ -143,7 +143,7 @@ static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
     job_request request = {.train = true, .valid = kind_validates(r->s)};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
     TRY(ebb__job_compile_run(r->ctx, r->s, &request, plan));
-    return r->text->kind->store(r->text);
+    return r->text->calls->store(r->text);
 }
 
 static ebb_status load_tensors(train_run *r) {
@@ -188,7 +188,7 @@ static ebb_status take_folder(train_run *r) {
     }
     TRY(repair_folder(r));
     if (!r->found.found) {
-        TRY(r->text->kind->adopt(r->text));
+        TRY(r->text->calls->adopt(r->text));
     }
     TRY(write_text(r, "config", r->config_text));
     TRY(ebb__job_path(r->ctx, r->dir, "metrics.jsonl", path));
@@ -214,8 +214,8 @@ static void recall_bytes(train_run *r) {
 static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
     r->trainer = ebb__job_trainer(r->session, r->s);
-    TRY(r->text->kind->begin(r->text, r->session));
-    r->at.windows = (int64_t)r->text->train.windows;
+    TRY(r->text->calls->begin(r->text, r->session));
+    r->at.windows = (int64_t)r->text->train.n_batches;
     recall_bytes(r);
     TRY(load_tensors(r));
     return take_folder(r);
@@ -367,7 +367,7 @@ static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
         return diverged(r, r->at.step, "the validation loss", NULL);
     }
     kind_scores scores = no_scores;
-    TRY(r->text->kind->score(r->text, r->session, r->observer, loss, &scores, stopped));
+    TRY(r->text->calls->score(r->text, r->session, r->observer, loss, &scores, stopped));
     if (*stopped) {
         return EBB_OK;
     }

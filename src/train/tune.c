@@ -118,7 +118,7 @@ static ebb_status survey_model(ebb_ctx *ctx, const train_settings *model, cost_s
     job_request request = {.train = true, .valid = true};
     job_programs *p = NULL;
     uint64_t bytes = 0;
-    model->kind->sizes_of(model, &request);
+    model->kind->vocab_sizes(model, &request);
     TRY(ebb__job_programs_new(ctx, model, &request, &p));
     ebb_status status = ebb__plan_survey(ctx, p->list, p->n, &p->options, survey, &bytes);
     *least = bytes < *least ? bytes : *least;

@@ -111,7 +111,7 @@ static data_shape plain_shape(const train_settings *s) {
     return (data_shape){.target = 1};
 }
 
-static void sizes_of(const train_settings *s, job_request *request) {
+static void vocab_sizes(const train_settings *s, job_request *request) {
     (void)s;
     request->vocab = CLASSES;
 }
@@ -147,7 +147,7 @@ static int32_t draw(const disc_points *d, int64_t number, float *to) {
 
 static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program, uint64_t *words) {
     const disc_points *d = reader->batches;
-    int64_t batch = d->s->batch, first = (int64_t)(step % reader->windows) * batch;
+    int64_t batch = d->s->batch, first = (int64_t)(step % reader->n_batches) * batch;
     void *to[2];
     *program = d->program;
     *words = 0;
@@ -222,7 +222,7 @@ static ebb_status score(corpus *c, run_session *session, const job_observer *obs
     const disc_points *d = &((disc_corpus *)c)->valid;
     uint64_t right = 0, all = 0;
     (void)observer, (void)stopped;
-    for (uint64_t w = 0; w < c->valid.windows; w++) {
+    for (uint64_t w = 0; w < c->valid.n_batches; w++) {
         int32_t program = 0;
         uint64_t words = 0;
         TRY(c->valid.fill(&c->valid, w, &program, &words));
@@ -266,11 +266,19 @@ const model_kind ebb__kind_disc = {.name = "disc",
                                    .n_metrics = N_METRICS,
                                    .nats = true,
                                    .validates_always = true,
-                                   .corpus = {sizeof(disc_corpus), measure, choose, nothing, store,
-                                              nothing, begin, score, compare, close_corpus},
+                                   .corpus = {.bytes = sizeof(disc_corpus),
+                                              .measure = measure,
+                                              .choose = choose,
+                                              .save = nothing,
+                                              .store = store,
+                                              .begin = begin,
+                                              .adopt = nothing,
+                                              .score = score,
+                                              .compare = compare,
+                                              .close = close_corpus},
                                    .labels = DISC_LABELS,
                                    .shape = plain_shape,
-                                   .sizes_of = sizes_of,
+                                   .vocab_sizes = vocab_sizes,
                                    .staging = staging,
                                    .build = build,
                                    .randomise = randomise};

@@ -103,7 +103,7 @@ static void other_texts_are_refused(void **state) {
     run_refused(room, EBB_USAGE, "10 pairs, then 9");
     run_write_pairs(room->train.text, room->train_target.text, 9, 4, false);
     run_write(run_join(room->out.text, "vocab.src.txt").text, "<unk>\n<eos>\nx\n", 14);
-    run_refused(room, EBB_MODEL, "vocabularies are not those");
+    run_refused(room, EBB_MODEL, "vocabulary is not the one");
     room->s.train_target = NULL;
     run_refused(room, EBB_USAGE, "pairs");
     run_room_free(room);

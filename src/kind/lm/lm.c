@@ -11,9 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#define LM_VOCAB "vocab.txt"
-#define LM_NEW_VOCAB "vocab.new" /* becomes vocab.txt when the run takes the folder */
-
 /* ---- the model ---- */
 
 static data_shape plain_shape(const train_settings *s) {
@@ -21,7 +18,7 @@ static data_shape plain_shape(const train_settings *s) {
                           : (data_shape){.target = (uint32_t)s->bptt};
 }
 
-static void sizes(const train_settings *s, job_request *request) {
+static void vocab_sizes(const train_settings *s, job_request *request) {
     request->vocab = s->vocab;
 }
 
@@ -56,7 +53,7 @@ static ebb_status randomise(run_session *session, const train_settings *s) {
     return ebb__job_random_ids(session, LM_TARGETS, s->vocab, s->seed, "bench.targets");
 }
 
-static void planned(train_settings *s, int64_t source, int64_t target) {
+static void set_longest(train_settings *s, int64_t source, int64_t target) {
     (void)source;
     s->bptt = target;
 }
@@ -64,9 +61,7 @@ static void planned(train_settings *s, int64_t source, int64_t target) {
 /* ---- its text ---- */
 
 typedef struct lm_corpus {
-    corpus base;
-    data_vocab vocab;                        /* from measure() to store() */
-    sentence_set train, valid;               /* not by sentence: only their tokens */
+    text_corpus texts;
     lm_windows train_windows, valid_windows; /* not by sentence */
 } lm_corpus;
 
@@ -85,98 +80,12 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     return status;
 }
 
-static ebb_status scan_sentences(lm_corpus *lm) {
-    const corpus *c = &lm->base;
-    const char *train[KIND_SIDES] = {[KIND_TARGET] = c->s->train_path};
-    const char *valid[KIND_SIDES] = {[KIND_TARGET] = c->s->valid_path};
-    TRY(ebb__sentence_set_scan(c->ctx, c->s, train, c->silent, &lm->train));
-    lm->train.options.shuffle = true;
-    if (c->s->valid_path != NULL) {
-        TRY(ebb__sentence_set_scan(c->ctx, c->s, valid, c->silent, &lm->valid));
-    }
-    return EBB_OK;
-}
-
-static ebb_status measure(corpus *c, uint64_t most, job_request *request) {
-    lm_corpus *lm = (lm_corpus *)c;
-    char path[JOB_PATH_BYTES];
-    ebb__sentence_set_init(&lm->train);
-    ebb__sentence_set_init(&lm->valid);
-    c->sets[0] = &lm->train, c->sets[1] = &lm->valid;
-    if (c->resumed) {
-        TRY(ebb__job_path(c->ctx, c->dir, LM_VOCAB, path));
-        TRY(ebb__vocab_load(c->ctx, path, &lm->vocab));
-        if (ebb__vocab_hash(&lm->vocab) != c->vocab_hash) {
-            return ebb__fail(c->ctx, EBB_MODEL, "%s: not the vocabulary the run was started with",
-                             path);
-        }
-    } else {
-        vocab_options options = {
-            .mode = c->s->tokens, .limit = (size_t)c->s->vocab, .max_bytes = most};
-        TRY(ebb__vocab_build(c->ctx, c->s->train_path, &options, &lm->vocab));
-        c->vocab_hash = ebb__vocab_hash(&lm->vocab);
-    }
-    TRY(ebb__use_check_init(c));
-    request->vocab = lm->vocab.count;
-    return c->s->by_sentence ? scan_sentences(lm) : EBB_OK;
-}
-
 static ebb_status choose(corpus *c, job_request *request) {
-    lm_corpus *lm = (lm_corpus *)c;
+    text_corpus *t = (text_corpus *)c;
     if (c->s->by_sentence) {
-        return ebb__sentence_sets_choose(c, &lm->train, &lm->valid, request);
+        return ebb__sentence_sets_choose(c, &t->train, &t->valid, request);
     }
     return c->s->batch == 0 ? count_columns(c, &request->most_batch) : EBB_OK;
-}
-
-/* A text as ids: "train.tokens", and by sentence an index of them. */
-static ebb_status store_text(lm_corpus *lm, const char *text, const char *name, sentence_set *set) {
-    const corpus *c = &lm->base;
-    const char *texts[KIND_SIDES] = {[KIND_TARGET] = text};
-    const data_vocab *vocabs[KIND_SIDES] = {[KIND_TARGET] = &lm->vocab};
-    char file[32], ids[JOB_PATH_BYTES], index[JOB_PATH_BYTES];
-    const char *const paths[KIND_SIDES + 1] = {[KIND_TARGET] = ids, [KIND_SIDES] = index};
-    (void)snprintf(file, sizeof file, "%s.tokens", name);
-    TRY(ebb__job_path(c->ctx, c->dir, file, ids));
-    (void)snprintf(file, sizeof file, "%s.index", name);
-    TRY(ebb__job_path(c->ctx, c->dir, file, index));
-    return c->s->by_sentence
-               ? ebb__sentence_set_store(c->ctx, c->s, texts, vocabs, paths, true, set)
-               : ebb__tokens_ensure(c->ctx, text, c->s->tokens, &lm->vocab, ids,
-                                    &set->tokens[KIND_TARGET]);
-}
-
-static ebb_status store_ids(lm_corpus *lm) {
-    corpus *c = &lm->base;
-    const tokens_reader *train = &lm->train.tokens[KIND_TARGET];
-    TRY(store_text(lm, c->s->train_path, "train", &lm->train));
-    TRY(ebb__corpus_same(c, c->s->train_path, train->count, train->ids_hash, "tokens"));
-    if (c->s->by_sentence) {
-        TRY(ebb__sentence_set_held(&lm->train, c->dir));
-    }
-    if (c->s->valid_path != NULL) {
-        TRY(store_text(lm, c->s->valid_path, "valid", &lm->valid));
-        TRY(ebb__corpus_same_valid(c, c->s->valid_path, lm->valid.tokens[KIND_TARGET].ids_hash));
-    }
-    return EBB_OK;
-}
-
-static ebb_status save(corpus *c) {
-    char path[JOB_PATH_BYTES];
-    TRY(ebb__job_path(c->ctx, c->dir, LM_NEW_VOCAB, path));
-    return ebb__vocab_save(&((lm_corpus *)c)->vocab, path);
-}
-
-static ebb_status store(corpus *c) {
-    lm_corpus *lm = (lm_corpus *)c;
-    TRY(store_ids(lm));
-    TRY(c->resumed ? EBB_OK : save(c));
-    ebb__vocab_free(&lm->vocab);
-    return EBB_OK;
-}
-
-static ebb_status adopt(corpus *c) {
-    return ebb__corpus_adopt(c, LM_NEW_VOCAB, LM_VOCAB);
 }
 
 const sentence_inputs ebb__lm_inputs = {.inputs = LM_INPUTS, .labels = LM_TARGETS};
@@ -186,7 +95,8 @@ static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program
     void *to[2];
     *program = w->program;
     TRY(ebb__run_map_all(w->session, w->places, 2, DEVICE_WRITE, to));
-    ebb_status status = ebb__batcher_fill(&w->batches, step % reader->windows, to[0], to[1], words);
+    ebb_status status =
+        ebb__batcher_fill(&w->batches, step % reader->n_batches, to[0], to[1], words);
     ebb_status unmapped = ebb__run_unmap_all(w->session, w->places, 2, DEVICE_WRITE, to);
     return status == EBB_OK ? unmapped : status;
 }
@@ -212,22 +122,15 @@ static ebb_status open_reader(corpus *c, sentence_set *set, run_session *session
 
 static ebb_status begin(corpus *c, run_session *session) {
     lm_corpus *lm = (lm_corpus *)c;
-    TRY(open_reader(c, &lm->train, session, JOB_TRAIN, &lm->train_windows, &c->train));
-    return c->s->valid_path == NULL
-               ? EBB_OK
-               : open_reader(c, &lm->valid, session, JOB_VALID, &lm->valid_windows, &c->valid);
-}
-
-static void close_corpus(corpus *c) {
-    lm_corpus *lm = (lm_corpus *)c;
-    ebb__vocab_free(&lm->vocab);
-    ebb__sentence_set_close(&lm->train);
-    ebb__sentence_set_close(&lm->valid);
+    TRY(open_reader(c, &lm->texts.train, session, JOB_TRAIN, &lm->train_windows, &c->train));
+    return c->s->valid_path == NULL ? EBB_OK
+                                    : open_reader(c, &lm->texts.valid, session, JOB_VALID,
+                                                  &lm->valid_windows, &c->valid);
 }
 
 static const char *vocab_file(const train_settings *s, kind_side side) {
     (void)s;
-    return side == KIND_TARGET ? LM_VOCAB : NULL;
+    return side == KIND_TARGET ? "vocab.txt" : NULL;
 }
 
 /* ---- the kind ---- */
@@ -270,17 +173,25 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                  .check = check,
                                  .lacks = ebb__lm_lacks,
                                  .sentences = sentences,
-                                 .sizes = size_options,
+                                 .size_options = size_options,
                                  .usual = ebb__lm_usual,
-                                 .corpus = {sizeof(lm_corpus), measure, choose, save, store, adopt,
-                                            begin, score, ebb__texts_compare, close_corpus},
+                                 .corpus = {.bytes = sizeof(lm_corpus),
+                                            .measure = ebb__texts_measure,
+                                            .choose = choose,
+                                            .save = ebb__texts_save,
+                                            .store = ebb__texts_store,
+                                            .begin = begin,
+                                            .adopt = ebb__texts_adopt,
+                                            .score = score,
+                                            .compare = ebb__texts_compare,
+                                            .close = ebb__texts_close},
                                  .labels = LM_TARGETS,
                                  .vocab_file = vocab_file,
                                  .shape = plain_shape,
-                                 .sizes_of = sizes,
+                                 .vocab_sizes = vocab_sizes,
                                  .staging = staging,
                                  .build = build,
                                  .randomise = randomise,
-                                 .planned = planned,
+                                 .set_longest = set_longest,
                                  .eval = ebb__lm_eval,
                                  .generate = ebb__lm_generate};

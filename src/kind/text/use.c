@@ -9,51 +9,17 @@
 
 /* ---- vocabularies ---- */
 
-static const char *file_of(const model_use *u, kind_side side) {
-    return u->s.kind->vocab_file(&u->s, side);
-}
-
-/* Whether the side has a vocabulary of its own. */
-static bool has_own(const model_use *u, kind_side side) {
-    const char *name = file_of(u, side);
-    const char *other = file_of(u, KIND_TARGET);
-    return name != NULL && (side == KIND_TARGET || strcmp(name, other) != 0);
-}
-
 const data_vocab *ebb__use_vocab(const model_use *u, kind_side side) {
-    return &u->vocabs[has_own(u, side) ? side : KIND_TARGET];
-}
-
-static uint64_t vocab_hash(const model_use *u) {
-    uint64_t target = ebb__vocab_hash(ebb__use_vocab(u, KIND_TARGET));
-    if (file_of(u, KIND_SOURCE) == NULL) {
-        return target;
-    }
-    return ebb__kind_join_hashes(ebb__vocab_hash(ebb__use_vocab(u, KIND_SOURCE)), target);
+    return ebb__vocabs_of(&u->vocabs, side);
 }
 
 ebb_status ebb__use_open_vocabs(model_use *u, const char *dir, job_request *request) {
-    char path[JOB_PATH_BYTES];
-    for (int side = 0; side < KIND_SIDES; side++) {
-        if (has_own(u, (kind_side)side)) {
-            TRY(ebb__job_path(u->ctx, dir, file_of(u, (kind_side)side), path));
-            TRY(ebb__vocab_load(u->ctx, path, &u->vocabs[side]));
-            request->vocab_bytes += ebb__vocab_room(&u->vocabs[side]);
-        }
-    }
+    u->vocabs.s = &u->s;
+    TRY(ebb__vocabs_load(u->ctx, dir, false, &u->vocabs));
+    request->vocab_bytes += ebb__vocabs_room(&u->vocabs);
     request->vocab = ebb__use_vocab(u, KIND_TARGET)->count;
     request->src_vocab = ebb__use_vocab(u, KIND_SOURCE)->count;
     return EBB_OK;
-}
-
-static void move_vocabs(model_use *u) {
-    char *to = ebb__run_host(u->session, JOB_VOCAB, NULL);
-    for (int side = 0; side < KIND_SIDES; side++) {
-        if (has_own(u, (kind_side)side)) {
-            ebb__vocab_move(&u->vocabs[side], to);
-            to += ebb__vocab_room(&u->vocabs[side]);
-        }
-    }
 }
 
 /* The folder that a file lies in. */
@@ -65,12 +31,13 @@ static ebb_status folder_of(ebb_ctx *ctx, const char *path, char out[JOB_PATH_BY
                               : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", path);
 }
 
-static ebb_status has_vocabs(const model_use *u, const char *dir, bool *out) {
+/* Whether all vocabularies lie in the folder. */
+static ebb_status find_vocabs(ebb_ctx *ctx, const train_settings *s, const char *dir, bool *out) {
     char path[JOB_PATH_BYTES];
     *out = true;
     for (int side = 0; side < KIND_SIDES; side++) {
-        if (has_own(u, (kind_side)side)) {
-            TRY(ebb__job_path(u->ctx, dir, file_of(u, (kind_side)side), path));
+        if (ebb__vocabs_has(s, (kind_side)side)) {
+            TRY(ebb__vocabs_path(ctx, s, (kind_side)side, dir, false, path));
             *out = *out && ebb__file_exists(path);
         }
     }
@@ -78,31 +45,27 @@ static ebb_status has_vocabs(const model_use *u, const char *dir, bool *out) {
 }
 
 ebb_status ebb__use_check_init(const corpus *c) {
-    ebb_ctx *ctx = c->ctx;
-    const train_settings *settings = c->s;
-    model_use u = {.ctx = ctx, .s = *settings};
-    job_request unused = {0};
+    const train_settings *s = c->s;
+    text_vocabs vocabs = {.s = s};
     char dir[JOB_PATH_BYTES];
     bool known = false;
-    ebb_status status = EBB_OK;
-    if (settings->init_path == NULL || c->resumed || c->dir == NULL) {
+    if (s->init_path == NULL || c->resumed || c->dir == NULL) {
         return EBB_OK;
     }
-    TRY_OUT(folder_of(ctx, settings->init_path, dir));
-    TRY_OUT(has_vocabs(&u, dir, &known));
+    TRY(folder_of(c->ctx, s->init_path, dir));
+    TRY(find_vocabs(c->ctx, s, dir, &known));
     if (!known) {
-        goto out;
+        return EBB_OK;
     }
-    TRY_OUT(ebb__use_open_vocabs(&u, dir, &unused));
-    if (vocab_hash(&u) != c->vocab_hash) {
-        status = ebb__fail(ctx, EBB_USAGE,
+    ebb_status status = ebb__vocabs_load(c->ctx, dir, false, &vocabs);
+    if (status == EBB_OK && ebb__vocabs_hash(&vocabs) != c->vocab_hash) {
+        status = ebb__fail(c->ctx, EBB_USAGE,
                            "--init %s: these weights know the tokens of the %s beside them, and "
                            "this text has others or in another order; train on the text they "
                            "come from, or start without --init",
-                           settings->init_path, file_of(&u, KIND_TARGET));
+                           s->init_path, s->kind->vocab_file(s, KIND_TARGET));
     }
-out:
-    ebb__use_close(&u);
+    ebb__vocabs_free(&vocabs);
     return status;
 }
 
@@ -126,9 +89,9 @@ static ebb_status check_weights(const model_use *u, const char *dir, const char 
     if (strcmp(expected.xxh3, found.xxh3) != 0) {
         status = ebb__fail(u->ctx, EBB_MODEL, "not the weights that the checkpoint names");
     } else if (json_unpack(info.train, "{s:I}", "vocab_hash", &hash) != 0 ||
-               (uint64_t)hash != vocab_hash(u)) {
+               (uint64_t)hash != ebb__vocabs_hash(&u->vocabs)) {
         status = ebb__fail(u->ctx, EBB_MODEL, "%s is not the vocabulary of these weights",
-                           file_of(u, KIND_TARGET));
+                           u->s.kind->vocab_file(&u->s, KIND_TARGET));
     }
 out:
     ebb__safetensors_close(&named);
@@ -173,7 +136,7 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
         return status;
     }
     TRY(ebb__run_open(u->ctx, plan, &u->session));
-    move_vocabs(u);
+    ebb__vocabs_move(&u->vocabs, ebb__run_host(u->session, JOB_VOCAB, NULL));
     ebb__run_touch(u->session);
     TRY(open_weights(u, dir, &reader));
     status = ebb__tensors_load_weights(u->session, &reader);
@@ -187,8 +150,6 @@ ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) {
 }
 
 void ebb__use_close(model_use *u) {
-    for (int side = 0; side < KIND_SIDES; side++) {
-        ebb__vocab_free(&u->vocabs[side]);
-    }
+    ebb__vocabs_free(&u->vocabs);
     ebb__run_free(u->session);
 }

@@ -3,9 +3,7 @@
 #ifndef KIND_TEXT_USE_H
 #define KIND_TEXT_USE_H
 
-#include "data/vocab.h"
-#include "train/job_int.h"
-#include "kind/text/sentence_set.h"
+#include "kind/text/text_corpus.h"
 
 /* How well a trained run predicts a text, or targets of pairs. */
 typedef struct text_eval_result {
@@ -22,8 +20,7 @@ void ebb__text_facts(const text_eval_result *r, const char *sentences, kind_fact
 typedef struct model_use {
     ebb_ctx *ctx;
     train_settings s;
-    data_vocab vocabs[KIND_SIDES]; /* what one side shares with the other, and what is absent, is
-                                      empty: see ebb__use_vocab */
+    text_vocabs vocabs;
     run_session *session;
 } model_use;
 
@@ -51,9 +48,5 @@ ebb_status ebb__use_check_init(const corpus *c) EBB_MUST_CHECK;
 ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const texts[KIND_SIDES],
                               const sentence_inputs *inputs, const job_observer *observer,
                               text_eval_result *out) EBB_MUST_CHECK;
-
-/* compare.c: corpus_kind.compare of texts, by the vocabularies in `dir`. Reads them whole. */
-ebb_status ebb__texts_compare(const corpus *stored, const char *dir, bool *train,
-                              bool *valid) EBB_MUST_CHECK;
 
 #endif

@@ -1,0 +1,162 @@
+/* text_corpus.c - see text_corpus.h. */
+#include "kind/text/text_corpus.h"
+
+#include "kind/text/use.h"
+
+#include <stdio.h>
+
+/* The files to train on or to validate with, by side; NULL: there is none. */
+typedef struct side_texts {
+    const char *at[KIND_SIDES];
+} side_texts;
+static side_texts texts_of(const train_settings *s, bool valid) {
+    const char *first = valid ? s->valid_path : s->train_path;
+    const char *second = valid ? s->valid_target : s->train_target;
+    return kind_has_pairs(s) ? (side_texts){{first, second}} : (side_texts){{NULL, first}};
+}
+
+/* One number for both sides. */
+static uint64_t join(const train_settings *s, uint64_t source, uint64_t target) {
+    return kind_has_pairs(s) ? ebb__kind_join_hashes(source, target) : target;
+}
+
+/* ---- before planning ---- */
+
+static ebb_status scan(text_corpus *t) {
+    const corpus *c = &t->base;
+    TRY(ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, false).at, c->silent, &t->train));
+    t->train.options.shuffle = true;
+    return c->s->valid_path == NULL ? EBB_OK
+                                    : ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, true).at,
+                                                             c->silent, &t->valid);
+}
+
+/* A shared vocabulary is that of both texts. */
+static ebb_status count_words(text_corpus *t, uint64_t most) {
+    const train_settings *s = t->base.s;
+    side_texts texts = texts_of(s, false);
+    job_request limits = {0};
+    s->kind->vocab_sizes(s, &limits);
+    for (int side = 0; side < KIND_SIDES; side++) {
+        bool shared = kind_has_pairs(s) && !ebb__vocabs_has(s, KIND_SOURCE);
+        vocab_options options = {
+            .mode = s->tokens,
+            .also = shared ? texts.at[KIND_TARGET] : NULL,
+            .limit = (size_t)(side == KIND_SOURCE ? limits.src_vocab : limits.vocab),
+            .max_bytes = most};
+        if (ebb__vocabs_has(s, (kind_side)side)) {
+            TRY(ebb__vocab_build(t->base.ctx, texts.at[shared ? KIND_SOURCE : side], &options,
+                                 &t->vocabs.at[side]));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) {
+    text_corpus *t = (text_corpus *)c;
+    ebb__sentence_set_init(&t->train);
+    ebb__sentence_set_init(&t->valid);
+    c->sets[0] = &t->train, c->sets[1] = &t->valid;
+    t->vocabs.s = c->s;
+    TRY(c->s->kind->sentences(c->s) ? scan(t) : EBB_OK);
+    TRY(c->resumed ? ebb__vocabs_load(c->ctx, c->dir, false, &t->vocabs) : count_words(t, most));
+    uint64_t hash = ebb__vocabs_hash(&t->vocabs);
+    if (c->resumed && hash != c->vocab_hash) {
+        return ebb__fail(c->ctx, EBB_MODEL,
+                         "%s: its vocabulary is not the one that the run was started with", c->dir);
+    }
+    c->vocab_hash = hash;
+    request->src_vocab = ebb__vocabs_of(&t->vocabs, KIND_SOURCE)->count;
+    request->vocab = ebb__vocabs_of(&t->vocabs, KIND_TARGET)->count;
+    return ebb__use_check_init(c);
+}
+
+/* ---- files of the run ---- */
+
+/* A text as ids, "train.tokens", or two, "train.src.tokens" and "train.tgt.tokens", and of
+ * sentences an index of them. */
+static ebb_status store_set(text_corpus *t, bool valid, sentence_set *set, uint64_t *hash) {
+    const corpus *c = &t->base;
+    bool pairs = kind_has_pairs(c->s);
+    const char *const parts[] = {"src.tokens", pairs ? "tgt.tokens" : "tokens", "index"};
+    char file[64], path[KIND_SIDES + 1][JOB_PATH_BYTES];
+    const char *const paths[] = {path[0], path[1], path[2]};
+    const data_vocab *vocabs[] = {ebb__vocabs_of(&t->vocabs, KIND_SOURCE),
+                                  ebb__vocabs_of(&t->vocabs, KIND_TARGET)};
+    side_texts texts = texts_of(c->s, valid);
+    for (int i = 0; i <= KIND_SIDES; i++) {
+        (void)snprintf(file, sizeof file, "%s.%s", valid ? "valid" : "train", parts[i]);
+        TRY(ebb__job_path(c->ctx, c->dir, file, path[i]));
+    }
+    TRY(c->s->kind->sentences(c->s)
+            ? ebb__sentence_set_store(c->ctx, c->s, texts.at, vocabs, paths, true, set)
+            : ebb__tokens_ensure(c->ctx, texts.at[KIND_TARGET], c->s->tokens, vocabs[KIND_TARGET],
+                                 paths[KIND_TARGET], &set->tokens[KIND_TARGET]));
+    *hash = join(c->s, set->tokens[KIND_SOURCE].ids_hash, set->tokens[KIND_TARGET].ids_hash);
+    return EBB_OK;
+}
+
+ebb_status ebb__texts_save(corpus *c) {
+    return ebb__vocabs_save(c->ctx, c->dir, &((text_corpus *)c)->vocabs);
+}
+
+ebb_status ebb__texts_store(corpus *c) {
+    text_corpus *t = (text_corpus *)c;
+    bool pairs = kind_has_pairs(c->s);
+    uint64_t hash = 0;
+    TRY(store_set(t, false, &t->train, &hash));
+    TRY(ebb__corpus_same(c, c->s->train_path,
+                         pairs ? t->train.sentences : t->train.tokens[KIND_TARGET].count, hash,
+                         pairs ? "pairs" : "tokens"));
+    TRY(c->s->kind->sentences(c->s) ? ebb__sentence_set_held(&t->train, c->dir) : EBB_OK);
+    if (c->s->valid_path != NULL) {
+        TRY(store_set(t, true, &t->valid, &hash));
+        TRY(ebb__corpus_same_valid(c, c->s->valid_path, hash));
+    }
+    TRY(c->resumed ? EBB_OK : ebb__texts_save(c));
+    ebb__vocabs_free(&t->vocabs);
+    return EBB_OK;
+}
+
+ebb_status ebb__texts_adopt(corpus *c) {
+    return ebb__vocabs_adopt(c->ctx, c->dir, &((text_corpus *)c)->vocabs);
+}
+
+void ebb__texts_close(corpus *c) {
+    text_corpus *t = (text_corpus *)c;
+    ebb__vocabs_free(&t->vocabs);
+    ebb__sentence_set_close(&t->train);
+    ebb__sentence_set_close(&t->valid);
+}
+
+/* ---- whether texts are those of the run ---- */
+
+/* What the texts are to a model that has these vocabularies. */
+static ebb_status hash_texts(const corpus *c, const text_vocabs *v, bool valid, uint64_t *out) {
+    side_texts texts = texts_of(c->s, valid);
+    uint64_t hash[KIND_SIDES] = {0, 0};
+    for (int side = 0; side < KIND_SIDES; side++) {
+        if (texts.at[side] != NULL) {
+            TRY(ebb__tokens_hash(c->ctx, texts.at[side], c->s->tokens,
+                                 ebb__vocabs_of(v, (kind_side)side), &hash[side]));
+        }
+    }
+    *out = join(c->s, hash[KIND_SOURCE], hash[KIND_TARGET]);
+    return EBB_OK;
+}
+
+ebb_status ebb__texts_compare(const corpus *stored, const char *dir, bool *train, bool *valid) {
+    text_vocabs vocabs = {.s = stored->s};
+    uint64_t train_hash = 0, valid_hash = stored->valid_hash;
+    ebb_status status;
+    TRY_OUT(ebb__vocabs_load(stored->ctx, dir, false, &vocabs));
+    TRY_OUT(hash_texts(stored, &vocabs, false, &train_hash));
+    if (stored->s->valid_path != NULL && stored->valid_hash != 0) {
+        TRY_OUT(hash_texts(stored, &vocabs, true, &valid_hash));
+    }
+    *train = train_hash == stored->train_hash;
+    *valid = valid_hash == stored->valid_hash;
+out:
+    ebb__vocabs_free(&vocabs);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* text_corpus.h - the texts of a run: one, or two whose lines are pairs. What a corpus_calls of
+ * texts can have as it is; a kind adds how its batches reach a program, and its scores. */
+#ifndef KIND_TEXT_TEXT_CORPUS_H
+#define KIND_TEXT_TEXT_CORPUS_H
+
+#include "kind/text/sentence_set.h"
+#include "kind/text/vocabs.h"
+
+typedef struct text_corpus {
+    corpus base;
+    text_vocabs vocabs;        /* from measure() to store() */
+    sentence_set train, valid; /* where batches are not of sentences: only their tokens */
+} text_corpus;
+
+ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) EBB_MUST_CHECK;
+ebb_status ebb__texts_save(corpus *c) EBB_MUST_CHECK;
+ebb_status ebb__texts_store(corpus *c) EBB_MUST_CHECK;
+ebb_status ebb__texts_adopt(corpus *c) EBB_MUST_CHECK;
+/* Reads the texts whole. */
+ebb_status ebb__texts_compare(const corpus *stored, const char *dir, bool *train,
+                              bool *valid) EBB_MUST_CHECK;
+void ebb__texts_close(corpus *c);
+
+#endif
