@@ -13,8 +13,10 @@ typedef struct report {
     ebb_plan *plan, *before;
     char why[512];
     sample_set samples;
+    learning_metric metrics[LEARNING_MOST_METRICS];
     html_page page;
 } report;
+_Static_assert((int)KIND_MOST_METRICS <= (int)LEARNING_MOST_METRICS, "all can be drawn");
 
 /* The run's plan, and what the same step takes when nothing is saved. */
 static ebb_status make_plans(report *p) {
@@ -88,12 +90,19 @@ static ebb_status write_page(report *p, const char *path) {
     TRY(ebb__cli_run_kind(p->call->ctx, p->dir, &kind));
     TRY(ebb__cli_settings_init(p->call->ctx, kind, &p->run));
     TRY(ebb__cli_load_run(&p->call->settings, p->dir, &p->run));
+    for (int32_t i = 0; i < kind->n_metrics; i++) {
+        const kind_metric *metric = &kind->metrics[i];
+        p->metrics[i] =
+            (learning_metric){metric->name, metric->phrase, metric->higher, metric->exponential};
+    }
+    p->page.learning = (learning_curve){.metrics = p->metrics, .n_metrics = kind->n_metrics};
     TRY(ebb__learning_read(p->call->ctx, p->dir, &p->page.learning));
     TRY(make_plans(p));
     TRY(make_samples(p));
     train_settings planned = p->plan != NULL ? ebb__kind_planned(run, p->plan) : *run;
     cli_line model = ebb__cli_model(&planned);
     p->page.kind = kind->title;
+    p->page.unit = kind->unit;
     p->page.model = model.text;
     p->page.plan = p->plan;
     p->page.before = p->before;

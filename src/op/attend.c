@@ -244,63 +244,34 @@ ROWS(dot_each, BATCH, BATCH, COLUMNS)
 
 /* ---- samples: S, B, H ---- */
 
+/* clang-format off */
 #define SIZES(X) X(1, 1, 1), X(3, 2, 17), X(2, 5, 33), X(9, 3, 64), X(5, 20, 65), X(33, 17, 19)
 
-#define ADD_EACH(s, b, h)                                                                          \
-    {                                                                                              \
-        .n_in = 2, .in = { F2((s) * (b), h), F2(b, h) }                                            \
-    }
+#define ADD_EACH(s, b, h) {IN(F2((s) * (b), h), F2(b, h))}
 static const op_sample samples_each[] = {SIZES(ADD_EACH)};
-
-#define SUM_EACH(s, b, h)                                                                          \
-    {                                                                                              \
-        .n_in = 1, .in = {F2((s) * (b), h)}, .attr = {.i = {b} }                                   \
-    }
+#define SUM_EACH(s, b, h) {IN(F2((s) * (b), h)), .attr = {.i = {b}}}
 static const op_sample samples_sum_each[] = {SIZES(SUM_EACH)};
-
-#define DOT_ROWS(s, b, h)                                                                          \
-    {                                                                                              \
-        .n_in = 2, .in = {F2((s) * (b), h), F1(h)}, .attr = {.i = {b} }                            \
-    }
+#define DOT_ROWS(s, b, h) {IN(F2((s) * (b), h), F1(h)), .attr = {.i = {b}}}
 static const op_sample samples_dot_rows[] = {SIZES(DOT_ROWS)};
-
-#define OUTER_ROWS(s, b, h)                                                                        \
-    {                                                                                              \
-        .n_in = 2, .in = { F2(s, b), F1(h) }                                                       \
-    }
+#define OUTER_ROWS(s, b, h) {IN(F2(s, b), F1(h))}
 static const op_sample samples_outer_rows[] = {SIZES(OUTER_ROWS)};
-
 /* Lengths from -1, which counts as 0, to S + 1, which counts as S. */
-#define MASK_SOFTMAX(s, b, h)                                                                      \
-    { .n_in = 2, .in = {F2(s, b), I1(b)}, .fill = {FILL_NORMAL, FILL_LABEL}, .limit = (s) + 2 }
+#define MASK_SOFTMAX(s, b, h) \
+    {IN(F2(s, b), I1(b)), .fill = {FILL_NORMAL, FILL_LABEL}, .limit = (s) + 2}
 static const op_sample samples_mask_softmax[] = {SIZES(MASK_SOFTMAX)};
-
-#define MASK_SOFTMAX_GRAD(s, b, h)                                                                 \
-    {                                                                                              \
-        .n_in = 2, .in = {F2(s, b), F2(s, b)}, .fill = { FILL_UNIT, FILL_NORMAL }                  \
-    }
+#define MASK_SOFTMAX_GRAD(s, b, h) {IN(F2(s, b), F2(s, b)), .fill = {FILL_UNIT, FILL_NORMAL}}
 static const op_sample samples_mask_softmax_grad[] = {SIZES(MASK_SOFTMAX_GRAD)};
-
-#define WEIGHTED_SUM(s, b, h)                                                                      \
-    {                                                                                              \
-        .n_in = 2, .in = { F2(s, b), F2((s) * (b), h) }                                            \
-    }
+#define WEIGHTED_SUM(s, b, h) {IN(F2(s, b), F2((s) * (b), h))}
 static const op_sample samples_weighted_sum[] = {SIZES(WEIGHTED_SUM)};
-
-#define OUTER_EACH(s, b, h)                                                                        \
-    {.n_in = 3, .in = {F2((s) * (b), h), F2(s, b), F2(b, h)}}, {                                   \
-        .n_in = 3, .in = {F2((s) * (b), h), F2(s, b), F2(b, h)}, .fill = { FILL_ABSENT }           \
-    }
+#define OUTER_EACH(s, b, h) \
+    {IN(F2((s) * (b), h), F2(s, b), F2(b, h))}, \
+    {IN(F2((s) * (b), h), F2(s, b), F2(b, h)), .fill = {FILL_ABSENT}}
 static const op_sample samples_outer_each[] = {SIZES(OUTER_EACH)};
-
-#define MASK_ROWS(p, b, h)                                                                         \
-    {                                                                                              \
-        .n_in = 2, .in = {F2(b, h), I1(b)}, .fill = {FILL_NORMAL, FILL_LABEL}, .limit = 2 * (p),   \
-        .attr = {                                                                                  \
-            .i = {(p)-1}                                                                           \
-        }                                                                                          \
-    }
+#define MASK_ROWS(p, b, h) \
+    {IN(F2(b, h), I1(b)), .fill = {FILL_NORMAL, FILL_LABEL}, .limit = 2 * (p), \
+     .attr = {.i = {(p) - 1}}}
 static const op_sample samples_mask_rows[] = {SIZES(MASK_ROWS)};
+/* clang-format on */
 
 /* ---- definitions ---- */
 

@@ -85,6 +85,9 @@ ebb_status ebb__op_grad_sum(op_grad *g, int32_t i, op_code op, const ir_val *in,
 #define I1(a) {IR_I32, 1, {a}}
 #define D1(a) {IR_F64, 1, {a}}
 /* clang-format on */
+/* The operands of a sample, by type. */
+#define IN(...)                                                                                    \
+    .in = {__VA_ARGS__}, .n_in = (int32_t)(sizeof((ir_type[]){__VA_ARGS__}) / sizeof(ir_type))
 #define SAMPLES(array) .samples = array, .n_samples = (int32_t)(sizeof(array) / sizeof *(array))
 
 #endif

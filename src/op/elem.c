@@ -79,32 +79,29 @@ static int32_t units_columns(const ir_graph *graph, const ir_node_rec *node, uin
 /* ---- samples ---- */
 
 static const op_sample samples_one[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},   {.n_in = 1, .in = {F1(7)}},
-    {.n_in = 1, .in = {F2(3, 17)}},  {.n_in = 1, .in = {F3(2, 5, 33)}},
-    {.n_in = 1, .in = {F2(24, 64)}}, {.n_in = 1, .in = {F2(301, 19)}},
+    {IN(F2(1, 1))},     {IN(F1(7))},      {IN(F2(3, 17))},
+    {IN(F3(2, 5, 33))}, {IN(F2(24, 64))}, {IN(F2(301, 19))},
 };
 static const op_sample samples_two[] = {
-    {.n_in = 2, .in = {F2(1, 1), F2(1, 1)}},     {.n_in = 2, .in = {F1(7), F1(7)}},
-    {.n_in = 2, .in = {F2(3, 17), F2(3, 17)}},   {.n_in = 2, .in = {F3(2, 5, 33), F3(2, 5, 33)}},
-    {.n_in = 2, .in = {F2(24, 64), F2(24, 64)}}, {.n_in = 2, .in = {F2(301, 19), F2(301, 19)}},
+    {IN(F2(1, 1), F2(1, 1))},         {IN(F1(7), F1(7))},           {IN(F2(3, 17), F2(3, 17))},
+    {IN(F3(2, 5, 33), F3(2, 5, 33))}, {IN(F2(24, 64), F2(24, 64))}, {IN(F2(301, 19), F2(301, 19))},
 };
 /* dy, and y in the range of a sigmoid. */
 static const op_sample samples_grad[] = {
-    {.n_in = 2, .in = {F2(1, 1), F2(1, 1)}, .fill = {FILL_NORMAL, FILL_UNIT}},
-    {.n_in = 2, .in = {F2(3, 17), F2(3, 17)}, .fill = {FILL_NORMAL, FILL_UNIT}},
-    {.n_in = 2, .in = {F2(13, 65), F2(13, 65)}, .fill = {FILL_NORMAL, FILL_UNIT}},
-    {.n_in = 2, .in = {F2(301, 19), F2(301, 19)}, .fill = {FILL_NORMAL, FILL_UNIT}},
+    {IN(F2(1, 1), F2(1, 1)), .fill = {FILL_NORMAL, FILL_UNIT}},
+    {IN(F2(3, 17), F2(3, 17)), .fill = {FILL_NORMAL, FILL_UNIT}},
+    {IN(F2(13, 65), F2(13, 65)), .fill = {FILL_NORMAL, FILL_UNIT}},
+    {IN(F2(301, 19), F2(301, 19)), .fill = {FILL_NORMAL, FILL_UNIT}},
 };
 static const op_sample samples_scale[] = {
-    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.f = {-1.0f}}},
-    {.n_in = 1, .in = {F2(3, 17)}, .attr = {.f = {0.3f}}},
-    {.n_in = 1, .in = {F2(33, 40)}, .attr = {.f = {2.0f}}},
-    {.n_in = 1, .in = {F2(301, 19)}, .attr = {.f = {1e-3f}}},
+    {IN(F2(1, 1)), .attr = {.f = {-1.0f}}},
+    {IN(F2(3, 17)), .attr = {.f = {0.3f}}},
+    {IN(F2(33, 40)), .attr = {.f = {2.0f}}},
+    {IN(F2(301, 19)), .attr = {.f = {1e-3f}}},
 };
 static const op_sample samples_add_row[] = {
-    {.n_in = 2, .in = {F2(1, 1), F1(1)}},      {.n_in = 2, .in = {F2(3, 17), F1(17)}},
-    {.n_in = 2, .in = {F3(2, 5, 33), F1(33)}}, {.n_in = 2, .in = {F2(24, 64), F1(64)}},
-    {.n_in = 2, .in = {F2(301, 19), F1(19)}},
+    {IN(F2(1, 1), F1(1))},    {IN(F2(3, 17), F1(17))},   {IN(F3(2, 5, 33), F1(33))},
+    {IN(F2(24, 64), F1(64))}, {IN(F2(301, 19), F1(19))},
 };
 
 /* ---- definitions ---- */

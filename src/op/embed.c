@@ -49,10 +49,10 @@ static int32_t units_embed(const ir_graph *graph, const ir_node_rec *node, uint3
 }
 
 static const op_sample samples_embed[] = {
-    {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 1},
-    {.n_in = 2, .in = {F2(5, 3), I1(7)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 5},
-    {.n_in = 2, .in = {F2(33, 17), I1(20)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 33},
-    {.n_in = 2, .in = {F2(65, 40), I1(301)}, .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 65},
+    {IN(F2(1, 1), I1(1)), .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 1},
+    {IN(F2(5, 3), I1(7)), .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 5},
+    {IN(F2(33, 17), I1(20)), .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 33},
+    {IN(F2(65, 40), I1(301)), .fill = {FILL_NORMAL, FILL_INDEX}, .limit = 65},
 };
 
 OP_DEFINE(embed, .n_in = 2, .n_out = 1, .reads = {[1] = READ_INDEX}, .infer = infer_embed,
@@ -80,26 +80,14 @@ static void rows_embed_grad(const ir_graph *graph, const ir_node_rec *node, op_r
 }
 
 static const op_sample samples_embed_grad[] = {
-    {.n_in = 3,
-     .in = {F2(1, 1), I1(1), F2(1, 1)},
-     .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL},
-     .limit = 1,
+    {IN(F2(1, 1), I1(1), F2(1, 1)), .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL}, .limit = 1,
      .attr = {.i = {1}}},
-    {.n_in = 3,
-     .in = {F2(5, 3), I1(17), F2(17, 3)},
-     .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL},
-     .limit = 5,
+    {IN(F2(5, 3), I1(17), F2(17, 3)), .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL}, .limit = 5,
      .attr = {.i = {5}}},
-    {.n_in = 3,
-     .in = {F2(1, 1), I1(65), F2(65, 33)},
-     .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL},
-     .limit = 20,
+    {IN(F2(1, 1), I1(65), F2(65, 33)), .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL}, .limit = 20,
      .attr = {.i = {33}}},
-    {.n_in = 3,
-     .in = {F2(65, 40), I1(301), F2(301, 40)},
-     .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL},
-     .limit = 65,
-     .attr = {.i = {65}}},
+    {IN(F2(65, 40), I1(301), F2(301, 40)), .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL},
+     .limit = 65, .attr = {.i = {65}}},
 };
 
 OP_DEFINE(embed_grad, .schema.ints = {"vocab"}, .n_in = 3, .optional = 1u << 0, .n_out = 1,
@@ -131,12 +119,12 @@ static ebb_status infer_embed_squares(const ir_graph *graph, const ir_node_rec *
 
 #define ROWS FILL_INDEX, FILL_NORMAL
 static const op_sample samples_embed_squares[] = {
-    {.n_in = 2, .in = {I1(1), F2(1, 1)}, .fill = {ROWS}, .limit = 1, .attr = {.i = {1}}},
-    {.n_in = 2, .in = {I1(17), F2(17, 3)}, .fill = {ROWS}, .limit = 5, .attr = {.i = {9}}},
-    {.n_in = 2, .in = {I1(9), F2(9, 48)}, .fill = {ROWS}, .limit = 700, .attr = {.i = {700}}},
-    {.n_in = 2, .in = {I1(65), F2(65, 130)}, .fill = {ROWS}, .limit = 203, .attr = {.i = {203}}},
-    {.n_in = 2, .in = {I1(4), F2(4, 9001)}, .fill = {ROWS}, .limit = 3, .attr = {.i = {4}}},
-    {.n_in = 2, .in = {I1(301), F2(301, 37)}, .fill = {ROWS}, .limit = 500, .attr = {.i = {500}}},
+    {IN(I1(1), F2(1, 1)), .fill = {ROWS}, .limit = 1, .attr = {.i = {1}}},
+    {IN(I1(17), F2(17, 3)), .fill = {ROWS}, .limit = 5, .attr = {.i = {9}}},
+    {IN(I1(9), F2(9, 48)), .fill = {ROWS}, .limit = 700, .attr = {.i = {700}}},
+    {IN(I1(65), F2(65, 130)), .fill = {ROWS}, .limit = 203, .attr = {.i = {203}}},
+    {IN(I1(4), F2(4, 9001)), .fill = {ROWS}, .limit = 3, .attr = {.i = {4}}},
+    {IN(I1(301), F2(301, 37)), .fill = {ROWS}, .limit = 500, .attr = {.i = {500}}},
 };
 
 OP_DEFINE(embed_squares, .schema.ints = {"vocab"}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
@@ -164,22 +152,16 @@ static op_cost cost_embed_sgd(const ir_graph *graph, const ir_node_rec *node) {
 }
 
 static const op_sample samples_embed_sgd[] = {
-    {.n_in = 5,
-     .in = {F2(1, 1), I1(1), F2(1, 1), F1(1), F1(4)},
-     .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_POSITIVE},
-     .limit = 1},
-    {.n_in = 5,
-     .in = {F2(33, 17), I1(7), F2(7, 17), F1(1), F1(4)},
-     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE},
-     .limit = 33},
+    {IN(F2(1, 1), I1(1), F2(1, 1), F1(1), F1(4)),
+     .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_POSITIVE}, .limit = 1},
+    {IN(F2(33, 17), I1(7), F2(7, 17), F1(1), F1(4)),
+     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE}, .limit = 33},
     {.n_in = 5, /* a rate may be negative */
      .in = {F2(203, 40), I1(65), F2(65, 40), F1(1), F1(4)},
      .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_NORMAL},
      .limit = 203},
-    {.n_in = 5,
-     .in = {F2(9, 130), I1(301), F2(301, 130), F1(1), F1(4)},
-     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE},
-     .limit = 5},
+    {IN(F2(9, 130), I1(301), F2(301, 130), F1(1), F1(4)),
+     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE}, .limit = 5},
 };
 
 OP_DEFINE(embed_sgd, .n_in = 5, .optional = 1u << 3, .n_out = 1, .flags = OPF_NOGRAD,

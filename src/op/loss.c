@@ -38,13 +38,13 @@ static ebb_status xent_grad(op_grad *g) {
 
 #define LOGITS FILL_NORMAL, FILL_LABEL
 static const op_sample samples_xent[] = {
-    {.n_in = 2, .in = {F2(1, 1), I1(1)}, .fill = {LOGITS}, .limit = 1},
-    {.n_in = 2, .in = {F2(3, 17), I1(3)}, .fill = {LOGITS}, .limit = 17},
-    {.n_in = 2, .in = {F3(2, 5, 33), I1(10)}, .fill = {LOGITS}, .limit = 33},
-    {.n_in = 2, .in = {F2(20, 130), I1(20)}, .fill = {LOGITS}, .limit = 100},
-    {.n_in = 2, .in = {F2(301, 19), I1(301)}, .fill = {LOGITS}, .limit = 3},
-    {.n_in = 2, .in = {F2(20, 37), I1(20)}, .fill = {LOGITS}, .limit = 37, .attr = {.f = {0.1f}}},
-    {.n_in = 2, .in = {F2(9, 96), I1(9)}, .fill = {LOGITS}, .limit = 9, .attr = {.f = {1.0f}}},
+    {IN(F2(1, 1), I1(1)), .fill = {LOGITS}, .limit = 1},
+    {IN(F2(3, 17), I1(3)), .fill = {LOGITS}, .limit = 17},
+    {IN(F3(2, 5, 33), I1(10)), .fill = {LOGITS}, .limit = 33},
+    {IN(F2(20, 130), I1(20)), .fill = {LOGITS}, .limit = 100},
+    {IN(F2(301, 19), I1(301)), .fill = {LOGITS}, .limit = 3},
+    {IN(F2(20, 37), I1(20)), .fill = {LOGITS}, .limit = 37, .attr = {.f = {0.1f}}},
+    {IN(F2(9, 96), I1(9)), .fill = {LOGITS}, .limit = 9, .attr = {.f = {1.0f}}},
 };
 
 OP_DEFINE(xent, .schema.floats = {"smooth"}, .n_in = 2, .n_out = 2, .flags = OPF_LOSS,
@@ -61,21 +61,14 @@ static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node
 
 #define XENT_GRAD FILL_NORMAL, FILL_LABEL, FILL_POSITIVE, FILL_NORMAL
 static const op_sample samples_xent_grad[] = {
-    {.n_in = 4, .in = {F2(1, 1), I1(1), F1(1), F1(1)}, .fill = {XENT_GRAD}, .limit = 1},
-    {.n_in = 4, .in = {F2(3, 17), I1(3), F1(3), F1(3)}, .fill = {XENT_GRAD}, .limit = 17},
-    {.n_in = 4, .in = {F3(2, 5, 33), I1(10), F1(10), F1(10)}, .fill = {XENT_GRAD}, .limit = 33},
-    {.n_in = 4, .in = {F2(20, 130), I1(20), F1(20), F1(20)}, .fill = {XENT_GRAD}, .limit = 100},
-    {.n_in = 4, .in = {F2(301, 19), I1(301), F1(301), F1(301)}, .fill = {XENT_GRAD}, .limit = 3},
-    {.n_in = 4,
-     .in = {F2(20, 37), I1(20), F1(20), F1(20)},
-     .fill = {XENT_GRAD},
-     .limit = 37,
+    {IN(F2(1, 1), I1(1), F1(1), F1(1)), .fill = {XENT_GRAD}, .limit = 1},
+    {IN(F2(3, 17), I1(3), F1(3), F1(3)), .fill = {XENT_GRAD}, .limit = 17},
+    {IN(F3(2, 5, 33), I1(10), F1(10), F1(10)), .fill = {XENT_GRAD}, .limit = 33},
+    {IN(F2(20, 130), I1(20), F1(20), F1(20)), .fill = {XENT_GRAD}, .limit = 100},
+    {IN(F2(301, 19), I1(301), F1(301), F1(301)), .fill = {XENT_GRAD}, .limit = 3},
+    {IN(F2(20, 37), I1(20), F1(20), F1(20)), .fill = {XENT_GRAD}, .limit = 37,
      .attr = {.f = {0.1f}}},
-    {.n_in = 4,
-     .in = {F2(9, 96), I1(9), F1(9), F1(9)},
-     .fill = {XENT_GRAD},
-     .limit = 9,
-     .attr = {.f = {1.0f}}},
+    {IN(F2(9, 96), I1(9), F1(9), F1(9)), .fill = {XENT_GRAD}, .limit = 9, .attr = {.f = {1.0f}}},
 };
 
 OP_DEFINE(xent_grad, .schema.floats = {"smooth"}, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD,
@@ -98,10 +91,10 @@ static ebb_status mean_valid_grad(op_grad *g) {
 }
 
 static const op_sample samples_mean_valid[] = {
-    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = {LOGITS}, .limit = 1},
-    {.n_in = 2, .in = {F1(17), I1(17)}, .fill = {LOGITS}, .limit = 3},
-    {.n_in = 2, .in = {F1(33), I1(33)}, .fill = {LOGITS}, .limit = 0}, /* no row counts */
-    {.n_in = 2, .in = {F1(301), I1(301)}, .fill = {LOGITS}, .limit = 5},
+    {IN(F1(1), I1(1)), .fill = {LOGITS}, .limit = 1},
+    {IN(F1(17), I1(17)), .fill = {LOGITS}, .limit = 3},
+    {IN(F1(33), I1(33)), .fill = {LOGITS}, .limit = 0}, /* no row counts */
+    {IN(F1(301), I1(301)), .fill = {LOGITS}, .limit = 5},
 };
 
 OP_DEFINE(mean_valid, .n_in = 2, .n_out = 1, .layout = LAYOUT_DENSE, .infer = infer_mean_valid,
@@ -118,10 +111,10 @@ static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec
 }
 
 static const op_sample samples_mean_valid_grad[] = {
-    {.n_in = 2, .in = {F1(1), I1(1)}, .fill = {LOGITS}, .limit = 1},
-    {.n_in = 2, .in = {F1(1), I1(17)}, .fill = {LOGITS}, .limit = 3},
-    {.n_in = 2, .in = {F1(1), I1(33)}, .fill = {LOGITS}, .limit = 0},
-    {.n_in = 2, .in = {F1(1), I1(301)}, .fill = {LOGITS}, .limit = 5},
+    {IN(F1(1), I1(1)), .fill = {LOGITS}, .limit = 1},
+    {IN(F1(1), I1(17)), .fill = {LOGITS}, .limit = 3},
+    {IN(F1(1), I1(33)), .fill = {LOGITS}, .limit = 0},
+    {IN(F1(1), I1(301)), .fill = {LOGITS}, .limit = 5},
 };
 
 OP_DEFINE(mean_valid_grad, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,

@@ -148,7 +148,7 @@ static int32_t units_matmul(const ir_graph *graph, const ir_node_rec *node, uint
 #define WITH_FULL FILL_NORMAL
 /* clang-format off */
 #define FORM(c, m, n, a, b, ta, tb) \
-    {.n_in = 3, .in = {TYPE_##c(m, n), a, b}, .fill = {WITH_##c}, .attr = {.i = {ta, tb}}}
+    {IN(TYPE_##c(m, n), a, b), .fill = {WITH_##c}, .attr = {.i = {ta, tb}}}
 /* clang-format on */
 #define NN(c, m, k, n) FORM(c, m, n, F2(m, k), F2(k, n), 0, 0)
 #define NT(c, m, k, n) FORM(c, m, n, F2(m, k), F2(n, k), 0, 1)
@@ -157,10 +157,10 @@ static int32_t units_matmul(const ir_graph *graph, const ir_node_rec *node, uint
 /* n columns in `groups`, packed in panels of `wide` columns, and plain. */
 /* clang-format off */
 #define PK(c, m, k, n, groups, panels, wide) \
-    {.n_in = 3, .in = {TYPE_##c(m, n), F2(m, k), F2(panels, (k) * (wide))}, .fill = {WITH_##c}, \
+    {IN(TYPE_##c(m, n), F2(m, k), F2(panels, (k) * (wide))), .fill = {WITH_##c}, \
      .attr = {.i = {0, 0, groups, n}}}
 #define GROUPED(c, m, k, n, groups) \
-    {.n_in = 3, .in = {TYPE_##c(m, n), F2(m, k), F2(k, n)}, .fill = {WITH_##c}, \
+    {IN(TYPE_##c(m, n), F2(m, k), F2(k, n)), .fill = {WITH_##c}, \
      .attr = {.i = {0, 0, groups}}}
 /* clang-format on */
 #define ALL_FORMS(c, m, k, n) NN(c, m, k, n), NT(c, m, k, n), TN(c, m, k, n), TT(c, m, k, n)
@@ -175,8 +175,8 @@ static const op_sample samples_matmul[] = {
     ALL_FORMS(FULL, 33, 65, 48),
     ALL_FORMS(NONE, 64, 32, 96),
     ALL_FORMS(FULL, 7, 130, 1),
-    {.n_in = 3, .in = {F1(9), F3(2, 3, 5), F2(5, 9)}},
-    {.n_in = 3, .in = {F2(5, 9), F3(2, 3, 5), F3(2, 3, 9)}, .attr = {.i = {1, 0}}},
+    {IN(F1(9), F3(2, 3, 5), F2(5, 9))},
+    {IN(F2(5, 9), F3(2, 3, 5), F3(2, 3, 9)), .attr = {.i = {1, 0}}},
     NN(ROW, 301, 19, 33),
     NT(FULL, 301, 19, 33),
     TN(FULL, 19, 301, 33),
@@ -217,9 +217,7 @@ static ebb_status transpose_grad(op_grad *g) {
 }
 
 static const op_sample samples_transpose[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F2(3, 17)}},
-    {.n_in = 1, .in = {F2(33, 8)}},   {.n_in = 1, .in = {F2(65, 40)}},
-    {.n_in = 1, .in = {F2(301, 19)}},
+    {IN(F2(1, 1))}, {IN(F2(3, 17))}, {IN(F2(33, 8))}, {IN(F2(65, 40))}, {IN(F2(301, 19))},
 };
 
 OP_DEFINE(transpose, .n_in = 1, .n_out = 1, .infer = infer_transpose, .grad = transpose_grad,

@@ -52,16 +52,16 @@ static ebb_status slice_grad(op_grad *g) {
 }
 
 static const op_sample samples_slice[] = {
-    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {0, 0, 1}}},
-    {.n_in = 1, .in = {F1(17)}, .attr = {.i = {0, 3, 5}}},
-    {.n_in = 1, .in = {F2(9, 33)}, .attr = {.i = {0, 4, 5}}},
-    {.n_in = 1, .in = {F2(9, 33)}, .attr = {.i = {1, 16, 17}}},
-    {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {0, 1, 2}}},
-    {.n_in = 1, .in = {F3(4, 3, 5)}, .attr = {.i = {2, 2, 3}}},
-    {.n_in = 1, .in = {F3(4, 7, 5)}, .attr = {.i = {1, 2, 3}}},
-    {.n_in = 1, .in = {{IR_F32, 6, {2, 3, 1, 5, 2, 3}}}, .attr = {.i = {3, 1, 2}}},
-    {.n_in = 1, .in = {F2(301, 40)}, .attr = {.i = {1, 30, 10}}},
-    {.n_in = 1, .in = {I1(12)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {0, 4, 4}}},
+    {IN(F2(1, 1)), .attr = {.i = {0, 0, 1}}},
+    {IN(F1(17)), .attr = {.i = {0, 3, 5}}},
+    {IN(F2(9, 33)), .attr = {.i = {0, 4, 5}}},
+    {IN(F2(9, 33)), .attr = {.i = {1, 16, 17}}},
+    {IN(F3(4, 3, 5)), .attr = {.i = {0, 1, 2}}},
+    {IN(F3(4, 3, 5)), .attr = {.i = {2, 2, 3}}},
+    {IN(F3(4, 7, 5)), .attr = {.i = {1, 2, 3}}},
+    {IN({IR_F32, 6, {2, 3, 1, 5, 2, 3}}), .attr = {.i = {3, 1, 2}}},
+    {IN(F2(301, 40)), .attr = {.i = {1, 30, 10}}},
+    {IN(I1(12)), .fill = {FILL_SMALL_INT}, .attr = {.i = {0, 4, 4}}},
 };
 
 OP_DEFINE(slice, .schema.ints = {"axis", "begin", "len"}, .n_in = 1, .n_out = 1, .flags = OPF_ALIAS,
@@ -109,26 +109,26 @@ static ebb_status join_grad(op_grad *g) {
 }
 
 static const op_sample samples_stack[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},
-    {.n_in = 2, .in = {F1(3), F1(7)}},
-    {.n_in = 3, .in = {F2(2, 17), F2(1, 17), F2(5, 17)}},
-    {.n_in = 2, .in = {F3(2, 3, 5), F3(1, 3, 5)}},
-    {.n_in = 6, .in = {F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33)}},
-    {.n_in = 2, .in = {F2(300, 8), F2(1, 8)}},
-    {.n_in = 2, .in = {I1(3), I1(5)}, .fill = {FILL_SMALL_INT, FILL_SMALL_INT}},
+    {IN(F2(1, 1))},
+    {IN(F1(3), F1(7))},
+    {IN(F2(2, 17), F2(1, 17), F2(5, 17))},
+    {IN(F3(2, 3, 5), F3(1, 3, 5))},
+    {IN(F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33), F2(4, 33))},
+    {IN(F2(300, 8), F2(1, 8))},
+    {IN(I1(3), I1(5)), .fill = {FILL_SMALL_INT, FILL_SMALL_INT}},
 };
 
 OP_DEFINE(stack, .n_in = 1, .n_out = 1, .flags = OPF_ALIAS | OPF_VARIADIC, .infer = infer_stack,
           .grad = join_grad, .cost = cost_alias, SAMPLES(samples_stack));
 
 static const op_sample samples_concat[] = {
-    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1}}},
-    {.n_in = 2, .in = {F1(3), F1(7)}},
-    {.n_in = 3, .in = {F2(5, 17), F2(5, 1), F2(5, 8)}, .attr = {.i = {1}}},
-    {.n_in = 2, .in = {F3(2, 3, 5), F3(2, 3, 4)}, .attr = {.i = {2}}},
-    {.n_in = 3, .in = {F3(2, 3, 5), F3(2, 1, 5), F3(2, 4, 5)}, .attr = {.i = {1}}},
-    {.n_in = 4, .in = {F2(20, 33), F2(20, 33), F2(20, 33), F2(20, 33)}, .attr = {.i = {1}}},
-    {.n_in = 2, .in = {F2(301, 8), F2(301, 3)}, .attr = {.i = {1}}},
+    {IN(F2(1, 1)), .attr = {.i = {1}}},
+    {IN(F1(3), F1(7))},
+    {IN(F2(5, 17), F2(5, 1), F2(5, 8)), .attr = {.i = {1}}},
+    {IN(F3(2, 3, 5), F3(2, 3, 4)), .attr = {.i = {2}}},
+    {IN(F3(2, 3, 5), F3(2, 1, 5), F3(2, 4, 5)), .attr = {.i = {1}}},
+    {IN(F2(20, 33), F2(20, 33), F2(20, 33), F2(20, 33)), .attr = {.i = {1}}},
+    {IN(F2(301, 8), F2(301, 3)), .attr = {.i = {1}}},
 };
 
 OP_DEFINE(concat, .schema.ints = {"axis"}, .n_in = 1, .n_out = 1, .flags = OPF_ALIAS | OPF_VARIADIC,
@@ -146,12 +146,12 @@ static ebb_status copy_grad(op_grad *g) {
 }
 
 static const op_sample samples_copy[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},
-    {.n_in = 1, .in = {F1(17)}},
-    {.n_in = 1, .in = {F3(2, 5, 33)}},
-    {.n_in = 1, .in = {F2(301, 19)}},
-    {.n_in = 1, .in = {I1(7)}, .fill = {FILL_SMALL_INT}},
-    {.n_in = 1, .in = {D1(3)}},
+    {IN(F2(1, 1))},
+    {IN(F1(17))},
+    {IN(F3(2, 5, 33))},
+    {IN(F2(301, 19))},
+    {IN(I1(7)), .fill = {FILL_SMALL_INT}},
+    {IN(D1(3))},
 };
 
 OP_DEFINE(copy, .n_in = 1, .n_out = 1, .layout = LAYOUT_FOLDED, .infer = infer_copy,
@@ -179,12 +179,12 @@ static ebb_status regroup_grad(op_grad *g) {
 }
 
 static const op_sample samples_regroup[] = {
-    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1, 1}}},
-    {.n_in = 1, .in = {F1(24)}, .attr = {.i = {3, 2}}},
-    {.n_in = 1, .in = {F2(30, 17)}, .attr = {.i = {5, 3}}},
-    {.n_in = 1, .in = {F3(8, 3, 5)}, .attr = {.i = {2, 4}}},
-    {.n_in = 1, .in = {F2(300, 8)}, .attr = {.i = {1, 10}}},
-    {.n_in = 1, .in = {I1(42)}, .fill = {FILL_SMALL_INT}, .attr = {.i = {7, 3}}},
+    {IN(F2(1, 1)), .attr = {.i = {1, 1}}},
+    {IN(F1(24)), .attr = {.i = {3, 2}}},
+    {IN(F2(30, 17)), .attr = {.i = {5, 3}}},
+    {IN(F3(8, 3, 5)), .attr = {.i = {2, 4}}},
+    {IN(F2(300, 8)), .attr = {.i = {1, 10}}},
+    {IN(I1(42)), .fill = {FILL_SMALL_INT}, .attr = {.i = {7, 3}}},
 };
 
 OP_DEFINE(regroup, .schema.ints = {"outer", "inner"}, .n_in = 1, .n_out = 1, .infer = infer_regroup,
@@ -213,13 +213,13 @@ static void rows_fill(const ir_graph *graph, const ir_node_rec *node, op_row_rol
 }
 
 static const op_sample samples_fill[] = {
-    {.n_in = 0, .attr = {.i = {1, 1}, .f = {1.0f}}},
-    {.n_in = 0, .attr = {.i = {2, 3, 17}, .f = {0.0f}}},
-    {.n_in = 0, .attr = {.i = {3, 2, 5, 33}, .f = {-2.5f}}},
-    {.n_in = 0, .attr = {.i = {6, 2, 1, 3, 2, 2, 5}, .f = {0.75f}}},
-    {.n_in = 0, .attr = {.i = {2, 301, 19}, .f = {0.1f}}},
-    {.n_in = 0, .attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_I32}, .f = {-1.0f}}},
-    {.n_in = 0, .attr = {.i = {1, 5, [OP_ATTR_DTYPE] = IR_F64}, .f = {0.5f}}},
+    {.attr = {.i = {1, 1}, .f = {1.0f}}},
+    {.attr = {.i = {2, 3, 17}, .f = {0.0f}}},
+    {.attr = {.i = {3, 2, 5, 33}, .f = {-2.5f}}},
+    {.attr = {.i = {6, 2, 1, 3, 2, 2, 5}, .f = {0.75f}}},
+    {.attr = {.i = {2, 301, 19}, .f = {0.1f}}},
+    {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_I32}, .f = {-1.0f}}},
+    {.attr = {.i = {1, 5, [OP_ATTR_DTYPE] = IR_F64}, .f = {0.5f}}},
 };
 
 OP_DEFINE(fill, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .schema.floats = {"value"}, .n_in = 0,

@@ -124,12 +124,12 @@ static int32_t units_gain(const ir_graph *graph, const ir_node_rec *node, uint32
 
 /* clang-format off */
 #define NORM(r, h, b) \
-    {.n_in = 3, .in = {F2(r, h), F1(h), F1(h)}, .attr = {.i = {b}, .f = {1e-5f}}}
+    {IN(F2(r, h), F1(h), F1(h)), .attr = {.i = {b}, .f = {1e-5f}}}
 #define NORM_GRAD(r, h, b) \
-    {.n_in = 4, .in = {F2(r, h), F2(r, h), F1(h), F2(r, 2)}, \
+    {IN(F2(r, h), F2(r, h), F1(h), F2(r, 2)), \
      .fill = {FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, FILL_POSITIVE}, .attr = {.i = {b}}}
 #define NORM_GAIN(r, h, b) \
-    {.n_in = 3, .in = {F2(r, h), F2(r, h), F2(r, 2)}, \
+    {IN(F2(r, h), F2(r, h), F2(r, 2)), \
      .fill = {FILL_NORMAL, FILL_NORMAL, FILL_POSITIVE}, .attr = {.i = {b}}}
 /* clang-format on */
 static const op_sample samples_norm[] = {SIZES(NORM)};

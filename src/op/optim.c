@@ -27,10 +27,10 @@ static ebb_status infer_clip_scale(const ir_graph *graph, const ir_node_rec *nod
 
 #define POSITIVE FILL_POSITIVE, FILL_POSITIVE, FILL_POSITIVE
 static const op_sample samples_clip_scale[] = {
-    {.n_in = 1, .in = {D1(1)}, .fill = {POSITIVE}, .attr = {.f = {0.0f}}},
-    {.n_in = 2, .in = {D1(3), D1(1)}, .fill = {POSITIVE}, .attr = {.f = {0.25f}}},
-    {.n_in = 3, .in = {D1(17), D1(33), D1(2)}, .fill = {POSITIVE}, .attr = {.f = {1.0f}}},
-    {.n_in = 1, .in = {D1(301)}, .fill = {POSITIVE}, .attr = {.f = {1000.0f}}},
+    {IN(D1(1)), .fill = {POSITIVE}, .attr = {.f = {0.0f}}},
+    {IN(D1(3), D1(1)), .fill = {POSITIVE}, .attr = {.f = {0.25f}}},
+    {IN(D1(17), D1(33), D1(2)), .fill = {POSITIVE}, .attr = {.f = {1.0f}}},
+    {IN(D1(301)), .fill = {POSITIVE}, .attr = {.f = {1000.0f}}},
 };
 
 OP_DEFINE(clip_scale, .schema.floats = {"clip"}, .n_in = 1, .n_out = 3,
@@ -66,12 +66,10 @@ static ebb_status infer_adam(const ir_graph *graph, const ir_node_rec *node, ir_
 }
 
 static const op_sample samples_sgd[] = {
-    {.n_in = 4, .in = {F2(1, 1), F2(1, 1), F1(1), F1(4)}, .fill = {0, 0, FILL_ABSENT}},
-    {.n_in = 4, .in = {F1(17), F1(17), F1(1), F1(4)}, .attr = {.f = {0.01f}}},
-    {.n_in = 4, .in = {F2(33, 65), F2(33, 65), F1(1), F1(4)}},
-    {.n_in = 4,
-     .in = {F2(301, 19), F2(301, 19), F1(1), F1(4)},
-     .fill = {0, 0, FILL_ABSENT},
+    {IN(F2(1, 1), F2(1, 1), F1(1), F1(4)), .fill = {0, 0, FILL_ABSENT}},
+    {IN(F1(17), F1(17), F1(1), F1(4)), .attr = {.f = {0.01f}}},
+    {IN(F2(33, 65), F2(33, 65), F1(1), F1(4))},
+    {IN(F2(301, 19), F2(301, 19), F1(1), F1(4)), .fill = {0, 0, FILL_ABSENT},
      .attr = {.f = {0.1f}}},
 };
 
@@ -80,15 +78,11 @@ OP_DEFINE(sgd, .schema.floats = {"weight_decay"}, .n_in = 4, .optional = 1u << 2
           .work.flops = 4, SAMPLES(samples_sgd));
 
 static const op_sample samples_sgd_momentum[] = {
-    {.n_in = 5,
-     .in = {F2(1, 1), F2(1, 1), F2(1, 1), F1(1), F1(4)},
-     .fill = {0, 0, 0, FILL_ABSENT},
+    {IN(F2(1, 1), F2(1, 1), F2(1, 1), F1(1), F1(4)), .fill = {0, 0, 0, FILL_ABSENT},
      .attr = {.f = {0.9f}}},
-    {.n_in = 5, .in = {F1(17), F1(17), F1(17), F1(1), F1(4)}, .attr = {.f = {0.9f, 0.01f}}},
-    {.n_in = 5, .in = {F2(33, 65), F2(33, 65), F2(33, 65), F1(1), F1(4)}, .attr = {.f = {0.5f}}},
-    {.n_in = 5,
-     .in = {F2(301, 19), F2(301, 19), F2(301, 19), F1(1), F1(4)},
-     .fill = {0, 0, 0, FILL_ABSENT},
+    {IN(F1(17), F1(17), F1(17), F1(1), F1(4)), .attr = {.f = {0.9f, 0.01f}}},
+    {IN(F2(33, 65), F2(33, 65), F2(33, 65), F1(1), F1(4)), .attr = {.f = {0.5f}}},
+    {IN(F2(301, 19), F2(301, 19), F2(301, 19), F1(1), F1(4)), .fill = {0, 0, 0, FILL_ABSENT},
      .attr = {.f = {0.9f, 0.1f}}},
 };
 
@@ -99,9 +93,8 @@ OP_DEFINE(sgd_momentum, .schema.floats = {"momentum", "weight_decay"}, .n_in = 5
 
 /* The second moment and hyper are positive. */
 #define ADAM(with, adamw, wd, ...)                                                                 \
-    .n_in = 6, .in = {__VA_ARGS__, F1(1), F1(4)},                                                  \
-    .fill = {0, 0, 0, FILL_POSITIVE, with, FILL_POSITIVE},                                         \
-    .attr = {.i = {adamw}, .f = {0.9f, 0.999f, 1e-8f, wd}}
+    IN(__VA_ARGS__, F1(1), F1(4)), .fill = {0, 0, 0, FILL_POSITIVE, with, FILL_POSITIVE},          \
+                                   .attr = {.i = {adamw}, .f = {0.9f, 0.999f, 1e-8f, wd}}
 static const op_sample samples_adam[] = {
     {ADAM(FILL_ABSENT, 0, 0.0f, F2(1, 1), F2(1, 1), F2(1, 1), F2(1, 1))},
     {ADAM(FILL_UNIT, 0, 0.01f, F1(17), F1(17), F1(17), F1(17))},

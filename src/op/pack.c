@@ -29,8 +29,8 @@ static ebb_status infer_pack(const ir_graph *graph, const ir_node_rec *node, ir_
 
 /* clang-format off */
 #define PACK(k, n, groups) \
-    {.n_in = 1, .in = {F2(k, n)}, .attr = {.i = {0, groups}}}, \
-    {.n_in = 1, .in = {F2(n, k)}, .attr = {.i = {1, groups}}}
+    {IN(F2(k, n)), .attr = {.i = {0, groups}}}, \
+    {IN(F2(n, k)), .attr = {.i = {1, groups}}}
 /* clang-format on */
 static const op_sample samples_pack[] = {
     PACK(1, 1, 0),    PACK(1, 1, 1),   PACK(5, 32, 1),  PACK(9, 37, 1),   PACK(64, 100, 1),

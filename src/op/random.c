@@ -45,8 +45,8 @@ static int32_t units_dropout(const ir_graph *graph, const ir_node_rec *node, uin
 }
 
 #define DROP(r, n, rate, ...)                                                                      \
-    .n_in = 2, .in = {F2(r, n), I1(1)}, .fill = {FILL_NORMAL, FILL_SMALL_INT},                     \
-    .attr = {.i = {__VA_ARGS__}, .f = {rate}}
+    IN(F2(r, n), I1(1)), .fill = {FILL_NORMAL, FILL_SMALL_INT},                                    \
+                         .attr = {.i = {__VA_ARGS__}, .f = {rate}}
 static const op_sample samples_dropout[] = {
     {DROP(1, 1, 0.5f, 1, 2, 0, 0, 1, 0)},      {DROP(3, 17, 0.0f, 7, -8, 5, 0, 3, 0)},
     {DROP(20, 65, 0.2f, -1, 99, 0, 1, 4, 0)},  {DROP(33, 48, 0.65f, 12345, 678, 34, -1, 5, 15)},

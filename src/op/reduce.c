@@ -27,12 +27,9 @@ static void rows_sum_rows(const ir_graph *graph, const ir_node_rec *node, op_row
 }
 
 static const op_sample samples_sum_rows[] = {
-    {.n_in = 2, .in = {F1(1), F2(1, 1)}, .fill = {FILL_ABSENT}},
-    {.n_in = 2, .in = {F1(17), F2(3, 17)}},
-    {.n_in = 2, .in = {F1(33), F3(2, 5, 33)}, .fill = {FILL_ABSENT}},
-    {.n_in = 2, .in = {F1(65), F2(20, 65)}},
-    {.n_in = 2, .in = {F1(40), F2(301, 40)}, .fill = {FILL_ABSENT}},
-    {.n_in = 2, .in = {F1(3), F2(301, 3)}},
+    {IN(F1(1), F2(1, 1)), .fill = {FILL_ABSENT}},      {IN(F1(17), F2(3, 17))},
+    {IN(F1(33), F3(2, 5, 33)), .fill = {FILL_ABSENT}}, {IN(F1(65), F2(20, 65))},
+    {IN(F1(40), F2(301, 40)), .fill = {FILL_ABSENT}},  {IN(F1(3), F2(301, 3))},
 };
 
 OP_DEFINE(sum_rows, .n_in = 2, .optional = 1u << 0, .n_out = 1, .flags = OPF_NOGRAD,
@@ -52,9 +49,7 @@ static ebb_status sum_all_grad(op_grad *g) {
 }
 
 static const op_sample samples_sum_all[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(17)}},
-    {.n_in = 1, .in = {F2(3, 33)}},   {.n_in = 1, .in = {F3(2, 5, 65)}},
-    {.n_in = 1, .in = {F2(301, 40)}},
+    {IN(F2(1, 1))}, {IN(F1(17))}, {IN(F2(3, 33))}, {IN(F3(2, 5, 65))}, {IN(F2(301, 40))},
 };
 
 OP_DEFINE(sum_all, .n_in = 1, .n_out = 1, .infer = infer_sum_all, .grad = sum_all_grad,
@@ -72,10 +67,10 @@ static ebb_status spread_grad(op_grad *g) {
 }
 
 static const op_sample samples_spread[] = {
-    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {1, 1}}},
-    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {2, 3, 17}}},
-    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {3, 2, 5, 33}}},
-    {.n_in = 1, .in = {F1(1)}, .attr = {.i = {6, 2, 1, 3, 2, 2, 8}}},
+    {IN(F1(1)), .attr = {.i = {1, 1}}},
+    {IN(F1(1)), .attr = {.i = {2, 3, 17}}},
+    {IN(F1(1)), .attr = {.i = {3, 2, 5, 33}}},
+    {IN(F1(1)), .attr = {.i = {6, 2, 1, 3, 2, 2, 8}}},
 };
 
 OP_DEFINE(spread, .schema.ints = {OP_ATTR_TYPE_NAMES}, .n_in = 1, .n_out = 1, .infer = infer_spread,
@@ -94,9 +89,8 @@ static ebb_status infer_sum_squares(const ir_graph *graph, const ir_node_rec *no
 }
 
 static const op_sample samples_sum_squares[] = {
-    {.n_in = 1, .in = {F2(1, 1)}},    {.n_in = 1, .in = {F1(17)}},
-    {.n_in = 1, .in = {F2(33, 65)}},  {.n_in = 1, .in = {F2(128, 64)}},
-    {.n_in = 1, .in = {F2(8, 1027)}}, {.n_in = 1, .in = {F2(1000, 19)}},
+    {IN(F2(1, 1))},    {IN(F1(17))},      {IN(F2(33, 65))},
+    {IN(F2(128, 64))}, {IN(F2(8, 1027))}, {IN(F2(1000, 19))},
 };
 
 OP_DEFINE(sum_squares, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_sum_squares,

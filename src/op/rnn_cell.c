@@ -23,6 +23,12 @@ static int32_t units_cell(const ir_graph *graph, const ir_node_rec *node, uint32
     return (int32_t)ir_cols(op_in_type(graph, node, node->n_in - 1));
 }
 
+/* Samples: B, H. */
+#define SIZES(X)                                                                                   \
+    {X(1, 1)}, {X(3, 7)}, {X(5, 17)}, {X(20, 65)}, {X(64, 32)}, {                                  \
+        X(301, 3)                                                                                  \
+    }
+
 /* ---- LSTM: gates ---- */
 
 static ebb_status infer_lstm_gates(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -50,11 +56,8 @@ static ebb_status lstm_gates_grad(op_grad *g) {
     return ebb__op_grad_add(g, 1, d[1]);
 }
 
-static const op_sample samples_lstm_gates[] = {
-    {.n_in = 2, .in = {F2(1, 4), F2(1, 1)}},      {.n_in = 2, .in = {F2(3, 28), F2(3, 7)}},
-    {.n_in = 2, .in = {F2(5, 68), F2(5, 17)}},    {.n_in = 2, .in = {F2(20, 260), F2(20, 65)}},
-    {.n_in = 2, .in = {F2(64, 128), F2(64, 32)}}, {.n_in = 2, .in = {F2(301, 12), F2(301, 3)}},
-};
+#define GATES_SAMPLE(b, h) IN(F2(b, 4 * h), F2(b, h))
+static const op_sample samples_lstm_gates[] = {SIZES(GATES_SAMPLE)};
 
 OP_DEFINE(lstm_gates, .n_in = 2, .n_out = 2, .infer = infer_lstm_gates, .grad = lstm_gates_grad,
           .take = {TAKE_LATER, TAKE_WHOLE}, INPLACE({0, 0}, {1, 1}),
@@ -70,12 +73,8 @@ static ebb_status infer_lstm_state(const ir_graph *graph, const ir_node_rec *nod
     return EBB_OK;
 }
 
-#define STATE_SAMPLE(b, h)                                                                         \
-    .n_in = 2, .in = {F2(b, 4 * h), F2(b, h)}, .fill = {FILL_UNIT, FILL_NORMAL}
-static const op_sample samples_lstm_state[] = {
-    {STATE_SAMPLE(1, 1)},   {STATE_SAMPLE(3, 7)},   {STATE_SAMPLE(5, 17)},
-    {STATE_SAMPLE(20, 65)}, {STATE_SAMPLE(64, 32)}, {STATE_SAMPLE(301, 3)},
-};
+#define STATE_SAMPLE(b, h) IN(F2(b, 4 * h), F2(b, h)), .fill = {FILL_UNIT, FILL_NORMAL}
+static const op_sample samples_lstm_state[] = {SIZES(STATE_SAMPLE)};
 
 OP_DEFINE(lstm_state, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_lstm_state,
           INPLACE({1, 0}), .work.flops = 1, .rows = ebb__op_rows_split, .units = units_cell,
@@ -95,12 +94,9 @@ static ebb_status infer_lstm_gates_grad(const ir_graph *graph, const ir_node_rec
 }
 
 #define GATES_GRAD(b, h)                                                                           \
-    .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, 4 * h), F2(b, h)},                                 \
-    .fill = {FILL_NORMAL, FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
-static const op_sample samples_lstm_gates_grad[] = {
-    {GATES_GRAD(1, 1)},   {GATES_GRAD(3, 7)},   {GATES_GRAD(5, 17)},
-    {GATES_GRAD(20, 65)}, {GATES_GRAD(64, 32)}, {GATES_GRAD(301, 3)},
-};
+    IN(F2(b, h), F2(b, h), F2(b, 4 * h), F2(b, h)),                                                \
+        .fill = {FILL_NORMAL, FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
+static const op_sample samples_lstm_gates_grad[] = {SIZES(GATES_GRAD)};
 
 OP_DEFINE(lstm_gates_grad, .n_in = 4, .n_out = 2, .flags = OPF_NOGRAD,
           .infer = infer_lstm_gates_grad, INPLACE({2, 0}, {1, 1}), .work.flops = 4,
@@ -116,11 +112,8 @@ static ebb_status lstm_out_grad(op_grad *g) {
     return ebb__op_grad_add(g, 1, d[1]);
 }
 
-#define OUT_SAMPLE(b, h) .n_in = 2, .in = {F2(b, h), F2(b, h)}, .fill = {FILL_UNIT, FILL_NORMAL}
-static const op_sample samples_lstm_out[] = {
-    {OUT_SAMPLE(1, 1)},   {OUT_SAMPLE(3, 7)},   {OUT_SAMPLE(5, 17)},
-    {OUT_SAMPLE(20, 65)}, {OUT_SAMPLE(64, 32)}, {OUT_SAMPLE(301, 3)},
-};
+#define OUT_SAMPLE(b, h) IN(F2(b, h), F2(b, h)), .fill = {FILL_UNIT, FILL_NORMAL}
+static const op_sample samples_lstm_out[] = {SIZES(OUT_SAMPLE)};
 
 OP_DEFINE(lstm_out, .n_in = 2, .n_out = 1, .flags = OPF_ELEMENTWISE, .infer = ebb__op_infer_same,
           .grad = lstm_out_grad, .work.flops = 20, .rows = ebb__op_rows_split, .units = units_cell,
@@ -137,8 +130,7 @@ static ebb_status infer_lstm_out_grad(const ir_graph *graph, const ir_node_rec *
 }
 
 #define OUT_GRAD(b, h, dc)                                                                         \
-    .n_in = 4, .in = {F2(b, h), F2(b, h), F2(b, h), F2(b, h)},                                     \
-    .fill = {dc, FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
+    IN(F2(b, h), F2(b, h), F2(b, h), F2(b, h)), .fill = {dc, FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
 static const op_sample samples_lstm_out_grad[] = {
     {OUT_GRAD(1, 1, FILL_ABSENT)},   {OUT_GRAD(3, 7, FILL_NORMAL)},
     {OUT_GRAD(5, 17, FILL_ABSENT)},  {OUT_GRAD(20, 65, FILL_NORMAL)},
@@ -173,10 +165,8 @@ static ebb_status gru_cell_grad(op_grad *g) {
     return EBB_OK;
 }
 
-#define GRU(b, h) .n_in = 3, .in = {F2(b, 3 * h), F2(b, 3 * h), F2(b, h)}
-static const op_sample samples_gru_cell[] = {
-    {GRU(1, 1)}, {GRU(3, 7)}, {GRU(5, 17)}, {GRU(20, 65)}, {GRU(64, 32)}, {GRU(301, 3)},
-};
+#define GRU(b, h) IN(F2(b, 3 * h), F2(b, 3 * h), F2(b, h))
+static const op_sample samples_gru_cell[] = {SIZES(GRU)};
 
 OP_DEFINE(gru_cell, .n_in = 3, .n_out = 2, .infer = infer_gru_cell, .grad = gru_cell_grad,
           .take = {TAKE_WHOLE, TAKE_NONE}, INPLACE({2, 0}), .work.flops = 20,
@@ -193,12 +183,8 @@ static ebb_status infer_gru_cell_grad(const ir_graph *graph, const ir_node_rec *
 }
 
 #define GRU_GRAD(b, h)                                                                             \
-    .n_in = 3, .in = {F2(b, h), F2(b, 4 * h), F2(b, h)},                                           \
-    .fill = {FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
-static const op_sample samples_gru_cell_grad[] = {
-    {GRU_GRAD(1, 1)},   {GRU_GRAD(3, 7)},   {GRU_GRAD(5, 17)},
-    {GRU_GRAD(20, 65)}, {GRU_GRAD(64, 32)}, {GRU_GRAD(301, 3)},
-};
+    IN(F2(b, h), F2(b, 4 * h), F2(b, h)), .fill = {FILL_NORMAL, FILL_UNIT, FILL_NORMAL}
+static const op_sample samples_gru_cell_grad[] = {SIZES(GRU_GRAD)};
 
 OP_DEFINE(gru_cell_grad, .n_in = 3, .n_out = 3, .flags = OPF_NOGRAD, .infer = infer_gru_cell_grad,
           INPLACE({0, 2}), .work.flops = 4, .rows = ebb__op_rows_split, .units = units_cell,

@@ -73,27 +73,18 @@ static int32_t units_slope(const ir_graph *graph, const ir_node_rec *node, uint3
 
 /* ---- samples: S, B, H ---- */
 
+/* clang-format off */
 #define SIZES(X) X(1, 1, 1), X(3, 2, 17), X(2, 5, 33), X(9, 3, 64), X(5, 20, 65), X(33, 17, 19)
 
-#define SCORE(s, b, h)                                                                             \
-    {                                                                                              \
-        .n_in = 3, .in = { F2((s) * (b), h), F2(b, h), F1(h) }                                     \
-    }
+#define SCORE(s, b, h) {IN(F2((s) * (b), h), F2(b, h), F1(h))}
 static const op_sample samples_score[] = {SIZES(SCORE)};
-
-/* clang-format off */
-#define SCORE_GRAD(s, b, h)                                                                        \
-    {.n_in = 5, .in = {F2((s) * (b), h), F2(s, b), F2((s) * (b), h), F2(b, h), F1(h)}},            \
-    {.n_in = 5, .in = {F2((s) * (b), h), F2(s, b), F2((s) * (b), h), F2(b, h), F1(h)},             \
-     .fill = {FILL_ABSENT}}
-/* clang-format on */
+#define SCORE_GRAD(s, b, h) \
+    {IN(F2((s) * (b), h), F2(s, b), F2((s) * (b), h), F2(b, h), F1(h))}, \
+    {IN(F2((s) * (b), h), F2(s, b), F2((s) * (b), h), F2(b, h), F1(h)), .fill = {FILL_ABSENT}}
 static const op_sample samples_score_grad[] = {SIZES(SCORE_GRAD)};
-
-#define SLOPE(s, b, h)                                                                             \
-    {                                                                                              \
-        .n_in = 3, .in = { F2(s, b), F1(h), F2((s) * (b), h) }                                     \
-    }
+#define SLOPE(s, b, h) {IN(F2(s, b), F1(h), F2((s) * (b), h))}
 static const op_sample samples_slope[] = {SIZES(SLOPE)};
+/* clang-format on */
 
 /* ---- definitions: made after differentiation, so they have no gradient ---- */
 

@@ -26,14 +26,10 @@ static ebb_status infer_top_logs(const ir_graph *graph, const ir_node_rec *node,
 
 /* Groups of columns (device/cpu/top_body.h) begin at 64. */
 static const op_sample samples_top_logs[] = {
-    {.n_in = 1, .in = {F2(1, 1)}, .attr = {.i = {1}}},
-    {.n_in = 1, .in = {F1(7)}, .attr = {.i = {7}}},
-    {.n_in = 1, .in = {F2(3, 17)}, .attr = {.i = {4}}},
-    {.n_in = 1, .in = {F3(2, 5, 65)}, .attr = {.i = {1}}},
-    {.n_in = 1, .in = {F2(4, 64)}, .attr = {.i = {64}}},
-    {.n_in = 1, .in = {F2(5, 1003)}, .attr = {.i = {128}}},
-    {.n_in = 1, .in = {F2(20, 130)}, .attr = {.i = {33}}},
-    {.n_in = 1, .in = {F2(301, 199)}, .attr = {.i = {10}}},
+    {IN(F2(1, 1)), .attr = {.i = {1}}},     {IN(F1(7)), .attr = {.i = {7}}},
+    {IN(F2(3, 17)), .attr = {.i = {4}}},    {IN(F3(2, 5, 65)), .attr = {.i = {1}}},
+    {IN(F2(4, 64)), .attr = {.i = {64}}},   {IN(F2(5, 1003)), .attr = {.i = {128}}},
+    {IN(F2(20, 130)), .attr = {.i = {33}}}, {IN(F2(301, 199)), .attr = {.i = {10}}},
 };
 
 OP_DEFINE(top_logs, .schema.ints = {"k"}, .n_in = 1, .n_out = 2, .flags = OPF_NOGRAD | OPF_LOSS,

@@ -104,30 +104,30 @@ static ebb_status median_speed(html_page *p, double *out) {
 
 static ebb_status put_training_cards(html_page *p) {
     const learning_curve *c = &p->learning;
-    double best = -1, bleu = -1, speed = 0;
-    char figure[48], what[96];
+    double speed = 0;
+    char what[96];
     if (c->n == 0) {
         return EBB_OK;
     }
-    for (size_t i = 0; i < c->n; i++) {
-        double ppl = c->points[i].perplexity;
-        best = ppl > 0 && (best < 0 || ppl < best) ? ppl : best;
-        bleu = fmax(bleu, c->points[i].bleu);
-    }
-    if (bleu >= 0) {
-        (void)snprintf(figure, sizeof figure, "%.2f", bleu);
-        TRY(put_card(p, figure, "BLEU of validation text, the best"));
-    }
-    if (best > 0) {
-        (void)snprintf(figure, sizeof figure, best < 10 ? "%.3f" : "%.1f", best);
-        TRY(put_card(p, figure, "validation perplexity, the best"));
+    for (int32_t m = 0; m < c->n_metrics; m++) {
+        double best = -1;
+        for (size_t i = 0; i < c->n; i++) {
+            double value = c->points[i].valid[m];
+            bool better = c->metrics[m].higher ? value > best : value < best;
+            best = value >= 0 && (best < 0 || better) ? value : best;
+        }
+        if (best >= 0) {
+            (void)snprintf(what, sizeof what, "%s, the best", c->metrics[m].phrase);
+            TRY(put_card(p, ebb__unit_score(best).text, what));
+        }
     }
     const learning_point *last = &c->points[c->n - 1];
     (void)snprintf(what, sizeof what, "steps, %" PRId64 " epoch%s", last->epoch,
                    last->epoch == 1 ? "" : "s");
     TRY(put_card(p, ebb__svg_count(last->step).text, what));
     TRY(median_speed(p, &speed));
-    return put_card(p, ebb__unit_rate(speed).text, "words a second while training");
+    (void)snprintf(what, sizeof what, "%s a second while training", p->unit);
+    return put_card(p, ebb__unit_rate(speed).text, what);
 }
 
 static ebb_status put_head(html_page *p) {

@@ -15,8 +15,9 @@ typedef struct html_sample {
 /* What the page tells. Filled by the caller, down to the line. */
 typedef struct html_page {
     page_text text;
-    const char *dir, *kind,
-        *model;                    /* the run's folder; what it trains, in two words and in a few */
+    const char *dir;               /* the run's folder */
+    const char *kind, *model;      /* what it trains, in two words and in a few */
+    const char *unit;              /* of its speed */
     const ebb_plan *plan, *before; /* of the run, and with everything kept; NULL: cannot be made */
     const char *why;               /* they cannot be made, then */
     bool budget;                   /* the user gave one */

@@ -24,7 +24,8 @@ static int64_t count_of(const json_t *object, const char *key) {
     return value >= 0 && value <= 0x1p53 ? (int64_t)value : 0;
 }
 
-static bool read_line(const char *line, size_t bytes, learning_point *out) {
+static bool read_line(const learning_curve *curve, const char *line, size_t bytes,
+                      learning_point *out) {
     json_t *object = json_loadb(line, bytes, 0, NULL);
     const json_t *step = json_object_get(object, "step");
     bool good = json_integer_value(step) > 0 && json_integer_value(step) <= most_steps;
@@ -32,9 +33,12 @@ static bool read_line(const char *line, size_t bytes, learning_point *out) {
         *out = (learning_point){.step = json_integer_value(step),
                                 .epoch = count_of(object, "epoch"),
                                 .loss = real_of(object, "loss", (double)NAN),
-                                .words_per_second = real_of(object, "words_per_second", 0),
-                                .perplexity = real_of(object, "valid_perplexity", -1),
-                                .bleu = real_of(object, "valid_bleu", -1)};
+                                .words_per_second = real_of(object, "words_per_second", 0)};
+    }
+    for (int32_t i = 0; good && i < curve->n_metrics; i++) {
+        char key[64];
+        (void)snprintf(key, sizeof key, "valid_%s", curve->metrics[i].name);
+        out->valid[i] = real_of(object, key, -1);
     }
     json_decref(object);
     return good;
@@ -45,7 +49,7 @@ static ebb_status read_points(ebb_ctx *ctx, const char *text, learning_curve *ou
     size_t room = 0;
     for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         learning_point point;
-        if (!read_line(line, (size_t)(end - line), &point)) {
+        if (!read_line(out, line, (size_t)(end - line), &point)) {
             continue;
         }
         if (out->n == room) {
@@ -81,7 +85,7 @@ typedef struct panel {
     const learning_curve *curve;
     svg_page *page;
     double top, foot;
-    double low, high; /* of the axis, as drawn: logarithms of perplexities, plain BLEU */
+    double low, high; /* of the axis, as drawn: logarithms of perplexities */
     int64_t steps;
 } panel;
 
@@ -93,23 +97,21 @@ static double y_at(const panel *p, double value) {
     return p->foot - (p->foot - p->top) * (value - p->low) / (p->high - p->low);
 }
 
-typedef double (*value_fn)(const learning_point *point); /* not finite: there is none */
+enum { TRAINED = -1 }; /* in place of a metric's number: the loss of training */
 
-static double trained(const learning_point *point) {
-    return point->loss;
+/* As it is drawn; not finite: there is none. */
+static double value_at(const learning_curve *c, size_t point, int32_t metric) {
+    double value = metric == TRAINED ? c->points[point].loss : c->points[point].valid[metric];
+    if (metric == TRAINED) {
+        return value;
+    }
+    bool log_of = c->metrics[metric].exponential;
+    return !(value >= 0) || (log_of && value == 0) ? (double)NAN : log_of ? log(value) : value;
 }
 
-static double validated(const learning_point *point) {
-    return point->perplexity > 0 ? log(point->perplexity) : (double)NAN;
-}
-
-static double scored(const learning_point *point) {
-    return point->bleu >= 0 ? point->bleu : (double)NAN;
-}
-
-static void widen(panel *p, value_fn value) {
+static void widen(panel *p, int32_t metric) {
     for (size_t i = 0; i < p->curve->n; i++) {
-        double v = value(&p->curve->points[i]);
+        double v = value_at(p->curve, i, metric);
         if (isfinite(v)) {
             p->low = fmin(p->low, v);
             p->high = fmax(p->high, v);
@@ -118,7 +120,7 @@ static void widen(panel *p, value_fn value) {
 }
 
 /* One line; of points that share a pixel the mean. */
-static void draw_line(panel *p, value_fn value, const char *class, double width) {
+static void draw_line(panel *p, int32_t metric, const char *class, double width) {
     const learning_curve *c = p->curve;
     bool started = false;
     ebb__svg_put(p->page,
@@ -127,7 +129,7 @@ static void draw_line(panel *p, value_fn value, const char *class, double width)
     for (size_t i = 0, next; i < c->n; i = next) {
         double sum = 0, count = 0, pixel = floor(x_at(p, c->points[i].step));
         for (next = i; next < c->n && floor(x_at(p, c->points[next].step)) <= pixel; next++) {
-            double v = value(&c->points[next]);
+            double v = value_at(c, next, metric);
             sum += isfinite(v) ? v : 0;
             count += isfinite(v);
         }
@@ -141,10 +143,10 @@ static void draw_line(panel *p, value_fn value, const char *class, double width)
 }
 
 /* How high the last point lies; not finite: there is none. */
-static double end_of(const panel *p, value_fn value) {
+static double end_of(const panel *p, int32_t metric) {
     double last = (double)NAN;
     for (size_t i = 0; i < p->curve->n; i++) {
-        double v = value(&p->curve->points[i]);
+        double v = value_at(p->curve, i, metric);
         last = isfinite(v) ? v : last;
     }
     return y_at(p, last);
@@ -163,15 +165,15 @@ static double make_way(double y, double other, bool first) {
 }
 
 /* Points where they are few, and the last one's value beside its end. */
-static void draw_points(panel *p, value_fn value, const char *class, const char *name, bool log,
+static void draw_points(panel *p, int32_t metric, const char *class, const char *name, bool log,
                         double shift) {
     const learning_curve *c = p->curve;
     double last = (double)NAN, at = LEFT, n = 0;
     for (size_t i = 0; i < c->n; i++) {
-        n += isfinite(value(&c->points[i]));
+        n += isfinite(value_at(c, i, metric));
     }
     for (size_t i = 0; i < c->n; i++) {
-        double v = value(&c->points[i]);
+        double v = value_at(c, i, metric);
         if (!isfinite(v)) {
             continue;
         }
@@ -185,7 +187,7 @@ static void draw_points(panel *p, value_fn value, const char *class, const char 
         ebb__svg_words(p->page,
                        &(svg_words){at + 9, y_at(p, last) + 4 + shift, 12, .class = class,
                                     .bold = true, .halo = true},
-                       log ? "%s %.4g" : "%s %.1f", name, log ? exp(last) : last);
+                       "%s%.4g", name, log ? exp(last) : last);
     }
 }
 
@@ -231,19 +233,29 @@ static void draw_steps(panel *p, bool named) {
     }
 }
 
-static bool has(const learning_curve *c, value_fn value) {
+static bool has(const learning_curve *c, int32_t metric) {
     bool found = false;
     for (size_t i = 0; i < c->n; i++) {
-        found = found || isfinite(value(&c->points[i]));
+        found = found || isfinite(value_at(c, i, metric));
     }
     return found;
 }
 
-static void draw_perplexity(panel *p, bool named) {
+/* The metric that is drawn beside the loss of training; TRAINED: none is. */
+static int32_t find_exponential(const learning_curve *c) {
+    int32_t i = c->n_metrics - 1;
+    while (i >= 0 && !c->metrics[i].exponential) {
+        i--;
+    }
+    return i; /* TRAINED is one before the first */
+}
+
+/* The loss of training as perplexity, and that of validation. */
+static void draw_perplexity(panel *p, int32_t beside, bool named) {
     p->low = HUGE_VAL;
     p->high = -HUGE_VAL;
-    widen(p, trained);
-    widen(p, validated);
+    widen(p, TRAINED);
+    widen(p, beside);
     if (!(p->high >= p->low)) { /* never a finite loss */
         p->low = 0;
         p->high = 1;
@@ -253,46 +265,66 @@ static void draw_perplexity(panel *p, bool named) {
     p->high += 0.06 * room;
     draw_log_axis(p);
     draw_steps(p, named);
-    draw_line(p, trained, "ours", 1.8);
-    draw_line(p, validated, "warn", 1.8);
-    double train = end_of(p, trained), valid = end_of(p, validated);
-    draw_points(p, trained, "ours", "training", true, make_way(train, valid, false));
-    draw_points(p, validated, "warn", "validation", true, make_way(valid, train, true));
+    draw_line(p, TRAINED, "ours", 1.8);
+    draw_line(p, beside, "warn", 1.8);
+    double train = end_of(p, TRAINED), valid = end_of(p, beside);
+    draw_points(p, TRAINED, "ours", "training ", true, make_way(train, valid, false));
+    draw_points(p, beside, "warn", "validation ", true, make_way(valid, train, true));
 }
 
-static void draw_bleu(panel *p) {
+/* A metric, or the loss of training, in a panel of its own. */
+static void draw_alone(panel *p, int32_t metric, bool named) {
+    const char *class = metric == TRAINED ? "ours" : "warn";
     p->low = 0;
     p->high = 0;
-    widen(p, scored);
-    svg_axis y = ebb__svg_axis(0, fmax(p->high, 1), 4, false);
+    widen(p, metric);
+    svg_axis y = ebb__svg_axis(0, p->high > 0 ? p->high : 1, 4, false);
+    p->low = 0;
     p->high = y.high;
-    for (int i = 0; i * y.step <= y.high + 1e-9; i++) {
+    for (int i = 0; i * y.step <= y.high * (1 + 1e-9); i++) {
         draw_tick(p, i * y.step, i * y.step);
     }
-    draw_steps(p, true);
-    draw_line(p, scored, "warn", 1.8);
-    draw_points(p, scored, "warn", "BLEU", false, 0);
+    draw_steps(p, named);
+    draw_line(p, metric, class, 1.8);
+    draw_points(p, metric, class, "", false, 0);
+}
+
+static bool has_own_panel(const learning_curve *c, int32_t metric) {
+    return metric < c->n_metrics && metric != find_exponential(c) && has(c, metric);
 }
 
 ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve, page_text *into) {
-    bool bleu = has(curve, scored);
-    double height = TOP + PLOT + (bleu ? GAP + SECOND : 0) + 52;
+    int32_t beside = find_exponential(curve), panels = 0;
+    const char *title = beside == TRAINED ? "Loss while training" : "Perplexity while training";
     svg_page page;
     panel p = {.curve = curve, .page = &page, .top = TOP, .foot = TOP + PLOT, .steps = 1};
     for (size_t i = 0; i < curve->n; i++) {
         p.steps = curve->points[i].step > p.steps ? curve->points[i].step : p.steps;
     }
-    ebb__svg_begin(&page, ctx, WIDTH, height, "Perplexity while training", NULL, 0);
-    ebb__svg_words(&page, &(svg_words){24, 30, 17, .bold = true}, "Perplexity while training");
-    ebb__svg_words(&page, &(svg_words){24, 49, 12, .class = "muted"},
-                   "between how many words the model hesitates; equal factors are equal heights");
-    draw_perplexity(&p, !bleu);
-    if (bleu) {
-        p.top = TOP + PLOT + GAP;
-        p.foot = p.top + SECOND;
-        ebb__svg_words(&page, &(svg_words){24, p.top - 18, 14, .bold = true},
-                       "BLEU of validation text");
-        draw_bleu(&p);
+    for (int32_t i = 0; i < curve->n_metrics; i++) {
+        panels += has_own_panel(curve, i);
+    }
+    double height = TOP + PLOT + panels * (GAP + SECOND) + 52;
+    ebb__svg_begin(&page, ctx, WIDTH, height, title, NULL, 0);
+    ebb__svg_words(&page, &(svg_words){24, 30, 17, .bold = true}, "%s", title);
+    if (beside != TRAINED) {
+        ebb__svg_words(
+            &page, &(svg_words){24, 49, 12, .class = "muted"},
+            "between how many words the model hesitates; equal factors are equal heights");
+    }
+    if (beside == TRAINED) {
+        draw_alone(&p, TRAINED, panels == 0);
+    } else {
+        draw_perplexity(&p, beside, panels == 0);
+    }
+    for (int32_t i = 0; i < curve->n_metrics; i++) {
+        if (has_own_panel(curve, i)) {
+            p.top = p.foot + GAP;
+            p.foot = p.top + SECOND;
+            ebb__svg_words(&page, &(svg_words){24, p.top - 18, 14, .bold = true}, "%s",
+                           curve->metrics[i].phrase);
+            draw_alone(&p, i, --panels == 0);
+        }
     }
     ebb__svg_words(&page,
                    &(svg_words){(LEFT + END) / 2.0, height - 12, 12, SVG_MIDDLE, .class = "muted"},

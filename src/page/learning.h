@@ -4,12 +4,23 @@
 
 #include "page/text.h"
 
+/* A number that validation gave, as the page shows it. */
+typedef struct learning_metric {
+    const char *name;   /* `valid_NAME` of metrics.jsonl */
+    const char *phrase; /* "validation perplexity" */
+    bool higher;        /* is better */
+    bool exponential;   /* of a loss: those of training are drawn beside it, as perplexities */
+} learning_metric;
+
+enum { LEARNING_MOST_METRICS = 4 };
 typedef struct learning_point {
     int64_t step, epoch;
     double loss, words_per_second;
-    double perplexity, bleu; /* of validation text; < 0: none */
+    double valid[LEARNING_MOST_METRICS]; /* < 0: none */
 } learning_point;
 typedef struct learning_curve {
+    const learning_metric *metrics; /* the caller's */
+    int32_t n_metrics;
     learning_point *points;
     size_t n;
 } learning_curve;
@@ -17,7 +28,7 @@ typedef struct learning_curve {
 /* Adds the lines of DIR/metrics.jsonl in their order, those that are none left out; a file that is
  * not there has none. The points are the caller's to free, also after a failure. */
 ebb_status ebb__learning_read(ebb_ctx *ctx, const char *dir, learning_curve *out) EBB_MUST_CHECK;
-/* Perplexity and, if it was measured, BLEU over the steps. */
+/* The loss of training over the steps, and every metric that was measured. */
 ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve,
                               page_text *into) EBB_MUST_CHECK;
 

@@ -106,6 +106,7 @@ typedef struct kind_metric {
     const char *brief;  /* in a line of progress: "valid ppl" */
     const char *phrase; /* in a sentence: "validation perplexity" */
     bool higher;        /* is better */
+    bool exponential;   /* of the mean loss */
 } kind_metric;
 
 /* A command that the kind takes part in: `ebb train lm`. */

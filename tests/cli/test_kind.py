@@ -61,6 +61,8 @@ def test_it_is_reported():
     ebb("report", "run", "page.html")
     page = open("page.html").read()
     assert "<h1>Disc <code>run" in page and "radius" in page
+    assert "Loss while training" in page and "erplexity" not in page and "points a second" in page
+    assert "accuracy, the best" in page and "confidence, the best" in page
 
 
 main(globals())

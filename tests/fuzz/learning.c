@@ -3,7 +3,10 @@
 #include "fuzz/fuzz.h"
 
 void fuzz_learning(fuzz_room *room, fuzz_input input) {
-    learning_curve curve = {0};
+    static const learning_metric metrics[] = {
+        {"perplexity", "validation perplexity", .exponential = true},
+        {"bleu", "BLEU", .higher = true}};
+    learning_curve curve = {.metrics = metrics, .n_metrics = 2};
     fuzz_write(fuzz_file(room, "metrics.jsonl"), input.at, input.left);
     if (fuzz_fine(room, ebb__learning_read(room->ctx, room->folder, &curve))) {
         page_text text = {.ctx = room->ctx};

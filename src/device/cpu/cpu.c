@@ -55,75 +55,38 @@ static size_t embed_workspace(const ir_graph *graph, const ir_node_rec *node, in
     return (size_t)members * 2 * (size_t)ebb__ir_rows(dx) * sizeof(int32_t);
 }
 
-#define KERNEL_AVX2(upper, lower)                                                                  \
-    {.name = #lower ".avx2",                                                                       \
+/* Kernels of vectors, by the names that they and what they are compiled for have. */
+#define KERNEL(upper, lower, isa, test, ...)                                                       \
+    {.name = #lower "." #isa,                                                                      \
      .op = OP_##upper,                                                                             \
-     .accept = accept_avx2,                                                                        \
-     .run = ebb__cpu_##lower##_avx2},
-#define KERNEL_BASE(upper, lower)                                                                  \
-    {.name = #lower ".base",                                                                       \
-     .op = OP_##upper,                                                                             \
-     .accept = accept_any,                                                                         \
-     .run = ebb__cpu_##lower##_base},
-/* The same for those that take ranges. */
-#define RANGED_AVX2(upper, lower)                                                                  \
-    {.name = #lower ".avx2",                                                                       \
-     .op = OP_##upper,                                                                             \
-     .accept = accept_avx2,                                                                        \
-     .ranges = true,                                                                               \
-     .run = ebb__cpu_##lower##_avx2},
-#define RANGED_BASE(upper, lower)                                                                  \
-    {.name = #lower ".base",                                                                       \
-     .op = OP_##upper,                                                                             \
-     .accept = accept_any,                                                                         \
-     .ranges = true,                                                                               \
-     .run = ebb__cpu_##lower##_base},
-#define KERNEL_EMBED_AVX2(upper, lower)                                                            \
-    {.name = #lower ".avx2",                                                                       \
-     .op = OP_##upper,                                                                             \
-     .accept = accept_avx2,                                                                        \
-     .workspace = embed_workspace,                                                                 \
-     .run = ebb__cpu_##lower##_avx2},
-#define KERNEL_EMBED_BASE(upper, lower)                                                            \
-    {.name = #lower ".base",                                                                       \
-     .op = OP_##upper,                                                                             \
-     .accept = accept_any,                                                                         \
-     .workspace = embed_workspace,                                                                 \
-     .run = ebb__cpu_##lower##_base},
+     .accept = accept_##test,                                                                      \
+     .run = ebb__cpu_##lower##_##isa,                                                              \
+     __VA_ARGS__},
+#define KERNEL_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .ranges = false)
+#define KERNEL_BASE(upper, lower) KERNEL(upper, lower, base, any, .ranges = false)
+#define RANGED_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .ranges = true)
+#define RANGED_BASE(upper, lower) KERNEL(upper, lower, base, any, .ranges = true)
+#define EMBED_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .workspace = embed_workspace)
+#define EMBED_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = embed_workspace)
 #define KERNEL_MOVE(upper, lower)                                                                  \
     {.name = #lower ".rows", .op = OP_##upper, .accept = accept_f32, .run = ebb__cpu_##lower},
 
+/* clang-format off */
 static const device_kernel kernels[] = {
 #ifndef EBB_NO_XSMM
-    {.name = "matmul.xsmm",
-     .op = OP_MATMUL,
-     .accept = ebb__cpu_xsmm_accept,
-     .ranges = true,
-     .forms = ebb__cpu_xsmm_forms,
-     .form_name = ebb__cpu_xsmm_form_name,
-     .shares = ebb__cpu_xsmm_shares,
-     .workspace = ebb__cpu_xsmm_workspace,
-     .prepare = ebb__cpu_xsmm_prepare,
-     .run = ebb__cpu_matmul_xsmm,
-     .extra_bytes = matmul_packing},
+    {.name = "matmul.xsmm", .op = OP_MATMUL, .accept = ebb__cpu_xsmm_accept, .ranges = true,
+     .forms = ebb__cpu_xsmm_forms, .form_name = ebb__cpu_xsmm_form_name,
+     .shares = ebb__cpu_xsmm_shares, .workspace = ebb__cpu_xsmm_workspace,
+     .prepare = ebb__cpu_xsmm_prepare, .run = ebb__cpu_matmul_xsmm, .extra_bytes = matmul_packing},
 #endif
 #ifndef EBB_NO_AVX2
-    {.name = "matmul.avx2",
-     .op = OP_MATMUL,
-     .accept = accept_avx2,
-     .ranges = true,
-     .workspace = matmul_workspace,
-     .run = ebb__cpu_matmul_avx2},
-    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(KERNEL_EMBED_AVX2)
+    KERNEL(MATMUL, matmul, avx2, avx2, .ranges = true, .workspace = matmul_workspace)
+    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
 #endif
-        {.name = "matmul.base",
-         .op = OP_MATMUL,
-         .accept = accept_any,
-         .ranges = true,
-         .workspace = matmul_workspace,
-         .run = ebb__cpu_matmul_base},
-    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(KERNEL_EMBED_BASE)
-        CPU_MOVES(KERNEL_MOVE)};
+    KERNEL(MATMUL, matmul, base, any, .ranges = true, .workspace = matmul_workspace)
+    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE)
+    CPU_MOVES(KERNEL_MOVE)};
+/* clang-format on */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

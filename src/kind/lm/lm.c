@@ -151,7 +151,7 @@ static bool sentences(const train_settings *s) {
 }
 
 static const kind_metric metrics[] = {
-    {"perplexity", "valid ppl", "validation perplexity", .higher = false}};
+    {"perplexity", "valid ppl", "validation perplexity", .exponential = true}};
 static const char *const size_options[] = {"cell",  "layers", "hidden", "embed",
                                            "batch", "bptt",   "vocab",  NULL};
 

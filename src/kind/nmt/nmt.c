@@ -186,8 +186,8 @@ static bool sentences(const train_settings *s) {
 }
 
 static const kind_metric metrics[] = {
-    [METRIC_PERPLEXITY] = {"perplexity", "valid ppl", "validation perplexity", .higher = false},
-    [METRIC_BLEU] = {"bleu", "BLEU", "BLEU", .higher = true}};
+    [METRIC_PERPLEXITY] = {"perplexity", "valid ppl", "validation perplexity", .exponential = true},
+    [METRIC_BLEU] = {"bleu", "BLEU", "BLEU of validation text", .higher = true}};
 
 const model_kind ebb__kind_nmt = {
     .name = "nmt",
