@@ -170,7 +170,7 @@ static ebb_status choose_auto(const train_settings *settings, const job_request 
 
 static ebb_status make_plans(const train_settings *settings, const data_lengths *lengths,
                              epoch_range *range, bucket_report *out) {
-    *range = (epoch_range){.longest = {0, 0}};
+    *range = (epoch_range){.rows = {0, 0}};
     *out = (bucket_report){.chosen = BUCKET_NONE};
     for (int i = 0; i < BUCKET_STRATEGIES; i++) {
         TRY(make_plan(settings, lengths, (bucket_strategy)i, &out->plans[i]));
