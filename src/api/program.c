@@ -76,7 +76,7 @@ static ebb_role role_of(const plan_variable *variable) {
 }
 
 ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out) {
-    static const ebb_dtype dtypes[] = {[IR_F32] = EBB_F32, [IR_I32] = EBB_I32, [IR_F64] = EBB_F64};
+    _Static_assert((int)EBB_F64 == (int)IR_F64, "public dtypes are the first of the list");
     named at;
     TRY(open_program(program));
     if (out == NULL) {
@@ -84,7 +84,7 @@ ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *
     }
     TRY(find(program, name, &at));
     *out = (ebb_shape){.role = role_of(at.variable),
-                       .dtype = dtypes[at.type.dtype],
+                       .dtype = (ebb_dtype)at.type.dtype,
                        .rank = at.type.rank,
                        .bytes = ebb__ir_type_bytes(&at.type)};
     for (int32_t i = 0; i < at.type.rank; i++) {
@@ -241,17 +241,15 @@ static ebb_status read_steps(ebb_program *program, const st_reader *reader) {
 
 static ebb_status load(ebb_program *program, const char *path, uint32_t roles) {
     st_reader reader;
+    ebb_status status;
     TRY(open_program(program));
     if (path == NULL) {
         return ebb__fail(program->ctx, EBB_USAGE, "load: the path is NULL");
     }
-    ebb_status status = ebb__safetensors_open(program->ctx, path, &reader);
-    if (status == EBB_OK) {
-        status = ebb__tensors_load(program->session, roles, &reader);
-    }
-    if (status == EBB_OK && roles == ALL) {
-        status = read_steps(program, &reader);
-    }
+    TRY_OUT(ebb__safetensors_open(program->ctx, path, &reader));
+    TRY_OUT(ebb__tensors_load(program->session, roles, &reader));
+    TRY_OUT(roles == ALL ? read_steps(program, &reader) : EBB_OK);
+out:
     ebb__safetensors_close(&reader);
     return status;
 }

@@ -171,22 +171,21 @@ ebb_status ebb__ir_compact(ir_graph *graph, int32_t *marks, int32_t *n_marks) {
 
 /* ---- types ---- */
 
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[IR_DTYPES] = {
+#define IR_DTYPE_ROW(id, name, bytes) {name, bytes},
+    IR_DTYPE_LIST(IR_DTYPE_ROW)
+#undef IR_DTYPE_ROW
+};
+
 size_t ebb__ir_dtype_bytes(ir_dtype dtype) {
-    static const uint8_t bytes[IR_DTYPES] = {
-#define IR_DTYPE_BYTES(id, name, bytes) [id] = bytes,
-        IR_DTYPE_LIST(IR_DTYPE_BYTES)
-#undef IR_DTYPE_BYTES
-    };
-    return bytes[dtype];
+    return dtypes[dtype].bytes;
 }
 
 const char *ebb__ir_dtype_name(ir_dtype dtype) {
-    static const char *const names[IR_DTYPES] = {
-#define IR_DTYPE_NAME(id, name, bytes) [id] = name,
-        IR_DTYPE_LIST(IR_DTYPE_NAME)
-#undef IR_DTYPE_NAME
-    };
-    return names[dtype];
+    return dtypes[dtype].name;
 }
 
 int64_t ebb__ir_rows(const ir_type *type) {

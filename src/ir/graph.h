@@ -20,16 +20,16 @@ enum { IR_MAX_SHARDS = 1024 };
 #define IR_SMALL __attribute__((packed))
 
 /* How an element is stored. Ops compute with the first three; the others only hold what an op has
- * made smaller, until another op reads it. One list: enumerator, name, bytes. */
+ * made smaller. One list: enumerator behind IR_, name, bytes (docs/add-a-dtype.md adds one). */
 #define IR_DTYPE_LIST(X)                                                                           \
-    X(IR_F32, "f32", 4)                                                                            \
-    X(IR_I32, "i32", 4)                                                                            \
-    X(IR_F64, "f64", 8)                                                                            \
-    X(IR_U8, "u8", 1)                                                                              \
-    X(IR_U16, "u16", 2)                                                                            \
-    X(IR_F16, "f16", 2)
+    X(F32, "f32", 4)                                                                               \
+    X(I32, "i32", 4)                                                                               \
+    X(F64, "f64", 8)                                                                               \
+    X(U8, "u8", 1)                                                                                 \
+    X(U16, "u16", 2)                                                                               \
+    X(F16, "f16", 2)
 typedef enum IR_SMALL ir_dtype {
-#define IR_DTYPE_ENUM(id, name, bytes) id,
+#define IR_DTYPE_ENUM(id, name, bytes) IR_##id,
     IR_DTYPE_LIST(IR_DTYPE_ENUM)
 #undef IR_DTYPE_ENUM
         IR_DTYPES
@@ -202,9 +202,8 @@ const char *ebb__ir_phase_name(ir_phase phase);
 /* Structure only: operands defined before use, one producer each, `next` of equal type. */
 ebb_status ebb__ir_verify(const ir_graph *graph) EBB_MUST_CHECK;
 
-/* Text form (text.c). print returns a NUL-terminated string in the graph's region. */
+/* Text form (text.c). print gives a string in the graph's region; parse wants an empty graph. */
 ebb_status ebb__ir_print(ir_graph *graph, const char **out) EBB_MUST_CHECK;
-ebb_status ebb__ir_parse(ir_graph *graph,
-                         const char *text) EBB_MUST_CHECK; /* into an empty graph */
+ebb_status ebb__ir_parse(ir_graph *graph, const char *text) EBB_MUST_CHECK;
 
 #endif

@@ -231,13 +231,10 @@ static ebb_status parse_value(text_parser *p, ir_val *out) {
 
 static ebb_status parse_type(text_parser *p, ir_type *type) {
     *type = (ir_type){0};
-    skip_blanks(p);
-    bool found = false;
-    for (int i = 0; i < IR_DTYPES && !found; i++) {
-        type->dtype = (ir_dtype)i;
-        found = eat(p, ebb__ir_dtype_name(type->dtype));
+    while (type->dtype < IR_DTYPES && !eat(p, ebb__ir_dtype_name(type->dtype))) {
+        type->dtype++;
     }
-    if (!found || !eat(p, "[")) {
+    if (type->dtype == IR_DTYPES || !eat(p, "[")) {
         return bad(p, "expected a type such as f32[2,3]");
     }
     do {

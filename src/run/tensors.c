@@ -6,6 +6,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+static const st_dtype file_dtypes[IR_DTYPES] = {
+#define FILE_DTYPE(id, name, bytes) [IR_##id] = ST_##id,
+    IR_DTYPE_LIST(FILE_DTYPE)
+#undef FILE_DTYPE
+};
+
 static bool is_stored(const plan_variable *v, uint32_t roles) {
     return !v->extra && (roles & (1U << v->role)) != 0;
 }
@@ -41,7 +47,7 @@ ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region 
         }
         st_entry *entry = &entries[(*n)++];
         *entry = (st_entry){.name = v->name,
-                            .dtype = ST_F32,
+                            .dtype = file_dtypes[v->type.dtype],
                             .rank = v->type.rank,
                             .source = source,
                             .number = (uint64_t)i};
@@ -76,7 +82,7 @@ out:
 }
 
 static bool same_shape(const plan_variable *v, const st_tensor *t) {
-    bool same = t->dtype == ST_F32 && t->rank == v->type.rank;
+    bool same = t->dtype == file_dtypes[v->type.dtype] && t->rank == v->type.rank;
     for (int32_t d = 0; same && d < v->type.rank; d++) {
         same = t->dims[d] == v->type.dim[d];
     }

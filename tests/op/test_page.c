@@ -17,8 +17,6 @@ static const op_words words[OP_COUNT] = {
 #undef OP
 };
 
-static const char *const dtypes[] = {[IR_F32] = "f32", [IR_I32] = "i32", [IR_F64] = "f64"};
-
 /* ---- operands and results as ops.def writes them: name[?][:dtype][shape][+] ---- */
 
 typedef struct term {
@@ -78,7 +76,8 @@ static void match_size(sizes *s, const char *text, int64_t n) {
 
 static void match_term(sizes *s, const term *t, const ir_type *type) {
     char shape[24], *end = NULL;
-    assert_true(strcmp(t->dtype, "any") == 0 || strcmp(t->dtype, dtypes[type->dtype]) == 0);
+    const char *dtype = ebb__ir_dtype_name(type->dtype);
+    assert_true(strcmp(t->dtype, "any") == 0 || strcmp(t->dtype, dtype) == 0);
     memcpy(shape, t->shape, sizeof shape);
     bool leading = strncmp(shape, "...", 3) == 0;
     int32_t n = 0, k = 0;

@@ -55,6 +55,13 @@ static void fill(test_twin *t, ir_val v) {
         }
         return;
     }
+    if (value->type.dtype != IR_F32) { /* only moved, so any bits will do */
+        unsigned char *data = t->interp.data[v];
+        for (uint64_t i = 0; i < ebb__ir_type_bytes(&value->type); i++) {
+            data[i] = (unsigned char)test_roll(&t->dice);
+        }
+        return;
+    }
     float *data = t->interp.data[v];
     if (strcmp(value->name, UPDATE_HYPER) == 0) {
         const float hyper[4] = {0.1F, 0.02F, 0.5F, 0};

@@ -403,6 +403,9 @@ static void sizes_and_names_are_checked(void **state) {
     assert_int_equal(shape.dims[0], T * B);
     assert_int_equal(shape.dims[1], V);
     assert_int_equal(shape.bytes, T * B * V * 4);
+    assert_int_equal(shape.dtype, EBB_F32);
+    check(ctx, ebb_program_shape(p, "train.grad_norm", &shape));
+    assert_int_equal(shape.dtype, EBB_F64);
     check(ctx, ebb_program_shape(p, "ids", &shape));
     assert_int_equal(shape.role, EBB_ROLE_INPUT);
     assert_int_equal(shape.dtype, EBB_I32);
