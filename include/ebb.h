@@ -93,7 +93,7 @@ typedef int32_t ebb_value;
 
 /* Tensors are row-major, of rank 1 to EBB_MAX_RANK; a list is rank 1, a matrix rank 2. "Rows" are
  * all axes but the last, taken together; "columns" are the last axis. */
-#define EBB_MAX_RANK 4
+#define EBB_MAX_RANK 6
 
 /* Rank and sizes at once: ebb_param(g, "w", EBB_DIMS(rows, columns)). In C++ the sizes are int64_t
  * or fit it without narrowing. */

@@ -285,6 +285,9 @@ ebb_status ebb__ir_add_variable(ir_graph *graph, ir_role role, const char *name,
     if (ebb__ir_find(graph, name) != IR_NONE) {
         return ebb__fail(graph->ctx, EBB_USAGE, "%s: this name is already taken", name);
     }
+    if (role == IR_PARAM && type->dtype != IR_F32) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: a parameter must be f32", name);
+    }
     if (graph->n_layers == 0) {
         int32_t none;
         TRY(ebb__ir_layer(graph, "", &none));

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+_Static_assert((int)ST_MAX_RANK >= (int)IR_MAX_RANK, "any variable can be saved");
 static const st_dtype file_dtypes[IR_DTYPES] = {
 #define FILE_DTYPE(id, name, bytes) [IR_##id] = ST_##id,
     IR_DTYPE_LIST(FILE_DTYPE)

@@ -160,7 +160,7 @@ static ebb_status read_shape(const header_walk *walk, const json_t *shape, st_te
         return bad_tensor(walk, tensor->name, "shape", "missing or not an array");
     }
     if (json_array_size(shape) > ST_MAX_RANK) {
-        return bad_tensor(walk, tensor->name, "shape", "more than 4 dimensions");
+        return bad_tensor(walk, tensor->name, "shape", "more than 6 dimensions");
     }
     tensor->rank = (int)json_array_size(shape);
     for (int d = 0; d < tensor->rank; d++) {

@@ -8,7 +8,7 @@
 
 #include "base/ctx.h"
 
-#define ST_MAX_RANK 4
+#define ST_MAX_RANK 6
 #define ST_MAX_HEADER 100000000u /* the format's own limit, in bytes */
 
 /* One list: name in the file, bytes an element. */

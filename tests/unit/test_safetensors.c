@@ -273,7 +273,7 @@ static void what_cannot_be_written(void **state) {
     b.name = "\xff";
     REFUSED(&b, 1, NULL, 0);
     b = a;
-    b.rank = 5;
+    b.rank = ST_MAX_RANK + 1;
     REFUSED(&b, 1, NULL, 0);
     b.rank = 1;
     b.dims[0] = -1;
@@ -333,7 +333,7 @@ static void broken_rules(void **state) {
         {TENSOR("\"F32\"", "[2.0]", "[0,8]"), 8, "shape"},
         {TENSOR("\"F32\"", "[\"2\"]", "[0,8]"), 8, "shape"},
         {TENSOR("\"F32\"", "2", "[0,8]"), 8, "shape"},
-        {TENSOR("\"F32\"", "[1,1,1,1,2]", "[0,8]"), 8, "shape"},
+        {TENSOR("\"F32\"", "[1,1,1,1,1,1,2]", "[0,8]"), 8, "shape"},
         {TENSOR("\"F32\"", "[9223372036854775807,4]", "[0,8]"), 8, "shape: sizes overflow"},
         {TENSOR("\"F32\"", "[9223372036854775807,4,0]", "[0,0]"), 0, "shape: sizes overflow"},
         {TENSOR("\"F32\"", "[99999999999999999999]", "[0,8]"), 8, "too big"},
@@ -483,7 +483,7 @@ static void memory_stays_near_the_header(void **state) {
         }
         f->ctx->mem.peak_bytes = f->ctx->mem.live_bytes;
         assert_int_equal(open_text(f, header, 0), EBB_MODEL);
-        assert_in_range(f->ctx->mem.peak_bytes, BYTES, 5 * BYTES);
+        assert_in_range(f->ctx->mem.peak_bytes, BYTES, 6 * BYTES);
     }
     free(header);
 }
