@@ -15,12 +15,36 @@ static ebb_value emit_as(ebb_graph *graph, const char *builder, op_code op, cons
 }
 
 #define EMIT(graph, op, in, n, attr) emit_as(graph, __func__, op, in, n, attr)
-#define EMIT1(graph, op, x) EMIT(graph, op, &(ebb_value){x}, 1, NULL)
-#define EMIT2(graph, op, a, b) EMIT(graph, op, ((ebb_value[]){a, b}), 2, NULL)
 
-ebb_value ebb_embed(ebb_graph *graph, ebb_value table, ebb_value ids) {
-    return EMIT2(graph, OP_EMBED, table, ids);
-}
+/* ---- one node of one or two operands ---- */
+
+#define OF_ONE(name, op)                                                                           \
+    ebb_value name(ebb_graph *graph, ebb_value x) {                                                \
+        return EMIT(graph, OP_##op, &x, 1, NULL);                                                  \
+    }
+OF_ONE(ebb_transpose, TRANSPOSE)
+OF_ONE(ebb_tanh, TANH)
+OF_ONE(ebb_sigmoid, SIGMOID)
+OF_ONE(ebb_relu, RELU)
+OF_ONE(ebb_softmax, SOFTMAX)
+OF_ONE(ebb_copy, COPY)
+OF_ONE(ebb_sum, SUM_ALL)
+
+#define OF_TWO(name, op, a, b)                                                                     \
+    ebb_value name(ebb_graph *graph, ebb_value a, ebb_value b) {                                   \
+        return EMIT(graph, OP_##op, ((ebb_value[]){a, b}), 2, NULL);                               \
+    }
+OF_TWO(ebb_embed, EMBED, table, ids)
+OF_TWO(ebb_add, ADD, a, b)
+OF_TWO(ebb_sub, SUB, a, b)
+OF_TWO(ebb_mul, MUL, a, b)
+OF_TWO(ebb_add_row, ADD_ROW, x, row)
+OF_TWO(ebb_add_each, ADD_EACH, stack, rows)
+OF_TWO(ebb_dot_each, DOT_EACH, stack, rows)
+OF_TWO(ebb_mask_softmax, MASK_SOFTMAX, scores, lengths)
+OF_TWO(ebb_weighted_sum, WEIGHTED_SUM, weights, stack)
+
+/* ---- one node with attributes ---- */
 
 ebb_value ebb_matmul(ebb_graph *graph, ebb_value plus, ebb_value a, ebb_value b, int32_t trans_a,
                      int32_t trans_b) {
@@ -33,48 +57,8 @@ ebb_value ebb_linear(ebb_graph *graph, ebb_value x, ebb_value weight, ebb_value 
     return EMIT(graph, OP_MATMUL, ((ebb_value[]){plus, x, weight}), 3, &attr);
 }
 
-ebb_value ebb_transpose(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_TRANSPOSE, x);
-}
-
-ebb_value ebb_add(ebb_graph *graph, ebb_value a, ebb_value b) {
-    return EMIT2(graph, OP_ADD, a, b);
-}
-
-ebb_value ebb_sub(ebb_graph *graph, ebb_value a, ebb_value b) {
-    return EMIT2(graph, OP_SUB, a, b);
-}
-
-ebb_value ebb_mul(ebb_graph *graph, ebb_value a, ebb_value b) {
-    return EMIT2(graph, OP_MUL, a, b);
-}
-
 ebb_value ebb_scale(ebb_graph *graph, ebb_value x, double factor) {
     return EMIT(graph, OP_SCALE, &x, 1, (&(ir_attr){.f = {(float)factor}}));
-}
-
-ebb_value ebb_add_row(ebb_graph *graph, ebb_value x, ebb_value row) {
-    return EMIT2(graph, OP_ADD_ROW, x, row);
-}
-
-ebb_value ebb_tanh(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_TANH, x);
-}
-
-ebb_value ebb_sigmoid(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_SIGMOID, x);
-}
-
-ebb_value ebb_relu(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_RELU, x);
-}
-
-ebb_value ebb_softmax(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_SOFTMAX, x);
-}
-
-ebb_value ebb_copy(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_COPY, x);
 }
 
 /* ---- dropout ---- */
@@ -199,10 +183,6 @@ static ir_attr count_attr(int64_t count) {
     return (ir_attr){.i = {count < 0 || count > INT32_MAX ? -1 : (int32_t)count}};
 }
 
-ebb_value ebb_add_each(ebb_graph *graph, ebb_value stack, ebb_value rows) {
-    return EMIT2(graph, OP_ADD_EACH, stack, rows);
-}
-
 ebb_value ebb_sum_each(ebb_graph *graph, ebb_value stack, int64_t batch) {
     const ir_attr attr = count_attr(batch);
     return EMIT(graph, OP_SUM_EACH, &stack, 1, &attr);
@@ -211,18 +191,6 @@ ebb_value ebb_sum_each(ebb_graph *graph, ebb_value stack, int64_t batch) {
 ebb_value ebb_dot_rows(ebb_graph *graph, ebb_value stack, ebb_value list, int64_t batch) {
     const ir_attr attr = count_attr(batch);
     return EMIT(graph, OP_DOT_ROWS, ((ebb_value[]){stack, list}), 2, &attr);
-}
-
-ebb_value ebb_dot_each(ebb_graph *graph, ebb_value stack, ebb_value rows) {
-    return EMIT2(graph, OP_DOT_EACH, stack, rows);
-}
-
-ebb_value ebb_mask_softmax(ebb_graph *graph, ebb_value scores, ebb_value lengths) {
-    return EMIT2(graph, OP_MASK_SOFTMAX, scores, lengths);
-}
-
-ebb_value ebb_weighted_sum(ebb_graph *graph, ebb_value weights, ebb_value stack) {
-    return EMIT2(graph, OP_WEIGHTED_SUM, weights, stack);
 }
 
 ebb_value ebb_mask_rows(ebb_graph *graph, ebb_value x, ebb_value lengths, int64_t position) {
@@ -239,12 +207,8 @@ ebb_value ebb_layer_norm(ebb_graph *graph, ebb_value x, ebb_value gain, ebb_valu
 
 /* ---- loss ---- */
 
-ebb_value ebb_sum(ebb_graph *graph, ebb_value x) {
-    return EMIT1(graph, OP_SUM_ALL, x);
-}
-
 ebb_value ebb_mean(ebb_graph *graph, ebb_value x) {
-    ebb_value sum = EMIT1(graph, OP_SUM_ALL, x);
+    ebb_value sum = EMIT(graph, OP_SUM_ALL, &x, 1, NULL);
     if (sum == EBB_NO_VALUE) {
         return sum;
     }

@@ -230,8 +230,7 @@ static int32_t units_mask_rows(const ir_graph *graph, const ir_node_rec *node, u
 #define ROWS(fn, first, second, result)                                                            \
     static void rows_##fn(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,         \
                           op_row_role *out) {                                                      \
-        (void)graph;                                                                               \
-        (void)node;                                                                                \
+        (void)graph, (void)node;                                                                   \
         in[0] = ROWS_##first;                                                                      \
         in[1] = ROWS_##second; /* of none, if there is one operand */                              \
         out[0] = ROWS_##result;                                                                    \

@@ -79,15 +79,12 @@ static void rows_embed_grad(const ir_graph *graph, const ir_node_rec *node, op_r
     in[0] = out[0] = ROWS_CARRY;
 }
 
+#define SUM(with) .fill = {with, FILL_INDEX, FILL_NORMAL}
 static const op_sample samples_embed_grad[] = {
-    {IN(F2(1, 1), I1(1), F2(1, 1)), .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL}, .limit = 1,
-     .attr = {.i = {1}}},
-    {IN(F2(5, 3), I1(17), F2(17, 3)), .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL}, .limit = 5,
-     .attr = {.i = {5}}},
-    {IN(F2(1, 1), I1(65), F2(65, 33)), .fill = {FILL_ABSENT, FILL_INDEX, FILL_NORMAL}, .limit = 20,
-     .attr = {.i = {33}}},
-    {IN(F2(65, 40), I1(301), F2(301, 40)), .fill = {FILL_NORMAL, FILL_INDEX, FILL_NORMAL},
-     .limit = 65, .attr = {.i = {65}}},
+    {IN(F2(1, 1), I1(1), F2(1, 1)), SUM(FILL_ABSENT), .limit = 1, .attr = {.i = {1}}},
+    {IN(F2(5, 3), I1(17), F2(17, 3)), SUM(FILL_NORMAL), .limit = 5, .attr = {.i = {5}}},
+    {IN(F2(1, 1), I1(65), F2(65, 33)), SUM(FILL_ABSENT), .limit = 20, .attr = {.i = {33}}},
+    {IN(F2(65, 40), I1(301), F2(301, 40)), SUM(FILL_NORMAL), .limit = 65, .attr = {.i = {65}}},
 };
 
 OP_DEFINE(embed_grad, .schema.ints = {"vocab"}, .n_in = 3, .optional = 1u << 0, .n_out = 1,
@@ -151,17 +148,15 @@ static op_cost cost_embed_sgd(const ir_graph *graph, const ir_node_rec *node) {
                      .bytes = 3 * (double)ebb__ir_type_bytes(dx)};
 }
 
+#define SGD(scale, rate) .fill = {FILL_NORMAL, ROWS, scale, rate}
 static const op_sample samples_embed_sgd[] = {
-    {IN(F2(1, 1), I1(1), F2(1, 1), F1(1), F1(4)),
-     .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_POSITIVE}, .limit = 1},
-    {IN(F2(33, 17), I1(7), F2(7, 17), F1(1), F1(4)),
-     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE}, .limit = 33},
-    {.n_in = 5, /* a rate may be negative */
-     .in = {F2(203, 40), I1(65), F2(65, 40), F1(1), F1(4)},
-     .fill = {FILL_NORMAL, ROWS, FILL_ABSENT, FILL_NORMAL},
+    {IN(F2(1, 1), I1(1), F2(1, 1), F1(1), F1(4)), SGD(FILL_ABSENT, FILL_POSITIVE), .limit = 1},
+    {IN(F2(33, 17), I1(7), F2(7, 17), F1(1), F1(4)), SGD(FILL_UNIT, FILL_POSITIVE), .limit = 33},
+    /* A rate may be negative. */
+    {IN(F2(203, 40), I1(65), F2(65, 40), F1(1), F1(4)), SGD(FILL_ABSENT, FILL_NORMAL),
      .limit = 203},
-    {IN(F2(9, 130), I1(301), F2(301, 130), F1(1), F1(4)),
-     .fill = {FILL_NORMAL, ROWS, FILL_UNIT, FILL_POSITIVE}, .limit = 5},
+    {IN(F2(9, 130), I1(301), F2(301, 130), F1(1), F1(4)), SGD(FILL_UNIT, FILL_POSITIVE),
+     .limit = 5},
 };
 
 OP_DEFINE(embed_sgd, .n_in = 5, .optional = 1u << 3, .n_out = 1, .flags = OPF_NOGRAD,

@@ -36,16 +36,20 @@ static ebb_status xent_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_XENT_GRAD, in, 4, &g->node.attr);
 }
 
-#define LOGITS FILL_NORMAL, FILL_LABEL
-static const op_sample samples_xent[] = {
-    {IN(F2(1, 1), I1(1)), .fill = {LOGITS}, .limit = 1},
-    {IN(F2(3, 17), I1(3)), .fill = {LOGITS}, .limit = 17},
-    {IN(F3(2, 5, 33), I1(10)), .fill = {LOGITS}, .limit = 33},
-    {IN(F2(20, 130), I1(20)), .fill = {LOGITS}, .limit = 100},
-    {IN(F2(301, 19), I1(301)), .fill = {LOGITS}, .limit = 3},
-    {IN(F2(20, 37), I1(20)), .fill = {LOGITS}, .limit = 37, .attr = {.f = {0.1f}}},
-    {IN(F2(9, 96), I1(9)), .fill = {LOGITS}, .limit = 9, .attr = {.f = {1.0f}}},
-};
+/* Samples: logits, their rows, labels below, smooth. */
+/* clang-format off */
+#define XENT_SIZES(X) \
+    X(F2(1, 1), 1, 1, 0.0f), X(F2(3, 17), 3, 17, 0.0f), X(F3(2, 5, 33), 10, 33, 0.0f), \
+    X(F2(20, 130), 20, 100, 0.0f), X(F2(301, 19), 301, 3, 0.0f), X(F2(20, 37), 20, 37, 0.1f), \
+    X(F2(9, 96), 9, 9, 1.0f)
+#define XENT(logits, r, top, smooth) \
+    {IN(logits, I1(r)), .fill = {FILL_NORMAL, FILL_LABEL}, .limit = top, .attr = {.f = {smooth}}}
+#define XENT_GRAD(logits, r, top, smooth) \
+    {IN(logits, I1(r), F1(r), F1(r)), .fill = {FILL_NORMAL, FILL_LABEL, FILL_POSITIVE}, \
+     .limit = top, .attr = {.f = {smooth}}}
+/* clang-format on */
+static const op_sample samples_xent[] = {XENT_SIZES(XENT)};
+static const op_sample samples_xent_grad[] = {XENT_SIZES(XENT_GRAD)};
 
 OP_DEFINE(xent, .schema.floats = {"smooth"}, .n_in = 2, .n_out = 2, .flags = OPF_LOSS,
           .reads = {[1] = READ_INDEX}, .infer = infer_xent, .grad = xent_grad,
@@ -58,18 +62,6 @@ static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node
     TRY(ebb__op_need_list(graph, node, 2, IR_F32, ebb__ir_rows(&out[0])));
     return ebb__op_need_list(graph, node, 3, IR_F32, ebb__ir_rows(&out[0]));
 }
-
-#define XENT_GRAD FILL_NORMAL, FILL_LABEL, FILL_POSITIVE, FILL_NORMAL
-static const op_sample samples_xent_grad[] = {
-    {IN(F2(1, 1), I1(1), F1(1), F1(1)), .fill = {XENT_GRAD}, .limit = 1},
-    {IN(F2(3, 17), I1(3), F1(3), F1(3)), .fill = {XENT_GRAD}, .limit = 17},
-    {IN(F3(2, 5, 33), I1(10), F1(10), F1(10)), .fill = {XENT_GRAD}, .limit = 33},
-    {IN(F2(20, 130), I1(20), F1(20), F1(20)), .fill = {XENT_GRAD}, .limit = 100},
-    {IN(F2(301, 19), I1(301), F1(301), F1(301)), .fill = {XENT_GRAD}, .limit = 3},
-    {IN(F2(20, 37), I1(20), F1(20), F1(20)), .fill = {XENT_GRAD}, .limit = 37,
-     .attr = {.f = {0.1f}}},
-    {IN(F2(9, 96), I1(9), F1(9), F1(9)), .fill = {XENT_GRAD}, .limit = 9, .attr = {.f = {1.0f}}},
-};
 
 OP_DEFINE(xent_grad, .schema.floats = {"smooth"}, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD,
           .reads = {[1] = READ_INDEX}, .infer = infer_xent_grad, INPLACE({0, 0}),
@@ -90,12 +82,13 @@ static ebb_status mean_valid_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_MEAN_VALID_GRAD, in, 2, NULL);
 }
 
-static const op_sample samples_mean_valid[] = {
-    {IN(F1(1), I1(1)), .fill = {LOGITS}, .limit = 1},
-    {IN(F1(17), I1(17)), .fill = {LOGITS}, .limit = 3},
-    {IN(F1(33), I1(33)), .fill = {LOGITS}, .limit = 0}, /* no row counts */
-    {IN(F1(301), I1(301)), .fill = {LOGITS}, .limit = 5},
-};
+/* Samples: losses, labels, labels below; of 0 no row counts. */
+/* clang-format off */
+#define MEAN(losses, labels, top) \
+    {IN(F1(losses), I1(labels)), .fill = {FILL_NORMAL, FILL_LABEL}, .limit = top}
+/* clang-format on */
+static const op_sample samples_mean_valid[] = {MEAN(1, 1, 1), MEAN(17, 17, 3), MEAN(33, 33, 0),
+                                               MEAN(301, 301, 5)};
 
 OP_DEFINE(mean_valid, .n_in = 2, .n_out = 1, .layout = LAYOUT_DENSE, .infer = infer_mean_valid,
           .grad = mean_valid_grad, .work = {1, OPERAND(1)}, .rows = ebb__op_rows_any,
@@ -110,12 +103,8 @@ static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec
     return EBB_OK;
 }
 
-static const op_sample samples_mean_valid_grad[] = {
-    {IN(F1(1), I1(1)), .fill = {LOGITS}, .limit = 1},
-    {IN(F1(1), I1(17)), .fill = {LOGITS}, .limit = 3},
-    {IN(F1(1), I1(33)), .fill = {LOGITS}, .limit = 0},
-    {IN(F1(1), I1(301)), .fill = {LOGITS}, .limit = 5},
-};
+static const op_sample samples_mean_valid_grad[] = {MEAN(1, 1, 1), MEAN(1, 17, 3), MEAN(1, 33, 0),
+                                                    MEAN(1, 301, 5)};
 
 OP_DEFINE(mean_valid_grad, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,
           .infer = infer_mean_valid_grad, .work = {1, OPERAND(1)},

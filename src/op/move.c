@@ -9,8 +9,7 @@
 #include "op/ref/twice.h"
 
 static op_cost cost_alias(const ir_graph *graph, const ir_node_rec *node) {
-    (void)graph;
-    (void)node;
+    (void)graph, (void)node;
     return (op_cost){.flops = 0, .bytes = 0};
 }
 
@@ -206,9 +205,7 @@ static ebb_status infer_fill(const ir_graph *graph, const ir_node_rec *node, ir_
 
 static void rows_fill(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                       op_row_role *out) {
-    (void)graph;
-    (void)node;
-    (void)in;
+    (void)graph, (void)node, (void)in;
     out[0] = ROWS_BATCH;
 }
 

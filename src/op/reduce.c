@@ -20,8 +20,7 @@ static ebb_status infer_sum_rows(const ir_graph *graph, const ir_node_rec *node,
 
 static void rows_sum_rows(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                           op_row_role *out) {
-    (void)graph;
-    (void)node;
+    (void)graph, (void)node;
     in[0] = out[0] = ROWS_CARRY;
     in[1] = ROWS_SPLIT;
 }

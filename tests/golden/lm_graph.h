@@ -6,7 +6,7 @@
 
 #include "grad/grad.h"
 #include "model/word_lm.h"
-#include "run/interp.h"
+#include "support/interp.h"
 #include "run/session.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_SUPPORT_TWIN_H
 #define TESTS_SUPPORT_TWIN_H
 
-#include "run/interp.h"
+#include "support/interp.h"
 #include "run/session.h"
 #include "support/graphs.h"
 

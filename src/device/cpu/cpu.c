@@ -13,15 +13,13 @@
 
 #ifndef EBB_NO_AVX2
 static const char *accept_avx2(const ir_graph *graph, const ir_node_rec *node) {
-    (void)graph;
-    (void)node;
+    (void)graph, (void)node;
     return ebb__host_cpu()->avx2_fma ? NULL : "the CPU has no AVX2 and FMA";
 }
 #endif
 
 static const char *accept_any(const ir_graph *graph, const ir_node_rec *node) {
-    (void)graph;
-    (void)node;
+    (void)graph, (void)node;
     return NULL;
 }
 

@@ -50,8 +50,7 @@ const char *ebb__cpu_xsmm_version(void) {
 }
 
 const char *ebb__cpu_xsmm_accept(const ir_graph *graph, const ir_node_rec *node) {
-    (void)graph;
-    (void)node;
+    (void)graph, (void)node;
     return ebb__host_cpu()->avx2_fma ? NULL : "the CPU has no AVX2 and FMA";
 }
 

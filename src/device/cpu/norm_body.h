@@ -57,15 +57,18 @@ static INLINE void norm_row(const op_call *call, int64_t r, int64_t n) {
     stat[1] = scale;
 }
 
-void CPU_FN(layer_norm)(const op_call *call) {
-    const op_view *x = &call->in[0];
-    cpu_blocks it = cpu_blocks_start(call, ebb__ir_rows(&x->type), norm_batch(call));
-    while (cpu_blocks_next(&it)) {
-        for (int64_t b = it.lo; b < it.hi; b++) {
-            norm_row(call, it.block * it.batch + b, ir_cols(&x->type));
-        }
+/* A kernel that does `row` for every row of its share. */
+#define NORM_ROWS(name, row)                                                                       \
+    void CPU_FN(name)(const op_call *call) {                                                       \
+        const op_view *x = &call->in[0];                                                           \
+        cpu_blocks it = cpu_blocks_start(call, ebb__ir_rows(&x->type), norm_batch(call));          \
+        while (cpu_blocks_next(&it)) {                                                             \
+            for (int64_t b = it.lo; b < it.hi; b++) {                                              \
+                row(call, it.block *it.batch + b, ir_cols(&x->type));                              \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
+NORM_ROWS(layer_norm, norm_row)
 
 /* Means of d = dy * gain and of d times the normalised x. */
 static INLINE void grad_means(const float *dy, const float *x, const float *gain, int64_t n,
@@ -103,15 +106,7 @@ static INLINE void norm_grad_row(const op_call *call, int64_t r, int64_t n) {
     EACH_VECTOR(n, NORM_GRAD_STEP);
 }
 
-void CPU_FN(layer_norm_grad)(const op_call *call) {
-    const op_view *x = &call->in[0];
-    cpu_blocks it = cpu_blocks_start(call, ebb__ir_rows(&x->type), norm_batch(call));
-    while (cpu_blocks_next(&it)) {
-        for (int64_t b = it.lo; b < it.hi; b++) {
-            norm_grad_row(call, it.block * it.batch + b, ir_cols(&x->type));
-        }
-    }
-}
+NORM_ROWS(layer_norm_grad, norm_grad_row)
 
 /* ---- sums over blocks ------------------------------------------------------------------------ */
 

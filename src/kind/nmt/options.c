@@ -103,14 +103,18 @@ void ebb__nmt_describe(const train_settings *s, char *text, size_t bytes) {
                    ebb__text_optimizers[s->optimizer]);
 }
 
+static ebb_status check_pairs(ebb_ctx *ctx, const train_settings *s) {
+    return (s->train_path == NULL) == (s->train_target == NULL) &&
+                   (s->valid_path == NULL) == (s->valid_target == NULL)
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "a translation model reads pairs of files: --train SRC TGT, "
+                           "--valid SRC TGT");
+}
+
 /* Lengths of sentences are given here only where there is no text. */
 static ebb_status check_sizes(ebb_ctx *ctx, const train_settings *run) {
-    if ((run->train_path == NULL) != (run->train_target == NULL) ||
-        (run->valid_path == NULL) != (run->valid_target == NULL)) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "a translation model reads pairs of files: --train SRC TGT, "
-                         "--valid SRC TGT");
-    }
+    TRY(check_pairs(ctx, run));
     if (run->tie_src && run->src_vocab != run->tgt_vocab) {
         return ebb__fail(ctx, EBB_USAGE,
                          "--tie-src needs one vocabulary: --src-vocab %lld is not --tgt-vocab %lld",
@@ -146,9 +150,6 @@ ebb_status ebb__nmt_check(ebb_ctx *ctx, const train_settings *s) {
     const char *translates = s->valid_metric == METRIC_BLEU ? "--valid-metric bleu"
                              : s->samples > 0               ? "--samples"
                                                             : NULL;
-    if (s->train_path != NULL &&
-        (s->train_target == NULL || (s->valid_path == NULL) != (s->valid_target == NULL))) {
-        return ebb__fail(ctx, EBB_USAGE, "texts of a translation model come in pairs");
-    }
+    TRY(check_pairs(ctx, s));
     return ebb__text_check(ctx, s, translates);
 }

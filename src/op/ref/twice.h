@@ -61,11 +61,3 @@ static inline double *row_ref64(const op_view *view, int64_t r) {
     return (double *)view->data + r * view->ld;
 }
 #include REF_FAMILY
-#undef REAL
-#undef FN
-#undef R_FMA
-#undef R_EXP
-#undef R_LOG
-#undef R_TANH
-#undef R_SIGMOID
-#undef R_SQRT

@@ -1,6 +1,6 @@
 /* interp.c - see interp.h. Views are copies here: their reference kernels copy where the planner
  * would alias. */
-#include "run/interp.h"
+#include "support/interp.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* interp.h - the reference interpreter: runs any graph naively, every value in a buffer of its own,
  * with the scalar reference kernels, in graph order. Slow and obviously right; tests compare the
  * executor with it. */
-#ifndef RUN_INTERP_H
-#define RUN_INTERP_H
+#ifndef SUPPORT_INTERP_H
+#define SUPPORT_INTERP_H
 
 #include "op/op.h"
 
