@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const op_def *const table[OP_COUNT] = {
+const op_def *const ebb__ops[OP_COUNT] = {
 #define OP(upper, lower, operands, text) &ebb__op_def_##lower,
 #include "op/ops.def"
 #undef OP
@@ -21,14 +21,10 @@ static const ir_schema *const schemas[OP_COUNT] = {
 #undef OP
 };
 
-const op_def *ebb__op(int code) {
-    return table[code];
-}
-
 bool ebb__op_reads(int code, op_read what) {
     bool found = false;
     for (int32_t i = 0; i < OP_MAX_READS; i++) {
-        found = found || table[code]->reads[i] == what;
+        found = found || ebb__ops[code]->reads[i] == what;
     }
     return found;
 }
@@ -39,7 +35,7 @@ void ebb__op_graph_init(ir_graph *graph, ebb_ctx *ctx) {
 
 /* Number of operands and which may be absent: what infer relies on. */
 static ebb_status check_operands(const ir_graph *graph, const ir_node_rec *node) {
-    const op_def *op = table[node->op];
+    const op_def *op = ebb__ops[node->op];
     bool variadic = (op->flags & OPF_VARIADIC) != 0;
     if (node->n_in < op->n_in || (node->n_in > op->n_in && !variadic)) {
         return ebb__op_bad(graph, node, "takes %s%d operands, not %d", variadic ? "at least " : "",
@@ -57,13 +53,13 @@ static ebb_status check_operands(const ir_graph *graph, const ir_node_rec *node)
 
 static ebb_status infer(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(check_operands(graph, node));
-    return table[node->op]->infer(graph, node, out);
+    return ebb__ops[node->op]->infer(graph, node, out);
 }
 
 ebb_status ebb__op_emit(ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,
                         const ir_attr *attr, ir_val *out) {
     static const ir_attr no_attr;
-    const op_def *def = table[op];
+    const op_def *def = ebb__ops[op];
     /* infer reads operands through the graph: show it one whose operands are these. */
     ir_graph view = *graph;
     view.operands = (ir_val *)in;
@@ -92,7 +88,7 @@ ebb_status ebb__op_verify(const ir_graph *graph) {
     TRY(ebb__ir_verify(graph));
     for (int32_t k = 0; k < graph->n_order; k++) {
         const ir_node_rec *node = &graph->nodes[graph->order[k]];
-        if (node->op >= OP_COUNT || node->n_out != table[node->op]->n_out) {
+        if (node->op >= OP_COUNT || node->n_out != ebb__ops[node->op]->n_out) {
             return ebb__fail(graph->ctx, EBB_INTERNAL, "graph: node %d has a wrong op or results",
                              graph->order[k]);
         }
@@ -160,7 +156,7 @@ ebb_status ebb__op_bad(const ir_graph *graph, const ir_node_rec *node, const cha
     (void)vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
     describe(graph, node, where, sizeof where);
-    return ebb__fail(graph->ctx, EBB_USAGE, "%s%s: %s", table[node->op]->schema.name, where,
+    return ebb__fail(graph->ctx, EBB_USAGE, "%s%s: %s", ebb__ops[node->op]->schema.name, where,
                      sentence);
 }
 

@@ -193,7 +193,10 @@ typedef struct op_def {
     int32_t n_samples;
 } op_def;
 
-const op_def *ebb__op(int code);
+extern const op_def *const ebb__ops[OP_COUNT];
+static inline const op_def *ebb__op(int code) {
+    return ebb__ops[code];
+}
 bool ebb__op_reads(int code, op_read what); /* any of its operands */
 op_cost ebb__op_cost(const ir_graph *graph, const ir_node_rec *node);
 /* An empty graph that knows every op's schema. */

@@ -70,34 +70,41 @@ ebb_status ebb__pass_drop_dead(ir_graph *graph) {
 /* ---- edges ---- */
 
 /* Who waits for whom; nodes merged with others (leader) count as one. */
+typedef struct wait_edge {
+    ir_node to;
+    int32_t next; /* edge with the same beginning; 0: none */
+} wait_edge;
 typedef struct waits {
     const ir_graph *graph;
     const ir_node *leader; /* by node: the node it is merged with; NULL: none is */
     const pass_edge *extra;
     int32_t n_extra;
     alloc_region region;
-    ir_node *writer; /* by value, see find_writers */
-    int32_t n_edges;
-    int32_t *first;   /* by node: its edges are to[first[n]] .. to[first[n + 1]] */
-    ir_node *to;      /* the ends of all edges, by their beginning; NULL while they are counted */
+    ir_node *writer;  /* by value, see find_writers */
+    wait_edge *edges; /* from number 1 on */
+    size_t n_edges, cap_edges;
+    int32_t *first;   /* by node: the first edge that begins there; 0: none */
     int32_t *waiting; /* by node: edges not yet satisfied */
 } waits;
 
+/* There is room for it. */
 static void add_edge(waits *w, ir_node from, ir_node to) {
     if (w->leader != NULL) {
         from = w->leader[from];
         to = w->leader[to];
     }
-    if (from == to) {
-        return;
-    }
-    if (w->to == NULL) {
-        w->first[from + 2]++;
+    if (from != to) {
+        w->edges[++w->n_edges] = (wait_edge){to, w->first[from]};
+        w->first[from] = (int32_t)w->n_edges;
         w->waiting[to]++;
-        w->n_edges++;
-    } else {
-        w->to[w->first[from + 1]++] = to; /* leaves first shifted into place */
     }
+}
+
+static ebb_status make_room(waits *w, size_t more) {
+    size_t need = w->n_edges + more + 1;
+    return need <= w->cap_edges
+               ? EBB_OK
+               : ebb__region_grow(&w->region, &w->edges, &w->cap_edges, need, sizeof *w->edges);
 }
 
 /* By value: the node that overwrites the bytes it views; as far as variables go. */
@@ -117,22 +124,27 @@ static void follow_view(const ir_node_rec *node, ir_val v, ir_node *writer) {
 
 /* Edges from producers to readers, and from readers of a variable to the producer of its next
  * value. */
-static void visit_edges(waits *w) {
+static ebb_status find_edges(waits *w) {
     const ir_graph *g = w->graph;
+    size_t n = (size_t)g->n_nodes + 1;
+    TRY(REGION_ARRAYS(&w->region, ARRAY(w->writer, (size_t)g->n_values + 1), ARRAY(w->first, n),
+                      ARRAY(w->waiting, n)));
+    TRY(make_room(w, 2 * (size_t)g->n_order + (size_t)w->n_extra));
     find_writers(g, w->writer);
     for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node n = g->order[i];
-        const ir_node_rec *node = &g->nodes[n];
+        ir_node from = g->order[i];
+        const ir_node_rec *node = &g->nodes[from];
+        TRY(make_room(w, 2 * (size_t)node->n_in + (size_t)w->n_extra));
         for (int32_t k = 0; k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
             if (v == IR_NONE) {
                 continue;
             }
             if (g->values[v].def != IR_NONE) {
-                add_edge(w, g->values[v].def, n);
+                add_edge(w, g->values[v].def, from);
             }
             if (w->writer[v] != IR_NONE) {
-                add_edge(w, n, w->writer[v]);
+                add_edge(w, from, w->writer[v]);
                 follow_view(node, v, w->writer);
             }
         }
@@ -140,19 +152,6 @@ static void visit_edges(waits *w) {
     for (int32_t i = 0; i < w->n_extra; i++) {
         add_edge(w, w->extra[i].from, w->extra[i].to);
     }
-}
-
-/* Visits them twice, which takes less memory than a list of them. */
-static ebb_status find_edges(waits *w) {
-    size_t n = (size_t)w->graph->n_nodes + 2;
-    TRY(REGION_ARRAYS(&w->region, ARRAY(w->writer, (size_t)w->graph->n_values + 1),
-                      ARRAY(w->first, n), ARRAY(w->waiting, n)));
-    visit_edges(w);
-    for (size_t i = 2; i < n; i++) {
-        w->first[i] += w->first[i - 1];
-    }
-    TRY(ebb__region_alloc(&w->region, (size_t)w->n_edges + 1, sizeof *w->to, &w->to));
-    visit_edges(w);
     return EBB_OK;
 }
 
@@ -285,9 +284,9 @@ static ebb_status sort_ready(waits *w, ir_graph *g, const ir_node *list, int32_t
     for (int32_t at = set_take(&ready); at >= 0; at = set_take(&ready)) {
         ir_node n = list[at];
         g->order[(*done)++] = n;
-        for (int32_t e = w->first[n]; e < w->first[n + 1]; e++) {
-            if (--w->waiting[w->to[e]] == 0) {
-                set_add(&ready, rank[w->to[e]]);
+        for (int32_t e = w->first[n]; e > 0; e = w->edges[e].next) {
+            if (--w->waiting[w->edges[e].to] == 0) {
+                set_add(&ready, rank[w->edges[e].to]);
             }
         }
     }
@@ -338,9 +337,9 @@ ebb_status ebb__pass_acyclic(const ir_graph *graph, const ir_node *leader, const
     while (n_ready > 0) {
         ir_node n = ready[--n_ready];
         left--;
-        for (int32_t e = w.first[n]; e < w.first[n + 1]; e++) {
-            if (--w.waiting[w.to[e]] == 0) {
-                ready[n_ready++] = w.to[e];
+        for (int32_t e = w.first[n]; e > 0; e = w.edges[e].next) {
+            if (--w.waiting[w.edges[e].to] == 0) {
+                ready[n_ready++] = w.edges[e].to;
             }
         }
     }
