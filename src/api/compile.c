@@ -358,7 +358,9 @@ ebb_status ebb_compile_all(const ebb_graph *const *graphs, int32_t n, int32_t n_
     if (graphs == NULL || out == NULL || n < 1 || graphs[0] == NULL) {
         return EBB_USAGE;
     }
-    memset(out, 0, (size_t)n * sizeof *out);
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = NULL;
+    }
     TRY(new_request(graphs, n, n_training, options != NULL ? options : &defaults, &request));
     ebb_status status = ebb__alloc(request->ctx, 1, sizeof *shared, &shared);
     if (status == EBB_OK) {

@@ -20,7 +20,7 @@ static const model_kind *const kinds[] = {
 };
 
 size_t ebb__kind_count(void) {
-    return sizeof kinds / sizeof *kinds;
+    return sizeof kinds / sizeof kinds[0];
 }
 
 const model_kind *ebb__kind_at(size_t index) {

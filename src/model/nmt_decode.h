@@ -33,8 +33,7 @@ ebb_status ebb__nmt_decode_read(ir_graph *graph, const nmt_decode *decode,
 #define NMT_STEP_LEN "decode.src_len"   /* i32 [B]: 0 for an empty slot */
 #define NMT_STEP_TOKEN "decode.token"   /* i32 [K*B] */
 #define NMT_STEP_PARENT "decode.parent" /* i32 [K*B] */
-#define NMT_STEP_STATE "decode.state"   /* state, IR_SCRATCH, is named after it; f32 [K*B, H] each \
-                                         */
+#define NMT_STEP_STATE "decode.state"   /* names of states begin so; IR_SCRATCH, f32 [K*B, H] */
 #define NMT_STEP_LOGS "logs"            /* output, f32 [K*B, offers]: log probabilities */
 #define NMT_STEP_IDS "ids"              /* output, i32 [K*B, offers]: their tokens */
 #define NMT_STEP_ATTENTION "attention"  /* output, f32 [K*S, B]; only where wanted */

@@ -24,14 +24,14 @@ static bool same_leading(const ir_type *a, const ir_type *b) {
 /* The number of columns of a product with a packed b. */
 static ebb_status infer_packed(const ir_graph *graph, const ir_node_rec *node, int32_t *n) {
     const ir_type *a = op_in_type(graph, node, A), *b = op_in_type(graph, node, B);
-    int32_t groups = node->attr.i[MATMUL_GROUPS];
+    int32_t groups = node->attr.i[MATMUL_GROUPS], lanes = node->attr.i[MATMUL_PANEL_LANES];
     *n = node->attr.i[MATMUL_PACKED];
     if (node->attr.i[MATMUL_TRANS_A] != 0 || node->attr.i[MATMUL_TRANS_B] != 0 || a->rank < 2 ||
-        *n < 1 || groups > OP_MAX_GROUPS) {
+        *n < 1 || groups > OP_MAX_GROUPS || lanes < 1 || lanes > OP_MAX_LANES) {
         return ebb__op_bad(graph, node, "a packed b takes a plain matrix and up to %d groups",
                            OP_MAX_GROUPS);
     }
-    op_panels p = op_panels_of(*n, groups);
+    op_panels p = op_panels_of(*n, groups, lanes);
     int64_t k = ir_cols(a);
     if (b->rank != 2 || b->dim[0] != p.count || b->dim[1] != k * p.wide) {
         return ebb__op_bad(graph, node, "b is not %lld rows packed in panels for %d columns",
@@ -158,7 +158,7 @@ static int32_t units_matmul(const ir_graph *graph, const ir_node_rec *node, uint
 /* clang-format off */
 #define PK(c, m, k, n, groups, panels, wide) \
     {IN(TYPE_##c(m, n), F2(m, k), F2(panels, (k) * (wide))), .fill = {WITH_##c}, \
-     .attr = {.i = {0, 0, groups, n}}}
+     .attr = {.i = {0, 0, groups, n, (wide) / ((groups) > 1 ? (groups) : 1)}}}
 #define GROUPED(c, m, k, n, groups) \
     {IN(TYPE_##c(m, n), F2(m, k), F2(k, n)), .fill = {WITH_##c}, \
      .attr = {.i = {0, 0, groups}}}
@@ -195,9 +195,11 @@ static const op_sample samples_matmul[] = {
     PK(ROW, 3, 19, 4, 4, 1, 32),
     PK(FULL, 20, 290, 68, 4, 3, 32),
     PK(NONE, 130, 65, 96, 4, 3, 32),
+    PK(ROW, 4, 7, 33, 1, 7, 5),
+    PK(FULL, 3, 5, 12, 2, 6, 2),
 };
 
-OP_DEFINE(matmul, .schema.ints = {"trans_a", "trans_b", "groups", "packed"}, .n_in = 3,
+OP_DEFINE(matmul, .schema.ints = {"trans_a", "trans_b", "groups", "packed", "lanes"}, .n_in = 3,
           .optional = 1u << C, .n_out = 1, .flags = OPF_HEAVY, .infer = infer_matmul,
           .grad = matmul_grad, INPLACE({C, 0}), .cost = cost_matmul, .rows = rows_matmul,
           .units = units_matmul, SAMPLES(samples_matmul));

@@ -35,13 +35,13 @@ static ebb_status infer_slice(const ir_graph *graph, const ir_node_rec *node, ir
     if (i[AXIS] < 0 || i[AXIS] >= out[0].rank) {
         return ebb__op_bad(graph, node, "axis must be 0 to %d", out[0].rank - 1);
     }
-    int32_t *extent = &out[0].dim[i[AXIS]];
-    if (i[BEGIN] < 0 || i[LEN] < 1 || i[LEN] > *extent - i[BEGIN]) {
+    int32_t extent = out[0].dim[i[AXIS]];
+    if (i[BEGIN] < 0 || i[LEN] < 1 || i[LEN] > extent - i[BEGIN]) {
         return ebb__op_bad(graph, node, "[%d, +%d) is not within an axis of %d", i[BEGIN], i[LEN],
-                           *extent);
+                           extent);
     }
     TRY(check_axis(graph, node, out, i[AXIS]));
-    *extent = i[LEN];
+    out[0].dim[i[AXIS]] = i[LEN];
     return EBB_OK;
 }
 

@@ -8,7 +8,7 @@
 
 static ebb_status infer_pack(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *b = op_in_type(graph, node, 0);
-    int32_t trans = node->attr.i[0], groups = node->attr.i[1];
+    int32_t trans = node->attr.i[0], groups = node->attr.i[1], lanes = node->attr.i[2];
     TRY(ebb__op_need(graph, node, 0, IR_F32));
     if (b->rank != 2) {
         return ebb__op_bad(graph, node, "operand must be a matrix");
@@ -18,7 +18,10 @@ static ebb_status infer_pack(const ir_graph *graph, const ir_node_rec *node, ir_
         return ebb__op_bad(graph, node, "%d columns are not %d groups (at most %d)", n, groups,
                            OP_MAX_GROUPS);
     }
-    op_panels p = op_panels_of(n, groups);
+    if (lanes < 1 || lanes > OP_MAX_LANES) {
+        return ebb__op_bad(graph, node, "lanes must be 1 to %d", OP_MAX_LANES);
+    }
+    op_panels p = op_panels_of(n, groups, lanes);
     if (k > INT32_MAX / p.wide) {
         return ebb__op_bad(graph, node, "a panel of %d rows is too large", k);
     }
@@ -28,15 +31,17 @@ static ebb_status infer_pack(const ir_graph *graph, const ir_node_rec *node, ir_
 }
 
 /* clang-format off */
-#define PACK(k, n, groups) \
-    {IN(F2(k, n)), .attr = {.i = {0, groups}}}, \
-    {IN(F2(n, k)), .attr = {.i = {1, groups}}}
+#define PACK(k, n, groups, lanes) \
+    {IN(F2(k, n)), .attr = {.i = {0, groups, lanes}}}, \
+    {IN(F2(n, k)), .attr = {.i = {1, groups, lanes}}}
 /* clang-format on */
 static const op_sample samples_pack[] = {
-    PACK(1, 1, 0),    PACK(1, 1, 1),   PACK(5, 32, 1),  PACK(9, 37, 1),   PACK(64, 100, 1),
-    PACK(33, 200, 1), PACK(7, 6, 2),   PACK(16, 48, 3), PACK(65, 51, 3),  PACK(8, 4, 4),
-    PACK(24, 64, 4),  PACK(19, 68, 4), PACK(40, 76, 2), PACK(130, 92, 4), PACK(301, 20, 4),
+    PACK(1, 1, 0, 32),    PACK(1, 1, 1, 32),    PACK(5, 32, 1, 32),  PACK(9, 37, 1, 32),
+    PACK(64, 100, 1, 32), PACK(33, 200, 1, 32), PACK(7, 6, 2, 8),    PACK(16, 48, 3, 8),
+    PACK(65, 51, 3, 8),   PACK(8, 4, 4, 8),     PACK(24, 64, 4, 8),  PACK(19, 68, 4, 8),
+    PACK(40, 76, 2, 8),   PACK(130, 92, 4, 8),  PACK(301, 20, 4, 8), PACK(9, 37, 1, 5),
+    PACK(19, 68, 4, 1),
 };
 
-OP_DEFINE(pack, .schema.ints = {"trans", "groups"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
-          .infer = infer_pack, SAMPLES(samples_pack));
+OP_DEFINE(pack, .schema.ints = {"trans", "groups", "lanes"}, .n_in = 1, .n_out = 1,
+          .flags = OPF_NOGRAD, .infer = infer_pack, SAMPLES(samples_pack));

@@ -12,7 +12,7 @@
 #include <string.h>
 
 curve_name ebb__curve_name(const plan_choice *choice) {
-    curve_name out;
+    curve_name out = {""};
     ebb__knobs_describe(&choice->knobs, choice->size.recomputed_nodes > 0, out.text,
                         sizeof out.text);
     return out;

@@ -64,9 +64,9 @@ static layout_copy *find_copy(layout_copies *all, const ir_graph *g, const ir_no
     return &all->copies[all->n++];
 }
 
-static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
+static ebb_status pack_operand(ir_graph *g, ir_node n, int32_t lanes, layout_copy *copy) {
     if (copy->packed == IR_NONE) {
-        ir_attr attr = {.i = {copy->trans, copy->groups}};
+        ir_attr attr = {.i = {copy->trans, copy->groups, lanes}};
         g->label = g->nodes[n].label;
         g->label.at = -1;
         TRY(ebb__op_emit(g, OP_PACK, &copy->weight, 1, &attr, &copy->packed));
@@ -75,6 +75,7 @@ static ebb_status pack_operand(ir_graph *g, ir_node n, layout_copy *copy) {
     ir_set_in(g, node, 2, copy->packed);
     node->attr.i[MATMUL_TRANS_B] = 0;
     node->attr.i[MATMUL_PACKED] = (int32_t)ir_cols(&g->values[node->out].type);
+    node->attr.i[MATMUL_PANEL_LANES] = lanes;
     return EBB_OK;
 }
 
@@ -87,7 +88,7 @@ static ebb_status run(pass_unit *unit) {
     for (int32_t i = 0; i < n_order; i++) {
         mark_groups(g, &g->nodes[g->order[i]]);
     }
-    if (!unit->config->knobs.pack) {
+    if (!unit->config->knobs.pack || unit->dev->panel_lanes == 0) {
         return EBB_OK;
     }
     TRY(REGION_ARRAYS(&unit->scratch, ARRAY(all.copies, (size_t)n_order + 1),
@@ -107,7 +108,8 @@ static ebb_status run(pass_unit *unit) {
         layout_copy *copy = find_copy(&all, g, &g->nodes[n]);
         if (copy->readers > 1) {
             keys[g->n_nodes] = 2 * (int64_t)i - 1; /* of the copy, if this is its first reader */
-            TRY(pack_operand(g, n, copy));
+            bool gates = copy->groups > 1;
+            TRY(pack_operand(g, n, gates ? unit->dev->gate_lanes : unit->dev->panel_lanes, copy));
         }
     }
     return ebb__pass_sort(g, keys);

@@ -245,7 +245,7 @@ static double find_tick(const recomputer *r, const ir_val *list, int32_t n) {
         all += (double)ebb__ir_type_bytes(&r->g->values[list[i]].type) * r->how.price +
                seconds_of(r, producer(r, list[i]));
     }
-    return fmax(TICK, all / (double)(MINCUT_NEVER / 4));
+    return fmax(TICK, all / ((double)MINCUT_NEVER / 4));
 }
 
 /* A value that is there pays `kept` with its first choice; computed again, its second choice takes

@@ -26,7 +26,7 @@ enum { MOST_ROWS = 1024, CHUNK_WAYS = 9, MOST_CHUNKS = 4096 /* more take long to
 static bool chunk_way(const plan_reach *reach, int32_t i, plan_way *out) {
     int32_t rows = i > 0 ? MOST_ROWS >> (i - 1) : 0;
     out->knobs.chunk_rows = rows;
-    return i == 0 || (rows < reach->rows && reach->rows / rows <= MOST_CHUNKS);
+    return i == 0 || (rows > 0 && rows < reach->rows && reach->rows / rows <= MOST_CHUNKS);
 }
 
 static void describe_chunk(const pass_knobs *knobs, bool again, char *text, size_t bytes) {

@@ -32,7 +32,7 @@ void ebb__plan_name_kernel(const pass_unit *unit, ir_node node, char *name, size
 typedef ebb_status (*plan_list_fn)(void *user, const plan_listed *instr);
 /* Calls `each` for every instruction of a program in order. The plan must not be released; a
  * program whose graph is gone is compiled again. */
-ebb_status ebb__plan_list(ebb_plan *plan, int32_t program, plan_list_fn each,
+ebb_status ebb__plan_list(ebb_plan *plan, int32_t index, plan_list_fn each,
                           void *user) EBB_MUST_CHECK;
 
 #endif

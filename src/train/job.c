@@ -190,12 +190,14 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
     if (*plan == NULL || planning_fits(settings, *plan)) {
         return EBB_OK;
     }
-    unsigned long long taken = ebb__host_peak_resident(), most = (*plan)->peak_bytes;
+    uint64_t taken = ebb__host_peak_resident();
     return ebb__fail(ctx, EBB_BUDGET,
                      "planning its %d nodes took %llu bytes, more than the plan of %llu and the "
                      "32 MiB beside it: --memory %llu allows that; or unroll fewer time steps, or "
                      "use fewer shards",
-                     (*plan)->nodes, taken, most, taken - RUN_OVERHEAD_BYTES);
+                     (*plan)->nodes, (unsigned long long)taken,
+                     (unsigned long long)(*plan)->peak_bytes,
+                     (unsigned long long)(taken - RUN_OVERHEAD_BYTES));
 }
 
 run_trainer ebb__job_trainer(run_session *session, const train_settings *settings) {

@@ -32,9 +32,9 @@ static void none(void **state) {
 static void repeated(void **state) {
     (void)state;
     with(true, "param %0 f32[4,4] \"w\"\nparam %1 f32[4,4] \"v\"\ninput %2 f32[2,4] \"x\"\n"
-               "%8:f32[1,128] = pack %0 {trans=1}\n"
-               "%3:f32[2,4] = matmul - %2 %8 {packed=4} @ \"\" t=0 fwd\n"
-               "%4:f32[2,4] = matmul %3 %3 %8 {packed=4} @ \"\" t=1 fwd\n"
+               "%8:f32[1,128] = pack %0 {trans=1 lanes=32}\n"
+               "%3:f32[2,4] = matmul - %2 %8 {packed=4 lanes=32} @ \"\" t=0 fwd\n"
+               "%4:f32[2,4] = matmul %3 %3 %8 {packed=4 lanes=32} @ \"\" t=1 fwd\n"
                "%5:f32[2,4] = matmul - %4 %0 @ \"\" t=1 fwd\n"
                "%6:f32[2,4] = matmul - %2 %1 {trans_b=1}\n"
                "%7:f32[4,4] = matmul - %2 %4 {trans_a=1} @ \"\" t=0 fwd\n"

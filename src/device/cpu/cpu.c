@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "op/pack.h"
 #include "device/cpu/matmul.h"
+#include "device/cpu/matmul_form.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-#ifndef EBB_NO_AVX2
+#if !defined(EBB_NO_AVX2) || !defined(EBB_NO_XSMM)
 static const char *accept_avx2(const ir_graph *graph, const ir_node_rec *node) {
     (void)graph, (void)node;
     return ebb__host_cpu()->avx2_fma ? NULL : "the CPU has no AVX2 and FMA";
@@ -22,6 +23,21 @@ static const char *accept_any(const ir_graph *graph, const ir_node_rec *node) {
     (void)graph, (void)node;
     return NULL;
 }
+
+/* Panels of other lanes than this device packs are left to the reference. */
+static const char *accept_panels(const ir_graph *graph, const ir_node_rec *node) {
+    matmul_size s = matmul_size_of_node(graph, node);
+    return !s.packed || s.lanes == (s.groups > 1 ? MATMUL_GATE_LANES : MATMUL_LANES)
+               ? NULL
+               : "b is packed in panels of another device";
+}
+
+#if !defined(EBB_NO_AVX2) || !defined(EBB_NO_XSMM)
+static const char *accept_panels_avx2(const ir_graph *graph, const ir_node_rec *node) {
+    const char *why = accept_avx2(graph, node);
+    return why != NULL ? why : accept_panels(graph, node);
+}
+#endif
 
 static const char *accept_f32(const ir_graph *graph, const ir_node_rec *node) {
     return graph->values[node->out].type.dtype == IR_F32 ? NULL : "only f32 is moved by rows";
@@ -72,16 +88,16 @@ static size_t embed_workspace(const ir_graph *graph, const ir_node_rec *node, in
 /* clang-format off */
 static const device_kernel kernels[] = {
 #ifndef EBB_NO_XSMM
-    {.name = "matmul.xsmm", .op = OP_MATMUL, .accept = ebb__cpu_xsmm_accept, .ranges = true,
+    {.name = "matmul.xsmm", .op = OP_MATMUL, .accept = accept_panels_avx2, .ranges = true,
      .forms = ebb__cpu_xsmm_forms, .form_name = ebb__cpu_xsmm_form_name,
      .shares = ebb__cpu_xsmm_shares, .workspace = ebb__cpu_xsmm_workspace,
      .prepare = ebb__cpu_xsmm_prepare, .run = ebb__cpu_matmul_xsmm, .extra_bytes = matmul_packing},
 #endif
 #ifndef EBB_NO_AVX2
-    KERNEL(MATMUL, matmul, avx2, avx2, .ranges = true, .workspace = matmul_workspace)
+    KERNEL(MATMUL, matmul, avx2, panels_avx2, .ranges = true, .workspace = matmul_workspace)
     CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
 #endif
-    KERNEL(MATMUL, matmul, base, any, .ranges = true, .workspace = matmul_workspace)
+    KERNEL(MATMUL, matmul, base, panels, .ranges = true, .workspace = matmul_workspace)
     CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE)
     CPU_MOVES(KERNEL_MOVE)};
 /* clang-format on */
@@ -134,6 +150,8 @@ const device ebb__cpu_device = {
     .cache_bytes = 16 << 20,
     .cache_speed = 4,
     .meeting_seconds = 5e-6,
+    .panel_lanes = MATMUL_LANES,
+    .gate_lanes = MATMUL_GATE_LANES,
     .row_grain = 8, /* the width of a vector */
     .run_units = 32,
 };

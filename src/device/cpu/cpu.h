@@ -93,7 +93,6 @@ void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, in
 
 #ifndef EBB_NO_XSMM
 /* matmul through libxsmm (matmul_xsmm.c), in forms (matmul_form.c). */
-const char *ebb__cpu_xsmm_accept(const ir_graph *graph, const ir_node_rec *node);
 int32_t ebb__cpu_xsmm_forms(const ir_graph *graph, const ir_node_rec *node, int members,
                             int32_t *codes);
 void ebb__cpu_xsmm_form_name(int32_t code, char *text, size_t bytes);

@@ -18,7 +18,7 @@ typedef struct matmul_size {
     int64_t m, n, k;
     int64_t units; /* n / groups */
     bool trans_a, trans_b, packed;
-    int32_t groups;
+    int32_t groups, lanes; /* lanes: of the panels, if b is packed */
 } matmul_size;
 
 /* out[m][n] = c + sum over k of a(m,k) b(k,n), where a(m,k) = a[m * a_row + k * a_col], b likewise.
@@ -45,7 +45,8 @@ static inline matmul_size matmul_size_of(const ir_type *a, const ir_type *out,
                      .trans_a = attr->i[0] != 0,
                      .trans_b = attr->i[1] != 0,
                      .groups = attr->i[2] > 1 ? attr->i[2] : 1,
-                     .packed = attr->i[3] != 0};
+                     .packed = attr->i[MATMUL_PACKED] != 0,
+                     .lanes = attr->i[MATMUL_PANEL_LANES]};
     s.k = s.trans_a ? ebb__ir_rows(a) : ir_cols(a);
     s.units = s.n / s.groups;
     return s;
@@ -71,7 +72,7 @@ static inline matmul_shape matmul_shape_of(const op_call *call) {
                           .b = b->data,
                           .c = c->data,
                           .out = out->data,
-                          .panels = op_panels_of(s.n, s.groups),
+                          .panels = op_panels_of(s.n, s.groups, s.lanes),
                           .trans_a = s.trans_a,
                           .trans_b = s.trans_b,
                           .packed = s.packed};

@@ -102,8 +102,8 @@ void CPU_FN(pack)(const op_call *call) {
     const op_view *b = &call->in[0], *out = &call->out[0];
     bool trans = call->attr->i[0] != 0;
     int64_t rows = trans ? ir_cols(&b->type) : ebb__ir_rows(&b->type), begin, end;
-    op_panels p =
-        op_panels_of(trans ? ebb__ir_rows(&b->type) : ir_cols(&b->type), call->attr->i[1]);
+    op_panels p = op_panels_of(trans ? ebb__ir_rows(&b->type) : ir_cols(&b->type), call->attr->i[1],
+                               call->attr->i[2]);
     ebb__team_share(p.count, 1, call->member, call->members, &begin, &end);
     for (int64_t at = begin; at < end; at++) {
         int64_t unit = at * p.lanes, wide = matmul_least(p.units - unit, p.lanes);

@@ -121,7 +121,7 @@ static void add(form_list *list, const matmul_size *size, int32_t code) {
 static void panel_forms(form_list *list, const matmul_size *s) {
     int32_t plain = encode(MATMUL_PANELS, 0, 48, 768, 48);
     int32_t ahead = encode(MATMUL_PANELS, AHEAD, 48, 768, 48);
-    bool narrow = op_panels_of(s->n, s->groups).wide < MATMUL_LANES;
+    bool narrow = op_panels_of(s->n, s->groups, s->lanes).wide < MATMUL_LANES;
     add(list, s, narrow ? ahead : plain);
     add(list, s, narrow ? plain : ahead);
     add(list, s, encode(MATMUL_PANELS, 0, 24, 256, 24));

@@ -23,7 +23,7 @@
 
 #include "device/cpu/matmul.h"
 
-enum { MATMUL_LANES = 32 };
+enum { MATMUL_LANES = 32, MATMUL_GATE_LANES = 8 };
 
 typedef enum matmul_side { MATMUL_PANELS, MATMUL_ROW, MATMUL_MINOR } matmul_side;
 

@@ -49,11 +49,6 @@ const char *ebb__cpu_xsmm_version(void) {
     return LIBXSMM_VERSION;
 }
 
-const char *ebb__cpu_xsmm_accept(const ir_graph *graph, const ir_node_rec *node) {
-    (void)graph, (void)node;
-    return ebb__host_cpu()->avx2_fma ? NULL : "the CPU has no AVX2 and FMA";
-}
-
 /* ---- code ------------------------------------------------------------------------------------ */
 
 /* Leading dimensions of a kernel, and whether k is the slow index of blocks. */
