@@ -159,11 +159,13 @@ EBB_API ebb_value ebb_lstm_cell(ebb_graph *graph, ebb_value z, ebb_value c_prev,
                                 ebb_value *c);
 /* Pre-activations of input and of h_prev [B,3H] (gates r z n; n = tanh(gx + r gh)): h [B,H]. */
 EBB_API ebb_value ebb_gru_cell(ebb_graph *graph, ebb_value gx, ebb_value gh, ebb_value h_prev);
-/* [begin, begin+len) of the first axis (axis 0) or of the columns (axis 1). Moves no byte. One
- * value may be sliced along both. */
+/* [begin, begin+len) of an axis, of which the first is 0 and the last also -1. Moves no byte. One
+ * value may be sliced along several. */
 EBB_API ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin,
                             int64_t len);
-/* Joins along the first axis, or along the columns (concat). Moves no byte where it can. */
+/* Joins along an axis; along the first (stack); along the last (concat). Moves no byte where it
+ * can. */
+EBB_API ebb_value ebb_join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n);
 EBB_API ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n);
 EBB_API ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n);
 EBB_API ebb_value ebb_copy(ebb_graph *graph, ebb_value x);

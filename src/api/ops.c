@@ -126,14 +126,20 @@ ebb_value ebb_gru_cell(ebb_graph *graph, ebb_value gx, ebb_value gh, ebb_value h
 
 /* ---- views ---- */
 
+/* An axis by its number; -1 is the last. */
+static ebb_status find_axis(const ebb_graph *graph, ebb_value x, const char *what, int32_t *axis) {
+    int32_t rank = graph->ir.values[x].type.rank;
+    if (*axis < -rank || *axis >= rank) {
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: there is no axis %d of %d", what, *axis, rank);
+    }
+    *axis += *axis < 0 ? rank : 0;
+    return EBB_OK;
+}
+
 static ebb_status slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, int64_t len,
                         ir_val *out) {
     TRY(ebb__api_need(graph, x, "slice"));
-    if (axis != 0 && axis != 1) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "slice: axis must be 0 (first) or 1 (last), not %d",
-                         axis);
-    }
-    axis = axis == 0 ? 0 : graph->ir.values[x].type.rank - 1;
+    TRY(find_axis(graph, x, "slice", &axis));
     int32_t extent = graph->ir.values[x].type.dim[axis];
     if (begin < 0 || len < 1 || begin >= extent || len > extent - begin) {
         return ebb__fail(graph->ctx, EBB_USAGE, "slice: [%lld, +%lld) is not within an axis of %d",
@@ -151,29 +157,29 @@ ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, 
 
 static ebb_status join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n,
                        ir_val *out) {
-    const char *what = axis == 0 ? "stack" : "concat";
     if (values == NULL || n < 1) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "%s: it takes at least one value", what);
+        return ebb__fail(graph->ctx, EBB_USAGE, "join: it takes at least one value");
     }
     for (int32_t i = 0; i < n; i++) {
-        TRY(ebb__api_need(graph, values[i], what));
+        TRY(ebb__api_need(graph, values[i], "join"));
     }
-    axis = axis == 0 ? 0 : graph->ir.values[values[0]].type.rank - 1;
+    TRY(find_axis(graph, values[0], "join", &axis));
     return ebb__op_join(&graph->ir, axis, values, n, out);
 }
 
-ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n) {
+ebb_value ebb_join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n) {
     ir_val out = IR_NONE;
     return ebb__api_open(graph, __func__)
-               ? ebb__api_close(graph, join(graph, 0, values, n, &out), &out)
+               ? ebb__api_close(graph, join(graph, axis, values, n, &out), &out)
                : EBB_NO_VALUE;
 }
 
+ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n) {
+    return ebb_join(graph, 0, values, n);
+}
+
 ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n) {
-    ir_val out = IR_NONE;
-    return ebb__api_open(graph, __func__)
-               ? ebb__api_close(graph, join(graph, 1, values, n, &out), &out)
-               : EBB_NO_VALUE;
+    return ebb_join(graph, -1, values, n);
 }
 
 /* ---- attention ---- */

@@ -86,6 +86,8 @@ MISTAKE(sure_dropout, ebb_dropout(g, x, 1.0, "s"))
 MISTAKE(nan_dropout, ebb_dropout(g, x, (double)NAN, "s"))
 MISTAKE(no_site, ebb_dropout(g, x, 0.5, NULL))
 MISTAKE(slice_axis, ebb_slice(g, x, 2, 0, 1))
+MISTAKE(slice_before, ebb_slice(g, x, -3, 0, 1))
+MISTAKE(join_axis, ebb_join(g, 2, &x, 1))
 MISTAKE(slice_end, ebb_slice(g, x, 1, 1, INT64_MAX))
 MISTAKE(slice_begin, ebb_slice(g, x, 0, -1, 1))
 MISTAKE(slice_of_nothing, ebb_slice(g, EBB_NO_VALUE, 0, 0, 1))
@@ -108,14 +110,15 @@ MISTAKE(no_time, (ebb_time(g, -2), EBB_NO_VALUE))
 
 static void every_mistake_has_a_sentence(void **state) {
     static const mistake_fn mistakes[] = {
-        no_name,        empty_name,     taken_name,      reserved_name,    no_rank,
-        high_rank,      no_dims,        zero_size,       negative_size,    wide_size,
-        huge_shape,     absent_operand, unknown_operand, negative_operand, ids_as_numbers,
-        numbers_as_ids, inner_sizes,    infinite_factor, sure_dropout,     nan_dropout,
-        no_site,        slice_axis,     slice_end,       slice_begin,      slice_of_nothing,
-        empty_stack,    null_stack,     bad_concat,      no_cell,          labels_of_two,
-        loss_of_two,    loss_variable,  output_variable, output_reserved,  output_twice,
-        carry_input,    carry_shape,    carry_nothing,   no_layer,         no_time};
+        no_name,         empty_name,       taken_name,      reserved_name,    no_rank,
+        high_rank,       no_dims,          zero_size,       negative_size,    wide_size,
+        huge_shape,      absent_operand,   unknown_operand, negative_operand, ids_as_numbers,
+        numbers_as_ids,  inner_sizes,      infinite_factor, sure_dropout,     nan_dropout,
+        slice_before,    join_axis,        no_site,         slice_axis,       slice_end,
+        slice_begin,     slice_of_nothing, empty_stack,     null_stack,       bad_concat,
+        no_cell,         labels_of_two,    loss_of_two,     loss_variable,    output_variable,
+        output_reserved, output_twice,     carry_input,     carry_shape,      carry_nothing,
+        no_layer,        no_time};
     ebb_ctx *ctx = *state;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         ebb_graph *g = new_graph(ctx);

@@ -140,6 +140,34 @@ static void outputs_may_lie_in_each_other(void **state) {
     ebb_program_free(p);
 }
 
+/* Along the middle axis, as channels of images are: cut, changed, joined the other way round. */
+static void any_axis_is_cut_and_joined(void **state) {
+    enum { HIGH = 2, MIDDLE = 5, WIDE = 3, CUT = 2 };
+    ebb_ctx *ctx = *state;
+    ebb_graph *g = new_graph(ctx);
+    ebb_options o = forward_options();
+    ebb_value x = ebb_input_f32(g, "x", EBB_DIMS(HIGH, MIDDLE, WIDE));
+    ebb_value first = ebb_scale(g, ebb_slice(g, x, 1, 0, CUT), 2);
+    ebb_value rest = ebb_scale(g, ebb_slice(g, x, -2, CUT, MIDDLE - CUT), 3);
+    ebb_output(g, "y", ebb_join(g, 1, (ebb_value[]){rest, first}, 2));
+    ebb_program *p = compile(ctx, g, &o);
+    float xs[HIGH][MIDDLE][WIDE], want[HIGH][MIDDLE][WIDE], y[HIGH][MIDDLE][WIDE];
+    for (int a = 0; a < HIGH; a++) {
+        for (int b = 0; b < MIDDLE; b++) {
+            for (int c = 0; c < WIDE; c++) {
+                int to = b < CUT ? b + MIDDLE - CUT : b - CUT;
+                xs[a][b][c] = (float)(100 * a + 10 * b + c);
+                want[a][to][c] = xs[a][b][c] * (b < CUT ? 2.0f : 3.0f);
+            }
+        }
+    }
+    set(ctx, p, "x", xs, sizeof xs);
+    check(ctx, ebb_program_run(p, 0));
+    get(ctx, p, "y", y, sizeof y);
+    assert_memory_equal(y, want, sizeof y);
+    ebb_program_free(p);
+}
+
 static void states_are_carried_and_exchanged(void **state) {
     ebb_ctx *ctx = *state;
     ebb_graph *g = new_graph(ctx);
@@ -563,6 +591,7 @@ int main(void) {
         TEST(ops_compute_what_they_say),
         TEST(cells_follow_their_gates),
         TEST(outputs_may_lie_in_each_other),
+        TEST(any_axis_is_cut_and_joined),
         TEST(states_are_carried_and_exchanged),
         TEST(a_step_is_the_textbook_one),
         TEST(sums_and_means_are_trained),
