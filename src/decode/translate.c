@@ -1,8 +1,8 @@
 /* translate.c - see translate.h. All memory is one block of the plan:
  *
- *   [ slots | searches | attention of searches | sentences | order | results | ids | scratch ]
+ *   [ slots | searches | weights of searches | sentences | order | results | cells | scratch ]
  *
- * Ids of sources and of translations, and weights of results, fill `ids` from the front while the
+ * Ids of sources and of translations, and weights of results, fill `cells` from the front while the
  * pool is read: every sentence reserves what its translations can take at most. */
 #include "decode/translate.h"
 
@@ -15,17 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL_SLOTS = 16, POOL_WORDS = 32, SHORTEST = 8, SPARE_TOKENS = 10 };
+enum { POOL_PER_SLOT = 16, USUAL_SOURCE = 32, SHORTEST = 8, SPARE_TOKENS = 10 };
+enum { BOTH = DEVICE_READ | DEVICE_WRITE };
 
 typedef struct sentence {
-    int64_t ids;    /* where its source stands in `ids`, its translations after it */
+    int64_t source; /* where its ids stand in `cells`, its translations after them */
     int32_t length; /* <eos> included; 1: it is empty */
     int32_t n_found;
 } sentence;
 
 typedef struct found {
     double log_prob, score;
-    int64_t tokens, attention; /* where in `ids` */
+    int64_t tokens, attention; /* where in `cells` */
     int32_t length;
     bool ended;
 } found;
@@ -37,36 +38,36 @@ typedef struct slot {
 
 /* Inputs of a step: of every slot the length of its source, of every hypothesis the token and the
  * hypothesis that it goes on from. */
-enum { SRC_LEN, TOKEN, PARENT, ROWS };
+enum { IN_LEN, IN_TOKEN, IN_PARENT, STEP_INPUTS };
 
 typedef struct translator {
     run_session *session;
     const translate_options *o;
     const translate_io *io;
-    int32_t rows, offers; /* sentences read at once; tokens a row offers */
+    int32_t read_rows, offers; /* sentences read at once; tokens a hypothesis offers */
     int32_t lengths[TRANSLATE_MOST_LENGTHS], n_lengths;
     int32_t steps[TRANSLATE_MOST_LENGTHS], reads[TRANSLATE_MOST_LENGTHS]; /* programs, by length */
     /* the block */
     slot *slots;    /* [B] */
     char *searches; /* [B][search_bytes] */
-    float *looks;   /* [B][nodes][max_src]; only with attention */
+    float *weights; /* [B][nodes][max_src]; only with attention */
     sentence *pool; /* [pool_size] */
     int32_t *order; /* [pool_size]: longest first */
     found *results; /* [pool_size][nbest] */
-    int32_t *ids;   /* [n_ids] */
+    int32_t *cells; /* [n_cells]: ids, and floats of attention */
     float *logs;    /* [K][offers] */
     int32_t *tops, *parents, *tokens, *nodes, *before; /* [K][offers], [K], [K], [limit], [K] */
     size_t search_bytes;
-    int64_t most_nodes, pool_size, n_ids;
+    int64_t most_nodes, pool_size, n_cells;
     /* the programs' */
     run_place src, read_len; /* of sources that are read */
     run_place memory, keys;  /* [max_src*B, H] */
     size_t row_bytes;        /* of the memory: 4 H */
-    run_place rows_at[ROWS]; /* what a step reads of every slot: */
-    int32_t *row[ROWS];      /* mapped except while a program runs */
+    run_place input_at[STEP_INPUTS];
+    int32_t *input[STEP_INPUTS]; /* mapped except while a program runs */
     /* the pool's state */
-    int64_t n_pooled, used_ids; /* sentences, ids */
-    int64_t n_waiting, next;    /* in `order`: all that are not empty, the first without a slot */
+    int64_t n_pooled, used_cells; /* sentences, cells */
+    int64_t n_ordered, next;      /* in `order`: all that are not empty, the first without a slot */
     int32_t n_active;
     uint64_t number; /* of the pool's first sentence */
 } translator;
@@ -74,10 +75,10 @@ typedef struct translator {
 /* ---- sizes ---- */
 
 int64_t ebb__translate_pool(const translate_options *o) {
-    return (o->attention ? 2 : POOL_SLOTS) * (int64_t)o->slots;
+    return (o->attention ? 2 : POOL_PER_SLOT) * (int64_t)o->slots;
 }
 
-int32_t ebb__translate_rows(const translate_options *o) {
+int32_t ebb__translate_read_rows(const translate_options *o) {
     return (o->slots + 7) / 8;
 }
 
@@ -110,8 +111,8 @@ static beam_options search_options(const translate_options *o, int32_t source) {
                           .eos = VOCAB_EOS};
 }
 
-/* Of `ids` that a sentence takes with all that is found for it. */
-static int64_t ids_of(const translate_options *o, int32_t source) {
+/* How many a sentence takes with all that is found for it. */
+static int64_t cells_of(const translate_options *o, int32_t source) {
     int64_t limit = limit_of(o, source);
     int64_t one = limit + (o->attention ? limit * source : 0);
     return source + o->nbest * one;
@@ -128,20 +129,20 @@ static uint64_t lay_out(translator *t, char *block) {
     const translate_options *o = t->o;
     beam_options longest = search_options(o, o->max_src);
     uint64_t used = 0, slots = (uint64_t)o->slots, beam = (uint64_t)o->beam;
-    int32_t usual = o->max_src < POOL_WORDS ? o->max_src : POOL_WORDS;
+    int32_t usual = o->max_src < USUAL_SOURCE ? o->max_src : USUAL_SOURCE;
     t->search_bytes = (ebb__beam_bytes(&longest) + 15) & ~(size_t)15;
     t->most_nodes = ebb__beam_nodes(&longest);
     t->pool_size = ebb__translate_pool(o);
-    t->n_ids = t->pool_size * ids_of(o, usual) + ids_of(o, o->max_src);
+    t->n_cells = t->pool_size * cells_of(o, usual) + cells_of(o, o->max_src);
     t->slots = take(block, &used, slots, sizeof *t->slots);
     t->searches = take(block, &used, slots, t->search_bytes);
-    t->looks = take(block, &used, o->attention ? slots * (uint64_t)t->most_nodes : 0,
-                    (uint64_t)o->max_src * sizeof *t->looks);
+    t->weights = take(block, &used, o->attention ? slots * (uint64_t)t->most_nodes : 0,
+                      (uint64_t)o->max_src * sizeof *t->weights);
     t->pool = take(block, &used, (uint64_t)t->pool_size, sizeof *t->pool);
     t->order = take(block, &used, (uint64_t)t->pool_size, sizeof *t->order);
     t->results =
         take(block, &used, (uint64_t)t->pool_size * (uint64_t)o->nbest, sizeof *t->results);
-    t->ids = take(block, &used, (uint64_t)t->n_ids, sizeof *t->ids);
+    t->cells = take(block, &used, (uint64_t)t->n_cells, sizeof *t->cells);
     t->logs = take(block, &used, beam * 2 * beam, sizeof *t->logs);
     t->tops = take(block, &used, beam * 2 * beam, sizeof *t->tops);
     t->parents = take(block, &used, beam, sizeof *t->parents);
@@ -167,24 +168,24 @@ static int by_length(const void *a, const void *b, void *user) {
 
 /* An empty source has an empty translation. */
 static void pool_sentence(translator *t, int32_t length) {
-    int32_t number = (int32_t)t->n_pooled++;
-    t->pool[number] = (sentence){.ids = t->used_ids, .length = length};
+    int32_t index = (int32_t)t->n_pooled++;
+    t->pool[index] = (sentence){.source = t->used_cells, .length = length};
     if (length > 1) {
-        t->order[t->n_waiting++] = number;
+        t->order[t->n_ordered++] = index;
     } else {
-        t->results[(int64_t)number * t->o->nbest] = (found){.ended = true};
-        t->pool[number].n_found = 1;
+        t->results[(int64_t)index * t->o->nbest] = (found){.ended = true};
+        t->pool[index].n_found = 1;
     }
-    t->used_ids += ids_of(t->o, length);
+    t->used_cells += cells_of(t->o, length);
 }
 
 /* Reads sentences until the pool is full, or there is none at the moment. */
 static ebb_status fill_pool(translator *t, bool *end) {
-    int64_t worst = ids_of(t->o, t->o->max_src);
-    t->n_pooled = t->n_waiting = t->used_ids = t->next = 0;
-    while (t->n_pooled < t->pool_size && t->used_ids + worst <= t->n_ids) {
+    int64_t worst = cells_of(t->o, t->o->max_src);
+    t->n_pooled = t->n_ordered = t->used_cells = t->next = 0;
+    while (t->n_pooled < t->pool_size && t->used_cells + worst <= t->n_cells) {
         translate_next got = TRANSLATE_END;
-        int32_t n = 0, *ids = t->ids + t->used_ids;
+        int32_t n = 0, *ids = t->cells + t->used_cells;
         TRY(t->io->read(t->io->user, ids, t->o->max_src - 1, &n, &got));
         *end = got == TRANSLATE_END;
         if (got != TRANSLATE_SENTENCE) {
@@ -193,29 +194,30 @@ static ebb_status fill_pool(translator *t, bool *end) {
         ids[n] = VOCAB_EOS;
         pool_sentence(t, n + 1);
     }
-    qsort_r(t->order, (size_t)t->n_waiting, sizeof *t->order, by_length, t->pool);
+    qsort_r(t->order, (size_t)t->n_ordered, sizeof *t->order, by_length, t->pool);
     return EBB_OK;
 }
 
-/* Stops before the first sentence that is not done, which is there only after a stop. */
+/* Stops before the first sentence that is not done: there is one only after a stop or a failure.
+ * What is done is written even then. */
 static ebb_status write_pool(translator *t) {
     translate_result r;
     for (int64_t i = 0; i < t->n_pooled && t->pool[i].n_found > 0; i++) {
         const sentence *s = &t->pool[i];
         r.number = t->number++;
-        r.source = t->ids + s->ids;
+        r.source = t->cells + s->source;
         r.source_length = s->length;
         r.n = s->n_found;
         for (int32_t k = 0; k < r.n; k++) {
             const found *f = &t->results[i * t->o->nbest + k];
             r.best[k] =
-                (translate_hypothesis){.tokens = t->ids + f->tokens,
+                (translate_hypothesis){.tokens = t->cells + f->tokens,
                                        .length = f->length,
                                        .ended = f->ended,
                                        .log_prob = f->log_prob,
                                        .score = f->score,
                                        .attention = t->o->attention && s->length > 1
-                                                        ? (const void *)(t->ids + f->attention)
+                                                        ? (const void *)(t->cells + f->attention)
                                                         : NULL};
         }
         TRY(t->io->write(t->io->user, &r));
@@ -225,8 +227,8 @@ static ebb_status write_pool(translator *t) {
 
 /* ---- reading sources ---- */
 
-/* The shortest length that holds a source. */
-static int32_t length_for(const translator *t, int32_t source) {
+/* Index of the shortest length that holds a source of at most max_src. */
+static int32_t which_length(const translator *t, int32_t source) {
     int32_t i = t->n_lengths - 1;
     while (t->lengths[i] < source) {
         i--;
@@ -234,7 +236,8 @@ static int32_t length_for(const translator *t, int32_t source) {
     return i;
 }
 
-/* Rows of the slot's state, all hypotheses: zeros. */
+/* Rows of the slot's state, all hypotheses: zeros. All IR_SCRATCH variables of the plan must be the
+ * state of steps, f32 [K*B, H] (model/nmt_decode.h). */
 static ebb_status clear_state(translator *t, int32_t at) {
     const ebb_plan *plan = t->session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
@@ -251,15 +254,15 @@ static ebb_status clear_state(translator *t, int32_t at) {
 }
 
 /* Hypothesis j of a slot goes on from its hypothesis k after `token`. */
-static void set_row(translator *t, int32_t at, int32_t j, int32_t k, int32_t token) {
+static void set_hypothesis(translator *t, int32_t at, int32_t j, int32_t k, int32_t token) {
     int32_t slots = t->o->slots;
-    t->row[PARENT][j * slots + at] = k * slots + at;
-    t->row[TOKEN][j * slots + at] = token;
+    t->input[IN_PARENT][j * slots + at] = k * slots + at;
+    t->input[IN_TOKEN][j * slots + at] = token;
 }
 
-static void clear_rows(translator *t, int32_t at, int32_t from) {
+static void clear_hypotheses(translator *t, int32_t at, int32_t from) {
     for (int32_t j = from; j < t->o->beam; j++) {
-        set_row(t, at, j, j, VOCAB_EOS);
+        set_hypothesis(t, at, j, j, VOCAB_EOS);
     }
 }
 
@@ -268,7 +271,7 @@ static void copy_memory(const translator *t, const float *from, float *to, int32
                         int32_t row, int32_t at, int32_t n) {
     size_t units = t->row_bytes / sizeof *to;
     for (int32_t p = 0; p < n; p++) {
-        size_t read = (size_t)(length - 1 - p) * (size_t)t->rows + (size_t)row;
+        size_t read = (size_t)(length - 1 - p) * (size_t)t->read_rows + (size_t)row;
         size_t kept = (size_t)(t->o->max_src - 1 - p) * (size_t)t->o->slots + (size_t)at;
         memcpy(to + kept * units, from + read * units, t->row_bytes);
     }
@@ -282,37 +285,37 @@ static int32_t free_slot(const translator *t, int32_t at) {
     return at;
 }
 
-static ebb_status start_sentence(translator *t, int32_t number, int32_t at) {
-    const sentence *s = &t->pool[number];
+static ebb_status start_sentence(translator *t, int32_t index, int32_t at) {
+    const sentence *s = &t->pool[index];
     beam_options o = search_options(t->o, s->length);
-    t->slots[at].sentence = number;
+    t->slots[at].sentence = index;
     ebb__beam_start(&t->slots[at].search, &o, t->searches + (size_t)at * t->search_bytes);
     TRY(clear_state(t, at));
-    clear_rows(t, at, 0);
-    t->row[SRC_LEN][at] = s->length;
+    clear_hypotheses(t, at, 0);
+    t->input[IN_LEN][at] = s->length;
     t->n_active++;
     return EBB_OK;
 }
 
-static ebb_status close_rows(translator *t) {
-    void *row[] = {t->row[SRC_LEN], t->row[TOKEN], t->row[PARENT]};
-    memset(t->row, 0, sizeof t->row);
-    return ebb__run_unmap_all(t->session, t->rows_at, ROWS, DEVICE_READ | DEVICE_WRITE, row);
+static ebb_status close_inputs(translator *t) {
+    void *mapped[] = {t->input[IN_LEN], t->input[IN_TOKEN], t->input[IN_PARENT]};
+    memset(t->input, 0, sizeof t->input);
+    return ebb__run_unmap_all(t->session, t->input_at, STEP_INPUTS, BOTH, mapped);
 }
 
-static ebb_status open_rows(translator *t) {
-    void *row[ROWS];
-    TRY(ebb__run_map_all(t->session, t->rows_at, ROWS, DEVICE_READ | DEVICE_WRITE, row));
-    for (int i = 0; i < ROWS; i++) {
-        t->row[i] = row[i];
+static ebb_status open_inputs(translator *t) {
+    void *mapped[STEP_INPUTS];
+    TRY(ebb__run_map_all(t->session, t->input_at, STEP_INPUTS, BOTH, mapped));
+    for (int i = 0; i < STEP_INPUTS; i++) {
+        t->input[i] = mapped[i];
     }
     return EBB_OK;
 }
 
 static ebb_status run_program(translator *t, int32_t program) {
-    TRY(close_rows(t));
+    TRY(close_inputs(t));
     TRY(ebb__run_step(t->session, program));
-    return open_rows(t);
+    return open_inputs(t);
 }
 
 /* The sources of the pool's next `count` sentences as the program reads them. */
@@ -321,44 +324,42 @@ static ebb_status put_sources(translator *t, int32_t length, int32_t count) {
     void *to[2];
     TRY(ebb__run_map_all(t->session, places, 2, DEVICE_WRITE, to));
     int32_t *src = to[0], *lengths = to[1];
-    for (int32_t row = 0; row < t->rows; row++) {
+    for (int32_t row = 0; row < t->read_rows; row++) {
         const sentence *s = row < count ? &t->pool[t->order[t->next + row]] : NULL;
         lengths[row] = s != NULL ? s->length : 0;
         for (int32_t p = 0; p < length; p++) {
-            src[(length - 1 - p) * t->rows + row] =
-                s != NULL && p < s->length ? t->ids[s->ids + p] : VOCAB_EOS;
+            src[(length - 1 - p) * t->read_rows + row] =
+                s != NULL && p < s->length ? t->cells[s->source + p] : VOCAB_EOS;
         }
     }
     return ebb__run_unmap_all(t->session, places, 2, DEVICE_WRITE, to);
 }
 
-/* What was read for `count` sentences becomes the memory of free slots. */
+/* What was read for `count` sentences becomes the memory of free slots. Sentence i of them goes to
+ * the i-th free slot, lowest first: read_sentences() gives slots in the same order. */
 static ebb_status keep_memory(translator *t, int32_t program, int32_t length, int32_t count) {
     const run_place read[] = {ebb__run_find_output(t->session, program, NMT_READ_MEMORY),
                               ebb__run_find_output(t->session, program, NMT_READ_KEYS)};
     const run_place kept[] = {t->memory, t->keys};
-    const unsigned both = DEVICE_READ | DEVICE_WRITE;
     void *from[2], *to[2];
-    ebb_status status = ebb__run_map_all(t->session, read, 2, DEVICE_READ, from);
-    if (status != EBB_OK) {
-        return status;
-    }
-    TRY_OUT(ebb__run_map_all(t->session, kept, 2, both, to));
+    ebb_status status;
+    TRY(ebb__run_map_all(t->session, read, 2, DEVICE_READ, from));
+    TRY_OUT(ebb__run_map_all(t->session, kept, 2, BOTH, to));
     for (int32_t row = 0, at = -1; row < count; row++) {
         int32_t n = t->pool[t->order[t->next + row]].length;
         at = free_slot(t, at + 1);
         copy_memory(t, from[0], to[0], length, row, at, n);
         copy_memory(t, from[1], to[1], length, row, at, n);
     }
-    TRY_OUT(ebb__run_unmap_all(t->session, kept, 2, both, to));
+    TRY_OUT(ebb__run_unmap_all(t->session, kept, 2, BOTH, to));
 out:;
     ebb_status unmapped = ebb__run_unmap_all(t->session, read, 2, DEVICE_READ, from);
     return status == EBB_OK ? unmapped : status;
 }
 
-/* Reads the next sentences of the pool, at most `rows`, all into free slots. */
+/* Reads the next sentences of the pool, at most read_rows, all into free slots. */
 static ebb_status read_sentences(translator *t, int32_t count) {
-    int32_t which = length_for(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
+    int32_t which = which_length(t, t->pool[t->order[t->next]].length), length = t->lengths[which];
     int32_t program = t->reads[which];
     TRY(put_sources(t, length, count));
     TRY(run_program(t, program));
@@ -372,9 +373,9 @@ static ebb_status read_sentences(translator *t, int32_t count) {
 /* Sentences are read when an eighth of the slots is free, so that reading is worth it. */
 static ebb_status fill_slots(translator *t) {
     int32_t free = t->o->slots - t->n_active;
-    while (t->next < t->n_waiting && free > 0 && (free >= t->rows || t->n_active == 0)) {
-        int64_t left = t->n_waiting - t->next;
-        int32_t count = free < t->rows ? free : t->rows;
+    while (t->next < t->n_ordered && free > 0 && (free >= t->read_rows || t->n_active == 0)) {
+        int64_t left = t->n_ordered - t->next;
+        int32_t count = free < t->read_rows ? free : t->read_rows;
         TRY(read_sentences(t, left < count ? (int32_t)left : count));
         free = t->o->slots - t->n_active;
     }
@@ -383,24 +384,24 @@ static ebb_status fill_slots(translator *t) {
 
 /* ---- steps ---- */
 
-/* Weights [K*S, B], time descending, of hypothesis k: as `source` numbers of a node. */
-static void keep_look(translator *t, const float *weights, int32_t length, int32_t at, int32_t k,
-                      int32_t node) {
+/* The weights of hypothesis k, of [K*S, B], time descending: as `source` numbers of a node. */
+static void keep_node_weights(translator *t, const float *from, int32_t length, int32_t at,
+                              int32_t k, int32_t node) {
     int32_t source = t->pool[t->slots[at].sentence].length;
-    float *to = t->looks + ((int64_t)at * t->most_nodes + node) * t->o->max_src;
+    float *to = t->weights + ((int64_t)at * t->most_nodes + node) * t->o->max_src;
     for (int32_t p = 0; p < source; p++) {
-        to[p] = weights[(int64_t)(k * length + length - 1 - p) * t->o->slots + at];
+        to[p] = from[(int64_t)(k * length + length - 1 - p) * t->o->slots + at];
     }
 }
 
-/* Every new node follows the last node of one hypothesis: that one looked. */
-static void keep_looks(translator *t, const float *weights, int32_t length, int32_t at,
-                       int32_t n_before, int32_t first) {
+/* Every new node follows the last node of one hypothesis: it gets that one's weights. */
+static void keep_weights(translator *t, const float *from, int32_t length, int32_t at,
+                         int32_t n_before, int32_t first) {
     const beam_search *search = &t->slots[at].search;
     for (int32_t node = first; node < search->n_nodes; node++) {
         for (int32_t k = 0; k < n_before; k++) {
             if (search->nodes[node].parent == t->before[k]) {
-                keep_look(t, weights, length, at, k, node);
+                keep_node_weights(t, from, length, at, k, node);
             }
         }
     }
@@ -411,7 +412,7 @@ static void finish(translator *t, int32_t at) {
     slot *s = &t->slots[at];
     sentence *of = &t->pool[s->sentence];
     int32_t limit = s->search.o.limit;
-    int64_t to = of->ids + of->length;
+    int64_t to = of->source + of->length;
     of->n_found = s->search.n_done < t->o->nbest ? s->search.n_done : t->o->nbest;
     for (int32_t i = 0; i < of->n_found; i++) {
         const beam_done *done = &s->search.done[i];
@@ -421,28 +422,28 @@ static void finish(translator *t, int32_t at) {
                      .ended = done->ended,
                      .tokens = to,
                      .attention = to + limit};
-        f->length = ebb__beam_tokens(&s->search, done, t->ids + to, t->nodes);
+        f->length = ebb__beam_tokens(&s->search, done, t->cells + to, t->nodes);
         for (int32_t j = 0; t->o->attention && j < f->length + f->ended; j++) {
-            memcpy(t->ids + f->attention + (int64_t)j * of->length,
-                   t->looks + ((int64_t)at * t->most_nodes + t->nodes[j]) * t->o->max_src,
+            memcpy(t->cells + f->attention + (int64_t)j * of->length,
+                   t->weights + ((int64_t)at * t->most_nodes + t->nodes[j]) * t->o->max_src,
                    (size_t)of->length * sizeof(float));
         }
         to += limit + (t->o->attention ? (int64_t)limit * of->length : 0);
     }
     s->sentence = -1;
-    t->row[SRC_LEN][at] = 0;
+    t->input[IN_LEN][at] = 0;
     t->n_active--;
-    clear_rows(t, at, 0);
+    clear_hypotheses(t, at, 0);
 }
 
-/* What a step gave: the likeliest tokens of every row, their log probabilities, and, if asked for,
- * where it looked. */
-enum { LOGS, IDS, WEIGHTS, RESULTS };
+/* Outputs of a step: of every hypothesis the likeliest tokens, their log probabilities and, if
+ * asked for, its attention weights. */
+enum { OUT_LOGS, OUT_IDS, OUT_WEIGHTS, STEP_OUTPUTS };
 
-static void move_on(translator *t, void *const *results, int32_t length, int32_t at) {
+static void move_on(translator *t, void *const *outputs, int32_t length, int32_t at) {
     beam_search *search = &t->slots[at].search;
-    const float *logs = results[LOGS];
-    const int32_t *ids = results[IDS];
+    const float *logs = outputs[OUT_LOGS];
+    const int32_t *ids = outputs[OUT_IDS];
     int32_t n_before = search->n_live, first = search->n_nodes, offers = t->offers;
     for (int32_t k = 0; k < n_before; k++) {
         int64_t row = ((int64_t)k * t->o->slots + at) * offers;
@@ -452,37 +453,37 @@ static void move_on(translator *t, void *const *results, int32_t length, int32_t
     }
     ebb__beam_step(search, t->logs, t->tops, offers, t->parents, t->tokens);
     if (t->o->attention) {
-        keep_looks(t, results[WEIGHTS], length, at, n_before, first);
+        keep_weights(t, outputs[OUT_WEIGHTS], length, at, n_before, first);
     }
     if (search->finished) {
         finish(t, at);
         return;
     }
     for (int32_t j = 0; j < search->n_live; j++) {
-        set_row(t, at, j, t->parents[j], t->tokens[j]);
+        set_hypothesis(t, at, j, t->parents[j], t->tokens[j]);
     }
-    clear_rows(t, at, search->n_live);
+    clear_hypotheses(t, at, search->n_live);
 }
 
 static ebb_status step(translator *t) {
     int32_t longest = 1;
     for (int32_t at = 0; at < t->o->slots; at++) {
-        longest = t->row[SRC_LEN][at] > longest ? t->row[SRC_LEN][at] : longest;
+        longest = t->input[IN_LEN][at] > longest ? t->input[IN_LEN][at] : longest;
     }
-    int32_t which = length_for(t, longest), program = t->steps[which];
-    const run_place places[RESULTS] = {
-        [LOGS] = ebb__run_find_output(t->session, program, NMT_STEP_LOGS),
-        [IDS] = ebb__run_find_output(t->session, program, NMT_STEP_IDS),
-        [WEIGHTS] = ebb__run_find_output(t->session, program, NMT_STEP_ATTENTION)};
-    void *results[RESULTS];
+    int32_t which = which_length(t, longest), program = t->steps[which];
+    const run_place places[STEP_OUTPUTS] = {
+        [OUT_LOGS] = ebb__run_find_output(t->session, program, NMT_STEP_LOGS),
+        [OUT_IDS] = ebb__run_find_output(t->session, program, NMT_STEP_IDS),
+        [OUT_WEIGHTS] = ebb__run_find_output(t->session, program, NMT_STEP_ATTENTION)};
+    void *outputs[STEP_OUTPUTS];
     TRY(run_program(t, program));
-    TRY(ebb__run_map_all(t->session, places, RESULTS, DEVICE_READ, results));
+    TRY(ebb__run_map_all(t->session, places, STEP_OUTPUTS, DEVICE_READ, outputs));
     for (int32_t at = 0; at < t->o->slots; at++) {
         if (t->slots[at].sentence >= 0) {
-            move_on(t, results, t->lengths[which], at);
+            move_on(t, outputs, t->lengths[which], at);
         }
     }
-    return ebb__run_unmap_all(t->session, places, RESULTS, DEVICE_READ, results);
+    return ebb__run_unmap_all(t->session, places, STEP_OUTPUTS, DEVICE_READ, outputs);
 }
 
 static ebb_status translate_pool(translator *t) {
@@ -502,7 +503,7 @@ static ebb_status translate_pool(translator *t) {
 static ebb_status begin(translator *t, translate_uses uses) {
     run_session *session = t->session;
     (void)lay_out(t, ebb__run_host(session, TRANSLATE_ROOM, NULL));
-    t->rows = ebb__translate_rows(t->o);
+    t->read_rows = ebb__translate_read_rows(t->o);
     t->n_lengths = ebb__translate_lengths(t->o->max_src, t->lengths);
     for (int32_t i = 0; i < t->n_lengths; i++) {
         t->steps[i] = ebb__plan_program(session->plan, uses.step, i);
@@ -513,16 +514,16 @@ static ebb_status begin(translator *t, translate_uses uses) {
     t->memory = ebb__run_find(session, NMT_STEP_MEMORY);
     t->keys = ebb__run_find(session, NMT_STEP_KEYS);
     t->row_bytes = (size_t)(t->memory.bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
-    t->rows_at[SRC_LEN] = ebb__run_find(session, NMT_STEP_LEN);
-    t->rows_at[TOKEN] = ebb__run_find(session, NMT_STEP_TOKEN);
-    t->rows_at[PARENT] = ebb__run_find(session, NMT_STEP_PARENT);
+    t->input_at[IN_LEN] = ebb__run_find(session, NMT_STEP_LEN);
+    t->input_at[IN_TOKEN] = ebb__run_find(session, NMT_STEP_TOKEN);
+    t->input_at[IN_PARENT] = ebb__run_find(session, NMT_STEP_PARENT);
     const plan_output *logs = ebb__plan_output(session->plan, t->steps[0], NMT_STEP_LOGS);
     t->offers = logs->type.dim[1];
-    TRY(open_rows(t));
+    TRY(open_inputs(t));
     for (int32_t at = 0; at < t->o->slots; at++) {
         t->slots[at].sentence = -1;
-        t->row[SRC_LEN][at] = 0;
-        clear_rows(t, at, 0);
+        t->input[IN_LEN][at] = 0;
+        clear_hypotheses(t, at, 0);
     }
     return EBB_OK;
 }
@@ -544,6 +545,6 @@ ebb_status ebb__translate(run_session *session, translate_uses uses,
     translator t = {.session = session, .o = options, .io = io};
     TRY(begin(&t, uses));
     ebb_status status = translate_all(&t);
-    ebb_status closed = close_rows(&t);
+    ebb_status closed = close_inputs(&t);
     return status == EBB_OK ? closed : status;
 }

@@ -64,7 +64,7 @@ uint64_t ebb__translate_bytes(const translate_options *options);
 #define TRANSLATE_ROOM "data.translate"
 /* Sentences read ahead; sentences that are encoded at once; tokens that every hypothesis offers. */
 int64_t ebb__translate_pool(const translate_options *options);
-int32_t ebb__translate_rows(const translate_options *options);
+int32_t ebb__translate_read_rows(const translate_options *options);
 int32_t ebb__translate_offers(const translate_options *options, int64_t vocab);
 
 /* By which use the programs were requested; each has an item a length (plan_request). */
@@ -72,7 +72,9 @@ typedef struct translate_uses {
     int32_t step, read;
 } translate_uses;
 
-/* EBB_STOPPED if stop() said so. Allocates nothing. */
+/* The plan must have TRANSLATE_ROOM of ebb__translate_bytes(options), and both programs of every
+ * ebb__translate_lengths, built with these options. EBB_STOPPED if stop() said so. Allocates
+ * nothing. */
 ebb_status ebb__translate(run_session *session, translate_uses uses,
                           const translate_options *options, const translate_io *io) EBB_MUST_CHECK;
 

@@ -50,7 +50,7 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
     d.model.src_len = length;
     d.model.batch = o->slots;
     return use == JOB_DECODE_STEP ? ebb__nmt_decode_step(graph, &d)
-                                  : ebb__nmt_decode_read(graph, &d, ebb__translate_rows(o));
+                                  : ebb__nmt_decode_read(graph, &d, ebb__translate_read_rows(o));
 }
 
 static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,

@@ -91,13 +91,13 @@ static void take_shapes(const train_settings *s, const bucket_plan *plan, senten
     sentence_options *o = &set->options;
     uint64_t shards = s->shards > 0 ? (uint64_t)s->shards : 1;
     set->own_rows = s->batch_tokens > 0;
-    set->most_tokens = 0;
+    set->enough_tokens = 0;
     o->shapes.n = plan->programs.n;
     for (int32_t i = 0; i < plan->programs.n; i++) {
         const data_shape *p = &plan->programs.at[i];
         uint64_t all = p->sentences + (shards - p->sentences % shards) % shards;
         uint64_t tokens = all * (p->source > p->target ? p->source : p->target);
-        set->most_tokens = tokens > set->most_tokens ? tokens : set->most_tokens;
+        set->enough_tokens = tokens > set->enough_tokens ? tokens : set->enough_tokens;
         o->shapes.at[i] = (data_shape){.source = p->source, .target = p->target, .rows = p->rows};
     }
     qsort(o->shapes.at, (size_t)o->shapes.n, sizeof *o->shapes.at, longer_first);
@@ -154,7 +154,7 @@ static ebb_status choose(const train_settings *s, const job_request *sizes, sent
     if (status == EBB_OK) {
         take_shapes(s, &plan, set);
         ebb__log(set->lengths.ctx, EBB_LOG_DEBUG,
-                 "%llu %s on %d shapes (%s), %.1f%% of all positions padding",
+                 "%llu %s on %d shapes (%s), %.1f%% of their positions are padding",
                  (unsigned long long)plan.sentences, plan.pairs ? "pairs" : "sentences",
                  (int)plan.programs.n, ebb__bucket_name(plan.strategy),
                  100 * ebb__bucket_computed_share(&plan));
@@ -217,7 +217,7 @@ ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_se
     count_batches(train, request);
     request->valid_shapes = ebb__sentence_set_shapes(valid);
     request->pool_bytes = pool_bytes(train);
-    request->most_batch = train->own_rows ? train->most_tokens : train->sentences;
+    request->most_batch = train->own_rows ? train->enough_tokens : train->sentences;
     return EBB_OK;
 }
 
@@ -288,7 +288,8 @@ static ebb_status bind(sentence_set *set, run_session *session, job_use use,
     }
     return whole ? EBB_OK
                  : ebb__fail(session->ctx, EBB_INTERNAL,
-                             "the plan has not a program for every shape of the sentences");
+                             "the plan has not a program for every shape of the sentences, or "
+                             "lacks an input");
 }
 
 ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job_use use,
