@@ -56,7 +56,8 @@ typedef struct device_instr {
     ir_label label;
 } device_instr;
 
-/* What the host wants of bytes that it maps: to read them, to write all of them, or both. */
+/* What the host wants of bytes that it maps. READ: they are there. WRITE alone: they are not, and
+ * what is not written is undefined afterwards. Both: what is not written stays. */
 typedef enum device_access { DEVICE_READ = 1, DEVICE_WRITE = 2 } device_access;
 
 /* Memory of the device, which starts as zeros. A buffer is whatever the device takes it for; only

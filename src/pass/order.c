@@ -76,7 +76,7 @@ typedef struct wait_edge {
 } wait_edge;
 typedef struct waits {
     const ir_graph *graph;
-    const ir_node *leader; /* by node: the node it is merged with; NULL: none is */
+    const ir_node *leader; /* by node: what it is merged with; NULL (ebb__pass_sort): none is */
     const pass_edge *extra;
     int32_t n_extra;
     alloc_region region;
@@ -107,7 +107,8 @@ static ebb_status make_room(waits *w, size_t more) {
                : ebb__region_grow(&w->region, &w->edges, &w->cap_edges, need, sizeof *w->edges);
 }
 
-/* By value: the node that overwrites the bytes it views; as far as variables go. */
+/* By value: the node that overwrites the variable it is, or is a view of; IR_NONE: none does. Views
+ * are filled in by follow_view(). */
 static void find_writers(const ir_graph *g, ir_node *writer) {
     for (ir_val v = 0; v < g->n_values; v++) {
         ir_val next = g->values[v].next;
@@ -115,7 +116,8 @@ static void find_writers(const ir_graph *g, ir_node *writer) {
     }
 }
 
-/* A reader of a view of a variable (slice, stack) reads the variable too. */
+/* A reader of a view of a variable (slice, stack) reads the variable too. (A stack of several
+ * variables keeps one writer; alias gives those copies.) */
 static void follow_view(const ir_node_rec *node, ir_val v, ir_node *writer) {
     if (writer[v] != IR_NONE && (ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
         writer[node->out] = writer[v];
@@ -123,7 +125,7 @@ static void follow_view(const ir_node_rec *node, ir_val v, ir_node *writer) {
 }
 
 /* Edges from producers to readers, and from readers of a variable to the producer of its next
- * value. */
+ * value; of a view, only from readers that stand behind it in the order (see ebb__pass_sort). */
 static ebb_status find_edges(waits *w) {
     const ir_graph *g = w->graph;
     size_t n = (size_t)g->n_nodes + 1;

@@ -143,15 +143,18 @@ extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pas
 
 /* ---- tools shared by passes (order.c) ---- */
 
-/* Stable topological sort of graph->order by ascending keys[node] (among ready nodes the least key,
- * then the lower node id, comes first). Readers of a variable come before the node that defines
- * its next value. EBB_INTERNAL if that is impossible. */
+/* Topological sort of graph->order by ascending keys[node] (among ready nodes the least key, then
+ * the lower node id, comes first). Readers of a variable come before the node that defines its next
+ * value. In the order as given, a view of a variable that has a next value must stand before its
+ * readers: only then do they wait for the writer. EBB_INTERNAL if there is no such order. */
 ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
-/* keys[node] = position in the order, times `step` (room for nodes to be put between). */
+/* keys[node] = position in the order, times `step` (room for nodes to be put between). There is
+ * room for `capacity` nodes: those of the graph and those to be added. */
 ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t capacity,
                           int64_t step, int64_t **out) EBB_MUST_CHECK;
 /* Would the graph still have an order if every node were merged with its leader[node], and `to`
- * also waited for `from` of each extra edge? */
+ * also waited for `from` of each extra edge? leader[node] (never NULL) is the node itself,
+ * or one of the order that is its own leader. */
 typedef struct pass_edge {
     ir_node from, to;
 } pass_edge;
@@ -176,9 +179,10 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
-/* Every reader of value v < n_values reads now[v] instead: operands, next values, the loss. */
+/* Every reader of value v < n_values reads now[v] instead, which is v for what stays: operands,
+ * next values, the loss, which is below n_values. Outputs are the caller's to move. */
 void ebb__pass_rewire(ir_graph *graph, const ir_val *now, int32_t n_values);
-/* Drops nodes whose results nobody needs. */
+/* Drops nodes whose results nobody needs from the order, which must be valid. */
 ebb_status ebb__pass_drop_dead(ir_graph *graph) EBB_MUST_CHECK;
 
 #endif

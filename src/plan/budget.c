@@ -28,10 +28,10 @@ enum {
 
 /* What all programs together take. */
 typedef struct total {
-    uint64_t program_bytes;   /* the sum */
-    uint64_t transient_bytes; /* of the program that has most: they overlay each other */
-    uint64_t gradient_bytes;  /* of that program */
-    double seconds, heavy;    /* of the mean step, see plan_size */
+    uint64_t program_bytes;          /* the sum */
+    uint64_t transient_bytes;        /* of the program that has most: they overlay each other */
+    uint64_t gradient_bytes;         /* of that program */
+    double seconds, product_seconds; /* of the mean step, see plan_size */
 } total;
 
 typedef struct settling {
@@ -66,7 +66,7 @@ static double share_of(const settling *s, int32_t i) {
 static void add_size(const settling *s, int32_t i, const plan_size *size, total *to) {
     to->program_bytes += size->program_bytes;
     to->seconds += share_of(s, i) * size->seconds;
-    to->heavy += share_of(s, i) * size->heavy;
+    to->product_seconds += share_of(s, i) * size->product_seconds;
     if (size->transient_bytes > to->transient_bytes || to->transient_bytes == 0) {
         to->transient_bytes = size->transient_bytes;
         to->gradient_bytes = size->gradient_bytes;
@@ -76,7 +76,7 @@ static void add_size(const settling *s, int32_t i, const plan_size *size, total 
 /* Seconds of the mean step, products scaled by the measured pace. */
 static double expected_of(const settling *s, const total *all) {
     double pace = s->table != NULL && s->table->pace > 0 ? s->table->pace : 1;
-    return all->seconds + all->heavy * (pace - 1);
+    return all->seconds + all->product_seconds * (pace - 1);
 }
 
 static uint64_t arena_of(const settling *s, const total *all) {
@@ -470,7 +470,7 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
     TRY(fill_programs(s, measured));
     ebb__plan_lay_out(plan);
     TRY(compile_shown(s));
-    TRY(ebb__plan_decide(plan));
+    TRY(ebb__plan_list_decisions(plan));
     const plan_choice *choice = &plan->choices[plan->chosen];
     plan->recomputed_nodes = choice->size.recomputed_nodes;
     plan->seconds_per_step = choice->seconds;

@@ -1,5 +1,5 @@
 /* decisions.c - what recomputation was decided, by layer, read off the compiled graph: how many
- * nodes are done again, what they would have kept, and what they take. */
+ * nodes are done again, the bytes of their results, and what they take. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int more_bytes(const void *a, const void *b) {
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-ebb_status ebb__plan_decide(ebb_plan *plan) {
+ebb_status ebb__plan_list_decisions(ebb_plan *plan) {
     const pass_unit *unit = &plan->programs[plan->lead].unit;
     const ir_graph *g = &unit->graph;
     plan_decision *list = NULL;

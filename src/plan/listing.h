@@ -24,8 +24,7 @@ typedef struct plan_listed_view {
 /* Operand i, or, from n_in on, result i - n_in. */
 plan_listed_view ebb__plan_listed_view(const plan_listed *instr, int32_t i);
 
-/* "matmul.xsmm", or "tanh.ref" for a reference, and its form: left as it is if there is one only.
- */
+/* "matmul.xsmm", or "tanh.ref" for a reference, and its form: left as it is if it has but one. */
 void ebb__plan_name_kernel(const pass_unit *unit, ir_node node, char *name, size_t name_bytes,
                            char *form, size_t form_bytes);
 

@@ -66,7 +66,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
     const ir_graph *g = &unit->graph;
     const pass_config *c = unit->config;
     out->n_instrs = out->n_views = 0;
-    out->seconds = out->heavy = 0;
+    out->seconds = out->product_seconds = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];
@@ -77,7 +77,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
         }
         double seconds = ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
         out->seconds += seconds;
-        out->heavy += (ebb__op(node->op)->flags & OPF_HEAVY) != 0 ? seconds : 0;
+        out->product_seconds += (ebb__op(node->op)->flags & OPF_HEAVY) != 0 ? seconds : 0;
     }
     out->n_nodes = g->n_order;
     out->recomputed_nodes = ebb__plan_recomputed(unit);
@@ -96,7 +96,7 @@ static ebb_status measure(pass_unit *unit, pass_config *config, const plan_bar *
                           plan_size *out) {
     TRY(run_until(unit, config, PASS_BATCH_TIME));
     ebb__knobs_spend(&config->knobs, PASS_BATCH_TIME);
-    out->graph = hash_unit(unit);
+    out->graph_hash = hash_unit(unit);
     if (bar != NULL && !bar->worth(bar->user, out)) {
         return EBB_OK;
     }
@@ -109,7 +109,7 @@ static ebb_status measure(pass_unit *unit, pass_config *config, const plan_bar *
     }
     TRY(ebb__place_offsets(unit));
     out->transient_bytes = unit->placement->transient_bytes;
-    out->program = hash_program(unit);
+    out->program_hash = hash_program(unit);
     out->placed = true;
     return ebb__plan_gradients(unit, &out->gradient_bytes);
 }

@@ -18,7 +18,8 @@
 
 /* A program of a run. Its forward graph is given, or built each time that it is looked at, so that
  * the graphs of many programs need not exist at once. What it points to must last until the plan is
- * released. */
+ * released. Requests that train come first. Where none trains, the first leads: it must be the
+ * largest. */
 typedef struct plan_request {
     const char *name;      /* "train", "valid" */
     const ir_graph *graph; /* forward; NULL: build() makes it, in an empty graph */
@@ -62,13 +63,14 @@ typedef struct plan_options {
 
 /* What a program takes under one configuration. */
 typedef struct plan_size {
-    uint64_t graph;      /* hash of graph and settings before batch_time: equal, it is one plan */
+    uint64_t graph_hash; /* of graph and settings before batch_time: two candidates of a request
+                            with the same one are the same plan */
     uint64_t load_bytes; /* most transients alive at one time: no placement can take less */
     uint64_t transient_bytes; /* of the placement; before it is made, the load */
     uint64_t gradient_bytes;  /* gradients among the transients when most of those are alive */
     uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are */
-    uint64_t program;         /* hash of kernels, forms and places */
-    double seconds, heavy;    /* of a step, by built-in times; heavy: of its products alone */
+    uint64_t program_hash;    /* of kernels, forms and places */
+    double seconds, product_seconds; /* of a step, of its products alone; by built-in times */
     int32_t n_instrs, n_views, n_nodes, recomputed_nodes;
     bool placed; /* false: it was called off (plan_bar), and some of the above is 0 */
 } plan_size;
@@ -81,14 +83,14 @@ typedef struct plan_choice {
     plan_size size;             /* of the leading program */
     uint64_t peak_bytes;        /* of all programs together */
     double seconds; /* of the mean step of all programs that train, by which plans are compared */
-    int32_t row;    /* of settling.followed in budget.c: what each program does then */
+    int32_t row;    /* budget.c's own while it plans; means nothing afterwards */
 } plan_choice;
 
 /* What computing a layer's forward values again, instead of keeping them, saves and costs. */
 typedef struct plan_decision {
     char layer[64];
     int32_t nodes;
-    uint64_t bytes; /* that need not be kept from forward to backward */
+    uint64_t bytes; /* of all that is computed again: no less than what need not be kept */
     double seconds; /* that it takes */
 } plan_decision;
 
@@ -134,11 +136,11 @@ typedef struct plan_product {
     char where[48];                    /* layer and phase of the first */
 } plan_product;
 
-/* A value that can be read by name after the program has run. */
+/* A value that can be read by name after the program has run, until another one runs. */
 typedef struct plan_output {
     char *name;
     ir_type type;
-    uint64_t offset;
+    uint64_t offset; /* in the device's space */
 } plan_output;
 
 typedef struct plan_program {
@@ -150,7 +152,8 @@ typedef struct plan_program {
     int32_t *trained; /* variables that a step updates, as UPDATE_BAD numbers them; likewise */
     int32_t n_trained;
     pass_config config;
-    pass_unit unit; /* of the leading program, until ebb__plan_release */
+    pass_unit unit; /* while has_unit: of the leading program from ebb__plan_make to ebb__plan_emit,
+                       of others only while they are compiled */
     bool has_unit;
     plan_size size;
     uint64_t offset; /* of the program itself in the host's space */
@@ -162,18 +165,18 @@ typedef struct ebb_plan {
     int members;
     uint64_t peak_bytes, least_bytes, keep_all_bytes, keep_all_activation_bytes, budget_bytes;
     uint64_t bytes_by_kind[IR_KINDS];
-    uint64_t activation_bytes;
+    uint64_t activation_bytes; /* not weights, gradients, optimiser; but data, programs, unused */
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
     double words_per_step;             /* of the mean step: the caller fills it in, for reports */
     uint64_t host_bytes, device_bytes; /* of the two spaces: together the peak */
     uint64_t transient_base;           /* in the device's space */
     uint64_t transient_bytes;          /* of the program that has most */
     int32_t lead;                      /* the leading program, whose plans are listed (budget.c) */
-    int32_t recomputed_nodes;
-    plan_decision *decisions; /* the most bytes first */
+    int32_t recomputed_nodes;          /* of the leading program */
+    plan_decision *decisions;          /* the most bytes first */
     int32_t n_decisions;
-    uint64_t hash;
-    int32_t nodes;
+    uint64_t hash; /* equal: the same kernels on the same addresses in the same order */
+    int32_t nodes; /* of all programs together */
     plan_layer *layers;
     int32_t n_layers;
     plan_large largest[PLAN_LARGEST];
@@ -192,9 +195,10 @@ typedef struct ebb_plan {
     int32_t n_programs;
 } ebb_plan;
 
-/* Chooses a plan that fits (budget.c says which) and compiles it. EBB_BUDGET with the least budget
- * in digits and what sets it if none fits; *out is then still given (NULL otherwise on failure) so
- * that reports can show it. Free with ebb__plan_free. */
+/* Chooses a plan (budget.c says which) and compiles its leading program; others are compiled by
+ * ebb__plan_emit, and need not have outputs before. EBB_BUDGET with the least budget in digits and
+ * what sets it if none fits; *out is then still given (NULL otherwise on failure), for reports
+ * only: it is not verified and must not be opened (run/session.h). Free with ebb__plan_free. */
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                           const plan_extra *extras, int32_t n_extras, const plan_options *options,
                           ebb_plan **out) EBB_MUST_CHECK;
@@ -202,10 +206,10 @@ void ebb__plan_free(ebb_plan *plan);
 
 /* Writes all programs into the host's space, one after the other: compiles and verifies those that
  * are not there any more, resolves addresses in the device's space, which begins at `arena` as its
- * kernels know it, prepares kernels. lists[i]: instructions of program i. */
+ * kernels know it, prepares kernels. Closes every unit. lists[i]: instructions of program i. */
 ebb_status ebb__plan_emit(ebb_plan *plan, void *host, void *arena,
                           const device_instr *const **lists) EBB_MUST_CHECK;
-/* Lets go of graphs, pass scratch and the source: what remains is the report and the variables. */
+/* Lets go of graphs, pass scratch, requests and the source: all else remains. */
 void ebb__plan_release(ebb_plan *plan);
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name);
@@ -242,9 +246,9 @@ ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t 
                             const plan_options *options, cost_survey *survey,
                             uint64_t *parameter_bytes) EBB_MUST_CHECK;
 ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
-/* decisions.c: counts nodes done again; lists what those of the leading program save, by layer. */
+/* decisions.c: counts nodes done again; lists those of the leading program by layer. */
 int32_t ebb__plan_recomputed(const pass_unit *unit);
-ebb_status ebb__plan_decide(ebb_plan *plan) EBB_MUST_CHECK;
+ebb_status ebb__plan_list_decisions(ebb_plan *plan) EBB_MUST_CHECK;
 /* report.c: fills in bytes by kind and layer, largest values, hash. Transients are taken from the
  * unit: the caller gives that of the program that has most. */
 ebb_status ebb__plan_report(ebb_plan *plan, pass_unit *unit) EBB_MUST_CHECK;

@@ -150,7 +150,7 @@ static void report_variables(ebb_plan *plan) {
 static uint64_t hash_plan(const ebb_plan *plan) {
     XXH64_hash_t hash = XXH3_64bits(&plan->peak_bytes, sizeof plan->peak_bytes);
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        const uint64_t program[] = {plan->programs[i].offset, plan->programs[i].size.program};
+        const uint64_t program[] = {plan->programs[i].offset, plan->programs[i].size.program_hash};
         hash = XXH3_64bits_withSeed(program, sizeof program, hash);
     }
     return hash;

@@ -62,8 +62,7 @@ static inline uint64_t plan_align(uint64_t bytes) {
     return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-/* Fills everything but plan_block.offset and the *_bytes, in unit->region; empties unit->scratch.
- */
+/* Fills everything but plan_block.offset and *_bytes, in unit->region; empties unit->scratch. */
 ebb_status ebb__plan_storage(pass_unit *unit, plan_placement *out) EBB_MUST_CHECK;
 
 /* The most transient bytes alive at one position: what no placement can go below. */

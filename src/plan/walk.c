@@ -257,16 +257,16 @@ static ebb_status try_plain(plan_walk *w) {
 typedef struct search {
     plan_walk *w;
     struct {
-        uint64_t graph; /* plan_size.graph */
+        uint64_t graph_hash;
         uint64_t least; /* peak, were it placed without a gap */
     } tried[PLAN_MAX_CHOICES];
     int32_t n_tried;
 } search;
 
 /* Where a graph was tried; n_tried: it was not. */
-static int32_t find_tried(const search *s, uint64_t graph) {
+static int32_t find_tried(const search *s, uint64_t graph_hash) {
     int32_t i = 0;
-    while (i < s->n_tried && s->tried[i].graph != graph) {
+    while (i < s->n_tried && s->tried[i].graph_hash != graph_hash) {
         i++;
     }
     return i;
@@ -276,7 +276,7 @@ static int32_t find_tried(const search *s, uint64_t graph) {
 static bool is_worth(void *user, const plan_size *least) {
     const search *s = user;
     plan_choice choice = {.seconds = least->seconds};
-    bool fresh = find_tried(s, least->graph) == s->n_tried;
+    bool fresh = find_tried(s, least->graph_hash) == s->n_tried;
     if (least->program_bytes == 0) { /* not known yet */
         return fresh;
     }
@@ -313,12 +313,12 @@ static ebb_status try_way(search *s, plan_choice base, int32_t knob, int32_t way
     if (left_out) {
         return EBB_OK;
     }
-    int32_t at = find_tried(s, size.graph);
+    int32_t at = find_tried(s, size.graph_hash);
     if (at == PLAN_MAX_CHOICES) {
         return ebb__fail(s->w->ctx, EBB_INTERNAL, "plan: more than %d plans to try", at);
     }
     if (at == s->n_tried) {
-        s->tried[at].graph = size.graph;
+        s->tried[at].graph_hash = size.graph_hash;
         s->tried[at].least = ebb__walk_arena(s->w, size.program_bytes, size.load_bytes);
         s->n_tried++;
     }

@@ -162,8 +162,8 @@ ebb_status ebb__run_unmap(run_session *session, run_place place, unsigned access
 }
 
 /* All of them, whatever fails; the first failure. */
-static ebb_status unmap_all(run_session *session, const run_place *places, int32_t n,
-                            unsigned access, void *const *data) {
+ebb_status ebb__run_unmap_all(run_session *session, const run_place *places, int32_t n,
+                              unsigned access, void *const *data) {
     ebb_status status = EBB_OK;
     for (int32_t i = 0; i < n; i++) {
         if (data[i] != NULL) {
@@ -174,11 +174,6 @@ static ebb_status unmap_all(run_session *session, const run_place *places, int32
     return status;
 }
 
-ebb_status ebb__run_unmap_all(run_session *session, const run_place *places, int32_t n,
-                              unsigned access, void *const *data) {
-    return unmap_all(session, places, n, access, data);
-}
-
 ebb_status ebb__run_map_all(run_session *session, const run_place *places, int32_t n,
                             unsigned access, void **out) {
     for (int32_t i = 0; i < n; i++) {
@@ -186,7 +181,8 @@ ebb_status ebb__run_map_all(run_session *session, const run_place *places, int32
         ebb_status status =
             places[i].bytes > 0 ? ebb__run_map(session, places[i], access, &out[i]) : EBB_OK;
         if (status != EBB_OK) {
-            (void)unmap_all(session, places, i, access, out);
+            ebb_status undone = ebb__run_unmap_all(session, places, i, access, out);
+            (void)undone; /* the first failure is told */
             return status;
         }
     }

@@ -34,8 +34,9 @@ typedef struct run_session {
 } run_session;
 
 /* Takes the plan over, also on failure. Maps both spaces, writes the programs, releases all
- * planning memory, then (new) touches every page. Variables start as zeros. Who has something to
- * move into the host's block and to free first opens, moves and touches. */
+ * planning memory. Variables start as zeros. ebb__run_new is ebb__run_open, then ebb__run_touch
+ * (every page). Who moves memory of his own into the host's block calls the two himself, and moves
+ * and frees between them. */
 ebb_status ebb__run_new(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MUST_CHECK;
 ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MUST_CHECK;
 void ebb__run_touch(run_session *session);
@@ -59,11 +60,13 @@ static inline run_place run_part(run_place place, uint64_t from, uint64_t bytes)
     return (run_place){place.offset + from, bytes};
 }
 run_place ebb__run_find(const run_session *session, const char *name); /* a variable */
+/* Of program `index`, after it has run and until another one runs. */
 run_place ebb__run_find_output(const run_session *session, int32_t index, const char *name);
 
-/* The place as memory of the host, until it is unmapped with the same access; not while a program
- * runs. `out` is the address of a pointer. The second form does n places, of which none that has no
- * bytes (NULL is given), all or none. */
+/* The place as memory of the host, until it is unmapped with the same access (device_access); not
+ * while a program runs. `out` is the address of a pointer. The _all forms take n places. One
+ * without bytes is skipped: its address is NULL. If one cannot be mapped, none is, and out[] means
+ * nothing. Unmapping goes on after a failure and gives the first. */
 ebb_status ebb__run_map(run_session *session, run_place place, unsigned access,
                         void *out) EBB_MUST_CHECK;
 ebb_status ebb__run_unmap(run_session *session, run_place place, unsigned access,
@@ -77,8 +80,7 @@ ebb_status ebb__run_read(run_session *session, run_place place, void *data) EBB_
 ebb_status ebb__run_write(run_session *session, run_place place, const void *data) EBB_MUST_CHECK;
 ebb_status ebb__run_zero(run_session *session, run_place place) EBB_MUST_CHECK;
 
-/* The caller's own memory (plan_extra) by name, which is the host's: no door. NULL: there is none.
- */
+/* The caller's own memory (plan_extra) by name, which is the host's: no door. NULL: none. */
 void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes);
 
 /* Addresses by name for who knows that the host may touch the memory itself; NULL where it may not,

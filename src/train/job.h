@@ -20,10 +20,8 @@ typedef struct kind_scores {
 /* How sentences are put in batches: what the order of training depends on, stored with the run. */
 typedef struct job_buckets {
     bucket_strategy strategy; /* taken: never auto */
-    /* Padding's share of what programs compute for rows with a sentence: that is
-     * ebb__bucket_computed_share, not _padded_share. */
-    double padded_share;
-    data_shapes shapes; /* longest first, each with its rows; n 0: not by sentence */
+    double padded_share;      /* ebb__bucket_computed_share, not _padded_share */
+    data_shapes shapes;       /* longest first, each with its rows; n 0: not by sentence */
 } job_buckets;
 
 /* ---- plan and bench: no data needed, the vocabulary has exactly settings->vocab entries ---- */

@@ -16,8 +16,7 @@ typedef struct corner_values {
     double seconds, bytes;
 } corner_values;
 
-/* One shape as a program without recomputation and without chunks, which would be chosen by size.
- */
+/* One shape as a program without recomputation and chunks, which would be chosen by size. */
 static ebb_status price(ebb_ctx *ctx, const train_settings *settings, const job_request *sizes,
                         int64_t rows, data_shape shape, corner_values *out) {
     train_settings trial = *settings;

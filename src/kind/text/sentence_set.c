@@ -288,8 +288,7 @@ static ebb_status bind(sentence_set *set, run_session *session, job_use use,
     }
     return whole ? EBB_OK
                  : ebb__fail(session->ctx, EBB_INTERNAL,
-                             "the plan has not a program for every shape of the sentences, or "
-                             "lacks an input");
+                             "the plan lacks a program for a shape of the sentences, or an input");
 }
 
 ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job_use use,

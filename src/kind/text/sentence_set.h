@@ -55,8 +55,7 @@ ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
  * stored shapes are taken). EBB_MODEL if stored shapes are none that the settings give. */
 ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_set *valid,
                                      job_request *request) EBB_MUST_CHECK;
-/* Chooses at most 4, with the fewest padded tokens, whatever the settings' strategy: to validate
- * and evaluate. */
+/* At most 4, with the fewest padded tokens whatever the strategy is: to validate and evaluate. */
 ebb_status ebb__sentence_set_choose_few(const train_settings *s, sentence_set *set) EBB_MUST_CHECK;
 /* Rows are 0, which is the settings' batch, unless batches are counted in tokens. */
 data_shapes ebb__sentence_set_shapes(const sentence_set *set);
