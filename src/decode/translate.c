@@ -245,7 +245,7 @@ static ebb_status clear_state(translator *t, int32_t at) {
             continue;
         }
         for (int32_t k = 0; k < t->o->beam; k++) {
-            uint64_t row = (uint64_t)(k * t->o->slots + at);
+            uint64_t row = (uint64_t)k * (uint64_t)t->o->slots + (uint64_t)at;
             TRY(ebb__run_zero(t->session, run_part(run_at(&plan->variables[i]), row * t->row_bytes,
                                                    t->row_bytes)));
         }
