@@ -3,6 +3,8 @@
  * Types are checked where ops are defined; here only what is needed to name the nodes. */
 #include "api/api.h"
 
+#include <string.h>
+
 /* One node with one result, for the public function of that name. */
 static ebb_value emit_as(ebb_graph *graph, const char *builder, op_code op, const ebb_value *in,
                          int32_t n, const ir_attr *attr) {
@@ -155,31 +157,38 @@ ebb_value ebb_slice(ebb_graph *graph, ebb_value x, int32_t axis, int64_t begin, 
                : EBB_NO_VALUE;
 }
 
-static ebb_status join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n,
-                       ir_val *out) {
+static ebb_status join(ebb_graph *graph, const char *what, int32_t axis, const ebb_value *values,
+                       int32_t n, ir_val *out) {
     if (values == NULL || n < 1) {
-        return ebb__fail(graph->ctx, EBB_USAGE, "join: it takes at least one value");
+        return ebb__fail(graph->ctx, EBB_USAGE, "%s: it takes at least one value", what);
     }
     for (int32_t i = 0; i < n; i++) {
-        TRY(ebb__api_need(graph, values[i], "join"));
+        TRY(ebb__api_need(graph, values[i], what));
     }
-    TRY(find_axis(graph, values[0], "join", &axis));
+    TRY(find_axis(graph, values[0], what, &axis));
     return ebb__op_join(&graph->ir, axis, values, n, out);
 }
 
-ebb_value ebb_join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n) {
+/* For the public function `builder`, which messages name. */
+static ebb_value join_as(ebb_graph *graph, const char *builder, int32_t axis,
+                         const ebb_value *values, int32_t n) {
+    const char *what = builder + strlen("ebb_");
     ir_val out = IR_NONE;
-    return ebb__api_open(graph, __func__)
-               ? ebb__api_close(graph, join(graph, axis, values, n, &out), &out)
+    return ebb__api_open(graph, builder)
+               ? ebb__api_close(graph, join(graph, what, axis, values, n, &out), &out)
                : EBB_NO_VALUE;
 }
 
+ebb_value ebb_join(ebb_graph *graph, int32_t axis, const ebb_value *values, int32_t n) {
+    return join_as(graph, __func__, axis, values, n);
+}
+
 ebb_value ebb_stack(ebb_graph *graph, const ebb_value *values, int32_t n) {
-    return ebb_join(graph, 0, values, n);
+    return join_as(graph, __func__, 0, values, n);
 }
 
 ebb_value ebb_concat(ebb_graph *graph, const ebb_value *values, int32_t n) {
-    return ebb_join(graph, -1, values, n);
+    return join_as(graph, __func__, -1, values, n);
 }
 
 /* ---- attention ---- */

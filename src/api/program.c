@@ -63,7 +63,7 @@ static ebb_status find(ebb_program *program, const char *name, named *out) {
                          name);
     }
     out->type = output->type;
-    out->at = ebb__run_find_output(session, program->index, name);
+    out->at = run_output_at(output);
     return EBB_OK;
 }
 
@@ -75,21 +75,26 @@ static ebb_role role_of(const plan_variable *variable) {
     return variable != NULL ? roles[variable->role] : EBB_ROLE_OUTPUT;
 }
 
-ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out) {
+static ebb_shape shape_of(const named *at) {
     _Static_assert((int)EBB_F64 == (int)IR_F64, "public dtypes are the first of the list");
+    ebb_shape shape = {.role = role_of(at->variable),
+                       .dtype = (ebb_dtype)at->type.dtype,
+                       .rank = at->type.rank,
+                       .bytes = at->at.bytes};
+    for (int32_t i = 0; i < shape.rank; i++) {
+        shape.dims[i] = at->type.dim[i];
+    }
+    return shape;
+}
+
+ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out) {
     named at;
     TRY(open_program(program));
     if (out == NULL) {
         return ebb__fail(program->ctx, EBB_USAGE, "program: shape has nowhere to go");
     }
     TRY(find(program, name, &at));
-    *out = (ebb_shape){.role = role_of(at.variable),
-                       .dtype = (ebb_dtype)at.type.dtype,
-                       .rank = at.type.rank,
-                       .bytes = ebb__ir_type_bytes(&at.type)};
-    for (int32_t i = 0; i < at.type.rank; i++) {
-        out->dims[i] = at.type.dim[i];
-    }
+    *out = shape_of(&at);
     return EBB_OK;
 }
 
@@ -104,22 +109,22 @@ static ebb_status check_bytes(const ebb_program *program, const char *name, cons
 }
 
 ebb_status ebb_program_data(ebb_program *program, const char *name, void **data, ebb_shape *shape) {
-    ebb_shape unused;
     named at;
     if (data == NULL) {
         return EBB_USAGE;
     }
     *data = NULL;
-    TRY(ebb_program_shape(program, name, shape != NULL ? shape : &unused));
+    TRY(open_program(program));
     TRY(find(program, name, &at));
+    if (shape != NULL) {
+        *shape = shape_of(&at);
+    }
     if (at.variable != NULL && ebb__api_is_limited(program, at.variable)) {
         return ebb__fail(program->ctx, EBB_USAGE,
                          "%s: its elements are checked when they are set; use ebb_program_set()",
                          name);
     }
-    *data = at.variable != NULL
-                ? ebb__run_variable(program->session, name, NULL)
-                : (void *)(uintptr_t)ebb__run_output(program->session, program->index, name);
+    *data = ebb__run_address(program->session, at.at);
     return *data != NULL ? EBB_OK
                          : ebb__fail(program->ctx, EBB_USAGE,
                                      "%s: it lies in memory that the host cannot touch", name);

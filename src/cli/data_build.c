@@ -77,8 +77,7 @@ static ebb_status measure_vocab(ebb_ctx *ctx, build_vocab *v) {
  * and written again. */
 static ebb_status mend_vocabs(build_state *b) {
     const build_vocab *last = &b->vocabs[b->n_vocabs - 1];
-    uint64_t found =
-        kind_has_pairs(b->run) ? ebb__kind_join_hashes(b->vocabs[0].hash, last->hash) : last->hash;
+    uint64_t found = ebb__kind_join_hashes(b->run, b->vocabs[0].hash, last->hash);
     if (found == b->text->vocab_hash) {
         return EBB_OK;
     }

@@ -1,35 +1,22 @@
 /* data_plan.c - `ebb data plan`: which shapes to pad batches of sentences to. */
 #include "cli/command.h"
 
-#include "data/vocab.h"
 #include "page/lengths.h"
 #include "kind/text/epoch_cost.h"
+#include "kind/text/text_corpus.h"
 
 #include <inttypes.h>
 
 /* ---- what to plan ---- */
 
-static ebb_status count_words(const train_settings *run, ebb_ctx *ctx, const char *path,
-                              int64_t limit, int64_t *out) {
-    vocab_options options = {.mode = run->tokens,
-                             .also = run->tie_src ? run->train_target : NULL,
-                             .limit = (size_t)limit};
-    data_vocab vocab;
-    TRY(ebb__vocab_build(ctx, path, &options, &vocab));
-    *out = vocab.count;
-    ebb__vocab_free(&vocab);
-    return EBB_OK;
-}
-
 /* Vocabularies as training would make them. */
 static ebb_status count_vocabs(ebb_ctx *ctx, const train_settings *run, job_request *sizes) {
-    if (!kind_has_pairs(run)) {
-        return count_words(run, ctx, run->train_path, run->vocab, &sizes->vocab);
-    }
-    TRY(count_words(run, ctx, run->train_path, run->src_vocab, &sizes->src_vocab));
-    sizes->vocab = sizes->src_vocab;
-    return run->tie_src ? EBB_OK
-                        : count_words(run, ctx, run->train_target, run->tgt_vocab, &sizes->vocab);
+    text_vocabs vocabs = {.s = run};
+    ebb_status status = ebb__texts_count_words(ctx, 0, &vocabs);
+    sizes->src_vocab = ebb__vocabs_of(&vocabs, KIND_SOURCE)->count;
+    sizes->vocab = ebb__vocabs_of(&vocabs, KIND_TARGET)->count;
+    ebb__vocabs_free(&vocabs);
+    return status;
 }
 
 /* ---- numbers ---- */

@@ -47,7 +47,7 @@ static bool read_length(const char **at, uint32_t *out) {
 
 static int compare_lengths(const void *a, const void *b) {
     const data_shape *x = a, *y = b;
-    uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
+    uint64_t left = data_shape_size(x), right = data_shape_size(y);
     return left != right ? (left > right) - (left < right)
                          : (x->target > y->target) - (x->target < y->target);
 }
@@ -269,7 +269,7 @@ static void count_batches(const bucket_options *o, bucket_plan *out) {
         shape->rows = rows_filled(&o->batch, rows, shape->sentences);
         shape->batches = batches_of(shape->sentences, shape->rows);
         out->shapes[i].empty_rows = shape->batches * (uint64_t)shape->rows - shape->sentences;
-        out->padded_tokens += shape->sentences * ((uint64_t)shape->source + shape->target);
+        out->padded_tokens += shape->sentences * data_shape_size(shape);
     }
 }
 
@@ -413,7 +413,7 @@ static ebb_status run_batch(pool_user *user, const data_shape *batch) {
     program->batches++;
     program->rows =
         program->rows > (int64_t)batch->sentences ? program->rows : (int64_t)batch->sentences;
-    plan->padded_tokens += batch->sentences * ((uint64_t)batch->source + batch->target);
+    plan->padded_tokens += batch->sentences * data_shape_size(batch);
     return EBB_OK;
 }
 
@@ -489,7 +489,7 @@ static void sum_plan(const data_lengths *lengths, bucket_plan *out) {
     for (int32_t i = 0; i < out->programs.n; i++) {
         const data_shape *program = &out->programs.at[i];
         out->steps += program->batches;
-        out->computed_tokens += program->sentences * ((uint64_t)program->source + program->target);
+        out->computed_tokens += program->sentences * data_shape_size(program);
     }
 }
 

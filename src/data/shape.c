@@ -6,7 +6,7 @@ int32_t ebb__shape_find(const data_shapes *shapes, uint32_t source, uint32_t tar
     uint64_t least = UINT64_MAX;
     for (int32_t i = 0; i < shapes->n; i++) {
         const data_shape *shape = &shapes->at[i];
-        uint64_t size = (uint64_t)shape->source + shape->target;
+        uint64_t size = data_shape_size(shape);
         if (data_shape_holds(shape, source, target) && size < least) {
             found = i;
             least = size;

@@ -26,6 +26,10 @@ static inline void data_shape_widen(data_shape *shape, uint32_t source, uint32_t
 static inline bool data_shape_holds(const data_shape *shape, uint32_t source, uint32_t target) {
     return source <= shape->source && target <= shape->target;
 }
+/* Positions of one row. */
+static inline uint64_t data_shape_size(const data_shape *shape) {
+    return (uint64_t)shape->source + shape->target;
+}
 /* The smallest that holds so many positions, the first of equals; -1: none does. */
 int32_t ebb__shape_find(const data_shapes *shapes, uint32_t source, uint32_t target);
 

@@ -101,12 +101,11 @@ enum { TRAINED = -1 }; /* in place of a metric's number: the loss of training */
 
 /* As it is drawn; not finite: there is none. */
 static double value_at(const learning_curve *c, size_t point, int32_t metric) {
-    double value = metric == TRAINED ? c->points[point].loss : c->points[point].valid[metric];
     if (metric == TRAINED) {
-        return value;
+        return c->points[point].loss;
     }
-    bool log_of = c->metrics[metric].exponential;
-    return !(value >= 0) || (log_of && value == 0) ? (double)NAN : log_of ? log(value) : value;
+    double value = c->points[point].valid[metric];
+    return value < 0 ? (double)NAN : c->metrics[metric].exponential ? log(value) : value;
 }
 
 static void widen(panel *p, int32_t metric) {
@@ -279,7 +278,7 @@ static void draw_alone(panel *p, int32_t metric, bool named) {
     p->high = 0;
     widen(p, metric);
     svg_axis y = ebb__svg_axis(0, p->high > 0 ? p->high : 1, 4, false);
-    p->low = 0;
+    p->low = 0; /* a loss below it is cut off */
     p->high = y.high;
     for (int i = 0; i * y.step <= y.high * (1 + 1e-9); i++) {
         draw_tick(p, i * y.step, i * y.step);
@@ -290,7 +289,7 @@ static void draw_alone(panel *p, int32_t metric, bool named) {
 }
 
 static bool has_own_panel(const learning_curve *c, int32_t metric) {
-    return metric < c->n_metrics && metric != find_exponential(c) && has(c, metric);
+    return metric != find_exponential(c) && has(c, metric);
 }
 
 ebb_status ebb__learning_draw(ebb_ctx *ctx, const learning_curve *curve, page_text *into) {

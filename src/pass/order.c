@@ -82,12 +82,11 @@ typedef struct waits {
     alloc_region region;
     ir_node *writer;  /* by value, see find_writers */
     wait_edge *edges; /* from number 1 on */
-    size_t n_edges, cap_edges;
+    int32_t n_edges;
     int32_t *first;   /* by node: the first edge that begins there; 0: none */
     int32_t *waiting; /* by node: edges not yet satisfied */
 } waits;
 
-/* There is room for it. */
 static void add_edge(waits *w, ir_node from, ir_node to) {
     if (w->leader != NULL) {
         from = w->leader[from];
@@ -95,16 +94,9 @@ static void add_edge(waits *w, ir_node from, ir_node to) {
     }
     if (from != to) {
         w->edges[++w->n_edges] = (wait_edge){to, w->first[from]};
-        w->first[from] = (int32_t)w->n_edges;
+        w->first[from] = w->n_edges;
         w->waiting[to]++;
     }
-}
-
-static ebb_status make_room(waits *w, size_t more) {
-    size_t need = w->n_edges + more + 1;
-    return need <= w->cap_edges
-               ? EBB_OK
-               : ebb__region_grow(&w->region, &w->edges, &w->cap_edges, need, sizeof *w->edges);
 }
 
 /* By value: the node that overwrites the variable it is, or is a view of; IR_NONE: none does. Views
@@ -128,25 +120,26 @@ static void follow_view(const ir_node_rec *node, ir_val v, ir_node *writer) {
  * value; of a view, only from readers that stand behind it in the order (see ebb__pass_sort). */
 static ebb_status find_edges(waits *w) {
     const ir_graph *g = w->graph;
-    size_t n = (size_t)g->n_nodes + 1;
+    size_t n = (size_t)g->n_nodes + 1, edges = 1 + (size_t)w->n_extra;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        edges += 2 * (size_t)g->nodes[g->order[i]].n_in; /* at most */
+    }
     TRY(REGION_ARRAYS(&w->region, ARRAY(w->writer, (size_t)g->n_values + 1), ARRAY(w->first, n),
-                      ARRAY(w->waiting, n)));
-    TRY(make_room(w, 2 * (size_t)g->n_order + (size_t)w->n_extra));
+                      ARRAY(w->waiting, n), ARRAY(w->edges, edges)));
     find_writers(g, w->writer);
     for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node from = g->order[i];
-        const ir_node_rec *node = &g->nodes[from];
-        TRY(make_room(w, 2 * (size_t)node->n_in + (size_t)w->n_extra));
+        ir_node reader = g->order[i];
+        const ir_node_rec *node = &g->nodes[reader];
         for (int32_t k = 0; k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
             if (v == IR_NONE) {
                 continue;
             }
             if (g->values[v].def != IR_NONE) {
-                add_edge(w, g->values[v].def, from);
+                add_edge(w, g->values[v].def, reader);
             }
             if (w->writer[v] != IR_NONE) {
-                add_edge(w, from, w->writer[v]);
+                add_edge(w, reader, w->writer[v]);
                 follow_view(node, v, w->writer);
             }
         }

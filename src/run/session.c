@@ -134,8 +134,7 @@ run_place ebb__run_find(const run_session *session, const char *name) {
 
 run_place ebb__run_find_output(const run_session *session, int32_t index, const char *name) {
     const plan_output *output = ebb__plan_output(session->plan, index, name);
-    return output != NULL ? (run_place){output->offset, ebb__ir_type_bytes(&output->type)}
-                          : (run_place){0};
+    return output != NULL ? run_output_at(output) : (run_place){0};
 }
 
 ebb_status ebb__run_map(run_session *session, run_place place, unsigned access, void *out) {
@@ -224,7 +223,7 @@ void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes) {
 
 /* ---- addresses ---- */
 
-static void *address(run_session *session, run_place place) {
+void *ebb__run_address(run_session *session, run_place place) {
     void *data = NULL;
     bool shared = session->plan->dev->buffer.map == NULL;
     return shared && place.bytes > 0 && ebb__run_map(session, place, DEVICE_READ, &data) == EBB_OK
@@ -237,9 +236,9 @@ void *ebb__run_variable(run_session *session, const char *name, uint64_t *bytes)
     if (bytes != NULL) {
         *bytes = place.bytes;
     }
-    return address(session, place);
+    return ebb__run_address(session, place);
 }
 
 const void *ebb__run_output(run_session *session, int32_t index, const char *name) {
-    return address(session, ebb__run_find_output(session, index, name));
+    return ebb__run_address(session, ebb__run_find_output(session, index, name));
 }

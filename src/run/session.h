@@ -55,6 +55,9 @@ typedef struct run_place {
 static inline run_place run_at(const plan_variable *variable) {
     return (run_place){variable->offset, variable->bytes};
 }
+static inline run_place run_output_at(const plan_output *output) {
+    return (run_place){output->offset, ebb__ir_type_bytes(&output->type)};
+}
 /* `bytes` of the place from byte `from` on. */
 static inline run_place run_part(run_place place, uint64_t from, uint64_t bytes) {
     return (run_place){place.offset + from, bytes};
@@ -83,8 +86,9 @@ ebb_status ebb__run_zero(run_session *session, run_place place) EBB_MUST_CHECK;
 /* The caller's own memory (plan_extra) by name, which is the host's: no door. NULL: none. */
 void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes);
 
-/* Addresses by name for who knows that the host may touch the memory itself; NULL where it may not,
- * or there is no such name. */
+/* Addresses, of a place or by name, for who knows that the host may touch the memory itself; NULL
+ * where it may not, or there is no such name. */
+void *ebb__run_address(run_session *session, run_place place);
 void *ebb__run_variable(run_session *session, const char *name, uint64_t *bytes);
 const void *ebb__run_output(run_session *session, int32_t index, const char *name);
 

@@ -174,21 +174,24 @@ ebb_status ebb__job_compile(ebb_ctx *ctx, const train_settings *settings,
     return status;
 }
 
-/* Whether planning, which took the process to `taken` bytes, has kept to what that may take. */
-static bool planning_fits(const train_settings *settings, const ebb_plan *plan, uint64_t taken) {
+/* Whether planning has kept to what the process may take; *taken: what that did take, if not. */
+static bool planning_fits(const train_settings *settings, const ebb_plan *plan, uint64_t *taken) {
     uint64_t given = plan->peak_bytes;
     if (settings->memory.form != MEMORY_AUTO && plan->budget_bytes > given) {
         given = plan->budget_bytes;
     }
-    return plan->nodes <= JOB_MANY_NODES || given >= UINT64_MAX - RUN_OVERHEAD_BYTES ||
-           taken <= given + RUN_OVERHEAD_BYTES;
+    if (plan->nodes <= JOB_MANY_NODES || given >= UINT64_MAX - RUN_OVERHEAD_BYTES) {
+        return true;
+    }
+    *taken = ebb__host_peak_resident();
+    return *taken <= given + RUN_OVERHEAD_BYTES;
 }
 
 ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
                                 const job_request *request, ebb_plan **plan) {
     TRY(ebb__job_compile(ctx, settings, request, plan));
-    uint64_t taken = ebb__host_peak_resident();
-    if (*plan == NULL || planning_fits(settings, *plan, taken)) {
+    uint64_t taken = 0;
+    if (*plan == NULL || planning_fits(settings, *plan, &taken)) {
         return EBB_OK;
     }
     return ebb__fail(ctx, EBB_BUDGET,

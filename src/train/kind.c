@@ -3,9 +3,9 @@
 
 #include <xxhash.h>
 
-uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target) {
+uint64_t ebb__kind_join_hashes(const train_settings *s, uint64_t source, uint64_t target) {
     uint64_t both[] = {source, target};
-    return XXH3_64bits(both, sizeof both);
+    return kind_has_pairs(s) ? XXH3_64bits(both, sizeof both) : target;
 }
 
 int64_t ebb__kind_positions(const train_settings *s, const ebb_plan *plan) {

@@ -197,8 +197,8 @@ static inline bool kind_has_pairs(const train_settings *s) {
     return s->kind->vocab_file != NULL && s->kind->vocab_file(s, KIND_SOURCE) != NULL;
 }
 
-/* One number for two vocabularies, or two texts. */
-uint64_t ebb__kind_join_hashes(uint64_t source, uint64_t target);
+/* One number for two vocabularies, or two texts; of one text that of the target. */
+uint64_t ebb__kind_join_hashes(const train_settings *s, uint64_t source, uint64_t target);
 /* Positions of the kind's labels: the words of a step. */
 int64_t ebb__kind_positions(const train_settings *s, const ebb_plan *plan);
 /* The settings with what was planned in place of what depends on the text: lengths of sentences. */

@@ -487,4 +487,22 @@ static inline void run_refused_below(run_room *room, uint64_t least) {
     run_refused(room, EBB_BUDGET, digits);
 }
 
+/* ---- what is written ---- */
+
+/* Text as it was written, and a NUL behind it. */
+typedef struct run_output {
+    char text[4096];
+    size_t bytes;
+} run_output;
+
+/* generate_fn. */
+static inline bool run_keep(void *user, const char *text, size_t bytes) {
+    run_output *output = user;
+    assert_true(bytes < sizeof output->text - output->bytes);
+    memcpy(output->text + output->bytes, text, bytes);
+    output->bytes += bytes;
+    output->text[output->bytes] = '\0';
+    return true;
+}
+
 #endif

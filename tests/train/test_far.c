@@ -188,24 +188,11 @@ static void a_device_that_fails(void **state) {
 
 /* ---- use ---- */
 
-typedef struct kept_text {
-    char text[4096];
-    size_t bytes;
-} kept_text;
-
-static bool keep(void *user, const char *text, size_t bytes) {
-    kept_text *kept = user;
-    assert_true(bytes < sizeof kept->text - kept->bytes);
-    memcpy(kept->text + kept->bytes, text, bytes);
-    kept->bytes += bytes;
-    return true;
-}
-
 static void evaluating_and_generating(void **state) {
     (void)state;
     run_room *room = run_busy_room();
     text_eval_result scores[2];
-    kept_text texts[2] = {{.bytes = 0}};
+    run_output texts[2] = {{.bytes = 0}};
     (void)run_ok(room);
     for (int i = 0; i < 2; i++) {
         ebb_ctx *ctx = test_ctx_new();
@@ -213,7 +200,8 @@ static void evaluating_and_generating(void **state) {
         room->s.dev = i == 0 ? NULL : test_far_device();
         assert_ok(ctx, ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL,
                                        &scores[i]));
-        assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->out.text, &options, keep, &texts[i]));
+        assert_ok(ctx,
+                  ebb__lm_generate(ctx, &room->s, room->out.text, &options, run_keep, &texts[i]));
         test_ctx_free(ctx);
     }
     assert_true(scores[0].loss == scores[1].loss);
@@ -224,7 +212,7 @@ static void evaluating_and_generating(void **state) {
 
 typedef struct lines {
     int next;
-    kept_text found;
+    run_output found;
 } lines;
 
 static ebb_status read_line(void *user, decode_line *line, translate_next *got) {
@@ -244,11 +232,11 @@ static ebb_status write_line(void *user, const decode_result *result) {
         const translate_hypothesis *h = &result->found->best[i];
         char text[64];
         int n = snprintf(text, sizeof text, "%d %a:", (int)h->length, h->score);
-        (void)keep(&l->found, text, (size_t)n);
-        (void)keep(&l->found, (const char *)h->tokens, (size_t)h->length * sizeof *h->tokens);
+        (void)run_keep(&l->found, text, (size_t)n);
+        (void)run_keep(&l->found, (const char *)h->tokens, (size_t)h->length * sizeof *h->tokens);
         if (h->attention != NULL) {
-            (void)keep(&l->found, (const char *)h->attention,
-                       (size_t)(result->found->source_length) * sizeof *h->attention);
+            (void)run_keep(&l->found, (const char *)h->attention,
+                           (size_t)(result->found->source_length) * sizeof *h->attention);
         }
     }
     return EBB_OK;

@@ -282,27 +282,13 @@ static void least_budget_runs_and_one_byte_less_does_not(void **state) {
 
 /* ---- every kind of model: stop and go on, evaluate, generate ---- */
 
-typedef struct run_output {
-    char text[4096];
-    size_t bytes;
-} run_output;
-
-static bool keep_text(void *user, const char *text, size_t bytes) {
-    run_output *output = user;
-    assert_true(bytes < sizeof output->text - output->bytes);
-    memcpy(output->text + output->bytes, text, bytes);
-    output->bytes += bytes;
-    output->text[output->bytes] = '\0';
-    return true;
-}
-
 static run_output generate(const run_room *room, double temperature, uint64_t seed,
                            const char *prompt) {
     run_output output = {.bytes = 0};
     ebb_ctx *ctx = test_ctx_new();
     generate_options options = {
         .tokens = 40, .temperature = temperature, .seed = seed, .prompt = prompt};
-    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->s.out_dir, &options, keep_text, &output));
+    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->s.out_dir, &options, run_keep, &output));
     test_ctx_free(ctx);
     return output;
 }

@@ -153,32 +153,20 @@ static void evaluation_is_by_sentence(void **state) {
     }
 }
 
-typedef struct collected {
-    char text[512];
-    size_t used;
-} collected;
-
-static bool collect(void *user, const char *text, size_t bytes) {
-    collected *to = user;
-    assert_true(to->used + bytes < sizeof to->text);
-    memcpy(to->text + to->used, text, bytes);
-    to->used += bytes;
-    return true;
-}
-
 /* The likeliest sentence again and again: nothing of one is left when the next starts. */
 static void generated_sentences_start_from_zeros(void **state) {
     (void)state;
     run_room *room = run_lines_room(30, 2, 3, false);
     generate_options options = {.tokens = 30};
-    collected out = {.used = 0};
+    run_output out = {.bytes = 0};
     room->s.epochs = 40;
     (void)run_ok(room);
     ebb_ctx *ctx = test_ctx_new();
-    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->out.text, &options, collect, &out));
+    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->out.text, &options, run_keep, &out));
+    assert_true(out.bytes < 512);
     size_t line = strcspn(out.text, "\n") + 1;
-    assert_in_range(line, 3, out.used / 2);
-    for (size_t i = line; i + line < out.used; i++) {
+    assert_in_range(line, 3, out.bytes / 2);
+    for (size_t i = line; i + line < out.bytes; i++) {
         assert_int_equal(out.text[i], out.text[i - line]);
     }
     test_ctx_free(ctx);

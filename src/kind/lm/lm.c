@@ -7,8 +7,6 @@
 #include "kind/text/use.h"
 #include "model/word_lm.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 
 /* ---- the model ---- */
@@ -138,7 +136,7 @@ static const char *vocab_file(const train_settings *s, kind_side side) {
 static ebb_status score(corpus *c, run_session *session, const job_observer *observer, double loss,
                         kind_scores *out, bool *stopped) {
     (void)c, (void)session, (void)observer, (void)stopped;
-    out->at[METRIC_PERPLEXITY] = fmin(exp(loss), DBL_MAX); /* JSON has no infinity */
+    out->at[METRIC_PERPLEXITY] = ebb__text_perplexity(loss);
     return EBB_OK;
 }
 

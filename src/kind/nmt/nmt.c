@@ -5,8 +5,6 @@
 #include "kind/text/options.h"
 #include "model/nmt_decode.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,7 +150,7 @@ static ebb_status score(corpus *c, run_session *session, const job_observer *obs
                         .characters = c->s->tokens == TEXT_CHAR,
                         .samples = (uint64_t)c->s->samples,
                         .observer = observer};
-    out->at[METRIC_PERPLEXITY] = fmin(exp(loss), DBL_MAX); /* JSON has no infinity */
+    out->at[METRIC_PERPLEXITY] = ebb__text_perplexity(loss);
     for (int side = 0; shows_words(nmt) && side < KIND_SIDES; side++) {
         v.vocabs[side] = ebb__vocabs_of(&nmt->texts.vocabs, (kind_side)side);
     }

@@ -3,11 +3,17 @@
 
 #include "data/source.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 const char *const ebb__text_cells[] = {"lstm", "gru", "rnn"};
 const char *const ebb__text_optimizers[] = {"sgd", "adam", "adamw"};
+
+double ebb__text_perplexity(double loss) {
+    return fmin(exp(loss), DBL_MAX);
+}
 
 ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) {
     s->embed = s->embed == 0 ? s->hidden : s->embed;

@@ -12,6 +12,8 @@
 
 /* Metrics of models of text. */
 enum { METRIC_PERPLEXITY, METRIC_BLEU };
+/* Of a mean loss in nats; always finite, since JSON has no infinity. */
+double ebb__text_perplexity(double loss);
 
 /* embed 0 becomes hidden; EBB_USAGE if weights are tied that differ in size. */
 ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) EBB_MUST_CHECK;

@@ -82,7 +82,7 @@ ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
 
 static int longer_first(const void *a, const void *b) {
     const data_shape *x = a, *y = b;
-    uint64_t left = (uint64_t)x->source + x->target, right = (uint64_t)y->source + y->target;
+    uint64_t left = data_shape_size(x), right = data_shape_size(y);
     return left != right ? (left < right ? 1 : -1)
                          : (x->target > y->target) - (x->target < y->target);
 }

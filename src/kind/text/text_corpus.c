@@ -15,11 +15,6 @@ static side_texts texts_of(const train_settings *s, bool valid) {
     return kind_has_pairs(s) ? (side_texts){{first, second}} : (side_texts){{NULL, first}};
 }
 
-/* One number for both sides. */
-static uint64_t join(const train_settings *s, uint64_t source, uint64_t target) {
-    return kind_has_pairs(s) ? ebb__kind_join_hashes(source, target) : target;
-}
-
 /* ---- before planning ---- */
 
 static ebb_status scan(text_corpus *t) {
@@ -32,8 +27,8 @@ static ebb_status scan(text_corpus *t) {
 }
 
 /* A shared vocabulary is that of both texts. */
-static ebb_status count_words(text_corpus *t, uint64_t most) {
-    const train_settings *s = t->base.s;
+ebb_status ebb__texts_count_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v) {
+    const train_settings *s = v->s;
     side_texts texts = texts_of(s, false);
     job_request limits = {0};
     s->kind->vocab_sizes(s, &limits);
@@ -45,8 +40,8 @@ static ebb_status count_words(text_corpus *t, uint64_t most) {
             .limit = (size_t)(side == KIND_SOURCE ? limits.src_vocab : limits.vocab),
             .max_bytes = most};
         if (ebb__vocabs_has(s, (kind_side)side)) {
-            TRY(ebb__vocab_build(t->base.ctx, texts.at[shared ? KIND_SOURCE : side], &options,
-                                 &t->vocabs.at[side]));
+            TRY(ebb__vocab_build(ctx, texts.at[shared ? KIND_SOURCE : side], &options,
+                                 &v->at[side]));
         }
     }
     return EBB_OK;
@@ -59,7 +54,8 @@ ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) {
     c->sets[0] = &t->train, c->sets[1] = &t->valid;
     t->vocabs.s = c->s;
     TRY(c->s->kind->sentences(c->s) ? scan(t) : EBB_OK);
-    TRY(c->resumed ? ebb__vocabs_load(c->ctx, c->dir, false, &t->vocabs) : count_words(t, most));
+    TRY(c->resumed ? ebb__vocabs_load(c->ctx, c->dir, false, &t->vocabs)
+                   : ebb__texts_count_words(c->ctx, most, &t->vocabs));
     uint64_t hash = ebb__vocabs_hash(&t->vocabs);
     if (c->resumed && hash != c->vocab_hash) {
         return ebb__fail(c->ctx, EBB_MODEL,
@@ -92,7 +88,8 @@ static ebb_status store_set(text_corpus *t, bool valid, sentence_set *set, uint6
             ? ebb__sentence_set_store(c->ctx, c->s, texts.at, vocabs, paths, true, set)
             : ebb__tokens_ensure(c->ctx, texts.at[KIND_TARGET], c->s->tokens, vocabs[KIND_TARGET],
                                  paths[KIND_TARGET], &set->tokens[KIND_TARGET]));
-    *hash = join(c->s, set->tokens[KIND_SOURCE].ids_hash, set->tokens[KIND_TARGET].ids_hash);
+    *hash = ebb__kind_join_hashes(c->s, set->tokens[KIND_SOURCE].ids_hash,
+                                  set->tokens[KIND_TARGET].ids_hash);
     return EBB_OK;
 }
 
@@ -141,7 +138,7 @@ static ebb_status hash_texts(const corpus *c, const text_vocabs *v, bool valid, 
                                  ebb__vocabs_of(v, (kind_side)side), &hash[side]));
         }
     }
-    *out = join(c->s, hash[KIND_SOURCE], hash[KIND_TARGET]);
+    *out = ebb__kind_join_hashes(c->s, hash[KIND_SOURCE], hash[KIND_TARGET]);
     return EBB_OK;
 }
 

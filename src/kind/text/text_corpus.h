@@ -12,6 +12,12 @@ typedef struct text_corpus {
     sentence_set train, valid; /* where batches are not of sentences: only their tokens */
 } text_corpus;
 
+/* The vocabularies of the texts to train on, in lists of at most `most` bytes (0: no bound). Free
+ * them also after a failure. */
+ebb_status ebb__texts_count_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v) EBB_MUST_CHECK;
+
+/* ---- calls of a corpus_calls ---- */
+
 ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) EBB_MUST_CHECK;
 ebb_status ebb__texts_save(corpus *c) EBB_MUST_CHECK;
 ebb_status ebb__texts_store(corpus *c) EBB_MUST_CHECK;

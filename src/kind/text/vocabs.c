@@ -26,10 +26,8 @@ const data_vocab *ebb__vocabs_of(const text_vocabs *v, kind_side side) {
 }
 
 uint64_t ebb__vocabs_hash(const text_vocabs *v) {
-    uint64_t target = ebb__vocab_hash(ebb__vocabs_of(v, KIND_TARGET));
-    return kind_has_pairs(v->s)
-               ? ebb__kind_join_hashes(ebb__vocab_hash(ebb__vocabs_of(v, KIND_SOURCE)), target)
-               : target;
+    return ebb__kind_join_hashes(v->s, ebb__vocab_hash(ebb__vocabs_of(v, KIND_SOURCE)),
+                                 ebb__vocab_hash(ebb__vocabs_of(v, KIND_TARGET)));
 }
 
 /* Its bytes, rounded so that another can follow. */
