@@ -1,16 +1,16 @@
 /* map.h - feature maps: how a batch of images with channels lies in six axes.
  *
- * A map is f32 [G, B, Y, X, n, c]: G groups of n images, B blocks of c channels, Y rows of X pixels.
- * Image i is lane i % n of group i / n, channel k is lane k % c of block k / c. A pixel of one group
- * and block is n * c floats that follow each other, which is what products want to read and write;
- * nothing is padded, so n divides the images and c the channels. Which n and c a map has never shows
- * in a result: sums follow images and channels, in groups of OP_MAP_IMAGES and blocks of
- * OP_MAP_CHANNELS whatever the lanes are (docs/decisions/0027).
+ * A map is f32 [G, B, Y, X, n, c]: G groups of n images, B blocks of c channels, Y rows of X
+ * pixels. Image i is lane i % n of group i / n, channel k is lane k % c of block k / c. A pixel of
+ * one group and block is n * c floats that follow each other, which is what products want to read
+ * and write; nothing is padded, so n divides the images and c the channels. Which n and c a map has
+ * never shows in a result: sums follow images and channels, in groups of OP_MAP_IMAGES and blocks
+ * of OP_MAP_CHANNELS whatever the lanes are (docs/decisions/0027).
  */
 #ifndef OP_MAP_H
 #define OP_MAP_H
 
-#include "ir/graph.h"
+#include "op/op.h"
 
 /* Part of the specification, as the 16 lanes of row sums are: a sum over images goes through groups
  * of 8, a sum over channels through blocks of 32. Cuts of a batch fall on multiples of 8 images. */
@@ -56,10 +56,16 @@ static inline int64_t op_map_group(const op_map *m) {
     return op_map_block(m) * m->blocks;
 }
 
-/* Where channel k of image i is at pixel (y, x), if groups lie `ld` floats apart. */
-static inline int64_t op_map_at(const op_map *m, int64_t ld, int64_t i, int64_t k, int64_t y,
+/* How far apart the groups of a view lie: ld is that of the last axis where there are no gaps. */
+static inline int64_t op_map_pitch(const op_view *view) {
+    op_map m = op_map_of(&view->type);
+    return view->ld == m.channels ? op_map_group(&m) : view->ld;
+}
+
+/* Where channel k of image i is at pixel (y, x), if groups lie `pitch` floats apart. */
+static inline int64_t op_map_at(const op_map *m, int64_t pitch, int64_t i, int64_t k, int64_t y,
                                 int64_t x) {
-    int64_t at = i / m->images * ld + k / m->channels * op_map_block(m);
+    int64_t at = i / m->images * pitch + k / m->channels * op_map_block(m);
     at += (y * m->wide + x) * op_map_pixel(m);
     return at + i % m->images * m->channels + k % m->channels;
 }
@@ -69,6 +75,15 @@ static inline int64_t op_map_at(const op_map *m, int64_t ld, int64_t i, int64_t 
 static inline int32_t op_map_image_lanes(int64_t images) {
     return images % 8 == 0 ? 8 : images % 4 == 0 ? 4 : (int32_t)images;
 }
-int32_t ebb__op_map_channel_lanes(int64_t channels);
+static inline int32_t op_map_channel_lanes(int64_t channels) {
+    if (channels > OP_MAP_CHANNELS && channels % 8 == 0) {
+        return channels % 32 == 0 ? 32 : channels % 16 == 0 ? 16 : 8;
+    }
+    int32_t lanes = OP_MAP_CHANNELS; /* else the most that divide them */
+    while (channels % lanes != 0) {
+        lanes--;
+    }
+    return lanes;
+}
 
 #endif

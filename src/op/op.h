@@ -80,6 +80,7 @@ typedef enum op_layout {
     LAYOUT_FOLDED,  /* also, rows may be the leading axes up to any one, the same for all operands
                        and results, which have one shape */
     LAYOUT_DENSE,   /* rows follow each other */
+    LAYOUT_MAPS,    /* groups of a map may lie apart (map.h); all else is dense */
 } op_layout;
 
 typedef struct op_cost {
@@ -89,7 +90,8 @@ typedef struct op_cost {
 
 /* A tensor as a kernel sees it: element (r, c) is data[r * ld + c], r over all but the last
  * dimension. data is NULL for an absent optional operand. Where fewer axes are rows (op_lay), type
- * has two dimensions, the rows and the columns. */
+ * has two dimensions, the rows and the columns; kernels of LAYOUT_MAPS see types as they are and,
+ * where groups of a map lie apart, their distance as ld. */
 typedef struct op_view {
     void *data;
     ir_type type;
@@ -272,6 +274,8 @@ typedef struct op_lay {
     bool fixed; /* others lie inside this one, or it inside another: it must not lie otherwise */
 } op_lay;
 op_lay ebb__op_plain(const ir_type *type); /* the plain lay without gaps */
+/* How many leading axes are the rows of an operand or result as the op's kernels see it. */
+int32_t ebb__op_rows_axes(const op_def *op, const ir_type *type);
 static inline bool op_is_plain(const ir_type *type, op_lay lay) {
     return lay.fold == type->rank - 1;
 }

@@ -1,5 +1,6 @@
 /* view.c - slices and joins made and recognised for passes, which do not name ops, and what a view
  * is: where its elements lie inside another tensor's. */
+#include "op/map.h"
 #include "op/op.h"
 
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,
@@ -79,6 +80,10 @@ bool ebb__op_next_part(const ir_graph *graph, const ir_node_rec *node, op_part *
 
 op_lay ebb__op_plain(const ir_type *type) {
     return (op_lay){.fold = (int16_t)(type->rank - 1), .ld = (int32_t)ir_cols(type)};
+}
+
+int32_t ebb__op_rows_axes(const op_def *op, const ir_type *type) {
+    return op->layout != LAYOUT_MAPS ? type->rank - 1 : op_is_map(type) ? 1 : 0;
 }
 
 int64_t ebb__op_fold_cols(const ir_type *type, int32_t fold) {

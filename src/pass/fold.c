@@ -2,8 +2,9 @@
  *
  * A part of a tensor along any axis is rows of columns that lie a pitch apart: the axes before it
  * are the rows, it and those behind it the columns. Kernels that treat all elements alike take any
- * such view; others want rows of the last axis. Parts of parts may need two pitches. Where a kernel
- * cannot read or write a value as it lies, or no op_lay says how, a copy goes between.
+ * such view, those of maps one whose rows are groups of images; others want rows of the last axis.
+ * Parts of parts may need two pitches. Where a kernel cannot read or write a value as it lies, or
+ * no op_lay says how, a copy goes between.
  *
  * Graphs that cut and join only along first and last axes have plain values throughout: nothing is
  * done for them.
@@ -21,8 +22,19 @@ static op_lay lay_of(const folder *f, ir_val v) {
     return f->lays[v].ld != 0 ? f->lays[v] : ebb__op_plain(&f->g->values[v].type);
 }
 
-static bool takes_folds(const ir_graph *g, ir_node n) {
-    return ebb__op(g->nodes[n].op)->layout == LAYOUT_FOLDED;
+static op_layout layout_of(const ir_graph *g, ir_node n) {
+    return ebb__op(g->nodes[n].op)->layout;
+}
+
+/* Can a node read or write this value where it lies, whatever it does with its others? */
+static bool takes(const ir_graph *g, ir_node n, ir_val v, op_lay lay) {
+    const ir_type *type = &g->values[v].type;
+    op_layout layout = layout_of(g, n);
+    if (layout == LAYOUT_MAPS) {
+        return lay.fold == ebb__op_rows_axes(ebb__op(g->nodes[n].op), type) ||
+               ebb__op_is_gapless(type, lay);
+    }
+    return layout == LAYOUT_FOLDED || op_is_plain(type, lay);
 }
 
 /* What was found holds only as long as nothing that has parts, or is one, gets bytes elsewhere. */
@@ -41,7 +53,7 @@ static bool can_be_made(const folder *f, ir_val v, op_lay lay) {
     op_lay unused;
     int32_t axis;
     if (!ebb__op_is_join(&g->nodes[def], &axis)) {
-        return op_is_plain(&g->values[v].type, lay) || takes_folds(g, def);
+        return takes(g, def, v, lay);
     }
     bool can = true;
     while (can && ebb__op_next_part(g, &g->nodes[def], &part)) {
@@ -91,20 +103,19 @@ static ir_val view_at(const ir_graph *g, const ir_node_rec *node, int32_t i) {
     return i < node->n_out ? node->out + i : ir_in(g, node, i - node->n_out);
 }
 
-/* All views of a node that takes them folded end their rows at the same axis; of one that does not,
- * at the last. What does not fit is copied; a result always fits. */
+/* What a node cannot read where it lies is copied; a result always fits. All views of one that
+ * takes any fold end their rows at the same axis. */
 static ebb_status agree(folder *f, ir_node n) {
     ir_graph *g = f->g;
     int32_t fold = -1, count = g->nodes[n].n_out + g->nodes[n].n_in;
-    bool folds = takes_folds(g, n);
+    bool same = layout_of(g, n) == LAYOUT_FOLDED;
     for (int32_t i = 0; i < count; i++) {
         ir_val v = view_at(g, &g->nodes[n], i);
         if (v == IR_NONE || ebb__op_is_gapless(&g->values[v].type, lay_of(f, v))) {
             continue;
         }
         op_lay lay = lay_of(f, v);
-        bool plain = op_is_plain(&g->values[v].type, lay);
-        if (folds ? fold >= 0 && lay.fold != fold : !plain) {
+        if (!takes(g, n, v, lay) || (same && fold >= 0 && lay.fold != fold)) {
             TRY(f->copy(f->user, n, i - g->nodes[n].n_out));
         } else {
             fold = lay.fold;
@@ -163,7 +174,8 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy, 
 
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node) {
     const ir_graph *g = &unit->graph;
-    for (int32_t i = 0; unit->lays != NULL && i < node->n_out + node->n_in; i++) {
+    bool any = unit->lays != NULL && ebb__op(node->op)->layout != LAYOUT_MAPS;
+    for (int32_t i = 0; any && i < node->n_out + node->n_in; i++) {
         ir_val v = view_at(g, node, i);
         if (v != IR_NONE && !op_is_plain(&g->values[v].type, unit->lays[v])) {
             return unit->lays[v].fold;

@@ -168,7 +168,7 @@ bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles 
 /* The same for the shard pass, which cuts only where the batch is: any role will do. */
 bool ebb__pass_batch_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out);
 /* How many leading axes are rows in all operands and results of a node, because one of them is not
- * plain (fold.c); -1: all are, so that of each all axes but the last are rows. */
+ * plain (fold.c); -1: as its op has it (ebb__op_rows_axes). */
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node);
 /* Makes a copy of an operand, which the node then reads instead. */
 typedef ebb_status (*pass_copy_fn)(void *user, ir_node node, int32_t operand);

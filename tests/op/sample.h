@@ -46,6 +46,7 @@ typedef struct tensor {
     unsigned char *block; /* guard, (shift), elements, guard */
     size_t bytes;         /* of the block */
     size_t element;
+    int64_t rows, cols, pitch; /* as the op's kernels see it; rows lie pitch elements apart */
     op_view view;
 } tensor;
 
@@ -53,13 +54,15 @@ static inline size_t element_bytes(const ir_type *type, bool wide) {
     return type->dtype == IR_F32 && wide ? sizeof(double) : ebb__ir_dtype_bytes(type->dtype);
 }
 
-/* wide: f32 is held as double. pad: elements between rows, and a start that is not aligned. */
-static inline tensor tensor_make(const ir_type *type, bool wide, int32_t pad) {
-    tensor t = {.element = element_bytes(type, wide)};
-    int64_t rows = ebb__ir_rows(type), cols = ir_cols(type);
+/* The first `axes` are rows. wide: f32 is held as double. pad: elements between rows, and a start
+ * that is not aligned. */
+static inline tensor tensor_rows(const ir_type *type, int32_t axes, bool wide, int32_t pad) {
+    tensor t = {.element = element_bytes(type, wide), .cols = ebb__op_fold_cols(type, axes)};
+    t.rows = ebb__op_fold_cols(type, 0) / t.cols;
+    t.pitch = t.cols + pad;
     t.view.type = *type;
-    t.view.ld = (int32_t)cols + pad;
-    size_t elements = (size_t)((rows - 1) * t.view.ld + cols);
+    t.view.ld = (int32_t)(pad > 0 ? t.pitch : ir_cols(type));
+    size_t elements = (size_t)((t.rows - 1) * t.pitch + t.cols);
     size_t shift = pad > 0 ? t.element : 0;
     t.bytes = (2 * GUARD + shift + elements * t.element + GUARD - 1) / GUARD * GUARD;
     t.block = aligned_alloc(GUARD, t.bytes);
@@ -70,26 +73,30 @@ static inline tensor tensor_make(const ir_type *type, bool wide, int32_t pad) {
     return t;
 }
 
+static inline tensor tensor_make(const ir_type *type, bool wide, int32_t pad) {
+    return tensor_rows(type, type->rank - 1, wide, pad);
+}
+
 static inline void tensor_free(tensor *t) {
     free(t->block);
     *t = (tensor){0};
 }
 
 static inline unsigned char *tensor_at(const tensor *t, int64_t r, int64_t c) {
-    return (unsigned char *)t->view.data + (size_t)(r * t->view.ld + c) * t->element;
+    return (unsigned char *)t->view.data + (size_t)(r * t->pitch + c) * t->element;
 }
 
 static inline double tensor_get(const tensor *t, int64_t i) {
-    int64_t cols = ir_cols(&t->view.type);
-    const void *at = tensor_at(t, i / cols, i % cols);
+    const void *at = tensor_at(t, i / t->cols, i % t->cols);
     return t->element == sizeof(double) ? *(const double *)at : (double)*(const float *)at;
 }
 
 static inline void tensor_set(tensor *t, int64_t i, double value) {
-    int64_t cols = ir_cols(&t->view.type);
-    void *at = tensor_at(t, i / cols, i % cols);
+    void *at = tensor_at(t, i / t->cols, i % t->cols);
     if (t->view.type.dtype == IR_I32) {
         *(int32_t *)at = (int32_t)value;
+    } else if (t->view.type.dtype == IR_U8) {
+        *(uint8_t *)at = (uint8_t)value;
     } else if (t->element == sizeof(double)) {
         *(double *)at = value;
     } else {
@@ -98,29 +105,28 @@ static inline void tensor_set(tensor *t, int64_t i, double value) {
 }
 
 static inline int64_t tensor_count(const tensor *t) {
-    return ebb__ir_rows(&t->view.type) * ir_cols(&t->view.type);
+    return t->rows * t->cols;
 }
 
 /* Guards and the gaps between rows still hold the pattern. */
 static inline bool tensor_guarded(const tensor *t) {
-    int64_t rows = ebb__ir_rows(&t->view.type), cols = ir_cols(&t->view.type);
     const unsigned char *p = t->block;
-    for (int64_t r = 0; r <= rows; r++) {
-        const unsigned char *end = r < rows ? tensor_at(t, r, 0) : t->block + t->bytes;
+    for (int64_t r = 0; r <= t->rows; r++) {
+        const unsigned char *end = r < t->rows ? tensor_at(t, r, 0) : t->block + t->bytes;
         for (; p < end; p++) {
             if (*p != PATTERN) {
                 return false;
             }
         }
-        p = r < rows ? tensor_at(t, r, cols) : p;
+        p = r < t->rows ? tensor_at(t, r, t->cols) : p;
     }
     return true;
 }
 
 /* Same bits in every element; any NaN equals any NaN. */
 static inline bool tensor_same(const tensor *a, const tensor *b) {
-    int64_t rows = ebb__ir_rows(&a->view.type), cols = ir_cols(&a->view.type);
-    for (int64_t r = 0; r < rows; r++) {
+    int64_t cols = a->cols;
+    for (int64_t r = 0; r < a->rows; r++) {
         if (memcmp(tensor_at(a, r, 0), tensor_at(b, r, 0), (size_t)cols * a->element) == 0) {
             continue;
         }
@@ -137,9 +143,8 @@ static inline bool tensor_same(const tensor *a, const tensor *b) {
 }
 
 static inline void tensor_copy(tensor *to, const tensor *from) {
-    int64_t rows = ebb__ir_rows(&from->view.type), cols = ir_cols(&from->view.type);
-    for (int64_t r = 0; r < rows; r++) {
-        memcpy(tensor_at(to, r, 0), tensor_at(from, r, 0), (size_t)cols * from->element);
+    for (int64_t r = 0; r < from->rows; r++) {
+        memcpy(tensor_at(to, r, 0), tensor_at(from, r, 0), (size_t)from->cols * from->element);
     }
 }
 
@@ -218,6 +223,11 @@ typedef struct op_data {
     tensor in[OP_MAX_SAMPLE_IN], out[IR_MAX_OUT];
 } op_data;
 
+/* As the op's kernels take it: gaps lie where they may. */
+static inline tensor data_tensor(const op_def *op, const ir_type *type, bool wide, int32_t pad) {
+    return tensor_rows(type, ebb__op_rows_axes(op, type), wide, pad);
+}
+
 static inline op_data data_make(const op_case *c, bool wide, int32_t pad, double magnitude,
                                 uint64_t seed) {
     op_data data = {.n_in = c->node.n_in, .n_out = c->node.n_out};
@@ -225,12 +235,12 @@ static inline op_data data_make(const op_case *c, bool wide, int32_t pad, double
     for (int32_t i = 0; i < data.n_in; i++) {
         op_fill fill = c->sample->fill[i];
         if (fill != FILL_ABSENT) {
-            data.in[i] = tensor_make(&c->sample->in[i], wide, pad);
+            data.in[i] = data_tensor(c->op, &c->sample->in[i], wide, pad);
             tensor_fill(&data.in[i], fill, c->sample->limit, magnitude, &d);
         }
     }
     for (int32_t i = 0; i < data.n_out; i++) {
-        data.out[i] = tensor_make(&c->graph.values[c->node.out + i].type, wide, pad);
+        data.out[i] = data_tensor(c->op, &c->graph.values[c->node.out + i].type, wide, pad);
     }
     return data;
 }

@@ -1,0 +1,43 @@
+/* conv.h - the sizes of a convolution and where its taps fall, for its ops and their kernels.
+ *
+ * y[n,k,oy,ox] = bias[k] + the sum of x[n,c,oy*stride+r-pad_y,ox*stride+s-pad_x] w[k,c,r,s] over
+ * the channels c of k's group of channels, r and s. Taps outside the image are skipped. */
+#ifndef OP_CONV_H
+#define OP_CONV_H
+
+#include "op/map.h"
+
+/* Attributes. The last three say what operands do not tell: the lanes of the result's channels, and
+ * two sizes: of conv_data the image's, of conv_weights the window's. */
+enum { CONV_STRIDE, CONV_PAD_Y, CONV_PAD_X, CONV_GROUPS, CONV_LANES, CONV_HIGH, CONV_WIDE };
+
+typedef struct op_conv {
+    op_map x, y;
+    int32_t groups;
+    int32_t inputs, outputs; /* channels of a group, of x and of y */
+    int32_t high, wide;      /* of the window: R, S */
+    int32_t stride, pad_y, pad_x;
+} op_conv;
+
+/* From the types of x, w and y. */
+static inline op_conv op_conv_of(const ir_type *x, const ir_type *w, const ir_type *y,
+                                 const ir_attr *attr) {
+    int32_t groups = attr->i[CONV_GROUPS];
+    return (op_conv){.x = op_map_of(x),
+                     .y = op_map_of(y),
+                     .groups = groups,
+                     .inputs = w->dim[1],
+                     .outputs = w->dim[0] / groups,
+                     .high = w->dim[2],
+                     .wide = w->dim[3],
+                     .stride = attr->i[CONV_STRIDE],
+                     .pad_y = attr->i[CONV_PAD_Y],
+                     .pad_x = attr->i[CONV_PAD_X]};
+}
+
+/* How many positions a window has along an axis; below 1: it does not fit. */
+static inline int64_t op_conv_places(int64_t size, int64_t window, int64_t stride, int64_t pad) {
+    return size + 2 * pad < window ? 0 : (size + 2 * pad - window) / stride + 1;
+}
+
+#endif
