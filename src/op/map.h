@@ -79,11 +79,11 @@ static inline int32_t op_map_channel_lanes(int64_t channels) {
     if (channels > OP_MAP_CHANNELS && channels % 8 == 0) {
         return channels % 32 == 0 ? 32 : channels % 16 == 0 ? 16 : 8;
     }
-    int32_t lanes = OP_MAP_CHANNELS; /* else the most that divide them */
-    while (channels % lanes != 0) {
-        lanes--;
+    int32_t most = OP_MAP_CHANNELS; /* else the most that divide them */
+    while (channels % most != 0) {
+        most--;
     }
-    return lanes;
+    return most;
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "op/pack.h"
+#include "device/cpu/conv.h"
 #include "device/cpu/matmul.h"
 #include "device/cpu/matmul_form.h"
 
@@ -82,6 +83,14 @@ static size_t embed_workspace(const ir_graph *graph, const ir_node_rec *node, in
 #define RANGED_BASE(upper, lower) KERNEL(upper, lower, base, any, .ranges = true)
 #define EMBED_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .workspace = embed_workspace)
 #define EMBED_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = embed_workspace)
+#define CONV_BYTES_CONV ebb__conv_gather_bytes
+#define CONV_BYTES_CONV_DATA ebb__conv_gather_bytes
+#define CONV_BYTES_CONV_WEIGHTS ebb__conv_weights_bytes
+#define CONV_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .workspace = CONV_BYTES_##upper)
+#define CONV_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = CONV_BYTES_##upper)
+#define CONV_XSMM(upper, lower)                                                                    \
+    KERNEL(upper, lower, xsmm, avx2, .workspace = CONV_BYTES_##upper,                              \
+           .prepare = ebb__cpu_##lower##_prepare)
 #define KERNEL_MOVE(upper, lower)                                                                  \
     {.name = #lower ".rows", .op = OP_##upper, .accept = accept_f32, .run = ebb__cpu_##lower},
 
@@ -92,13 +101,14 @@ static const device_kernel kernels[] = {
      .forms = ebb__cpu_xsmm_forms, .form_name = ebb__cpu_xsmm_form_name,
      .shares = ebb__cpu_xsmm_shares, .workspace = ebb__cpu_xsmm_workspace,
      .prepare = ebb__cpu_xsmm_prepare, .run = ebb__cpu_matmul_xsmm, .extra_bytes = matmul_packing},
+    CPU_CONVS(CONV_XSMM)
 #endif
 #ifndef EBB_NO_AVX2
     KERNEL(MATMUL, matmul, avx2, panels_avx2, .ranges = true, .workspace = matmul_workspace)
-    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
+    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2) CPU_CONVS(CONV_AVX2)
 #endif
     KERNEL(MATMUL, matmul, base, panels, .ranges = true, .workspace = matmul_workspace)
-    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE)
+    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE) CPU_CONVS(CONV_BASE)
     CPU_MOVES(KERNEL_MOVE)};
 /* clang-format on */
 

@@ -39,7 +39,8 @@
     X(SOFTMAX_GRAD, softmax_grad)           \
     X(XENT, xent)                           \
     X(XENT_GRAD, xent_grad)                 \
-    X(TOP_LOGS, top_logs)
+    X(TOP_LOGS, top_logs)                   \
+    X(CONV_BIAS, conv_bias)
 /* Ranges are of batch rows; of mask_rows, columns. */
 #define CPU_ATTENTION(X)                    \
     X(ADD_EACH, add_each)                   \
@@ -90,6 +91,19 @@ void ebb__cpu_transpose_block_avx2(float *to, int64_t ldt, const float *from, in
                                    int64_t rows, int64_t cols);
 void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, int64_t ldf,
                                    int64_t rows, int64_t cols);
+
+/* Convolutions (conv.c), by the engine that does their arithmetic. */
+#define CPU_CONVS(X)                                                                               \
+    X(CONV, conv)                                                                                  \
+    X(CONV_DATA, conv_data)                                                                        \
+    X(CONV_WEIGHTS, conv_weights)
+#define CPU_DECLARE(upper, lower)                                                                  \
+    void ebb__cpu_##lower##_avx2(const op_call *call);                                             \
+    void ebb__cpu_##lower##_base(const op_call *call);                                             \
+    void ebb__cpu_##lower##_xsmm(const op_call *call);                                             \
+    ebb_status ebb__cpu_##lower##_prepare(ebb_ctx *ctx, const op_call *call, void *prepared);
+CPU_CONVS(CPU_DECLARE)
+#undef CPU_DECLARE
 
 #ifndef EBB_NO_XSMM
 /* matmul through libxsmm (matmul_xsmm.c), in forms (matmul_form.c). */

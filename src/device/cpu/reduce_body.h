@@ -7,6 +7,7 @@
 #include "device/cpu/span.h"
 #include "device/cpu/vexp.h"
 #include "device/cpu/vsquares.h"
+#include "op/map.h"
 #include "op/math.h"
 
 #include <string.h>
@@ -211,5 +212,65 @@ void CPU_FN(sum_squares)(const op_call *call) {
     for (int64_t i = begin; i < end; i += SQUARES_BLOCK) {
         int64_t stop = count - i < SQUARES_BLOCK ? count : i + SQUARES_BLOCK;
         out[i / SQUARES_BLOCK] = block_squares(view, i, stop);
+    }
+}
+
+/* ---- sums over the images and pixels of a map ---- */
+
+/* Where the images [first, first + n) of a channel block's pixel lie, n at most OP_MAP_IMAGES. */
+static int64_t image_places(const op_map *m, int64_t pitch, int64_t first, int64_t *at) {
+    int64_t left = op_map_images(m) - first, n = left < OP_MAP_IMAGES ? left : OP_MAP_IMAGES;
+    for (int64_t i = 0; i < n; i++) {
+        at[i] = (first + i) / m->images * pitch + (first + i) % m->images * m->channels;
+    }
+    return n;
+}
+
+/* Adds `wide` channels from x on, at most a block of a chain, to sum. */
+static void add_channels(const op_map *m, int64_t pitch, const float *x, int64_t wide,
+                         float *sum) {
+    enum { VECTORS = OP_MAP_CHANNELS / VLEN };
+    int64_t at[OP_MAP_IMAGES], pixels = (int64_t)m->high * m->wide;
+    vf acc[VECTORS];
+    for (int64_t q = 0; q < VECTORS; q++) {
+        int64_t left = wide - q * VLEN;
+        acc[q] = left > 0 ? v_load(sum + q * VLEN, left < VLEN ? left : VLEN) : v_all(0.0f);
+    }
+    for (int64_t first = 0; first < op_map_images(m); first += OP_MAP_IMAGES) {
+        int64_t n = image_places(m, pitch, first, at);
+        for (int64_t p = 0; p < pixels; p++) {
+            for (int64_t i = 0; i < n; i++) {
+                const float *row = x + p * op_map_pixel(m) + at[i];
+                for (int64_t q = 0; q < VECTORS && wide == OP_MAP_CHANNELS; q++) {
+                    acc[q] += v_load(row + q * VLEN, VLEN);
+                }
+                for (int64_t j = 0; j < wide && wide < OP_MAP_CHANNELS; j += VLEN) {
+                    acc[j / VLEN] += v_load(row + j, wide - j < VLEN ? wide - j : VLEN);
+                }
+            }
+        }
+    }
+    for (int64_t j = 0; j < wide; j += VLEN) {
+        v_store(sum + j, acc[j / VLEN], wide - j < VLEN ? wide - j : VLEN);
+    }
+}
+
+void CPU_FN(conv_bias)(const op_call *call) {
+    const op_view *dy = &call->in[1];
+    op_map m = op_map_of(&dy->type);
+    const float *c = call->in[0].data;
+    float *out = call->out[0].data;
+    int64_t pieces = (m.channels + OP_MAP_CHANNELS - 1) / OP_MAP_CHANNELS, begin, end;
+    ebb__team_share(m.blocks * pieces, 1, call->member, call->members, &begin, &end);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t lane = u % pieces * OP_MAP_CHANNELS, k = u / pieces * m.channels + lane;
+        int64_t wide = m.channels - lane < OP_MAP_CHANNELS ? m.channels - lane : OP_MAP_CHANNELS;
+        const float *x = (const float *)dy->data + u / pieces * op_map_block(&m) + lane;
+        if (c != out) {
+            for (int64_t j = 0; j < wide; j++) {
+                out[k + j] = c != NULL ? c[k + j] : 0.0f;
+            }
+        }
+        add_channels(&m, op_map_pitch(dy), x, wide, out + k);
     }
 }

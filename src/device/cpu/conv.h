@@ -1,0 +1,129 @@
+/* conv.h - what the convolution kernels share: products of small tiles as one chain, and channels
+ * in the pieces that chains take them by.
+ *
+ * The loops of conv_gather.c and conv_weights.c are the same for every instruction set; an engine
+ * does the arithmetic (conv_tiles.c). A chain belongs to one member and goes through the output, or
+ * a tile of sums, between lists, which changes no bit. */
+#ifndef DEVICE_CPU_CONV_H
+#define DEVICE_CPU_CONV_H
+
+#include "device/cpu/cpu.h"
+#include "op/conv.h"
+
+/* out[j * out_row + i] += the sum over k of b(j, k) a[k * a_row + i], k ascending, for i < lanes,
+ * j < rows, k < deep. b(j, k) is b[j * b_row + k] or, if `across`, b[k * b_row + j]. Up to a
+ * multiple of 8 lanes of a may be read, unless `across`. */
+typedef struct conv_tile {
+    int64_t lanes, rows, deep;
+    int64_t a_row, b_row, out_row;
+    bool across;
+} conv_tile;
+
+enum { CONV_MOST_TILES = 32, CONV_MOST_CODES = 16 };
+
+/* Pairs of one size, whose products are added one after the other. */
+typedef struct conv_list {
+    conv_tile tile;
+    float *out;
+    const float *a[CONV_MOST_TILES], *b[CONV_MOST_TILES];
+    int64_t count;
+} conv_list;
+
+typedef struct conv_engine conv_engine;
+
+/* Code that was generated for sizes met so far in a call. */
+typedef struct conv_codes {
+    const conv_engine *engine;
+    int32_t count;
+    bool failed; /* dry: there is no code for some tile */
+    struct {
+        conv_tile tile;
+        void (*run)(void);
+    } at[CONV_MOST_CODES];
+} conv_codes;
+
+struct conv_engine {
+    bool dry; /* nothing is computed, read or written: only code is made ready */
+    /* Adds the products of the list. */
+    void (*run)(conv_codes *codes, const conv_list *list);
+    /* to[c * ldt + r] = from[r * ldf + c] for r < rows, c < cols. */
+    void (*transpose)(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows,
+                      int64_t cols);
+};
+#ifndef EBB_NO_XSMM
+extern const conv_engine ebb__conv_xsmm;
+/* Generates the code of every tile that the loops come to. */
+extern const conv_engine ebb__conv_xsmm_prepare;
+#endif
+#ifndef EBB_NO_AVX2
+extern const conv_engine ebb__conv_avx2;
+#endif
+extern const conv_engine ebb__conv_base;
+
+static inline void conv_flush(conv_codes *codes, conv_list *list) {
+    if (list->count > 0) {
+        codes->engine->run(codes, list);
+    }
+    list->count = 0;
+}
+
+/* Adds a pair of tiles `deep` deep to a list of at most `most`. */
+static inline void conv_push(conv_codes *codes, conv_list *list, const float *a, const float *b,
+                             int64_t deep, int64_t most) {
+    if (list->count >= most || list->count >= CONV_MOST_TILES || list->tile.deep != deep) {
+        conv_flush(codes, list);
+    }
+    list->tile.deep = deep;
+    list->a[list->count] = a;
+    list->b[list->count++] = b;
+}
+
+/* Channels that lie side by side: `len` from lane `lane` of a block. */
+typedef struct conv_piece {
+    int64_t begin; /* the first of them, counted from where a range of channels begins */
+    int64_t len, block, lane;
+} conv_piece;
+
+/* The piece of channels [first, first + count) of a map that begins `begin` behind first: it ends
+ * where a block of the chain or of the map does. */
+static inline conv_piece conv_piece_at(const op_map *m, int64_t first, int64_t count,
+                                       int64_t begin) {
+    int64_t channel = first + begin, lane = channel % m->channels;
+    int64_t len = OP_MAP_CHANNELS - begin % OP_MAP_CHANNELS;
+    len = len < m->channels - lane ? len : m->channels - lane;
+    len = len < count - begin ? len : count - begin;
+    return (conv_piece){begin, len, channel / m->channels, lane};
+}
+
+/* Channels of results are done in tiles of at most 32 that lie in one block of the map and in one
+ * group of `of_group` channels: the tile that begins at a channel. */
+static inline conv_piece conv_tile_at(const op_map *m, int64_t of_group, int64_t begin) {
+    int64_t lane = begin % m->channels, len = of_group - begin % of_group;
+    len = len < OP_MAP_CHANNELS ? len : OP_MAP_CHANNELS;
+    len = len < m->channels - lane ? len : m->channels - lane;
+    return (conv_piece){begin, len, begin / m->channels, lane};
+}
+
+/* How many tiles channels [begin, end) have. */
+static inline int64_t conv_tile_count(const op_map *m, int64_t of_group, int64_t begin,
+                                      int64_t end) {
+    int64_t count = 0;
+    for (; begin < end; count++) {
+        begin += conv_tile_at(m, of_group, begin).len;
+    }
+    return count;
+}
+
+static inline int64_t conv_round_lanes(int64_t lanes) {
+    return (lanes + 7) / 8 * 8;
+}
+
+/* ---- the loops, and what workspace they want ---- */
+size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                              int members);
+size_t ebb__conv_weights_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                               int members);
+void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back);
+void ebb__conv_weights(const op_call *call, conv_codes *codes);
+
+#endif

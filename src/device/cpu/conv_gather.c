@@ -1,0 +1,245 @@
+/* conv_gather.c - convolution, and the gradient of its map: every pixel of the result gathers
+ * pixels of the operand through the window, forward in the order of the taps, backward against it.
+ *
+ * A tile of at most 32 channels of the result is done at a time, for a strip of rows of one group
+ * of images; its weights are packed once for all strips that a member does. Pixels of a row with
+ * the same taps that lie side by side are the rows of one product. Weights of a block of channels
+ * stay in cache while they go over the strip. */
+#include "device/cpu/conv.h"
+
+#include "base/team.h"
+
+#include <string.h>
+
+enum {
+    RUN_ROWS = 48,          /* images and pixels that one product takes: libxsmm does 3 at a time */
+    STRIP_FLOATS = 1 << 15, /* of the result, in a strip: half of a member's second cache */
+    STRETCH_TILES = 16,     /* weights that go over a strip at a time */
+};
+
+/* Both directions: the result `to` gathers from `from`. */
+typedef struct gather {
+    op_map from, to;
+    int64_t from_pitch, to_pitch, start_pitch;
+    int64_t from_group, to_group; /* channels of a group of channels */
+    int64_t window_y, window_x, stride, pad_y, pad_x;
+    const float *source, *weights;
+    const float *start; /* a bias; a map, if `back`; NULL: zeros */
+    float *result;
+    bool back;
+} gather;
+
+/* The taps along one axis that fall on the operand, for one position of the result: r = lo, lo +
+ * step, ... below hi, of which the first reads `at`, each further one `move` further. */
+typedef struct gather_taps {
+    int64_t lo, hi, step, at, move;
+} gather_taps;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static gather_taps taps_of(const gather *g, int64_t o, int64_t size, int64_t window, int64_t pad) {
+    if (!g->back) {
+        int64_t first = o * g->stride - pad, lo = most(0, -first);
+        return (gather_taps){lo, least(window, size - first), 1, first + lo, 1};
+    }
+    /* Tap r reads (o + pad - r) / stride, where that is whole. */
+    int64_t t = o + pad, lo = most(0, t - (size - 1) * g->stride);
+    lo += ((t - lo) % g->stride + g->stride) % g->stride;
+    return (gather_taps){lo, least(window, t + 1), g->stride, (t - lo) / g->stride, -1};
+}
+
+static bool same_taps(const gather_taps *a, const gather_taps *b, int64_t apart) {
+    return a->lo == b->lo && a->hi == b->hi && b->at == a->at + apart;
+}
+
+static gather gather_of(const op_call *call, bool back) {
+    const op_view *from = &call->in[1], *to = &call->out[0], *start = &call->in[0];
+    op_conv v = op_conv_of(back ? &to->type : &from->type, &call->in[2].type,
+                           back ? &from->type : &to->type, call->attr);
+    gather g = {.from = back ? v.y : v.x,
+                .to = back ? v.x : v.y,
+                .from_pitch = op_map_pitch(from),
+                .to_pitch = op_map_pitch(to),
+                .start_pitch = back && start->data != NULL ? op_map_pitch(start) : 0,
+                .from_group = back ? v.outputs : v.inputs,
+                .to_group = back ? v.inputs : v.outputs,
+                .window_y = v.high,
+                .window_x = v.wide,
+                .stride = v.stride,
+                .pad_y = v.pad_y,
+                .pad_x = v.pad_x,
+                .source = from->data,
+                .weights = call->in[2].data,
+                .start = start->data,
+                .result = to->data,
+                .back = back};
+    if (v.high == 1 && v.wide == 1 && v.stride == 1 && v.pad_y == 0 && v.pad_x == 0) {
+        g.from.wide *= g.from.high; /* all pixels are one row */
+        g.to.wide *= g.to.high;
+        g.from.high = g.to.high = 1;
+    }
+    return g;
+}
+
+/* ---- weights ---- */
+
+/* [piece][r][s][channel of the operand][lane of the tile], rows of a multiple of 8 lanes. */
+static void pack(const gather *g, const conv_engine *engine, const conv_piece *tile, float *panel) {
+    int64_t taps = g->window_y * g->window_x, wide = conv_round_lanes(tile->len);
+    int64_t inputs = g->back ? g->to_group : g->from_group; /* of w: [K, inputs, R, S] */
+    int64_t group = tile->begin / g->to_group, in_group = tile->begin % g->to_group;
+    conv_piece p = {.len = 0};
+    for (int64_t at = 0; at < g->from_group; at += p.len) {
+        p = conv_piece_at(&g->from, group * g->from_group, g->from_group, at);
+        float *to = panel + at * taps * wide;
+        for (int64_t c = 0; c < p.len; c++) {
+            int64_t k = g->back ? group * g->from_group + at + c : tile->begin;
+            int64_t of = g->back ? in_group : at + c;
+            engine->transpose(to + c * wide, p.len * wide, g->weights + (k * inputs + of) * taps,
+                              g->back ? taps : inputs * taps, tile->len, taps);
+        }
+    }
+}
+
+/* ---- one strip ---- */
+
+/* Rows [y0, y1) of a tile of channels of one group of images. */
+typedef struct strip {
+    conv_piece tile;
+    int64_t images, y0, y1;
+    const float *panel;
+} strip;
+
+/* Where the sums of a run of pixels begin, from what they start. */
+static void start_run(const gather *g, const strip *s, int64_t pixels, float *out) {
+    int64_t rows = pixels * g->to.images, wide = g->to.channels;
+    const float *from = g->start;
+    if (g->back && from != NULL) {
+        from += s->images * g->start_pitch + (out - g->result - s->images * g->to_pitch);
+    } else if (from != NULL) {
+        from += s->tile.begin;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        if (from == NULL) {
+            memset(out + i * wide, 0, (size_t)s->tile.len * sizeof(float));
+        } else if (!g->back || from != out) {
+            memcpy(out + i * wide, from + (g->back ? i * wide : 0),
+                   (size_t)s->tile.len * sizeof(float));
+        }
+    }
+}
+
+/* One tap of the channels [begin, end), a block of the chain, at a pixel of the operand. */
+static void push_tap(const gather *g, const strip *s, conv_codes *codes, conv_list *list,
+                     int64_t tap, int64_t pixel, int64_t begin, int64_t end) {
+    int64_t taps = g->window_y * g->window_x, wide = list->tile.a_row;
+    int64_t first = s->tile.begin / g->to_group * g->from_group;
+    const float *source = g->source + s->images * g->from_pitch + pixel * op_map_pixel(&g->from);
+    conv_piece p = {.len = 0};
+    for (int64_t at = begin; at < end; at += p.len) {
+        p = conv_piece_at(&g->from, first, g->from_group, at);
+        conv_push(codes, list, s->panel + (at * taps + tap * p.len) * wide,
+                  source + p.block * op_map_block(&g->from) + p.lane, p.len, CONV_MOST_TILES);
+    }
+}
+
+/* Channels [begin, end) of the operand, for the run of pixels of the list with the taps y and x. */
+static void add_run(const gather *g, const strip *s, conv_codes *codes, const gather_taps *y,
+                    const gather_taps *x, conv_list *list, int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; block += OP_MAP_CHANNELS) {
+        int64_t iy = y->at, stop = least(end, block + OP_MAP_CHANNELS);
+        for (int64_t r = y->lo; r < y->hi; r += y->step, iy += y->move) {
+            int64_t ix = x->at;
+            for (int64_t t = x->lo; t < x->hi; t += x->step, ix += x->move) {
+                push_tap(g, s, codes, list, r * g->window_x + t, iy * g->from.wide + ix, block,
+                         stop);
+            }
+        }
+    }
+    conv_flush(codes, list);
+}
+
+/* Channels [begin, end) of the operand, for one row of the result. */
+static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t oy, int64_t begin,
+                    int64_t end) {
+    gather_taps y = taps_of(g, oy, g->from.high, g->window_y, g->pad_y), x, next;
+    int64_t limit = most(1, RUN_ROWS / g->to.images);
+    conv_list list = {.tile = {.lanes = s->tile.len,
+                               .a_row = conv_round_lanes(s->tile.len),
+                               .b_row = g->from.channels,
+                               .out_row = g->to.channels}};
+    float *row = g->result + s->images * g->to_pitch + s->tile.block * op_map_block(&g->to) +
+                 oy * g->to.wide * op_map_pixel(&g->to) + s->tile.lane;
+    for (int64_t ox = 0, run; ox < g->to.wide; ox += run) {
+        x = taps_of(g, ox, g->from.wide, g->window_x, g->pad_x);
+        for (run = 1; run < limit && ox + run < g->to.wide; run++) {
+            next = taps_of(g, ox + run, g->from.wide, g->window_x, g->pad_x);
+            if (!same_taps(&x, &next, run)) {
+                break;
+            }
+        }
+        list.out = row + ox * op_map_pixel(&g->to);
+        list.tile.rows = run * g->to.images;
+        if (begin == 0 && !codes->engine->dry) {
+            start_run(g, s, run, list.out);
+        }
+        add_run(g, s, codes, &y, &x, &list, begin, end);
+    }
+}
+
+/* Weights of some channels go over all rows before the next. */
+static void add_strip(const gather *g, const strip *s, conv_codes *codes) {
+    int64_t tiles = g->window_y * g->window_x;
+    int64_t blocks = most(1, STRETCH_TILES / tiles), stretch = blocks * OP_MAP_CHANNELS;
+    for (int64_t begin = 0; begin < g->from_group; begin += stretch) {
+        for (int64_t y = s->y0; y < s->y1; y++) {
+            add_row(g, s, codes, y, begin, least(g->from_group, begin + stretch));
+        }
+    }
+}
+
+/* ---- the kernel ---- */
+
+static int64_t panel_floats(int64_t channels, int64_t taps, int64_t lanes) {
+    return channels * taps * conv_round_lanes(least(lanes, OP_MAP_CHANNELS));
+}
+
+size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                              int members) {
+    (void)form;
+    const ir_type *w = op_in_type(graph, node, 2);
+    bool back = node->op == OP_CONV_DATA;
+    op_map to = op_map_of(&graph->values[node->out].type);
+    int64_t channels = back ? w->dim[0] / node->attr.i[CONV_GROUPS] : w->dim[1];
+    int64_t floats = panel_floats(channels, (int64_t)w->dim[2] * w->dim[3], to.channels);
+    return (size_t)members * (size_t)floats * sizeof(float);
+}
+
+void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
+    gather g = gather_of(call, back);
+    int64_t floats = panel_floats(g.from_group, g.window_y * g.window_x, g.to.channels);
+    float *panel = (float *)call->workspace + call->member * floats;
+    int64_t rows = most(1, STRIP_FLOATS / (g.to.wide * op_map_pixel(&g.to)));
+    int64_t strips = (g.to.high + rows - 1) / rows, channels = op_map_channels(&g.to);
+    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels), first = 0, begin, end;
+    strip s = {.panel = panel};
+    ebb__team_share(tiles * strips * g.to.groups, 1, call->member, call->members, &begin, &end);
+    for (int64_t at = 0; at < channels; at += s.tile.len, first += strips * g.to.groups) {
+        s.tile = conv_tile_at(&g.to, g.to_group, at);
+        int64_t lo = most(begin - first, 0), hi = least(end - first, strips * g.to.groups);
+        if (lo < hi && !codes->engine->dry) {
+            pack(&g, codes->engine, &s.tile, panel);
+        }
+        for (int64_t u = lo; u < hi; u++) {
+            s.images = u / strips;
+            s.y0 = u % strips * rows;
+            s.y1 = least(g.to.high, s.y0 + rows);
+            add_strip(&g, &s, codes);
+        }
+    }
+}

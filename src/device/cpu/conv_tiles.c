@@ -1,0 +1,108 @@
+/* conv_tiles.c - the engines of convolution: libxsmm's batch-reduce kernels, which add a list of
+ * products to one tile of sums, each a serial chain of fused multiply-adds; and our own kernel for
+ * a panel of lanes, tile by tile, for machines and builds without. */
+#include "device/cpu/conv.h"
+
+#include "device/cpu/matmul.h"
+
+#include <math.h>
+
+/* ---- our own ---- */
+
+/* Lanes that are no multiple of a vector and lie side by side with others: one at a time. */
+static void run_single(const conv_list *list) {
+    const conv_tile *t = &list->tile;
+    for (int64_t n = 0; n < list->count; n++) {
+        for (int64_t j = 0; j < t->rows; j++) {
+            for (int64_t i = 0; i < t->lanes; i++) {
+                float *out = &list->out[j * t->out_row + i];
+                for (int64_t k = 0; k < t->deep; k++) {
+                    *out = fmaf(list->b[n][k * t->b_row + j], list->a[n][k * t->a_row + i], *out);
+                }
+            }
+        }
+    }
+}
+
+static void run_lanes(const conv_list *list, void (*run)(const matmul_lanes *)) {
+    const conv_tile *t = &list->tile;
+    if (t->across && t->lanes % MATMUL_GRAIN != 0) {
+        run_single(list);
+        return;
+    }
+    for (int64_t n = 0; n < list->count; n++) {
+        run(&(matmul_lanes){.a = list->b[n],
+                            .b = list->a[n],
+                            .out = list->out,
+                            .a_row = t->across ? 1 : t->b_row,
+                            .a_col = t->across ? t->b_row : 1,
+                            .b_row = t->a_row,
+                            .ldo = t->out_row,
+                            .rows = t->rows,
+                            .lanes = t->lanes,
+                            .deep = t->deep});
+    }
+}
+
+static void run_base(conv_codes *codes, const conv_list *list) {
+    (void)codes;
+    run_lanes(list, ebb__cpu_matmul_lanes_base);
+}
+const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_base};
+
+#ifndef EBB_NO_AVX2
+static void run_avx2(conv_codes *codes, const conv_list *list) {
+    (void)codes;
+    run_lanes(list, ebb__cpu_matmul_lanes_avx2);
+}
+const conv_engine ebb__conv_avx2 = {false, run_avx2, ebb__cpu_transpose_block_avx2};
+#endif
+
+/* ---- libxsmm ---- */
+
+#ifndef EBB_NO_XSMM
+#include <libxsmm.h>
+
+static libxsmm_smmfunction_reducebatch_addr dispatch(const conv_tile *t) {
+    const libxsmm_blasint lda = (libxsmm_blasint)t->a_row, ldb = (libxsmm_blasint)t->b_row;
+    const libxsmm_blasint ldc = (libxsmm_blasint)t->out_row;
+    const float one = 1.0f;
+    const int flags = t->across ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+    const int prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
+    return libxsmm_smmdispatch_reducebatch_addr((libxsmm_blasint)t->lanes, (libxsmm_blasint)t->rows,
+                                                (libxsmm_blasint)t->deep, &lda, &ldb, &ldc, &one,
+                                                &one, &flags, &prefetch);
+}
+
+/* Of a call, tiles differ in their sizes only. */
+static bool same_code(const conv_tile *a, const conv_tile *b) {
+    return a->lanes == b->lanes && a->rows == b->rows && a->deep == b->deep;
+}
+
+/* The code of a tile: that found before in this call, else libxsmm's registry knows it. */
+static libxsmm_smmfunction_reducebatch_addr code_of(conv_codes *codes, const conv_tile *t) {
+    for (int32_t i = 0; i < codes->count; i++) {
+        if (same_code(&codes->at[i].tile, t)) {
+            return (libxsmm_smmfunction_reducebatch_addr)codes->at[i].run;
+        }
+    }
+    libxsmm_smmfunction_reducebatch_addr run = dispatch(t);
+    if (codes->count < CONV_MOST_CODES) {
+        codes->at[codes->count].tile = *t;
+        codes->at[codes->count++].run = (void (*)(void))run;
+    }
+    return run;
+}
+
+static void run_xsmm(conv_codes *codes, const conv_list *list) {
+    unsigned long long count = (unsigned long long)list->count;
+    code_of(codes, &list->tile)((const float **)list->a, (const float **)list->b, list->out,
+                                &count);
+}
+const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2};
+
+static void prepare_xsmm(conv_codes *codes, const conv_list *list) {
+    codes->failed = code_of(codes, &list->tile) == NULL || codes->failed;
+}
+const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL};
+#endif
