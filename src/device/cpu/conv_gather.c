@@ -15,6 +15,8 @@ enum {
     RUN_ROWS = 48,          /* images and pixels that one product takes: libxsmm does 3 at a time */
     STRIP_FLOATS = 1 << 15, /* of the result, in a strip: half of a member's second cache */
     STRETCH_TILES = 16,     /* weights that go over a strip at a time */
+    HELD_FLOATS = 1 << 16,  /* weights that are held packed: half of a member's second cache */
+    MOST_HELD = 64,         /* tiles of them */
 };
 
 /* Both directions: the result `to` gathers from `from`. */
@@ -192,6 +194,10 @@ static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t 
     }
 }
 
+static int64_t strip_rows(const gather *g) {
+    return most(1, STRIP_FLOATS / (g->to.wide * op_map_pixel(&g->to)));
+}
+
 /* Weights of some channels go over all rows before the next. */
 static void add_strip(const gather *g, const strip *s, conv_codes *codes) {
     int64_t tiles = g->window_y * g->window_x;
@@ -209,37 +215,59 @@ static int64_t panel_floats(int64_t channels, int64_t taps, int64_t lanes) {
     return channels * taps * conv_round_lanes(least(lanes, OP_MAP_CHANNELS));
 }
 
+/* How many tiles of weights are held packed at a time. */
+static int64_t held_tiles(int64_t floats, int64_t tiles) {
+    return most(1, least(tiles, least(HELD_FLOATS / floats, MOST_HELD)));
+}
+
 size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                               int members) {
-    (void)form;
     const ir_type *w = op_in_type(graph, node, 2);
     bool back = node->op == OP_CONV_DATA;
     op_map to = op_map_of(&graph->values[node->out].type);
-    int64_t channels = back ? w->dim[0] / node->attr.i[CONV_GROUPS] : w->dim[1];
-    int64_t floats = panel_floats(channels, (int64_t)w->dim[2] * w->dim[3], to.channels);
-    return (size_t)members * (size_t)floats * sizeof(float);
+    int64_t outputs = w->dim[0] / node->attr.i[CONV_GROUPS];
+    int64_t floats =
+        panel_floats(back ? outputs : w->dim[1], (int64_t)w->dim[2] * w->dim[3], to.channels);
+    int64_t tiles = conv_tile_count(&to, back ? w->dim[1] : outputs, 0, op_map_channels(&to));
+    (void)form;
+    return (size_t)(members * held_tiles(floats, tiles) * floats) * sizeof(float);
+}
+
+/* Strips [begin, end) of all groups of images, for the tiles from channel `at` on whose weights are
+ * held together; gives the channel behind them. */
+static int64_t add_tiles(const gather *g, conv_codes *codes, float *panels, int64_t held,
+                         int64_t floats, int64_t at, int64_t begin, int64_t end) {
+    int64_t channels = op_map_channels(&g->to), rows = strip_rows(g), n = 0;
+    int64_t strips = (g->to.high + rows - 1) / rows;
+    conv_piece tiles[MOST_HELD];
+    for (; n < held && at < channels; n++) {
+        tiles[n] = conv_tile_at(&g->to, g->to_group, at);
+        if (begin < end && !codes->engine->dry) {
+            pack(g, codes->engine, &tiles[n], panels + n * floats);
+        }
+        at += tiles[n].len;
+    }
+    for (int64_t u = begin; u < end; u++) {
+        int64_t y = u % strips * rows;
+        for (int64_t t = 0; t < n; t++) {
+            strip s = {tiles[t], u / strips, y, least(g->to.high, y + rows), panels + t * floats};
+            add_strip(g, &s, codes);
+        }
+    }
+    return at;
 }
 
 void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
     gather g = gather_of(call, back);
+    int64_t channels = op_map_channels(&g.to), rows = strip_rows(&g);
     int64_t floats = panel_floats(g.from_group, g.window_y * g.window_x, g.to.channels);
-    float *panel = (float *)call->workspace + call->member * floats;
-    int64_t rows = most(1, STRIP_FLOATS / (g.to.wide * op_map_pixel(&g.to)));
-    int64_t strips = (g.to.high + rows - 1) / rows, channels = op_map_channels(&g.to);
-    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels), first = 0, begin, end;
-    strip s = {.panel = panel};
-    ebb__team_share(tiles * strips * g.to.groups, 1, call->member, call->members, &begin, &end);
-    for (int64_t at = 0; at < channels; at += s.tile.len, first += strips * g.to.groups) {
-        s.tile = conv_tile_at(&g.to, g.to_group, at);
-        int64_t lo = most(begin - first, 0), hi = least(end - first, strips * g.to.groups);
-        if (lo < hi && !codes->engine->dry) {
-            pack(&g, codes->engine, &s.tile, panel);
-        }
-        for (int64_t u = lo; u < hi; u++) {
-            s.images = u / strips;
-            s.y0 = u % strips * rows;
-            s.y1 = least(g.to.high, s.y0 + rows);
-            add_strip(&g, &s, codes);
-        }
+    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels);
+    int64_t held = held_tiles(floats, tiles), each = (g.to.high + rows - 1) / rows * g.to.groups;
+    int64_t first = 0, begin, end;
+    float *panels = (float *)call->workspace + call->member * held * floats;
+    ebb__team_share((tiles + held - 1) / held * each, 1, call->member, call->members, &begin, &end);
+    for (int64_t at = 0; at < channels; first += each) {
+        at = add_tiles(&g, codes, panels, held, floats, at, most(begin - first, 0),
+                       least(end - first, each));
     }
 }
