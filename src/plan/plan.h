@@ -11,9 +11,9 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
+#include "base/names.h"
 #include "cost/tune.h"
 #include "plan/knobs.h"
-#include "plan/names.h"
 #include "plan/passes.h"
 
 /* A program of a run. Its forward graph is given, or built each time that it is looked at, so that
@@ -187,7 +187,7 @@ typedef struct ebb_plan {
     int32_t n_products;
     plan_variable *variables;
     int32_t n_variables;
-    plan_names variable_names, layer_names;
+    names_table variable_names, layer_names;
     void *source; /* what the requests point to, and the table: freed by free_source, if it is
                      the plan's, when the plan is released */
     void (*free_source)(void *source);
