@@ -62,6 +62,9 @@ ebb_status ebb__image_files_find(ebb_ctx *ctx, const char *const *paths, size_t 
                                  image_files *out) EBB_MUST_CHECK;
 void ebb__image_files_free(image_files *files);
 
+/* Whether a class's name can be shown to people: not empty, UTF-8 without control characters. */
+bool ebb__image_name_sound(const char *name, size_t length);
+
 /* For image_find.c: looks at a file of images and adds it to the list. */
 ebb_status ebb__image_files_add(image_files *files, const char *path) EBB_MUST_CHECK;
 

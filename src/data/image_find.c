@@ -118,16 +118,15 @@ static size_t line_length(const char *text, const char **next) {
     return length;
 }
 
-/* Whether it can be shown to people: UTF-8 without control characters. */
-static bool is_name(const char *text, size_t length) {
-    for (size_t i = 0; i < length;) {
-        size_t step = ebb__utf8_length((const unsigned char *)text + i, length - i);
-        if (step == 0 || (unsigned char)text[i] < ' ' || text[i] == 0x7f) {
+bool ebb__image_name_sound(const char *name, size_t length) {
+    const unsigned char *bytes = (const unsigned char *)name;
+    for (size_t i = 0, step = 0; i < length; i += step) {
+        step = ebb__utf8_length(bytes + i, length - i);
+        if (step == 0 || bytes[i] < ' ' || bytes[i] == 0x7f) {
             return false;
         }
-        i += step;
     }
-    return true;
+    return length > 0;
 }
 
 /* A name a line into files->names, which has room for all of the text; empty lines are none. */
@@ -136,16 +135,17 @@ static ebb_status take_names(image_files *files, const char *path, const char *t
     int line = 1;
     for (const char *next = text; *text != '\0'; text = next, line++) {
         size_t length = line_length(text, &next);
-        if (!is_name(text, length)) {
+        if (length == 0) {
+            continue;
+        }
+        if (!ebb__image_name_sound(text, length)) {
             return ebb__fail(files->ctx, EBB_DATA,
                              "class names %s:%d: is not a line of UTF-8 text; mend or remove it",
                              path, line);
         }
-        if (length > 0) {
-            memcpy(files->names + files->names_bytes, text, length);
-            files->names_bytes += length + 1; /* memory of a region is zeros */
-            found++;
-        }
+        memcpy(files->names + files->names_bytes, text, length);
+        files->names_bytes += length + 1; /* memory of a region is zeros */
+        found++;
     }
     return found == files->classes
                ? EBB_OK

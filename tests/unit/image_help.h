@@ -67,7 +67,7 @@ static inline uint8_t pixel_of(uint64_t image, size_t i) {
 }
 
 static inline int32_t label_of(uint64_t image, uint32_t classes) {
-    return (int32_t)((image * 5 + image / 3) % classes);
+    return (int32_t)((image * 3 + image / 5) % classes);
 }
 
 typedef struct made_file {
