@@ -67,10 +67,11 @@ ebb_status ebb__net_append(net_model *net, const net_layer *layer, const int32_t
 }
 
 static ebb_status check_name(const net_model *net, const char *name) {
-    if (!ebb__net_name_fits(name)) {
+    bool taken = strcmp(name, "in") == 0 || strcmp(name, "from") == 0; /* words of the text form */
+    if (taken || !ebb__net_name_fits(name)) {
         return ebb__net_wrong(net,
                               "'%.60s' is no name of a layer: those are 1 to %d letters, digits "
-                              "and _.-",
+                              "and _.-, but not `in` or `from`",
                               name, NET_MOST_NAME);
     }
     int32_t other = ebb__net_find(net, name);
@@ -122,7 +123,7 @@ ebb_status ebb__net_add(net_model *net, const char *name, net_op op, const net_n
 
 /* ---- the whole ---- */
 
-static ebb_status all_are_read(const net_model *net) {
+static ebb_status all_are_read(net_model *net) {
     bool *read = NULL;
     int32_t i = 0, last = net->n_layers - 1;
     TRY(ebb__alloc(net->ctx, (size_t)net->n_layers, sizeof *read, &read));
@@ -133,12 +134,13 @@ static ebb_status all_are_read(const net_model *net) {
         i++;
     }
     ebb__free(net->ctx, read);
+    net->place.line = net->layers[i].line;
     return i == last ? EBB_OK
                      : ebb__net_wrong(net, "no layer reads '%s'; the net ends with '%s'",
                                       net->layers[i].name, net->layers[last].name);
 }
 
-ebb_status ebb__net_finish(const net_model *net) {
+ebb_status ebb__net_finish(net_model *net) {
     if (net->n_layers < 2) {
         return ebb__net_wrong(net, "the net has no layers");
     }

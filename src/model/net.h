@@ -108,7 +108,7 @@ ebb_status ebb__net_add(net_model *net, const char *name, net_op op, const net_n
                         const int32_t *from, int32_t n_from) EBB_MUST_CHECK;
 /* Whether the net is whole: it ends in a flat layer, which are the classes, and all others are
  * read. To be asked after the last layer. */
-ebb_status ebb__net_finish(const net_model *net) EBB_MUST_CHECK;
+ebb_status ebb__net_finish(net_model *net) EBB_MUST_CHECK;
 
 int32_t ebb__net_find(const net_model *net, const char *name); /* -1: there is none */
 const char *ebb__net_op_name(net_op op);
