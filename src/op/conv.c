@@ -13,12 +13,6 @@ enum { MOST_WINDOW = 1 << 12 }; /* of a window's side, a stride or a pad: produc
 
 /* ---- types ---- */
 
-static ebb_status need_map(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
-    return op_is_map(op_in_type(graph, node, i))
-               ? EBB_OK
-               : ebb__op_bad(graph, node, "operand %d must be a map", i);
-}
-
 /* The attributes alone. */
 static ebb_status need_numbers(const ir_graph *graph, const ir_node_rec *node) {
     const int32_t *a = node->attr.i;
@@ -70,7 +64,7 @@ static ebb_status infer_conv(const ir_graph *graph, const ir_node_rec *node, ir_
     const int32_t *a = node->attr.i;
     const ir_type *w = op_in_type(graph, node, 2);
     TRY(ebb__op_need(graph, node, 2, IR_F32));
-    TRY(need_map(graph, node, 1));
+    TRY(ebb__op_need_map(graph, node, 1));
     TRY(need_numbers(graph, node));
     op_map x = op_map_of(op_in_type(graph, node, 1)), y = x;
     if (w->rank == 4) {
@@ -94,7 +88,7 @@ static ebb_status infer_conv_data(const ir_graph *graph, const ir_node_rec *node
     const int32_t *a = node->attr.i;
     const ir_type *c = op_in_type(graph, node, 0), *w = op_in_type(graph, node, 2);
     TRY(ebb__op_need(graph, node, 2, IR_F32));
-    TRY(need_map(graph, node, 1));
+    TRY(ebb__op_need_map(graph, node, 1));
     TRY(need_numbers(graph, node));
     op_map y = op_map_of(op_in_type(graph, node, 1)), x = y;
     if (w->rank == 4) {
@@ -116,8 +110,8 @@ static ebb_status infer_conv_data(const ir_graph *graph, const ir_node_rec *node
 static ebb_status infer_conv_weights(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const int32_t *a = node->attr.i;
     const ir_type *c = op_in_type(graph, node, 0);
-    TRY(need_map(graph, node, 1));
-    TRY(need_map(graph, node, 2));
+    TRY(ebb__op_need_map(graph, node, 1));
+    TRY(ebb__op_need_map(graph, node, 2));
     TRY(need_numbers(graph, node));
     op_map y = op_map_of(op_in_type(graph, node, 1)), x = op_map_of(op_in_type(graph, node, 2));
     int32_t groups = a[CONV_GROUPS];
@@ -134,7 +128,7 @@ static ebb_status infer_conv_weights(const ir_graph *graph, const ir_node_rec *n
 
 /* c, dy. */
 static ebb_status infer_conv_bias(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    TRY(need_map(graph, node, 1));
+    TRY(ebb__op_need_map(graph, node, 1));
     op_map y = op_map_of(op_in_type(graph, node, 1));
     out[0] = op_list(IR_F32, (int32_t)op_map_channels(&y));
     return ebb__op_need_list(graph, node, 0, IR_F32, op_map_channels(&y));
@@ -204,7 +198,6 @@ static void rows_conv_sum(const ir_graph *graph, const ir_node_rec *node, op_row
 /* ---- samples ---- */
 
 /* clang-format off */
-#define MAP(g, b, y, x, n, c) {IR_F32, 6, {g, b, y, x, n, c}}
 #define F4(a, b, c, d) {IR_F32, 4, {a, b, c, d}}
 /* X(groups of images, images a group, blocks of x, lanes, high, wide, blocks of y, lanes, high, wide,
  * channels of a group, window high, wide, stride, pads, groups, first operand absent) */

@@ -26,6 +26,9 @@ ebb_status ebb__op_need(const ir_graph *graph, const ir_node_rec *node, int32_t 
 /* Operand i is an f32 matrix. */
 ebb_status ebb__op_need_matrix(const ir_graph *graph, const ir_node_rec *node,
                                int32_t i) EBB_MUST_CHECK;
+/* Operand i is a map (map.h). */
+ebb_status ebb__op_need_map(const ir_graph *graph, const ir_node_rec *node,
+                            int32_t i) EBB_MUST_CHECK;
 /* Operand i has one axis of `count` elements. */
 ebb_status ebb__op_need_list(const ir_graph *graph, const ir_node_rec *node, int32_t i,
                              ir_dtype dtype, int64_t count) EBB_MUST_CHECK;
@@ -84,6 +87,7 @@ ebb_status ebb__op_grad_sum(op_grad *g, int32_t i, op_code op, const ir_val *in,
 #define F3(a, b, c) {IR_F32, 3, {a, b, c}}
 #define I1(a) {IR_I32, 1, {a}}
 #define D1(a) {IR_F64, 1, {a}}
+#define MAP(g, b, y, x, n, c) {IR_F32, 6, {g, b, y, x, n, c}}
 /* clang-format on */
 /* The operands of a sample, by type. */
 #define IN(...)                                                                                    \

@@ -4,6 +4,7 @@
  */
 #include "op/op.h"
 #include "op/define.h"
+#include "op/map.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -173,6 +174,12 @@ ebb_status ebb__op_need_matrix(const ir_graph *graph, const ir_node_rec *node, i
     return op_in_type(graph, node, i)->rank == 2
                ? EBB_OK
                : ebb__op_bad(graph, node, "operand %d must be a matrix", i);
+}
+
+ebb_status ebb__op_need_map(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
+    return op_is_map(op_in_type(graph, node, i))
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "operand %d must be a map", i);
 }
 
 ebb_status ebb__op_need_list(const ir_graph *graph, const ir_node_rec *node, int32_t i,

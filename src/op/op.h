@@ -126,6 +126,7 @@ typedef enum op_fill {
     FILL_INDEX,     /* i32 in [0, limit) */
     FILL_LABEL,     /* i32 in [-1, limit): -1 is the ignored label */
     FILL_SMALL_INT, /* i32 in [0, 100) */
+    FILL_BYTE,      /* u8, any */
     FILL_ABSENT,    /* optional operand left out */
 } op_fill;
 

@@ -171,6 +171,9 @@ static inline void tensor_fill(tensor *t, op_fill fill, int32_t limit, double ma
         case FILL_SMALL_INT:
             value = (double)(draw_bits(d) % 100);
             break;
+        case FILL_BYTE:
+            value = (double)(draw_bits(d) % 256);
+            break;
         case FILL_ABSENT:
             break;
         }

@@ -140,6 +140,16 @@ static const wrong cases[] = {
     {OP_SGD, 4, {F1(2), F1(2), F1(1), F1(3)}, {.f = {0}}},
     {OP_SGD, 4, {F1(2), F1(2), F1(2), F1(4)}, {.f = {0}}},
     {OP_SGD, 4, {F1(2), F1(2), F1(1), F1(4)}, {.f = {-1}}},
+    {OP_FLATTEN, 1, {F2(2, 3)}, {.i = {0}}},
+    {OP_FLATTEN, 1, {MAP(1, 1 << 11, 1 << 8, 1 << 8, 1, 1 << 5)}, {.i = {0}}}, /* 2^32 columns */
+    {OP_UNFLATTEN, 1, {F2(4, 36)}, {.i = {3, 2, 3, 3, 2}}},                    /* lanes */
+    {OP_UNFLATTEN, 1, {F2(4, 36)}, {.i = {3, 2, 3, 2, 3}}},
+    {OP_UNFLATTEN, 1, {F2(4, 36)}, {.i = {-3, -2, 3, 2, 2}}},
+    {OP_UNFLATTEN, 1, {F2(1, 1)}, {.i = {1 << 30, 1 << 30, 1 << 30, 1, 1 << 30}}},
+    {OP_IMAGES, 3, {{IR_U8, 4, {4, 2, 2, 3}}, F1(3), F1(3)}, {.i = {3}}},
+    {OP_IMAGES, 3, {{IR_U8, 4, {4, 2, 2, 3}}, F1(3), F1(3)}, {.i = {0}}},
+    {OP_IMAGES, 3, {{IR_U8, 4, {4, 2, 2, 3}}, F1(3), F1(2)}, {.i = {2}}},
+    {OP_IMAGES, 3, {{IR_U8, 3, {4, 2, 3}}, F1(3), F1(3)}, {.i = {2}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,

@@ -4,6 +4,7 @@
 #include "sample.h"
 
 #include "op/define.h"
+#include "op/map.h"
 
 /* ---- running one op on given numbers ---- */
 
@@ -340,6 +341,46 @@ static void moves(void **state) {
     done(&r);
 }
 
+/* ---- maps ---- */
+
+/* Element i of a map as it lies, by image, channel and pixel: 1000 n + 100 c + 10 y + x. */
+static void number_map(const op_map *m, double *values) {
+    for (int64_t n = 0; n < op_map_images(m); n++) {
+        for (int64_t c = 0; c < op_map_channels(m); c++) {
+            for (int64_t at = 0; at < (int64_t)m->high * m->wide; at++) {
+                int64_t y = at / m->wide, x = at % m->wide;
+                values[op_map_at(m, op_map_group(m), n, c, y, x)] =
+                    (double)(1000 * n + 100 * c + 10 * y + x);
+            }
+        }
+    }
+}
+
+static void flat_maps(void **state) {
+    (void)state;
+    const op_map m = {2, 3, 2, 3, 2, 2}; /* images 0 1 | 2 3, channels 0 1 | 2 3 | 4 5 */
+    double lying[4 * 6 * 6], rows[4 * 6 * 6];
+    number_map(&m, lying);
+    for (int i = 0; i < 4 * 36; i++) {
+        rows[i] = 1000 * (i / 36) + 100 * (i / 6 % 6) + 10 * (i / 3 % 2) + i % 3;
+    }
+    assert_true(lying[12 * 2] == 100 * 2 && lying[36 * 2] == 2000 && lying[2] == 1000);
+    result r = run(OP_FLATTEN, SAMPLE(.n_in = 1, .in = {MAP(2, 3, 2, 3, 2, 2)}), VALUES(lying));
+    expect(&r, 0, rows);
+    done(&r);
+    r = run(OP_UNFLATTEN, SAMPLE(.n_in = 1, .in = {F2(4, 36)}, .attr = {.i = {3, 2, 3, 2, 2}}),
+            VALUES(rows));
+    expect(&r, 0, lying);
+    done(&r);
+    /* Two images of 1 x 2 pixels and 3 channels. */
+    r = run(OP_IMAGES,
+            SAMPLE(.n_in = 3, .in = {{IR_U8, 4, {2, 1, 2, 3}}, F1(3), F1(3)}, .attr = {.i = {2}}),
+            VALUES(NUMBERS(0, 1, 2, 3, 4, 5, 255, 128, 12, 13, 14, 15), NUMBERS(1, 2, 0.5),
+                   NUMBERS(10, 0, -1)));
+    expect(&r, 0, NUMBERS(10, 2, 0, 265, 256, 5, 13, 8, 1.5, 23, 28, 6.5));
+    done(&r);
+}
+
 /* Where operands already lie inside the result, an alias op touches nothing. */
 static void aliases_do_nothing(void **state) {
     (void)state;
@@ -369,6 +410,7 @@ int main(void) {
         cmocka_unit_test(dropout_follows_rows),
         cmocka_unit_test(sums),
         cmocka_unit_test(moves),
+        cmocka_unit_test(flat_maps),
         cmocka_unit_test(aliases_do_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

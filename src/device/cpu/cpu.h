@@ -59,6 +59,11 @@
     X(LAYER_NORM, layer_norm)               \
     X(LAYER_NORM_GRAD, layer_norm_grad)     \
     X(LAYER_NORM_GAIN, layer_norm_gain)
+/* Of maps, and from and to them. */
+#define CPU_MAPS(X)                         \
+    X(FLATTEN, flatten)                     \
+    X(UNFLATTEN, unflatten)                 \
+    X(IMAGES, images)
 /* These sort row numbers in a workspace. */
 #define CPU_EMBED_ROWS(X)                   \
     X(EMBED_SQUARES, embed_squares)         \
@@ -66,7 +71,7 @@
 /* clang-format on */
 /* The ranged ones take ranges of units, the others do not. */
 #define CPU_RANGED(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_ATTENTION(X)
-#define CPU_OTHERS(X) CPU_REDUCTIONS(X) X(TRANSPOSE, transpose) X(PACK, pack)
+#define CPU_OTHERS(X) CPU_REDUCTIONS(X) CPU_MAPS(X) X(TRANSPOSE, transpose) X(PACK, pack)
 #define CPU_VECTOR_KERNELS(X) CPU_RANGED(X) CPU_OTHERS(X)
 /* Kernels that only move bytes: one for all instruction sets. */
 #define CPU_MOVES(X)                                                                               \
