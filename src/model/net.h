@@ -20,7 +20,7 @@
     X(INPUT, "input") /* the image */                                                              \
     X(CONV, "conv")   /* weight [K, C/groups, R, S], bias [K] */                                   \
     X(BN, "bn")       /* by channel; weight, bias, running_mean, running_var [C] */                \
-    X(RELU, "relu")                                                                                \
+    X(RELU, "relu")   /* slope x where x is below 0 */                                             \
     X(MAXPOOL, "maxpool")                                                                          \
     X(AVGPOOL, "avgpool") /* padding counts as zeros, as PyTorch's does unless told otherwise */   \
     X(GAP, "gap")         /* the mean of each channel: a map of one pixel */                       \
@@ -63,6 +63,7 @@ typedef struct net_numbers {
     double eps, momentum; /* bn */
     double alpha, k;      /* lrn */
     double rate;          /* dropout: the probability of 0 */
+    double slope;         /* relu; 0 but of leaky ones */
 } net_numbers;
 
 typedef struct net_layer {
@@ -167,6 +168,8 @@ double ebb__net_value(const net_numbers *numbers, const net_field *field, int32_
 
 /* ---- between the files of the net ---- */
 
+/* How many windows of `size` begin along an axis of `length`, padded at both ends. */
+int32_t ebb__net_windows(const net_numbers *n, int32_t length, int32_t size, int32_t pad);
 /* Shape of a layer whose inputs are there; appended behind the others, with a copy of its name. */
 ebb_status ebb__net_infer(const net_model *net, net_layer *layer) EBB_MUST_CHECK;
 ebb_status ebb__net_append(net_model *net, const net_layer *layer,

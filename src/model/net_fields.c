@@ -20,6 +20,7 @@ typedef enum field_id {
     ALPHA,
     K,
     RATE,
+    SLOPE,
     FIELDS
 } field_id;
 
@@ -37,6 +38,7 @@ static const net_field fields[FIELDS] = {
     [ALPHA] = {"alpha", NET_REAL, AT(alpha), 0, 1e6},
     [K] = {"k", NET_REAL, AT(k), 1e-6, 1e6},
     [RATE] = {"rate", NET_REAL, AT(rate), 0, 0.99},
+    [SLOPE] = {"slope", NET_REAL, AT(slope), 0, 1},
 };
 _Static_assert(AT(wide) == AT(high) + sizeof(int32_t), "a pair is rows, then columns");
 _Static_assert(AT(pad_x) == AT(pad_y) + sizeof(int32_t), "a pair is rows, then columns");
@@ -55,6 +57,7 @@ static const op_row rows[NET_OPS] = {
                   {OUTPUTS, WINDOW, STRIDE, PAD, GROUPS, NO_BIAS},
                   {.stride = 1, .groups = 1}},
     [NET_BN] = {{0, 0}, 2, {EPS, MOMENTUM}, {.eps = 1e-5, .momentum = 0.1}},
+    [NET_RELU] = {{0, 0}, 1, {SLOPE}, {0}},
     [NET_MAXPOOL] = {{2, 1}, 4, {WINDOW, STRIDE, PAD, CEIL}, {0}},
     [NET_AVGPOOL] = {{2, 1}, 4, {WINDOW, STRIDE, PAD, CEIL}, {0}},
     [NET_LRN] = {{1, 0}, 3, {SIZE, ALPHA, K}, {.size = 5, .alpha = 1e-4, .k = 1}},

@@ -30,9 +30,8 @@ static ebb_status want_map(const net_model *net, const net_layer *layer) {
                                       net->layers[net_in(net, layer, 0)].name, show(in).text);
 }
 
-/* Where windows of `size` begin along an axis of `length` with so much padding at both ends: how
- * many there are. In ceil mode the last may reach beyond, but must begin before the far padding. */
-static int32_t count_windows(const net_numbers *n, int32_t length, int32_t size, int32_t pad) {
+/* In ceil mode the last may reach beyond the end, but must begin before the far padding. */
+int32_t ebb__net_windows(const net_numbers *n, int32_t length, int32_t size, int32_t pad) {
     int32_t room = length + 2 * pad - size;
     int32_t count = (room + (n->ceil ? n->stride - 1 : 0)) / n->stride + 1;
     return n->ceil && (count - 1) * n->stride >= length + pad ? count - 1 : count;
@@ -49,8 +48,8 @@ static ebb_status slide(const net_model *net, const net_layer *layer, net_shape 
             "; use larger images or fewer strides before it",
             layer->name, n->high, n->wide, in->high, in->wide, n->pad_y, n->pad_x);
     }
-    out->high = count_windows(n, in->high, n->high, n->pad_y);
-    out->wide = count_windows(n, in->wide, n->wide, n->pad_x);
+    out->high = ebb__net_windows(n, in->high, n->high, n->pad_y);
+    out->wide = ebb__net_windows(n, in->wide, n->wide, n->pad_x);
     return EBB_OK;
 }
 

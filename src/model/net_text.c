@@ -418,14 +418,28 @@ ebb_status ebb__net_parse(net_model *net, const char *path, const char *text) {
     return ebb__net_finish(net);
 }
 
+/* What the first line begins with that is no comment. */
+static char first_letter(const char *text) {
+    text += strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (text += strspn(text, " \t\r\n"); *text == '#'; text += strspn(text, " \t\r\n")) {
+        text += strcspn(text, "\n");
+    }
+    return *text;
+}
+
 ebb_status ebb__net_load(net_model *net, const char *path) {
     char *text = NULL;
     size_t bytes = 0;
     TRY(ebb__file_read_all(net->ctx, path, MOST_BYTES, &text, &bytes));
-    ebb_status status =
-        strlen(text) == bytes
-            ? ebb__net_parse(net, path, text)
-            : ebb__fail(net->ctx, EBB_DATA, "%s: is not a text file: it holds a zero byte", path);
+    ebb_status status = EBB_OK;
+    if (strlen(text) != bytes) {
+        status =
+            ebb__fail(net->ctx, EBB_DATA, "%s: is not a text file: it holds a zero byte", path);
+    } else {
+        bool sections = first_letter(text) == '[';
+        status =
+            sections ? ebb__net_parse_darknet(net, path, text) : ebb__net_parse(net, path, text);
+    }
     ebb__free(net->ctx, text);
     return status;
 }

@@ -12,9 +12,13 @@
 
 #include "model/net.h"
 
-/* Both make the net of a text; `net` is empty. What is wrong is EBB_DATA and begins with
+/* All make the net of a text; `net` is empty. What is wrong is EBB_DATA and begins with
  * "path:line: ". The path is copied. */
 ebb_status ebb__net_parse(net_model *net, const char *path, const char *text) EBB_MUST_CHECK;
+/* Darknet's .cfg, of which layers for classification are known. */
+ebb_status ebb__net_parse_darknet(net_model *net, const char *path,
+                                  const char *text) EBB_MUST_CHECK;
+/* A file of either: Darknet's begin with a section in brackets. */
 ebb_status ebb__net_load(net_model *net, const char *path) EBB_MUST_CHECK;
 /* A string in the net's region, every layer with its name, that is parsed to the same net. */
 ebb_status ebb__net_print(net_model *net, const char **out) EBB_MUST_CHECK;
