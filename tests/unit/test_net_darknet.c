@@ -49,6 +49,33 @@ static void layers_of_every_kind(void **state) {
     ebb__net_fini(&net);
 }
 
+/* VGG16 as Darknet writes it has the parameters that it has everywhere. */
+static void a_known_net(void **state) {
+    help_room *room = *state;
+    static const int widths[] = {64, 64,  0,   128, 128, 0,   256, 256, 256,
+                                 0,  512, 512, 512, 0,   512, 512, 512, 0};
+    char text[4096] = NET(256) "[crop]\ncrop_height=224\ncrop_width=224\nexposure=1\n";
+    size_t used = strlen(text);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        used += (size_t)(widths[i] > 0
+                             ? snprintf(text + used, sizeof text - used,
+                                        "[convolutional]\nfilters=%d\nsize=3\nstride=1\npad=1\n"
+                                        "activation=relu\n",
+                                        widths[i])
+                             : snprintf(text + used, sizeof text - used,
+                                        "[maxpool]\nsize=2\nstride=2\n"));
+    }
+    (void)snprintf(text + used, sizeof text - used, "%s",
+                   "[connected]\noutput=4096\nactivation=relu\n[dropout]\nprobability=.5\n"
+                   "[connected]\noutput=4096\nactivation=relu\n[dropout]\nprobability=.5\n"
+                   "[connected]\noutput=1000\nactivation=linear\n[softmax]\ngroups=1\n");
+    net_model net;
+    load(room, &net, text);
+    assert_int_equal(help_weights(&net), 138357544);
+    assert_int_equal(help_madds(&net), 15470264320);
+    ebb__net_fini(&net);
+}
+
 /* Pools begin where Darknet's do: at -padding/2, (length + padding - size) / stride + 1 of them. */
 static void pools_as_darknet(void **state) {
     help_room *room = *state;
@@ -177,6 +204,7 @@ static void memory_and_disk_may_give_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(layers_of_every_kind, help_setup, help_teardown),
+        cmocka_unit_test_setup_teardown(a_known_net, help_setup, help_teardown),
         cmocka_unit_test_setup_teardown(pools_as_darknet, help_setup, help_teardown),
         cmocka_unit_test_setup_teardown(mistakes_have_lines, help_setup, help_teardown),
         cmocka_unit_test_setup_teardown(a_million_sections, help_setup, help_teardown),
