@@ -9,17 +9,15 @@
 #define REF_FAMILY "op/ref/conv.inc"
 #include "op/ref/twice.h"
 
-enum { MOST_WINDOW = 1 << 12 }; /* of a window's side, a stride or a pad: products fit 64 bits */
-
 /* ---- types ---- */
 
 /* The attributes alone. */
 static ebb_status need_numbers(const ir_graph *graph, const ir_node_rec *node) {
     const int32_t *a = node->attr.i;
-    if (a[CONV_STRIDE] < 1 || a[CONV_STRIDE] > MOST_WINDOW || a[CONV_PAD_Y] < 0 ||
-        a[CONV_PAD_Y] > MOST_WINDOW || a[CONV_PAD_X] < 0 || a[CONV_PAD_X] > MOST_WINDOW) {
-        return ebb__op_bad(graph, node, "stride must be 1 to %d, padding 0 to %d", MOST_WINDOW,
-                           MOST_WINDOW);
+    if (a[CONV_STRIDE] < 1 || a[CONV_STRIDE] > OP_MAP_WINDOW || a[CONV_PAD_Y] < 0 ||
+        a[CONV_PAD_Y] > OP_MAP_WINDOW || a[CONV_PAD_X] < 0 || a[CONV_PAD_X] > OP_MAP_WINDOW) {
+        return ebb__op_bad(graph, node, "stride must be 1 to %d, padding 0 to %d", OP_MAP_WINDOW,
+                           OP_MAP_WINDOW);
     }
     return a[CONV_GROUPS] >= 1
                ? EBB_OK
@@ -30,9 +28,9 @@ static ebb_status need_numbers(const ir_graph *graph, const ir_node_rec *node) {
 static ebb_status need_fit(const ir_graph *graph, const ir_node_rec *node, const op_map *x,
                            const ir_type *w, const op_map *y) {
     const int32_t *a = node->attr.i, groups = a[CONV_GROUPS];
-    if (w->rank != 4 || w->dim[2] > MOST_WINDOW || w->dim[3] > MOST_WINDOW) {
+    if (w->rank != 4 || w->dim[2] > OP_MAP_WINDOW || w->dim[3] > OP_MAP_WINDOW) {
         return ebb__op_bad(graph, node, "weights must be [K, C, R, S] with R and S up to %d",
-                           MOST_WINDOW);
+                           OP_MAP_WINDOW);
     }
     if (w->dim[0] % groups != 0 || (int64_t)w->dim[1] * groups != op_map_channels(x) ||
         w->dim[0] != op_map_channels(y)) {

@@ -16,6 +16,8 @@
  * of 8, a sum over channels through blocks of 32. Cuts of a batch fall on multiples of 8 images. */
 enum { OP_MAP_IMAGES = 8, OP_MAP_CHANNELS = 32 };
 enum { OP_MAP_RANK = 6 };
+/* The most that a window's side, a stride or a pad may be: products fit 64 bits. */
+enum { OP_MAP_WINDOW = 1 << 12 };
 
 typedef struct op_map {
     int32_t groups, blocks, high, wide; /* G, B, Y, X */

@@ -150,6 +150,21 @@ static const wrong cases[] = {
     {OP_IMAGES, 3, {{IR_U8, 4, {4, 2, 2, 3}}, F1(3), F1(3)}, {.i = {0}}},
     {OP_IMAGES, 3, {{IR_U8, 4, {4, 2, 2, 3}}, F1(3), F1(2)}, {.i = {2}}},
     {OP_IMAGES, 3, {{IR_U8, 3, {4, 2, 3}}, F1(3), F1(3)}, {.i = {2}}},
+    {OP_MAX_POOL, 1, {F2(6, 6)}, {.i = {2, 2, 2, 0, 3, 3}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0, 4, 3}}}, /* one window outside */
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0, 3, 4}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 3, 2, 2, 3, 3}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {3, 2, 2, 2, 3, 3}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, -1, 2, 2}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 0, 0, 3, 3}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {0, 2, 2, 0, 3, 3}}},
+    {OP_MAX_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 1 << 30, 2, 0, 3, 3}}},
+    {OP_AVG_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0, 0, 3}}},
+    {OP_AVG_POOL, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 1 << 12, 0, INT32_MAX, 1}}},
+    {OP_MAX_POOL_GRAD, 2, {MAP(1, 1, 3, 3, 1, 2), MAP(1, 2, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0}}},
+    {OP_MAX_POOL_GRAD, 2, {MAP(1, 1, 4, 3, 1, 1), MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0}}},
+    {OP_AVG_POOL_GRAD, 1, {MAP(1, 1, 3, 3, 1, 1)}, {.i = {2, 2, 2, 0, 6, 4}}},
+    {OP_AVG_POOL_GRAD, 1, {MAP(1, 1, 1, 1, 1, 1)}, {.i = {2, 2, 2, 0, 0, 4}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,

@@ -381,6 +381,35 @@ static void flat_maps(void **state) {
     done(&r);
 }
 
+/* One image, one channel: a map is its pixels. */
+static void pools(void **state) {
+    (void)state;
+    const double nan = (double)NAN;
+    const double *x = NUMBERS(1, 5, 5, 0, /**/ -2, 5, 3, 7, /**/ nan, 1, 2, 2);
+    const ir_type map = MAP(1, 1, 3, 4, 1, 1), four = MAP(1, 1, 2, 2, 1, 1);
+    /* Windows of 3 x 3, stride 2, padding 1: rows 0-1 and 1-2, columns 0-1 and 1-3. */
+    const ir_attr with = {.i = {3, 3, 2, 1, 2, 2}}, grad = {.i = {3, 3, 2, 1}};
+    result r = run(OP_MAX_POOL, SAMPLE(.n_in = 1, .in = {map}, .attr = with), VALUES(x));
+    for (int i = 0; i < 4; i++) {
+        double y = tensor_get(&r.data.out[0], i);
+        assert_true(i == 2 ? isnan(y) : y == (i == 0 ? 5 : 7));
+    }
+    done(&r);
+    /* The first of three 5s takes the first window, the NaN the third, the 7 the others. */
+    const double *dy = NUMBERS(1, 20, 300, 4000);
+    r = run(OP_MAX_POOL_GRAD, SAMPLE(.n_in = 2, .in = {four, map}, .attr = grad), VALUES(dy, x));
+    expect(&r, 0, NUMBERS(0, 1, 0, 0, /**/ 0, 0, 0, 4020, /**/ 300, 0, 0, 0));
+    done(&r);
+    const double *z = NUMBERS(9, 18, 27, 36, /**/ 45, 54, 63, 72, /**/ 81, 90, 99, 108);
+    r = run(OP_AVG_POOL, SAMPLE(.n_in = 1, .in = {map}, .attr = with), VALUES(z));
+    expect(&r, 0, NUMBERS(14, 30, 30, 54)); /* over 9, inside or not */
+    done(&r);
+    r = run(OP_AVG_POOL_GRAD, SAMPLE(.n_in = 1, .in = {four}, .attr = {.i = {3, 3, 2, 1, 3, 4}}),
+            VALUES(NUMBERS(9, 180, 2700, 36000)));
+    expect(&r, 0, NUMBERS(1, 21, 20, 20, /**/ 301, 4321, 4020, 4020, /**/ 300, 4300, 4000, 4000));
+    done(&r);
+}
+
 /* Where operands already lie inside the result, an alias op touches nothing. */
 static void aliases_do_nothing(void **state) {
     (void)state;
@@ -411,6 +440,7 @@ int main(void) {
         cmocka_unit_test(sums),
         cmocka_unit_test(moves),
         cmocka_unit_test(flat_maps),
+        cmocka_unit_test(pools),
         cmocka_unit_test(aliases_do_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

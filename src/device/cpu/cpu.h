@@ -63,7 +63,11 @@
 #define CPU_MAPS(X)                         \
     X(FLATTEN, flatten)                     \
     X(UNFLATTEN, unflatten)                 \
-    X(IMAGES, images)
+    X(IMAGES, images)                       \
+    X(MAX_POOL, max_pool)                   \
+    X(MAX_POOL_GRAD, max_pool_grad)         \
+    X(AVG_POOL, avg_pool)                   \
+    X(AVG_POOL_GRAD, avg_pool_grad)
 /* These sort row numbers in a workspace. */
 #define CPU_EMBED_ROWS(X)                   \
     X(EMBED_SQUARES, embed_squares)         \

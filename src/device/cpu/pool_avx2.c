@@ -1,0 +1,3 @@
+/* pool_avx2.c - pools for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/pool_body.h"

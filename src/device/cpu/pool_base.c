@@ -1,0 +1,3 @@
+/* pool_base.c - pools for the baseline instruction set, 4 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_base
+#include "device/cpu/pool_body.h"

@@ -1,0 +1,150 @@
+/* pool.c - the largest and the mean of windows of a map, with their gradients.
+ *
+ * The gradient of max_pool finds the winners again from x: nothing is kept for it. Padding counts
+ * in a mean, as it does in PyTorch; the mean of a whole map is a window of its size. */
+#include "op/pool.h"
+
+#include "op/define.h"
+
+#define REF_FAMILY "op/ref/pool.inc"
+#include "op/ref/twice.h"
+
+/* ---- types ---- */
+
+/* Whether every window of the pool has a pixel of the map: the first and the last do. */
+static ebb_status need_fit(const ir_graph *graph, const ir_node_rec *node, const op_pool *p) {
+    int64_t last_y = (int64_t)(p->y.high - 1) * p->stride - p->pad;
+    int64_t last_x = (int64_t)(p->y.wide - 1) * p->stride - p->pad;
+    if (p->high < 1 || p->high > OP_MAP_WINDOW || p->wide < 1 || p->wide > OP_MAP_WINDOW ||
+        p->stride < 1 || p->stride > OP_MAP_WINDOW || p->pad < 0) {
+        return ebb__op_bad(graph, node, "window and stride must be 1 to %d, padding 0 or more",
+                           OP_MAP_WINDOW);
+    }
+    if (p->x.high < 1 || p->x.wide < 1 || p->y.high < 1 || p->y.wide < 1) {
+        return ebb__op_bad(graph, node, "sizes must be 1 or more");
+    }
+    if (p->pad >= p->high || p->pad >= p->wide || last_y >= p->x.high || last_x >= p->x.wide) {
+        return ebb__op_bad(graph, node,
+                           "of %d x %d windows of %d x %d, stride %d, padding %d, some lie outside "
+                           "the map of %d x %d",
+                           p->y.high, p->y.wide, p->high, p->wide, p->stride, p->pad, p->x.high,
+                           p->x.wide);
+    }
+    return EBB_OK;
+}
+
+/* A map like operand 0, of the sizes that the attributes say. */
+static ir_type resized(const ir_graph *graph, const ir_node_rec *node) {
+    ir_type type = *op_in_type(graph, node, 0);
+    type.dim[2] = node->attr.i[POOL_HIGH];
+    type.dim[3] = node->attr.i[POOL_WIDE];
+    return type;
+}
+
+static ebb_status infer_pool(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need_map(graph, node, 0));
+    out[0] = resized(graph, node);
+    op_pool p = op_pool_of(op_in_type(graph, node, 0), &out[0], &node->attr);
+    return need_fit(graph, node, &p);
+}
+
+/* dy, x. */
+static ebb_status infer_max_pool_grad(const ir_graph *graph, const ir_node_rec *node,
+                                      ir_type *out) {
+    TRY(ebb__op_need_map(graph, node, 0));
+    TRY(ebb__op_need_map(graph, node, 1));
+    const ir_type *dy = op_in_type(graph, node, 0);
+    out[0] = *op_in_type(graph, node, 1);
+    op_pool p = op_pool_of(&out[0], dy, &node->attr);
+    if (p.x.groups != p.y.groups || p.x.blocks != p.y.blocks || p.x.images != p.y.images ||
+        p.x.channels != p.y.channels) {
+        return ebb__op_bad(graph, node, "operands must have the same images and channels");
+    }
+    return need_fit(graph, node, &p);
+}
+
+/* dy; the map's size is an attribute. */
+static ebb_status infer_avg_pool_grad(const ir_graph *graph, const ir_node_rec *node,
+                                      ir_type *out) {
+    TRY(ebb__op_need_map(graph, node, 0));
+    out[0] = resized(graph, node);
+    op_pool p = op_pool_of(&out[0], op_in_type(graph, node, 0), &node->attr);
+    return need_fit(graph, node, &p);
+}
+
+/* ---- gradients ---- */
+
+static ebb_status max_pool_grad(op_grad *g) {
+    ir_attr attr = g->node.attr;
+    attr.i[POOL_HIGH] = attr.i[POOL_WIDE] = 0;
+    return ebb__op_grad_emit(g, 0, OP_MAX_POOL_GRAD, (ir_val[]){g->dy, op_grad_in(g, 0)}, 2, &attr);
+}
+
+static ebb_status avg_pool_grad(op_grad *g) {
+    op_map x = op_map_of(op_grad_type(g, 0));
+    ir_attr attr = g->node.attr;
+    attr.i[POOL_HIGH] = x.high;
+    attr.i[POOL_WIDE] = x.wide;
+    return ebb__op_grad_emit(g, 0, OP_AVG_POOL_GRAD, &g->dy, 1, &attr);
+}
+
+/* ---- cost ---- */
+
+/* An operation or two for every pixel of every window; `y` has the windows. */
+static op_cost cost_of(const ir_graph *graph, const ir_node_rec *node, const ir_type *y) {
+    const int32_t *a = node->attr.i;
+    double pixels = (double)a[POOL_WINDOW_Y] * a[POOL_WINDOW_X];
+    return ebb__op_cost_work(graph, node, 2 * pixels * (double)ebb__op_elements(y));
+}
+static op_cost cost_pool(const ir_graph *graph, const ir_node_rec *node) {
+    return cost_of(graph, node, &graph->values[node->out].type);
+}
+static op_cost cost_pool_grad(const ir_graph *graph, const ir_node_rec *node) {
+    return cost_of(graph, node, op_in_type(graph, node, 0));
+}
+
+/* ---- samples ---- */
+
+/* clang-format off */
+/* X(groups, blocks, images a group, channels a block, map high, wide, window high, wide, stride, pad,
+ * windows high, wide) */
+#define SIZES(X)                            \
+    X(1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1)   \
+    X(2, 1, 8, 32, 6, 6, 2, 2, 2, 0, 3, 3)  \
+    X(1, 2, 8, 16, 7, 9, 3, 3, 2, 0, 3, 4)  \
+    X(1, 1, 4, 24, 7, 6, 3, 3, 2, 1, 4, 3)  \
+    X(3, 1, 5, 3, 8, 6, 3, 3, 2, 0, 4, 3)   \
+    X(2, 1, 8, 10, 7, 8, 7, 8, 1, 0, 1, 1)  \
+    X(1, 3, 9, 8, 9, 9, 2, 3, 4, 1, 3, 2)   \
+    X(1, 1, 8, 16, 5, 4, 3, 3, 1, 1, 5, 4)  \
+    X(2, 2, 1, 7, 4, 5, 2, 4, 1, 1, 5, 3)
+#define POOL(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
+    {IN(MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, pad, high, wide}}},
+#define MAX_GRAD(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
+    {IN(MAP(g, b, high, wide, n, c), MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, pad}}},
+#define AVG_GRAD(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
+    {IN(MAP(g, b, high, wide, n, c)), .attr = {.i = {wy, wx, st, pad, y, x}}},
+/* clang-format on */
+static const op_sample samples_pool[] = {SIZES(POOL)};
+static const op_sample samples_max_grad[] = {SIZES(MAX_GRAD)};
+static const op_sample samples_avg_grad[] = {SIZES(AVG_GRAD)};
+
+/* ---- definitions ---- */
+
+#define NUMBERS "window_y", "window_x", "stride", "pad"
+
+OP_DEFINE(max_pool, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
+          .layout = LAYOUT_MAPS, .infer = infer_pool, .grad = max_pool_grad, .cost = cost_pool,
+          .rows = ebb__op_rows_split, SAMPLES(samples_pool));
+
+OP_DEFINE(max_pool_grad, .schema.ints = {NUMBERS}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
+          .layout = LAYOUT_MAPS, .infer = infer_max_pool_grad, .cost = cost_pool_grad,
+          .rows = ebb__op_rows_split, SAMPLES(samples_max_grad));
+
+OP_DEFINE(avg_pool, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
+          .layout = LAYOUT_MAPS, .infer = infer_pool, .grad = avg_pool_grad, .cost = cost_pool,
+          .rows = ebb__op_rows_split, SAMPLES(samples_pool));
+
+OP_DEFINE(avg_pool_grad, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
+          .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_avg_pool_grad,
+          .cost = cost_pool_grad, .rows = ebb__op_rows_split, SAMPLES(samples_avg_grad));
