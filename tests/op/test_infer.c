@@ -165,6 +165,11 @@ static const wrong cases[] = {
     {OP_MAX_POOL_GRAD, 2, {MAP(1, 1, 4, 3, 1, 1), MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0}}},
     {OP_AVG_POOL_GRAD, 1, {MAP(1, 1, 3, 3, 1, 1)}, {.i = {2, 2, 2, 0, 6, 4}}},
     {OP_AVG_POOL_GRAD, 1, {MAP(1, 1, 1, 1, 1, 1)}, {.i = {2, 2, 2, 0, 0, 4}}},
+    {OP_LRN, 1, {F2(6, 6)}, {.i = {5}, .f = {1e-4f, 1}}},
+    {OP_LRN, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {0}, .f = {1e-4f, 1}}},
+    {OP_LRN, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {5}, .f = {1e-4f, 0}}},
+    {OP_LRN, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {5}, .f = {NAN, 1}}},
+    {OP_LRN_GRAD, 2, {MAP(1, 1, 6, 6, 1, 1), MAP(1, 1, 6, 5, 1, 1)}, {.i = {5}, .f = {1, 1}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,

@@ -161,8 +161,9 @@ static void kernels_equal_reference(void **state) {
 /* Which operand may hold any number: the first of pointwise ops, the map of those that take the
  * largest or a sum of pixels; -1: the op is neither. */
 static int32_t special_operand(op_code code) {
-    bool pool = code == OP_MAX_POOL || code == OP_AVG_POOL || code == OP_AVG_POOL_GRAD;
-    return code == OP_MAX_POOL_GRAD                                ? 1
+    bool pool =
+        code == OP_MAX_POOL || code == OP_AVG_POOL || code == OP_AVG_POOL_GRAD || code == OP_LRN;
+    return code == OP_MAX_POOL_GRAD || code == OP_LRN_GRAD         ? 1
            : pool || (ebb__op((int)code)->flags & OPF_ELEMENTWISE) ? 0
                                                                    : -1;
 }

@@ -410,6 +410,28 @@ static void pools(void **state) {
     done(&r);
 }
 
+/* Windows of an even size reach further back than ahead; 7 channels in 7 blocks or in 1. */
+static void local_response(void **state) {
+    (void)state;
+    const double x[7] = {1, -2, 3, 0.5, 4, -1, 2}, alpha = 0.75, k = 2;
+    double y[7];
+    for (int c = 0; c < 7; c++) {
+        double sum = 0;
+        for (int i = c - 2 < 0 ? 0 : c - 2; i <= c + 1 && i < 7; i++) { /* size 4 */
+            sum += x[i] * x[i];
+        }
+        y[c] = x[c] / pow(k + alpha / 4 * sum, 0.75);
+    }
+    const ir_attr attr = {.i = {4}, .f = {0.75f, 2}};
+    result r =
+        run(OP_LRN, SAMPLE(.n_in = 1, .in = {MAP(1, 1, 1, 1, 1, 7)}, .attr = attr), VALUES(x));
+    expect(&r, 0, y);
+    done(&r);
+    r = run(OP_LRN, SAMPLE(.n_in = 1, .in = {MAP(1, 7, 1, 1, 1, 1)}, .attr = attr), VALUES(x));
+    expect(&r, 0, y);
+    done(&r);
+}
+
 /* Where operands already lie inside the result, an alias op touches nothing. */
 static void aliases_do_nothing(void **state) {
     (void)state;
@@ -441,6 +463,7 @@ int main(void) {
         cmocka_unit_test(moves),
         cmocka_unit_test(flat_maps),
         cmocka_unit_test(pools),
+        cmocka_unit_test(local_response),
         cmocka_unit_test(aliases_do_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "device/cpu/cpu.h"
 
 #include "base/host.h"
+#include "op/lrn.h"
 #include "op/pack.h"
 #include "device/cpu/conv.h"
 #include "device/cpu/matmul.h"
@@ -70,6 +71,15 @@ static size_t embed_workspace(const ir_graph *graph, const ir_node_rec *node, in
     return (size_t)members * 2 * (size_t)ebb__ir_rows(dx) * sizeof(int32_t);
 }
 
+/* For each member and operand a row of channels, and one with the zeros around it. */
+static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                                 int members) {
+    op_map m = op_map_of(op_in_type(graph, node, 0));
+    int64_t floats = 2 * op_map_channels(&m) + node->attr.i[LRN_SIZE] - 1;
+    (void)form;
+    return (size_t)members * (size_t)(node->n_in * floats) * sizeof(float);
+}
+
 /* Kernels of vectors, by the names that they and what they are compiled for have. */
 #define KERNEL(upper, lower, isa, test, ...)                                                       \
     {.name = #lower "." #isa,                                                                      \
@@ -91,6 +101,9 @@ static size_t embed_workspace(const ir_graph *graph, const ir_node_rec *node, in
 #define CONV_XSMM(upper, lower)                                                                    \
     KERNEL(upper, lower, xsmm, avx2, .workspace = CONV_BYTES_##upper,                              \
            .prepare = ebb__cpu_##lower##_prepare)
+#define CHANNELS_AVX2(upper, lower)                                                                \
+    KERNEL(upper, lower, avx2, avx2, .workspace = channels_workspace)
+#define CHANNELS_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = channels_workspace)
 #define KERNEL_MOVE(upper, lower)                                                                  \
     {.name = #lower ".rows", .op = OP_##upper, .accept = accept_f32, .run = ebb__cpu_##lower},
 
@@ -105,10 +118,12 @@ static const device_kernel kernels[] = {
 #endif
 #ifndef EBB_NO_AVX2
     KERNEL(MATMUL, matmul, avx2, panels_avx2, .ranges = true, .workspace = matmul_workspace)
-    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2) CPU_CONVS(CONV_AVX2)
+    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
+    CPU_CHANNELS(CHANNELS_AVX2) CPU_CONVS(CONV_AVX2)
 #endif
     KERNEL(MATMUL, matmul, base, panels, .ranges = true, .workspace = matmul_workspace)
-    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE) CPU_CONVS(CONV_BASE)
+    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE)
+    CPU_CHANNELS(CHANNELS_BASE) CPU_CONVS(CONV_BASE)
     CPU_MOVES(KERNEL_MOVE)};
 /* clang-format on */
 

@@ -68,6 +68,10 @@
     X(MAX_POOL_GRAD, max_pool_grad)         \
     X(AVG_POOL, avg_pool)                   \
     X(AVG_POOL_GRAD, avg_pool_grad)
+/* These gather the channels of a pixel in a workspace. */
+#define CPU_CHANNELS(X)                     \
+    X(LRN, lrn)                             \
+    X(LRN_GRAD, lrn_grad)
 /* These sort row numbers in a workspace. */
 #define CPU_EMBED_ROWS(X)                   \
     X(EMBED_SQUARES, embed_squares)         \
@@ -89,6 +93,7 @@
     void ebb__cpu_##lower##_base(const op_call *call);
 CPU_VECTOR_KERNELS(CPU_DECLARE)
 CPU_EMBED_ROWS(CPU_DECLARE)
+CPU_CHANNELS(CPU_DECLARE)
 CPU_DECLARE(MATMUL, matmul)
 #undef CPU_DECLARE
 #define CPU_DECLARE(upper, lower) void ebb__cpu_##lower(const op_call *call);

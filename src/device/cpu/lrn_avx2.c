@@ -1,0 +1,3 @@
+/* lrn_avx2.c - local response normalisation for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/lrn_body.h"
