@@ -18,14 +18,16 @@ void ebb__net_fini(net_model *net) {
 
 ebb_status ebb__net_wrong(const net_model *net, const char *format, ...) {
     const net_place *place = &net->place;
-    char sentence[512];
+    char sentence[512], line[24] = "";
     va_list args;
     va_start(args, format);
     (void)vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    return place->path == NULL ? ebb__fail(net->ctx, place->status, "%s", sentence)
-                               : ebb__fail(net->ctx, place->status, "%s:%" PRId32 ": %s",
-                                           place->path, place->line, sentence);
+    if (place->path != NULL) {
+        (void)snprintf(line, sizeof line, ":%" PRId32 ": ", place->line);
+    }
+    return ebb__fail(net->ctx, place->status, "%s%s%s", place->path != NULL ? place->path : "",
+                     line, sentence);
 }
 
 bool ebb__net_name_fits(const char *name) {

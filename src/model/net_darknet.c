@@ -121,7 +121,7 @@ static ebb_status flatten(darknet *d) {
 }
 
 static ebb_status build_net(darknet *d) {
-    int32_t size[3];
+    int32_t size[3] = {0};
     TRY(needed(d, KEY_CHANNELS, &size[0]));
     TRY(needed(d, KEY_HEIGHT, &size[1]));
     TRY(needed(d, KEY_WIDTH, &size[2]));
@@ -252,7 +252,7 @@ static ebb_status read_list(const darknet *d, key_id key, int32_t *from, int32_t
 }
 
 static ebb_status build_shortcut(darknet *d) {
-    int32_t from[NET_MOST_INPUTS + 1], n = 0;
+    int32_t from[NET_MOST_INPUTS + 1] = {0}, n = 0;
     from[0] = d->now;
     TRY(read_list(d, KEY_FROM, from + 1, &n));
     TRY(add_from(d, NET_ADD, &(net_numbers){0}, from, n + 1));
@@ -261,7 +261,7 @@ static ebb_status build_shortcut(darknet *d) {
 
 /* Of one section: only another place to go on from. */
 static ebb_status build_route(darknet *d) {
-    int32_t from[NET_MOST_INPUTS], n = 0;
+    int32_t from[NET_MOST_INPUTS] = {0}, n = 0;
     TRY(read_list(d, KEY_LAYERS, from, &n));
     d->now = from[0];
     return n == 1 ? EBB_OK : add_from(d, NET_CONCAT, &(net_numbers){0}, from, n);

@@ -263,7 +263,7 @@ static ebb_status parse_layer(text_parser *p, const char *label, net_op op) {
 }
 
 static ebb_status parse_input(text_parser *p, const char *label) {
-    int32_t size[3];
+    int32_t size[3] = {0};
     bool more = false;
     if (p->net->n_layers > 0 || label[0] != '\0') {
         return ebb__net_wrong(p->net, "the image is described once, on the first line, unnamed");
