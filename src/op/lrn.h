@@ -4,10 +4,10 @@
 
 #include "op/map.h"
 
-enum { LRN_SIZE };          /* int attribute: channels of a window */
-enum { LRN_ALPHA, LRN_K };  /* float attributes */
-#define LRN_GRADIENT (-1.5) /* twice the exponent: what the derivative of s^-0.75 of squares has   \
-                             */
+enum { LRN_SIZE };         /* int attribute: channels of a window */
+enum { LRN_ALPHA, LRN_K }; /* float attributes */
+/* Twice the exponent: the factor in the derivative of s^-0.75, s a sum of squares. */
+#define LRN_GRADIENT (-1.5)
 
 /* The window of channel c is [c - behind, c + ahead], as PyTorch's padding has it; so c is in the
  * windows of the channels [c - ahead, c + behind]. */

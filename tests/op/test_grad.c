@@ -219,7 +219,7 @@ static void lstm_gates_take_either(void **state) {
  */
 static void kept_results_have_no_gradient(void **state) {
     (void)state;
-    static const int codes[] = {OP_XENT, OP_GRU_CELL, OP_LAYER_NORM};
+    static const int codes[] = {OP_XENT, OP_GRU_CELL, OP_LAYER_NORM, OP_BATCH_NORM};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         op_case c;
         ir_val seed, of, grads[16];

@@ -432,6 +432,51 @@ static void local_response(void **state) {
     done(&r);
 }
 
+/* 12 images of two channels and 1 x 2 pixels in groups of 4; the first channel is one number. */
+static void batch_norms(void **state) {
+    (void)state;
+    enum { COUNT = 24, CHANNELS = 2 };
+    double x[COUNT * CHANNELS], y[COUNT * CHANNELS], sum = 0, squares = 0;
+    const double gain[] = {3, 2}, bias[] = {-1, 0.5}, eps = (double)1e-3f;
+    for (int i = 0; i < COUNT; i++) {
+        x[2 * i] = 7;
+        x[2 * i + 1] = (i * 5 % 24) * 0.25 - 2;
+        sum += x[2 * i + 1];
+    }
+    for (int i = 0; i < COUNT; i++) {
+        squares += (x[2 * i + 1] - sum / COUNT) * (x[2 * i + 1] - sum / COUNT);
+    }
+    double mean = sum / COUNT, scale = 1 / sqrt(squares / COUNT + eps);
+    double stat[] = {7, mean, 1 / sqrt(eps), scale, 0, squares / (COUNT - 1)};
+    for (int i = 0; i < COUNT; i++) {
+        y[2 * i] = bias[0];
+        y[2 * i + 1] = (x[2 * i + 1] - mean) * scale * gain[1] + bias[1];
+    }
+    const ir_type map = MAP(3, 1, 1, 2, 4, 2), lists = F2(3, 2);
+    const ir_attr attr = {.f = {1e-3f}};
+    result r = run(OP_BATCH_NORM, SAMPLE(.n_in = 3, .in = {map, F1(2), F1(2)}, .attr = attr),
+                   VALUES(x, gain, bias));
+    expect(&r, 0, y);
+    expect(&r, 1, stat);
+    done(&r);
+    r = run(OP_BATCH_STAT, SAMPLE(.n_in = 1, .in = {map}, .attr = attr), VALUES(x));
+    expect(&r, 0, stat);
+    done(&r);
+    r = run(OP_BATCH_APPLY, SAMPLE(.n_in = 4, .in = {map, lists, F1(2), F1(2)}),
+            VALUES(x, stat, gain, bias));
+    expect(&r, 0, y);
+    done(&r);
+    r = run(OP_BATCH_TRACK, SAMPLE(.n_in = 3, .in = {F1(2), F1(2), lists}, .attr = {.f = {0.25f}}),
+            VALUES(NUMBERS(4, 8), NUMBERS(1, 2), NUMBERS(8, 4, 100, 100, 5, 6)));
+    expect(&r, 0, NUMBERS(5, 7));
+    expect(&r, 1, NUMBERS(2, 3));
+    done(&r);
+    r = run(OP_BATCH_KNOWN, SAMPLE(.n_in = 2, .in = {F1(2), F1(2)}, .attr = attr),
+            VALUES(NUMBERS(4, 8), NUMBERS(0, 2)));
+    expect(&r, 0, NUMBERS(4, 8, 1 / sqrt(eps), 1 / sqrt(2 + eps), 0, 2));
+    done(&r);
+}
+
 /* Where operands already lie inside the result, an alias op touches nothing. */
 static void aliases_do_nothing(void **state) {
     (void)state;
@@ -464,6 +509,7 @@ int main(void) {
         cmocka_unit_test(flat_maps),
         cmocka_unit_test(pools),
         cmocka_unit_test(local_response),
+        cmocka_unit_test(batch_norms),
         cmocka_unit_test(aliases_do_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

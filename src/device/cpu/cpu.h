@@ -67,7 +67,15 @@
     X(MAX_POOL, max_pool)                   \
     X(MAX_POOL_GRAD, max_pool_grad)         \
     X(AVG_POOL, avg_pool)                   \
-    X(AVG_POOL_GRAD, avg_pool_grad)
+    X(AVG_POOL_GRAD, avg_pool_grad)         \
+    X(BATCH_NORM, batch_norm)               \
+    X(BATCH_STAT, batch_stat)               \
+    X(BATCH_APPLY, batch_apply)             \
+    X(BATCH_GRAD_SUMS, batch_grad_sums)     \
+    X(BATCH_GRAD, batch_grad)               \
+    X(BATCH_GRAD_AFFINE, batch_grad_affine) \
+    X(BATCH_TRACK, batch_track)             \
+    X(BATCH_KNOWN, batch_known)
 /* These gather the channels of a pixel in a workspace. */
 #define CPU_CHANNELS(X)                     \
     X(LRN, lrn)                             \

@@ -89,7 +89,7 @@ static INLINE vf chosen_sum(const chosen *c, int64_t p, int64_t q, int64_t j, in
 /* Adds columns [j, end) of a row, the first of which falls on `lane`. Lanes that get nothing add a
  * zero, which changes no sum of squares. */
 static void add_row_squares(const chosen *c, int64_t p, int64_t q, int64_t j, int64_t end,
-                            int64_t lane, full_double sum[WIDE_VECTORS]) {
+                            int64_t lane, vd sum[WIDE_VECTORS]) {
     while (j < end) {
         float x[SQUARES_LANES] = {0};
         int64_t n = end - j < SQUARES_LANES - lane ? end - j : SQUARES_LANES - lane;
@@ -128,7 +128,7 @@ void CPU_FN(embed_squares)(const op_call *call) {
     int64_t last = (c.to * cols + SQUARES_BLOCK - 1) / SQUARES_BLOCK;
     for (int64_t block = first; block < last; block++) {
         int64_t begin = block * SQUARES_BLOCK, end = begin + SQUARES_BLOCK;
-        full_double sum[WIDE_VECTORS] = {{0}};
+        vd sum[WIDE_VECTORS] = {{0}};
         while (p < c.rows && (chosen_id(&c, p) + 1) * cols <= begin) {
             p++;
         }

@@ -174,7 +174,7 @@ void CPU_FN(sum_rows)(const op_call *call) {
 static double block_squares(const op_view *view, int64_t begin, int64_t end) {
     /* Without gaps it is one long row. */
     int64_t cols = view->ld == ir_cols(&view->type) ? end : ir_cols(&view->type);
-    full_double sum[WIDE_VECTORS] = {{0}};
+    vd sum[WIDE_VECTORS] = {{0}};
     int64_t row = begin / cols, col = begin % cols;
     for (int64_t i = begin; i < end;) {
         if (col == cols) {

@@ -28,6 +28,10 @@ typedef float vf __attribute__((vector_size(VBYTES)));
 typedef int32_t vi __attribute__((vector_size(VBYTES)));
 typedef uint32_t vu __attribute__((vector_size(VBYTES)));
 typedef uint64_t vu64 __attribute__((vector_size(VBYTES)));
+/* Half vectors of floats widen to full vectors of doubles. */
+typedef float vh __attribute__((vector_size(VBYTES / 2)));
+typedef double vd __attribute__((vector_size(VBYTES)));
+enum { WIDE = VLEN / 2 };
 
 static INLINE vf v_all(float x) {
     return x - (vf){0};
@@ -130,6 +134,32 @@ static INLINE vf v_fma(vf a, vf b, vf c) {
         c[i] = __builtin_fmaf(a[i], b[i], c[i]);
     }
     return c;
+#endif
+}
+
+static INLINE vh vh_load(const float *p) {
+    vh v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+static INLINE vd vd_load(const double *p) {
+    vd v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+static INLINE void vd_store(double *p, vd v) {
+    __builtin_memcpy(p, &v, sizeof v);
+}
+static INLINE vd vd_wide(vh x) {
+    return __builtin_convertvector(x, vd);
+}
+/* c + a b of what were floats: their product is exact in double, so fused or not are the same bits.
+ */
+static INLINE vd vd_fma(vd a, vd b, vd c) {
+#if VBYTES == 32
+    return (vd)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    return c + a * b;
 #endif
 }
 
