@@ -76,6 +76,12 @@ static ebb_status unflatten_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_FLATTEN, &g->dy, 1, NULL);
 }
 
+static void rows_images(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                        op_row_role *out) {
+    ebb__op_rows_split(graph, node, in, out);
+    in[1] = in[2] = ROWS_WHOLE;
+}
+
 /* ---- samples ---- */
 
 /* clang-format off */
@@ -96,11 +102,12 @@ static const op_sample samples_images[] = {SIZES(IMAGES)};
 /* ---- definitions ---- */
 
 OP_DEFINE(flatten, .n_in = 1, .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_flatten,
-          .grad = flatten_grad, SAMPLES(samples_flatten));
+          .grad = flatten_grad, .rows = ebb__op_rows_split, SAMPLES(samples_flatten));
 
 OP_DEFINE(unflatten, .schema.ints = {"blocks", "high", "wide", "images", "channels"}, .n_in = 1,
           .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_unflatten, .grad = unflatten_grad,
-          SAMPLES(samples_unflatten));
+          .rows = ebb__op_rows_split, SAMPLES(samples_unflatten));
 
 OP_DEFINE(images, .schema.ints = {"lanes"}, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD,
-          .layout = LAYOUT_MAPS, .infer = infer_images, .work.flops = 2, SAMPLES(samples_images));
+          .layout = LAYOUT_MAPS, .infer = infer_images, .work.flops = 2, .rows = rows_images,
+          SAMPLES(samples_images));

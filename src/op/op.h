@@ -66,7 +66,7 @@ typedef struct op_grad {
  * the batch is, so that only the shard pass splits it. */
 typedef enum op_row_role {
     ROWS_WHOLE,   /* an operand: every part reads all of it; a result: made once, of all rows */
-    ROWS_SPLIT,   /* chunk i has rows i */
+    ROWS_SPLIT,   /* chunk i has rows i; of a map, the groups with these images */
     ROWS_CARRY,   /* a chain over rows: chunk i starts from the result of chunk i-1 */
     ROWS_BATCH,   /* blocks of as many rows as the batch: a part has the same rows of every block */
     ROWS_COLUMNS, /* [blocks, batch]: a part has some of the columns */

@@ -46,6 +46,9 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  *
  * pack        packed copies of weights that several time steps read
  * chunk_rows  rows of a loss chunk; 0: whole
+ * chunk_images, chunk_net
+ *             images of a chunk of a net over images, segment by segment or the net as a whole; 0:
+ *             all at once
  * The others say what is computed again instead of being kept from forward to backward:
  * price       seconds that a byte of stash is worth; 0: everything is kept
  * scan        states that only pointwise ops carry on are kept every so many time steps; 0: all
@@ -57,6 +60,8 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
 #define PASS_KNOB_LIST(X)                                                                          \
     X(bool, pack, PASS_LAYOUT)                                                                     \
     X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
+    X(int32_t, chunk_images, PASS_CHUNK)                                                           \
+    X(bool, chunk_net, PASS_CHUNK)                                                                 \
     X(double, price, PASS_RECOMPUTE)                                                               \
     X(int32_t, scan, PASS_RECOMPUTE)                                                               \
     X(int32_t, span, PASS_BATCH_TIME)                                                              \

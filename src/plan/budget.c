@@ -11,6 +11,7 @@
 #include "plan/walk.h"
 
 #include "base/host.h"
+#include "op/map.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -105,6 +106,17 @@ static int32_t most_time(const ir_graph *g) {
     return most;
 }
 
+/* The images of its maps; 0: it has none. */
+static int32_t most_images(const ir_graph *g) {
+    int64_t most = 0;
+    for (int32_t k = 0; k < g->n_order; k++) {
+        const ir_type *type = &g->values[g->nodes[g->order[k]].out].type;
+        op_map m = op_map_of(type);
+        most = op_is_map(type) && op_map_images(&m) > most ? op_map_images(&m) : most;
+    }
+    return (int32_t)most;
+}
+
 /* Of a program's forward graph: refuses it if it is too large, adds its variables to the plan, and
  * its rows and steps to what the knobs reach; *made: the bytes it makes. */
 static ebb_status inspect_program(settling *s, int32_t i, double *made) {
@@ -126,6 +138,8 @@ static ebb_status inspect_program(settling *s, int32_t i, double *made) {
         plan_reach *reach = &s->walk.grid.reach;
         reach->rows = rows > reach->rows ? rows : reach->rows;
         reach->steps = steps > reach->steps ? steps : reach->steps;
+        int32_t images = request->training ? most_images(&unit.graph) : 0;
+        reach->images = images > reach->images ? images : reach->images;
         *made = made_bytes(&unit.graph);
         status = ebb__plan_add_variables(s->plan, &unit.graph);
     }
@@ -493,7 +507,8 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
     *s = (settling){.ctx = ctx, .requests = requests, .n = n_requests, .options = options};
     s->walk = (plan_walk){.ctx = ctx,
                           .options = options,
-                          .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled})};
+                          .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled,
+                                                               .chunks = options->chunks})};
     ebb_status status = ebb__alloc(ctx, 1, sizeof *s->plan, &s->plan);
     ebb_plan *plan = s->plan;
     if (status == EBB_OK) {

@@ -36,6 +36,29 @@ static void describe_chunk(const pass_knobs *knobs, bool again, char *text, size
     }
 }
 
+/* ---- chunks of images: segment by segment, or the net as a whole ---- */
+
+static const struct {
+    int32_t images;
+    bool net;
+} cuts[] = {{0, false}, {8, false}, {64, true}, {32, true}, {16, true}, {8, true}};
+
+static bool cut_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    plan_chunks only = cuts[i].net ? CHUNKS_NET : CHUNKS_SEGMENT;
+    out->knobs.chunk_images = cuts[i].images;
+    out->knobs.chunk_net = cuts[i].net;
+    return i == 0 || (cuts[i].images < reach->images &&
+                      (reach->chunks == only || reach->chunks == CHUNKS_AUTO));
+}
+
+static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    (void)again;
+    if (knobs->chunk_images > 0) {
+        (void)snprintf(text, bytes, ", %s by %" PRId32 " images",
+                       knobs->chunk_net ? "net" : "segments", knobs->chunk_images);
+    }
+}
+
 /* ---- recomputation ---- */
 
 #define ANY_PRICE 1e-6 /* a second for a megabyte: whatever may be repeated is */
@@ -129,6 +152,7 @@ static void describe_recompute(const pass_knobs *k, bool again, char *text, size
 static const plan_knob table[] = {
     {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
     {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
+    {"images", PASS_CHUNK, true, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},
 };

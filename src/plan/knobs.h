@@ -19,9 +19,14 @@ enum {
     PLAN_MAX_WHOLE = 4 /* ways of row 0 */
 };
 
+/* How nets over images may be cut (pass_knobs.chunk_images): as saves most, or only one way. */
+typedef enum plan_chunks { CHUNKS_AUTO, CHUNKS_NONE, CHUNKS_SEGMENT, CHUNKS_NET } plan_chunks;
+
 /* What decides which ways are worth trying. */
 typedef struct plan_reach {
     int32_t rows, steps; /* most rows of a loss, most time steps, of any program */
+    int32_t images;      /* most images of a batch of maps, of one that trains; 0: there are none */
+    plan_chunks chunks;  /* ways to cut them that may be taken */
     uint32_t disabled;   /* bit per pass_id */
 } plan_reach;
 

@@ -46,6 +46,7 @@ typedef struct plan_options {
     uint64_t budget;         /* bytes; UINT64_MAX: no limit */
     const char *budget_name; /* what messages call it: "--memory" */
     uint32_t disabled;       /* bit per pass_id */
+    plan_chunks chunks;      /* how nets over images may be cut */
     grad_update_settings update;
     const cost_table *table; /* measured times, until the plan is released; NULL: none */
     /* Where `table` is NULL: called to give it, once all plans are known and their graphs are gone,

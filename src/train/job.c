@@ -45,6 +45,7 @@ static plan_options options_of(const train_settings *s) {
                           .budget = ebb__job_budget(s),
                           .budget_name = "--memory",
                           .disabled = s->disabled,
+                          .chunks = s->chunks,
                           .update = update_of(s),
                           .explain = s->explain,
                           .dump_after = s->dump_after,
@@ -256,6 +257,9 @@ ebb_status ebb__job_score(run_session *session, const job_reader *reader,
         float loss = 0;
         TRY(ebb__run_step(session, program));
         TRY(ebb__run_read(session, ebb__run_find_output(session, program, TRAINER_LOSS), &loss));
+        if (reader->look != NULL) {
+            TRY(reader->look(reader, w));
+        }
         out->loss_sum += (double)loss * (double)words;
         out->tokens += words;
         tick(observer, w + 1, reader->n_batches);

@@ -49,6 +49,9 @@ typedef struct job_reader {
     /* Puts a batch where *program reads it; *labels: how many of its labels count. */
     ebb_status (*fill)(const struct job_reader *reader, uint64_t step, int32_t *program,
                        uint64_t *labels);
+    /* Looks at the outputs of the batch's program, once it has run, for scores; NULL: nothing. Only
+     * while an epoch is scored, from batch 0 on. */
+    ebb_status (*look)(const struct job_reader *reader, uint64_t step);
 } job_reader;
 
 /* ---- the texts of a run ---- */

@@ -8,6 +8,7 @@
 #include "data/text.h"
 #include "grad/update.h"
 #include "model/nmt.h"
+#include "plan/knobs.h"
 
 #include <stdbool.h>
 
@@ -89,6 +90,7 @@ typedef struct train_settings {
     bool explain;            /* plan: list the products */
     bool profile;            /* bench: observe steps too */
     uint32_t disabled;       /* passes; bit per pass_id */
+    plan_chunks chunks;      /* how nets over images may be cut */
     uint32_t dump_after;     /* passes; their graphs go to: */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;

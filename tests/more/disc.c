@@ -171,7 +171,8 @@ static job_reader reader_of(const train_settings *s, disc_points *d, run_session
         .count = train ? own(s)->points : (own(s)->points + 3) / 4,
         .program = ebb__plan_program(session->plan, (int32_t)use, 0),
         .places = {ebb__run_find(session, DISC_POINTS), ebb__run_find(session, DISC_LABELS)}};
-    return (job_reader){(uint64_t)((d->count + s->batch - 1) / s->batch), d, fill};
+    uint64_t batches = (uint64_t)((d->count + s->batch - 1) / s->batch);
+    return (job_reader){.n_batches = batches, .batches = d, .fill = fill};
 }
 
 static ebb_status begin(corpus *c, run_session *session) {

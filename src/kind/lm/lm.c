@@ -107,7 +107,7 @@ ebb_status ebb__lm_read_windows(const train_settings *s, const tokens_reader *to
     w->places[1] = ebb__run_find(session, LM_TARGETS);
     TRY(ebb__batcher_init(session->ctx, tokens, (uint32_t)s->bptt, (uint32_t)s->batch,
                           ebb__run_host(session, JOB_STAGING, NULL), &w->batches));
-    *out = (job_reader){w->batches.windows, w, fill};
+    *out = (job_reader){.n_batches = w->batches.windows, .batches = w, .fill = fill};
     return EBB_OK;
 }
 

@@ -301,7 +301,7 @@ ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job
         set->batches.pool = (sentence_pool *)(void *)(memory + bytes - pool_bytes(set));
         set->batches.pool->epoch = UINT64_MAX;
     }
-    *out = (job_reader){set->batches.windows, set, fill};
+    *out = (job_reader){.n_batches = set->batches.windows, .batches = set, .fill = fill};
     return EBB_OK;
 }
 
