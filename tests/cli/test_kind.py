@@ -19,7 +19,7 @@ def test_help_has_its_options():
     assert "--radius X" in said and "(default 0.7)" in said and "--lr-patience" in said and "--vocab" not in said
     refused(2, "train", "disc", "--vocab", "5", says="takes no --vocab")
     refused(2, "train", "disc", "--radius", "2", says="out of range")
-    refused(2, "train", "disk", says="did you mean disc? There are lm, nmt or disc")
+    refused(2, "train", "disk", says="did you mean disc? There are lm, nmt, cnn or disc")
 
 
 def test_it_is_planned_and_timed():

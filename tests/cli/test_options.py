@@ -50,7 +50,7 @@ def test_no_arguments_and_version():
     assert bare.out == "" and "usage:" in bare.err
     assert re.match(r"ebb \d+\.\d+\.\d+\n.+\n$", ebb("--version").out)
     refused(2, "trian", says="train")
-    refused(2, "train", says="lm or nmt")
+    refused(2, "train", says="lm, nmt or cnn")
     refused(2, "train", "llm", says="lm")
     refused(2, "eval", "lm", "somewhere", says="ebb eval lm DIR FILE")
     refused(2, "inspect", "a", "b", says="'b'")

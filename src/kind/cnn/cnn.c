@@ -1,0 +1,202 @@
+/* cnn.c - convolutional nets that tell images apart. */
+#include "kind/cnn/cnn.h"
+
+#include "base/rng.h"
+#include "kind/kinds.h"
+
+/* ---- the model ---- */
+
+static data_shape plain_shape(const train_settings *s) {
+    return (data_shape){.target = 1, .rows = s->batch};
+}
+
+static void class_count(const train_settings *s, job_request *request) {
+    request->vocab = cnn_own(s)->classes;
+}
+
+static ebb_status build(ir_graph *graph, const train_settings *s, const job_request *request,
+                        data_shape shape, job_use use) {
+    net_model net;
+    cnn_model model = {.net = &net,
+                       .batch = s->batch,
+                       .lanes = cnn_own(s)->lanes,
+                       .train = use == JOB_TRAIN,
+                       .dropout = cnn_own(s)->dropout,
+                       .seed = s->seed};
+    (void)request, (void)shape;
+    ebb__net_init(&net, graph->ctx);
+    ebb_status status = ebb__cnn_net(s, &net);
+    if (status == EBB_OK) {
+        status = ebb__cnn_build(graph, &model);
+    }
+    ebb__net_fini(&net);
+    return status;
+}
+
+static image_size size_of(const train_settings *s) {
+    const cnn_settings *own = cnn_own(s);
+    return (image_size){(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels};
+}
+
+static uint64_t staging(const train_settings *s, const job_request *request) {
+    image_size size = size_of(s);
+    (void)request;
+    return image_batches_bytes(&size);
+}
+
+/* ---- batches ---- */
+
+static ebb_status fill(const job_reader *reader, uint64_t step, int32_t *program,
+                       uint64_t *labels) {
+    const cnn_batches *b = reader->batches;
+    void *to[2];
+    *program = b->program;
+    TRY(ebb__run_map_all(b->session, b->places, 2, DEVICE_WRITE, to));
+    ebb_status status =
+        ebb__image_batches_fill(&b->batches, step, 0, b->batches.how.images, to[0], to[1], labels);
+    ebb_status unmapped = ebb__run_unmap_all(b->session, b->places, 2, DEVICE_WRITE, to);
+    return status == EBB_OK ? unmapped : status;
+}
+
+/* How many classes the logits put before the right one; of equal ones those with lower numbers. A
+ * NaN is before all, and nothing is before a right one beyond `classes`. */
+static int64_t rank_of(const float *logits, int64_t classes, int32_t label) {
+    int64_t before = 0;
+    for (int64_t k = 0; k < classes; k++) {
+        before += k != label &&
+                  (!(logits[k] <= logits[label]) || (logits[k] == logits[label] && k < label));
+    }
+    return before;
+}
+
+/* Counts what a batch of validation found; the first one of an epoch starts anew. */
+static ebb_status look(const job_reader *reader, uint64_t step) {
+    cnn_batches *b = (cnn_batches *)reader->batches;
+    run_place place = ebb__run_find_output(b->session, b->program, CNN_LOGITS);
+    int64_t n = b->batches.how.images, classes = (int64_t)(place.bytes / sizeof(float)) / n;
+    const float *logits = NULL;
+    const int32_t *labels = NULL;
+    if (step == 0) {
+        b->seen = b->first = b->fifth = 0;
+    }
+    TRY(ebb__run_map(b->session, place, DEVICE_READ, &logits));
+    ebb_status status = ebb__run_map(b->session, b->places[1], DEVICE_READ, &labels);
+    for (int64_t i = 0; status == EBB_OK && i < n; i++) {
+        if (labels[i] >= 0) {
+            int64_t before = rank_of(logits + i * classes, classes, labels[i]);
+            b->seen++;
+            b->first += before == 0;
+            b->fifth += before < 5;
+        }
+    }
+    if (status == EBB_OK) {
+        status = ebb__run_unmap(b->session, b->places[1], DEVICE_READ, labels);
+    }
+    ebb_status unmapped = ebb__run_unmap(b->session, place, DEVICE_READ, logits);
+    return status == EBB_OK ? unmapped : status;
+}
+
+ebb_status ebb__cnn_read(const train_settings *s, const image_set *set, run_session *session,
+                         job_use use, cnn_batches *b, job_reader *out) {
+    bool train = use == JOB_TRAIN;
+    image_batch_options how = {.images = (uint32_t)s->batch,
+                               .train = train,
+                               .seed = s->seed,
+                               .augment = {.pad = (uint32_t)cnn_own(s)->shift,
+                                           .flip = cnn_own(s)->flip,
+                                           .pad_mean = true}};
+    *b = (cnn_batches){
+        .session = session,
+        .program = ebb__plan_program(session->plan, (int32_t)use, 0),
+        .places = {ebb__run_find(session, CNN_PIXELS), ebb__run_find(session, CNN_LABELS)}};
+    TRY(ebb__image_batches_init(set, &how, ebb__run_host(session, JOB_STAGING, NULL), &b->batches));
+    *out = (job_reader){
+        .n_batches = b->batches.batches, .batches = b, .fill = fill, .look = train ? NULL : look};
+    return EBB_OK;
+}
+
+/* x becomes (x - mean) / deviation; channels that are one colour throughout become 0. */
+ebb_status ebb__cnn_normalise(run_session *session, const image_facts *facts) {
+    float scale[IMAGE_MOST_CHANNELS], shift[IMAGE_MOST_CHANNELS];
+    for (uint32_t c = 0; c < facts->size.channels; c++) {
+        double deviation = ebb__image_deviation(facts, c), mean = ebb__image_mean(facts, c);
+        scale[c] = deviation > 0 ? (float)(1 / deviation) : 0;
+        shift[c] = deviation > 0 ? (float)(-mean / deviation) : 0;
+    }
+    TRY(ebb__run_write(session, ebb__run_find(session, CNN_SCALE), scale));
+    return ebb__run_write(session, ebb__run_find(session, CNN_SHIFT), shift);
+}
+
+/* ---- without images ---- */
+
+/* Pixels of any colour, normalised as if they were spread evenly. */
+static ebb_status randomise(run_session *session, const train_settings *s) {
+    rng_key key = ebb__rng_key(s->seed, "bench.pixels");
+    run_place place = ebb__run_find(session, CNN_PIXELS);
+    float scale[IMAGE_MOST_CHANNELS], shift[IMAGE_MOST_CHANNELS];
+    uint8_t *pixels = NULL;
+    TRY(ebb__run_map(session, place, DEVICE_WRITE, &pixels));
+    for (uint64_t i = 0; i < place.bytes; i++) {
+        rng_block drawn = ebb__rng_block(key, (uint32_t)(i >> 2), (uint32_t)(i >> 34), 0, 0);
+        pixels[i] = (uint8_t)(drawn.word[i & 3] >> 24);
+    }
+    TRY(ebb__run_unmap(session, place, DEVICE_WRITE, pixels));
+    for (int64_t c = 0; c < cnn_own(s)->channels; c++) {
+        scale[c] = 1.0F / 74;
+        shift[c] = -127.5F / 74;
+    }
+    TRY(ebb__run_write(session, ebb__run_find(session, CNN_SCALE), scale));
+    TRY(ebb__run_write(session, ebb__run_find(session, CNN_SHIFT), shift));
+    return ebb__job_random_ids(session, CNN_LABELS, cnn_own(s)->classes, s->seed, "bench.labels");
+}
+
+/* ---- the kind ---- */
+
+static ebb_status choose(corpus *base, job_request *request) {
+    (void)base, (void)request; /* all batches have one shape */
+    return EBB_OK;
+}
+
+static ebb_status nothing(corpus *base) {
+    (void)base;
+    return EBB_OK;
+}
+
+static const kind_metric metrics[CNN_METRICS] = {
+    [CNN_TOP1] = {"top1", "top-1", "top-1 accuracy", .higher = true},
+    [CNN_TOP5] = {"top5", "top-5", "top-5 accuracy", .higher = true}};
+static const char *const size_options[] = {"net", "size", "channels", "classes", "batch", NULL};
+
+const model_kind ebb__kind_cnn = {.name = "cnn",
+                                  .title = "Convolutional net",
+                                  .what = "a convolutional net",
+                                  .used_by = "report",
+                                  .unit = "images",
+                                  .missing = "ebb train cnn needs --train PATH, labelled images to "
+                                             "learn from",
+                                  .commands = ebb__cnn_commands,
+                                  .n_commands = CNN_COMMANDS,
+                                  .describe = ebb__cnn_describe,
+                                  .options = &ebb__cnn_options,
+                                  .metrics = metrics,
+                                  .n_metrics = CNN_METRICS,
+                                  .nats = false,
+                                  .validates_always = true,
+                                  .resolve = ebb__cnn_resolve,
+                                  .size_options = size_options,
+                                  .corpus = {.bytes = sizeof(cnn_corpus),
+                                             .measure = ebb__cnn_measure,
+                                             .choose = choose,
+                                             .save = nothing,
+                                             .store = ebb__cnn_store,
+                                             .begin = ebb__cnn_begin,
+                                             .adopt = nothing,
+                                             .score = ebb__cnn_score,
+                                             .compare = ebb__cnn_compare,
+                                             .close = ebb__cnn_close},
+                                  .labels = CNN_LABELS,
+                                  .shape = plain_shape,
+                                  .vocab_sizes = class_count,
+                                  .staging = staging,
+                                  .build = build,
+                                  .randomise = randomise};

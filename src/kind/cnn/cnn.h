@@ -1,0 +1,75 @@
+/* cnn.h - what training and using a convolutional net share: its own settings, the net that they
+ * name, and how batches of images reach a program. */
+#ifndef KIND_CNN_CNN_H
+#define KIND_CNN_CNN_H
+
+#include "data/image_batches.h"
+#include "model/cnn.h"
+#include "train/job_int.h"
+
+typedef struct cnn_settings {
+    const char *net; /* a name that ebb__net_named knows, or a file */
+    int64_t size;    /* of the images: they are square; 0, as the two below: not settled yet */
+    int64_t channels, classes;
+    double dropout; /* below 0: the net's own */
+    int64_t lanes;  /* images of a group of the maps; 0: as suits the batch */
+    int64_t shift;  /* pixels that images are shifted by, at most, to train */
+    bool flip;      /* some are turned left to right, to train */
+    double hold;    /* share of the images to validate on, where there are no others */
+} cnn_settings;
+_Static_assert(sizeof(cnn_settings) <= SETTINGS_OWN_BYTES, "room for the kind's settings");
+
+static inline const cnn_settings *cnn_own(const train_settings *s) {
+    return (const void *)s->own;
+}
+
+/* The net of settled settings; `net` is empty. */
+ebb_status ebb__cnn_net(const train_settings *s, net_model *net) EBB_MUST_CHECK;
+
+/* Metrics that validation gives. */
+enum { CNN_TOP1, CNN_TOP5, CNN_METRICS };
+
+/* Batches of a set for the programs of one use, and what validation counts of them. */
+typedef struct cnn_batches {
+    image_batches batches;
+    run_session *session;
+    int32_t program;
+    run_place places[2];         /* pixels, labels */
+    uint64_t seen, first, fifth; /* labels so far; found at once, or among the first five */
+} cnn_batches;
+/* `out` reads from *b, which it fills in; the set must outlive both. */
+ebb_status ebb__cnn_read(const train_settings *s, const image_set *set, run_session *session,
+                         job_use use, cnn_batches *b, job_reader *out) EBB_MUST_CHECK;
+/* Writes by what pixels are normalised: the mean and the deviation of the set to train on. */
+ebb_status ebb__cnn_normalise(run_session *session, const image_facts *facts) EBB_MUST_CHECK;
+
+/* ---- options.c ---- */
+
+enum { CNN_COMMANDS = 4 };
+extern const option_list ebb__cnn_options;
+extern const kind_command ebb__cnn_commands[CNN_COMMANDS];
+void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes);
+ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) EBB_MUST_CHECK;
+
+/* ---- corpus.c ---- */
+
+/* The images of a run: [0] to train on, [1] to validate on. */
+typedef struct cnn_corpus {
+    corpus base;
+    image_files files[2]; /* the second is empty where images are held back */
+    image_set sets[2];
+    bool open[2];
+    cnn_batches batches[2];
+} cnn_corpus;
+
+/* As corpus_calls has them. */
+ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) EBB_MUST_CHECK;
+ebb_status ebb__cnn_store(corpus *base) EBB_MUST_CHECK;
+ebb_status ebb__cnn_begin(corpus *base, run_session *session) EBB_MUST_CHECK;
+ebb_status ebb__cnn_score(corpus *base, run_session *session, const job_observer *observer,
+                          double loss, kind_scores *out, bool *stopped) EBB_MUST_CHECK;
+ebb_status ebb__cnn_compare(const corpus *base, const char *dir, bool *train,
+                            bool *valid) EBB_MUST_CHECK;
+void ebb__cnn_close(corpus *base);
+
+#endif

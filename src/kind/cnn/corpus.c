@@ -1,0 +1,123 @@
+/* corpus.c - the images of a run: measured, made into sets of its folder (data/image_set.h), read
+ * in batches; and how many of them validation finds right. */
+#include "kind/cnn/cnn.h"
+
+#include <string.h>
+
+#define TRAIN_SET "train.images"
+#define VALID_SET "valid.images"
+
+/* ---- which images ---- */
+
+static const char *path_of(const corpus *c, int side) {
+    return side == 0 || c->s->valid_path == NULL ? c->s->train_path : c->s->valid_path;
+}
+
+static image_files *files_of(cnn_corpus *c, int side) {
+    return &c->files[side == 0 || c->base.s->valid_path == NULL ? 0 : 1];
+}
+
+static image_choice choice_of(const corpus *c, int side) {
+    const cnn_settings *own = cnn_own(c->s);
+    image_choice choice = {.classes = (uint32_t)own->classes};
+    if (c->s->valid_path == NULL) {
+        choice.side = side == 0 ? IMAGE_KEPT : IMAGE_HELD;
+        choice.share = (uint32_t)(own->hold * IMAGE_WHOLE + 0.5);
+        choice.share = choice.share < 1 ? 1 : choice.share;
+        choice.seed = c->s->seed;
+    }
+    return choice;
+}
+
+static ebb_status check_size(const corpus *c, int side, const image_size *size) {
+    const cnn_settings *own = cnn_own(c->s);
+    if (size->height == own->size && size->width == own->size && size->channels == own->channels) {
+        return EBB_OK;
+    }
+    return ebb__fail(c->ctx, EBB_USAGE,
+                     "%s: images are %u x %u with %u channels, but the net takes %lld x %lld with "
+                     "%lld",
+                     path_of(c, side), size->height, size->width, size->channels,
+                     (long long)own->size, (long long)own->size, (long long)own->channels);
+}
+
+/* ---- calls ---- */
+
+ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
+    cnn_corpus *c = (cnn_corpus *)base;
+    (void)most;
+    for (int side = 0; side < (base->s->valid_path == NULL ? 1 : 2); side++) {
+        const char *path = path_of(base, side);
+        TRY(ebb__image_files_find(base->ctx, &path, 1, side == 0 ? IMAGE_TRAIN : IMAGE_TEST,
+                                  &c->files[side]));
+        TRY(check_size(base, side, &c->files[side].size));
+    }
+    base->vocab_hash = 1; /* there is no vocabulary */
+    request->vocab = cnn_own(base->s)->classes;
+    request->most_batch = c->files[0].count;
+    return EBB_OK;
+}
+
+ebb_status ebb__cnn_store(corpus *base) {
+    cnn_corpus *c = (cnn_corpus *)base;
+    for (int side = 0; side < 2; side++) {
+        char path[JOB_PATH_BYTES];
+        image_choice choice = choice_of(base, side);
+        TRY(ebb__job_path(base->ctx, base->dir, side == 0 ? TRAIN_SET : VALID_SET, path));
+        TRY(ebb__image_set_ensure(files_of(c, side), &choice, path, &c->sets[side]));
+        c->open[side] = true;
+    }
+    const image_facts *train = &c->sets[0].facts;
+    TRY(ebb__corpus_same(base, path_of(base, 0), train->count, train->hash, "images"));
+    return ebb__corpus_same_valid(base, path_of(base, 1), c->sets[1].facts.hash);
+}
+
+ebb_status ebb__cnn_begin(corpus *base, run_session *session) {
+    cnn_corpus *c = (cnn_corpus *)base;
+    TRY(ebb__cnn_normalise(session, &c->sets[0].facts));
+    TRY(ebb__cnn_read(base->s, &c->sets[0], session, JOB_TRAIN, &c->batches[0], &base->train));
+    return ebb__cnn_read(base->s, &c->sets[1], session, JOB_VALID, &c->batches[1], &base->valid);
+}
+
+ebb_status ebb__cnn_score(corpus *base, run_session *session, const job_observer *observer,
+                          double loss, kind_scores *out, bool *stopped) {
+    cnn_batches *b = &((cnn_corpus *)base)->batches[1];
+    (void)session, (void)observer, (void)loss, (void)stopped;
+    out->at[CNN_TOP1] = (double)b->first / (double)b->seen;
+    out->at[CNN_TOP5] = (double)b->fifth / (double)b->seen;
+    return EBB_OK;
+}
+
+static ebb_status compare_side(const corpus *base, int side, const char *dir, uint64_t hash,
+                               bool *same) {
+    const char *path = path_of(base, side);
+    image_files files;
+    image_facts facts;
+    image_choice choice = choice_of(base, side);
+    image_part part = side == 1 && base->s->valid_path != NULL ? IMAGE_TEST : IMAGE_TRAIN;
+    (void)dir;
+    ebb_status status = ebb__image_files_find(base->ctx, &path, 1, part, &files);
+    if (status == EBB_OK) {
+        status = ebb__image_set_measure(&files, &choice, &facts);
+    }
+    *same = status == EBB_OK && facts.hash == hash;
+    ebb__image_files_free(&files);
+    return status;
+}
+
+ebb_status ebb__cnn_compare(const corpus *base, const char *dir, bool *train, bool *valid) {
+    TRY(compare_side(base, 0, dir, base->train_hash, train));
+    return compare_side(base, 1, dir, base->valid_hash, valid);
+}
+
+void ebb__cnn_close(corpus *base) {
+    cnn_corpus *c = (cnn_corpus *)base;
+    for (int side = 0; side < 2; side++) {
+        if (c->open[side]) {
+            ebb__image_set_close(&c->sets[side]);
+        }
+        if (c->files[side].ctx != NULL) {
+            ebb__image_files_free(&c->files[side]);
+        }
+    }
+}

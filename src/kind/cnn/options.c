@@ -1,0 +1,167 @@
+/* options.c - the settings of a convolutional net: options, what follows from them and from the
+ * images, words for people. */
+#include "kind/cnn/cnn.h"
+
+#include "model/net_named.h"
+#include "model/net_text.h"
+#include "train/options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const train_option options[] = {
+    /* clang-format off */
+    {"train", "Data", OPTION_TEXT, AT(train_path), "PATH", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
+     "labelled images to learn from: a file of images (IDX, CIFAR; also .gz), or a folder that has such files under their usual names"},
+    {"valid", "Data", OPTION_TEXT, AT(valid_path), "PATH", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
+     "images to validate on after every epoch; of a folder those for tests; none: some of --train are held back (--hold)"},
+    {"hold", "Data", OPTION_REAL, OWN(cnn_settings, hold), "SHARE", "0.1", NULL, {0}, BETWEEN(0, 1), RUN, MATH,
+     "share of the images that are held back to validate on, where there is no --valid"},
+    {"shift", "Data", OPTION_INT, OWN(cnn_settings, shift), "PIXELS", "0", NULL, {0}, RANGE(0, 64), RUN, MATH,
+     "images to learn from are shifted by up to so many pixels, as a crop of the image with a border of its mean"},
+    {"flip", "Data", OPTION_SWITCH, OWN(cnn_settings, flip), NULL, "false", NULL, {0}, ANY, RUN, MATH,
+     "half of the images to learn from are turned left to right"},
+    {"net", "Model", OPTION_TEXT, OWN(cnn_settings, net), "NAME|FILE", "lenet", NULL, {0}, ANY, MODEL, MATH | OPTION_PATH,
+     "alexnet, nin, overfeat, vgg16, googlenet, resnet50, resnet20_cifar and others, or a file with a layer a line: see docs/nets.md"},
+    {"size", "Model", OPTION_INT, OWN(cnn_settings, size), "PIXELS", "auto", "auto", {0}, RANGE(1, 20000), MODEL, MATH,
+     "rows and columns of an image; auto: those of the images or, without any, the net's own"},
+    {"channels", "Model", OPTION_INT, OWN(cnn_settings, channels), "N", "auto", "auto", {0}, RANGE(1, 4), MODEL, MATH,
+     "of an image; auto: those of the images or, without any, the net's own"},
+    {"classes", "Model", OPTION_INT, OWN(cnn_settings, classes), "N", "auto", "auto", {0}, RANGE(2, 65536), MODEL, MATH,
+     "that images are told apart by; auto: as many as the images have or, without any, the net's own"},
+    OPTION_INIT,
+    {"dropout", "Model", OPTION_REAL, OWN(cnn_settings, dropout), "P", "-1", NULL, {0}, BELOW(-1, 1), MODEL, MATH,
+     "share of units dropped where the net has dropout layers; -1: as the net has it"},
+    {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL, MATH,
+     "images in a step; auto: as many as fit in --memory, at most 4096"},
+    {"lanes", "Batch", OPTION_INT, OWN(cnn_settings, lanes), "N", "auto", "auto", {0}, RANGE(1, 1e6), MODEL, OPTION_SHOWN,
+     "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
+    {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
+     "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
+    OPTION_SHARDS,
+    OPTIONS_OPTIMISER("sgd", "0.05", "learning rate; 0.001 where the optimiser is adam or adamw", "none"),
+    OPTIONS_LENGTH,
+    {"valid-metric", "Length", OPTION_CHOICE, AT(valid_metric), NULL, "top1", NULL, {"top1", "top5"}, ANY, RUN, MATH,
+     "what decides which weights are the best: the share of images whose class is said first, or among the first five"},
+    OPTIONS_RUN("ebb-cnn"),
+    OPTIONS_END,
+    /* clang-format on */
+};
+const option_list ebb__cnn_options = {options, sizeof options / sizeof *options};
+
+const kind_command ebb__cnn_commands[CNN_COMMANDS] = {
+    {FOR_TRAIN, 0, "train cnn --train PATH [options]", "train a convolutional net, or go on",
+     "Trains a convolutional net to tell images apart, in no more memory than --memory\n"
+     "says. Prints the plan first, then progress. The folder --out holds the weights\n"
+     "(best.safetensors, last.safetensors), metrics.jsonl, the images and config. Run\n"
+     "again after any interruption, the same command goes on where it stopped and\n"
+     "ends with the same bits.\n"},
+    {FOR_PLAN, 0, "plan cnn [options of train cnn]", "the same for a convolutional net",
+     "Plans the run that the same options of train cnn would make, without training.\n"
+     "Needs no images.\n"},
+    {FOR_BENCH, 0, "bench cnn [options]", "the same for a convolutional net",
+     "Runs 2 steps to warm up and --steps timed ones on random images.\n"},
+    {FOR_TUNE, 0, "tune cnn [options of bench cnn]", "the same for a convolutional net",
+     "Times every way to carry out the products of a net, and stores what it finds.\n"},
+};
+
+void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes) {
+    static const char *const rules[] = {"sgd", "adam", "adamw"};
+    const cnn_settings *own = cnn_own(s);
+    (void)snprintf(text, bytes, "%s, %" PRId64 " x %" PRId64 " x %" PRId64 ", batch %s, %s",
+                   own->net, own->channels, own->size, own->size, ebb__settings_batch(s).text,
+                   rules[s->optimizer]);
+}
+
+/* ---- the net ---- */
+
+ebb_status ebb__cnn_net(const train_settings *s, net_model *net) {
+    const cnn_settings *own = cnn_own(s);
+    net_wish wish = {own->net, (int32_t)own->channels, (int32_t)own->size, (int32_t)own->classes};
+    if (ebb__net_is_named(own->net)) {
+        TRY(ebb__net_named(net, &wish));
+    } else {
+        TRY(ebb__net_load(net, own->net));
+    }
+    return ebb__net_finish(net);
+}
+
+/* A number that was not given is what is found; one that was must be it, if `found` is not 0. */
+static ebb_status settle(ebb_ctx *ctx, const char *option, int64_t *given, int64_t found,
+                         const char *whose) {
+    if (*given != 0 && found != 0 && *given != found) {
+        return ebb__fail(ctx, EBB_USAGE, "--%s %" PRId64 ": %s %s %" PRId64 "; leave it out",
+                         option, *given, whose, "have", found);
+    }
+    *given = *given != 0 ? *given : found;
+    return EBB_OK;
+}
+
+/* What the images to learn from say of sizes that were not given. */
+static ebb_status ask_images(ebb_ctx *ctx, const train_settings *s, cnn_settings *own) {
+    image_files files;
+    ebb_status status = ebb__image_files_find(ctx, &s->train_path, 1, IMAGE_TRAIN, &files);
+    if (status == EBB_OK && files.size.height != files.size.width) {
+        status =
+            ebb__fail(ctx, EBB_DATA, "%s: images are %u x %u, and only square ones are trained on",
+                      s->train_path, files.size.height, files.size.width);
+    }
+    if (status == EBB_OK) {
+        status = settle(ctx, "size", &own->size, files.size.height, "the images");
+    }
+    if (status == EBB_OK) {
+        status = settle(ctx, "channels", &own->channels, files.size.channels, "the images");
+    }
+    if (status == EBB_OK && own->classes == 0) {
+        own->classes = files.classes;
+    }
+    ebb__image_files_free(&files);
+    return status;
+}
+
+/* What the net says of those that are still open; one read from a file has them all. */
+static ebb_status ask_net(ebb_ctx *ctx, const train_settings *s, cnn_settings *own) {
+    net_model net;
+    ebb__net_init(&net, ctx);
+    ebb_status status = ebb__cnn_net(s, &net);
+    if (status == EBB_OK && net.layers[0].out.high != net.layers[0].out.wide) {
+        status = ebb__fail(ctx, EBB_USAGE,
+                           "%s: its images are %d x %d, and only square ones are trained on",
+                           own->net, net.layers[0].out.high, net.layers[0].out.wide);
+    }
+    if (status == EBB_OK) {
+        status = settle(ctx, "size", &own->size, net.layers[0].out.high, "the net's images");
+    }
+    if (status == EBB_OK) {
+        status =
+            settle(ctx, "channels", &own->channels, net.layers[0].out.channels, "the net's images");
+    }
+    if (status == EBB_OK) {
+        status = settle(ctx, "classes", &own->classes, net_classes(&net), "the net's answers");
+    }
+    ebb__net_fini(&net);
+    return status;
+}
+
+ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
+    cnn_settings *own = (void *)s->own;
+    if (own->net == NULL) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--net needs the name of a net or a file; see docs/nets.md");
+    }
+    if (s->train_path != NULL && (own->size == 0 || own->channels == 0 || own->classes == 0)) {
+        TRY(ask_images(ctx, s, own));
+    }
+    TRY(ask_net(ctx, s, own));
+    if (s->shards > 1) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--shards %" PRId64 ": a convolutional net is trained on "
+                         "whole batches only",
+                         s->shards);
+    }
+    if (own->lanes > 0 && s->batch > 0 && s->batch % own->lanes != 0) {
+        return ebb__fail(ctx, EBB_USAGE, "--lanes %" PRId64 " does not divide --batch %" PRId64,
+                         own->lanes, s->batch);
+    }
+    return EBB_OK;
+}
