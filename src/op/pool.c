@@ -117,7 +117,8 @@ static op_cost cost_pool_grad(const ir_graph *graph, const ir_node_rec *node) {
     X(2, 1, 8, 10, 7, 8, 7, 8, 1, 0, 1, 1)  \
     X(1, 3, 9, 8, 9, 9, 2, 3, 4, 1, 3, 2)   \
     X(1, 1, 8, 16, 5, 4, 3, 3, 1, 1, 5, 4)  \
-    X(2, 2, 1, 7, 4, 5, 2, 4, 1, 1, 5, 3)
+    X(2, 2, 1, 7, 4, 5, 2, 4, 1, 1, 5, 3)   \
+    X(1, 1, 8, 24, 5, 7, 2, 2, 2, 0, 3, 4)
 #define POOL(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
     {IN(MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, pad, high, wide}}},
 #define MAX_GRAD(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \

@@ -11,7 +11,7 @@
 
 enum { BUNDLE = 64 }; /* channels whose sums or numbers are held at once */
 enum {
-    TILE_FLOATS = 2048
+    TILE_FLOATS = 1024
 };                  /* of each map, gone through strip after strip while they are in cache */
 enum { STRIP = 4 }; /* vectors of doubles in one strip of channels */
 

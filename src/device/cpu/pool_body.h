@@ -89,9 +89,9 @@ void CPU_FN(max_pool)(const op_call *call) {
 }
 
 /* dy is added where the window's winner is. No sum is ever -0, so that adding 0 elsewhere changes
- * nothing. */
+ * nothing. only: this is the only window of all its pixels, which nobody cleared. */
 static INLINE void max_grad_area(const float *dy, const float *x, const pool_area *a, float *dx,
-                                 int64_t m, int vectors) {
+                                 int64_t m, int vectors, bool only) {
     vf best[MANY_WINNERS];
     vi winner[MANY_WINNERS];
     for (int v = 0; v < vectors; v++) {
@@ -115,7 +115,7 @@ static INLINE void max_grad_area(const float *dy, const float *x, const pool_are
             for (int v = 0; v < vectors; v++) {
                 float *to = dx + r * a->row + s * a->run + v * VLEN;
                 vi d = (winner[v] == number) & (vi)v_load(dy + v * VLEN, m);
-                v_store(to, v_load(to, m) + (vf)d, m);
+                v_store(to, (only ? v_all(0.0f) : v_load(to, m)) + (vf)d, m);
             }
         }
     }
@@ -133,24 +133,41 @@ static void clear_rows(const op_map *m, float *plane, int64_t columns, int64_t f
     }
 }
 
-/* Rows of dx are cleared when the first window reaches them. */
-static void max_grad_plane(const op_pool *p, const float *dy, const float *x, float *dx,
-                           int64_t columns) {
-    int64_t run = op_map_pixel(&p->y), clear = 0;
+/* Is every pixel in exactly one window? */
+static bool is_tiled(const op_pool *p) {
+    return p->pad == 0 && p->stride == p->high && p->stride == p->wide &&
+           (int64_t)p->y.high * p->stride >= p->x.high &&
+           (int64_t)p->y.wide * p->stride >= p->x.wide;
+}
+
+/* Unless pixels have one window each, rows of dx are cleared when the first window reaches them. */
+static INLINE void max_grad_windows(const op_pool *p, const float *dy, const float *x, float *dx,
+                                    int64_t columns, bool only) {
+    int64_t run = op_map_pixel(&p->y), clear = only ? p->x.high : 0;
     for (int64_t oy = 0; oy < p->y.high; oy++) {
         op_reach ys = op_pool_pixels(p, oy, p->high, p->x.high);
         clear_rows(&p->x, dx, columns, clear, ys.hi);
-        clear = ys.hi;
+        clear = clear > ys.hi ? clear : ys.hi;
         for (int64_t ox = 0; ox < p->y.wide; ox++, dy += run) {
             op_reach xs = op_pool_pixels(p, ox, p->wide, p->x.wide);
             pool_area a = area_of(ys, xs, &p->x);
             const float *from = x + area_start(ys, xs, &p->x);
             float *to = dx + area_start(ys, xs, &p->x);
-#define MAX_GRAD_STEP(j, m, vectors) max_grad_area(dy + (j), from + (j), &a, to + (j), m, vectors)
+#define MAX_GRAD_STEP(j, m, vectors)                                                               \
+    max_grad_area(dy + (j), from + (j), &a, to + (j), m, vectors, only)
             EACH_COLUMNS(columns, MANY_WINNERS, MAX_GRAD_STEP);
         }
     }
     clear_rows(&p->x, dx, columns, clear, p->x.high);
+}
+
+static void max_grad_plane(const op_pool *p, const float *dy, const float *x, float *dx,
+                           int64_t columns) {
+    if (is_tiled(p)) {
+        max_grad_windows(p, dy, x, dx, columns, true);
+    } else {
+        max_grad_windows(p, dy, x, dx, columns, false);
+    }
 }
 
 /* dy, x. */
