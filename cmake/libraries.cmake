@@ -1,9 +1,11 @@
-# What ebb links: libxsmm (optional), Random123 and xxhash, jansson, zlib; cmocka for tests.
+# What ebb links: libxsmm (optional), Random123 and xxhash, jansson, zlib, libpng and libjpeg-turbo; cmocka for tests.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
+pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 if(EBB_TESTS)
     pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 endif()
@@ -12,7 +14,8 @@ find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
 add_library(ebb_libraries INTERFACE)
 target_include_directories(ebb_libraries SYSTEM INTERFACE ${RANDOM123_INCLUDE})
 target_link_libraries(ebb_libraries INTERFACE
-    PkgConfig::JANSSON PkgConfig::XXHASH PkgConfig::ZLIB Threads::Threads)
+    PkgConfig::JANSSON PkgConfig::XXHASH PkgConfig::ZLIB PkgConfig::PNG PkgConfig::JPEG
+    Threads::Threads)
 
 # xsmmnoblas satisfies the BLAS symbols that libxsmm falls back to; ebb never reaches them.
 find_path(XSMM_INCLUDE libxsmm.h)

@@ -26,6 +26,8 @@ libjansson-dev header jansson.h
 libxxhash-dev header xxhash.h
 libcmocka-dev module cmocka
 zlib1g-dev header zlib.h
+libpng-dev header png.h
+libjpeg-dev module libjpeg
 LIST
     # On other processors ebb is built without libxsmm.
     if [ "$(uname -m)" = x86_64 ]; then

@@ -242,7 +242,8 @@ static ebb_status add_cifar(image_files *files, image_file *file, const file_loo
 /* ---- the list ---- */
 
 static const char *form_name(image_form form) {
-    return form == IMAGE_IDX ? "IDX" : form == IMAGE_CIFAR10 ? "CIFAR-10" : "CIFAR-100";
+    static const char *const names[] = {"IDX", "CIFAR-10", "CIFAR-100", "folders"};
+    return names[form];
 }
 
 /* All files must agree with the first. */

@@ -80,13 +80,26 @@ static ebb_status add_known(image_files *files, const char *folder, const struct
     return EBB_OK;
 }
 
-static ebb_status add_folder(image_files *files, const char *folder, image_part part) {
+/* A folder of folders, if nothing of the usual names was found. */
+static ebb_status add_classes(image_files *files, const char *folder,
+                              const image_request *request) {
+    bool found = false;
+    TRY(ebb__image_folder_add(files, folder, request, &found));
+    return found ? EBB_OK
+                 : ebb__fail(files->ctx, EBB_DATA,
+                             "image folder %s: holds no %s images under the usual names (%s; also "
+                             "with .gz), and no folders of classes; name the files to use",
+                             folder, request->part == IMAGE_TRAIN ? "training" : "test",
+                             looked_for[request->part]);
+}
+
+static ebb_status add_folder(image_files *files, const char *folder, const image_request *request) {
     const struct known_file *first = NULL;
     char path[PATH_BYTES], other[PATH_BYTES];
     for (int i = 0; i < KNOWN_FILES; i++) {
         const struct known_file *known = &known_files[i];
         bool found = false;
-        if (known->part == part) {
+        if (known->part == request->part) {
             TRY(find_known(files->ctx, folder, known, 1, first == NULL ? path : other, &found));
         }
         if (found && first != NULL) {
@@ -98,10 +111,7 @@ static ebb_status add_folder(image_files *files, const char *folder, image_part 
         first = found ? known : first;
     }
     if (first == NULL) {
-        return ebb__fail(files->ctx, EBB_DATA,
-                         "image folder %s: holds no %s images under the usual names (%s; also with "
-                         ".gz); name the files to use",
-                         folder, part == IMAGE_TRAIN ? "training" : "test", looked_for[part]);
+        return add_classes(files, folder, request);
     }
     return add_known(files, folder, first, path);
 }
@@ -160,7 +170,7 @@ static ebb_status find_names(image_files *files) {
         [IMAGE_CIFAR10] = "batches.meta.txt", [IMAGE_CIFAR100] = "fine_label_names.txt"};
     char folder[PATH_BYTES], path[PATH_BYTES];
     const char *first = files->at[0].path, *slash = strrchr(first, '/');
-    if (files->form == IMAGE_IDX) {
+    if (files->form == IMAGE_IDX || files->form == IMAGE_FOLDER) {
         return EBB_OK;
     }
     int length = slash == NULL ? 0 : (int)(slash - first);
@@ -181,15 +191,15 @@ static ebb_status find_names(image_files *files) {
     return status;
 }
 
-ebb_status ebb__image_files_find(ebb_ctx *ctx, const char *const *paths, size_t n, image_part part,
-                                 image_files *out) {
-    *out = (image_files){.ctx = ctx};
+ebb_status ebb__image_files_find(ebb_ctx *ctx, const char *const *paths, size_t n,
+                                 const image_request *request, image_files *out) {
+    *out = (image_files){.ctx = ctx, .skip_bad = request->skip_bad};
     ebb__region_init(&out->region, ctx);
     if (n == 0) {
         return ebb__fail(ctx, EBB_USAGE, "no file of images was named");
     }
     for (size_t i = 0; i < n; i++) {
-        TRY(is_folder(paths[i]) ? add_folder(out, paths[i], part)
+        TRY(is_folder(paths[i]) ? add_folder(out, paths[i], request)
                                 : ebb__image_files_add(out, paths[i]));
     }
     return find_names(out);

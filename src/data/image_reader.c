@@ -13,12 +13,22 @@ enum { IDX_HEAD = 16, IDX_LABEL_HEAD = 8, PLANE = 32 * 32, CHANNELS = 3 };
 ebb_status ebb__image_reader_open(const image_files *files, const char *phase, image_reader *out) {
     *out = (image_reader){.files = files, .phase = phase};
     out->images = out->labels = (data_source){.ctx = files->ctx, .fd = -1};
-    return ebb__alloc(files->ctx, 2, sizeof *out->hashes, &out->hashes);
+    if (files->form != IMAGE_FOLDER) {
+        return ebb__alloc(files->ctx, 2, sizeof *out->hashes, &out->hashes);
+    }
+    ebb_status status = ebb__image_decoder_init(files->ctx, &files->size, &out->decoder);
+    if (status != EBB_OK) {
+        ebb__image_reader_close(out);
+    }
+    return status;
 }
 
 void ebb__image_reader_close(image_reader *reader) {
     ebb__source_close(&reader->images);
     ebb__source_close(&reader->labels);
+    if (reader->files->form == IMAGE_FOLDER) {
+        ebb__image_decoder_free(&reader->decoder);
+    }
     ebb__free(reader->files->ctx, reader->hashes);
     reader->hashes = NULL;
     reader->open = false;
@@ -119,10 +129,49 @@ static ebb_status read_cifar(image_reader *reader, size_t n, uint8_t *pixels, in
     return EBB_OK;
 }
 
+/* One image of a folder; *fine: not one that is left out. */
+static ebb_status read_photo(image_reader *reader, const image_file *file, uint8_t *pixels,
+                             bool *fine) {
+    ebb_ctx *ctx = reader->files->ctx;
+    uint64_t stamp = 0, bytes = 0;
+    TRY(ebb__poll_stop(ctx, file->path));
+    TRY(ebb__image_folder_stamp(ctx, file->path, &bytes, &stamp));
+    if (stamp != file->hash) {
+        return changed(reader, file->path);
+    }
+    ebb_status status = ebb__image_decode(&reader->decoder, file->path, pixels);
+    *fine = status == EBB_OK;
+    if (status == EBB_DATA && reader->files->skip_bad) {
+        ebb__log(ctx, EBB_LOG_WARN, "%s; left out", ebb_last_error(ctx));
+        ebb__ctx_clear(ctx);
+        reader->bad++;
+        return EBB_OK;
+    }
+    return status;
+}
+
+static ebb_status read_photos(image_reader *reader, size_t most, uint8_t *pixels, int32_t *labels,
+                              size_t *n) {
+    const image_files *files = reader->files;
+    size_t each = image_bytes(&files->size);
+    while (*n < most && reader->file < files->n) {
+        const image_file *file = &files->at[reader->file++];
+        bool fine = false;
+        TRY(read_photo(reader, file, pixels + *n * each, &fine));
+        labels[*n] = file->label;
+        *n += fine;
+        ebb__progress(files->ctx, reader->phase, reader->file, files->n);
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__image_reader_next(image_reader *reader, size_t most, uint8_t *pixels,
                                   int32_t *labels, size_t *n) {
     const image_files *files = reader->files;
     *n = 0;
+    if (files->form == IMAGE_FOLDER) {
+        return read_photos(reader, most, pixels, labels, n);
+    }
     if (reader->open && reader->taken == files->at[reader->file].count) {
         TRY(end_file(reader));
     }

@@ -4,7 +4,7 @@
 #ifndef DATA_IMAGE_READER_H
 #define DATA_IMAGE_READER_H
 
-#include "data/image_files.h"
+#include "data/image_decode.h"
 #include "data/source.h"
 
 struct XXH3_state_s;
@@ -19,6 +19,8 @@ typedef struct image_reader {
     bool open;                /* whether it is being read */
     data_source images, labels;
     struct XXH3_state_s *hashes; /* [2], of both as they lie on disk */
+    image_decoder decoder;       /* of folders */
+    uint64_t bad;                /* images of folders that were left out so far */
     uint8_t staging[IMAGE_STAGING];
 } image_reader;
 
@@ -26,7 +28,8 @@ typedef struct image_reader {
 ebb_status ebb__image_reader_open(const image_files *files, const char *phase,
                                   image_reader *out) EBB_MUST_CHECK;
 /* The next images, at most `most` of them, as u8 [n,Y,X,C] with a label below files->classes each;
- * *n: how many, 0 after the last. EBB_DATA for a label out of range, and if a file is no longer the
+ * *n: how many, 0 after the last. EBB_DATA for a label out of range, an image that cannot be
+ * decoded (unless these are to be skipped), and if a file is no longer the
  * one that was looked at, which may be known only after its last image was given. After a failure
  * only close. */
 ebb_status ebb__image_reader_next(image_reader *reader, size_t most, uint8_t *pixels,

@@ -102,7 +102,8 @@ void fuzz_image_set(fuzz_room *room, fuzz_input input) {
     image_set set;
     fuzz_write(fuzz_file(room, "train-images-idx3-ubyte"), images, sizeof images);
     fuzz_write(fuzz_file(room, "train-labels-idx1-ubyte"), labels, sizeof labels);
-    fuzz_require(ebb__image_files_find(room->ctx, &folder, 1, IMAGE_TRAIN, &files) == EBB_OK,
+    fuzz_require(ebb__image_files_find(room->ctx, &folder, 1, &(image_request){.part = IMAGE_TRAIN},
+                                       &files) == EBB_OK,
                  "no files");
     fuzz_require(ebb__image_set_ensure(&files, &all, path.text, &set) == EBB_OK, "no set");
     uint64_t hash = set.facts.hash;

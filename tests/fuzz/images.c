@@ -58,7 +58,8 @@ void fuzz_read_images(fuzz_room *room) {
     const image_choice all = {.classes = 0};
     image_files files;
     image_facts facts;
-    if (fuzz_fine(room, ebb__image_files_find(room->ctx, &folder, 1, IMAGE_TRAIN, &files))) {
+    if (fuzz_fine(room, ebb__image_files_find(room->ctx, &folder, 1,
+                                              &(image_request){.part = IMAGE_TRAIN}, &files))) {
         bool fine = read_files(room, &files);
         bool measured = fuzz_fine(room, ebb__image_set_measure(&files, &all, &facts));
         fuzz_require(fine == measured, "read by one, refused by the other");

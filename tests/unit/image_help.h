@@ -120,7 +120,8 @@ static inline void make_cifar(made_file *file, uint64_t first, uint32_t n, uint3
 /* The images of a folder's training part. */
 static inline ebb_status find_in(const help_room *room, image_part part, image_files *out) {
     const char *folder = room->folder;
-    return ebb__image_files_find(room->ctx, &folder, 1, part, out);
+    return ebb__image_files_find(room->ctx, &folder, 1,
+                                 &(image_request){.part = part, .want = {8, 8, 3}}, out);
 }
 
 /* A set of n images of IDX in the folder. */

@@ -140,14 +140,18 @@ static void files_by_name(void **state) {
     put_file(room, "data_batch_1.bin", one.bytes, one.size);
     make_cifar(&one, 3, 2, 1);
     put_file(room, "test_batch.bin", one.bytes, one.size);
-    assert_int_equal(ebb__image_files_find(room->ctx, paths, 2, IMAGE_TRAIN, &files), EBB_OK);
+    assert_int_equal(
+        ebb__image_files_find(room->ctx, paths, 2, &(image_request){.part = IMAGE_TRAIN}, &files),
+        EBB_OK);
     expect_images(&files, 2);
     uint64_t hash = files.hash;
     assert_int_equal(files.bytes, 5 * 3073);
     ebb__image_files_free(&files);
     paths[0] = second.text;
     paths[1] = first.text;
-    assert_int_equal(ebb__image_files_find(room->ctx, paths, 2, IMAGE_TRAIN, &files), EBB_OK);
+    assert_int_equal(
+        ebb__image_files_find(room->ctx, paths, 2, &(image_request){.part = IMAGE_TRAIN}, &files),
+        EBB_OK);
     assert_true(files.hash != hash);
     ebb__image_files_free(&files);
 }
@@ -250,7 +254,8 @@ static void labels_that_lie(void **state) {
     image_path odd = in_room(room, "odd");
     const char *path = odd.text;
     image_files files;
-    ebb_status status = ebb__image_files_find(room->ctx, &path, 1, IMAGE_TRAIN, &files);
+    ebb_status status =
+        ebb__image_files_find(room->ctx, &path, 1, &(image_request){.part = IMAGE_TRAIN}, &files);
     ebb__image_files_free(&files);
     help_expect(room->ctx, status, EBB_DATA, "must hold \"images\"");
 }
@@ -306,10 +311,12 @@ static void folders_that_do_not_tell(void **state) {
     refuse(room, "batches.meta.txt:1: is not a line of UTF-8");
     const char *none = "/nowhere/at/all";
     image_files files;
-    ebb_status status = ebb__image_files_find(room->ctx, &none, 1, IMAGE_TRAIN, &files);
+    ebb_status status =
+        ebb__image_files_find(room->ctx, &none, 1, &(image_request){.part = IMAGE_TRAIN}, &files);
     ebb__image_files_free(&files);
     help_expect(room->ctx, status, EBB_DATA, "/nowhere/at/all");
-    status = ebb__image_files_find(room->ctx, &none, 0, IMAGE_TRAIN, &files);
+    status =
+        ebb__image_files_find(room->ctx, &none, 0, &(image_request){.part = IMAGE_TRAIN}, &files);
     ebb__image_files_free(&files);
     help_expect(room->ctx, status, EBB_USAGE, "no file of images");
 }
@@ -419,7 +426,9 @@ static void real_files(void **state) {
             print_message("SKIPPED: no folder %s with real images\n", folder);
             skip();
         }
-        assert_int_equal(ebb__image_files_find(room->ctx, &path, 1, set->part, &files), EBB_OK);
+        assert_int_equal(
+            ebb__image_files_find(room->ctx, &path, 1, &(image_request){.part = set->part}, &files),
+            EBB_OK);
         assert_true(files.count == set->count && files.classes == 10);
         assert_memory_equal(&files.size, &set->size, sizeof set->size);
         assert_int_equal(ebb__image_reader_open(&files, "test", &reader), EBB_OK);
