@@ -6,10 +6,12 @@
 
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
-static json_t *bench_json(const job_bench_result *r, int64_t batch) {
+static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
+    char rate[32];
+    (void)snprintf(rate, sizeof rate, "%s_per_second", s->kind->unit);
     json_t *object = json_pack(
         "{s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
-        "batch", (json_int_t)batch, "words_per_second", ebb__cli_json_real(r->words_per_second),
+        "batch", (json_int_t)s->batch, rate, ebb__cli_json_real(r->words_per_second),
         "seconds_per_step", ebb__cli_json_real(r->seconds_per_step), "cpu_seconds",
         ebb__cli_json_real(r->cpu_seconds), "joules",
         r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
@@ -27,9 +29,11 @@ static json_t *bench_json(const job_bench_result *r, int64_t batch) {
     return object;
 }
 
-static void print_bench(const job_bench_result *r, int64_t batch) {
+static void print_bench(const job_bench_result *r, const train_settings *s) {
+    char rate[32];
+    (void)snprintf(rate, sizeof rate, "%s per second", s->kind->unit);
     printf("batch                 %" PRId64 "\n"
-           "words per second      %.0f\n"
+           "%-21s %.*f\n"
            "seconds per step      %.6f (median)\n"
            "processor seconds     %.6f a step\n"
            "planned peak bytes    %" PRIu64 " (%s)\n"
@@ -40,7 +44,8 @@ static void print_bench(const job_bench_result *r, int64_t batch) {
            "allocations in steps  %" PRIu64 "\n"
            "threads               %d\n"
            "plan hash             %016" PRIx64 "\n",
-           batch, r->words_per_second, r->seconds_per_step, r->cpu_seconds, r->planned_peak_bytes,
+           s->batch, rate, r->words_per_second < 1000 ? 1 : 0, r->words_per_second,
+           r->seconds_per_step, r->cpu_seconds, r->planned_peak_bytes,
            ebb__unit_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
            ebb__unit_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
            r->allocations_after_first_step, r->threads, r->plan_hash);
@@ -67,9 +72,9 @@ ebb_status ebb__cli_bench(cli_call *call) {
     TRY(ebb__job_bench(call->ctx, &settings->run, steps, &result));
     ebb_status status = EBB_OK;
     if (settings->json) {
-        status = ebb__cli_print_json(call->ctx, bench_json(&result, settings->run.batch));
+        status = ebb__cli_print_json(call->ctx, bench_json(&result, &settings->run));
     } else {
-        print_bench(&result, settings->run.batch);
+        print_bench(&result, &settings->run);
         if (result.profile != NULL) {
             ebb__cli_print_profile(stdout, result.profile, result.threads);
         }

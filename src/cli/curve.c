@@ -28,9 +28,11 @@ json_t *ebb__cli_curve_json(const ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_choices; i++) {
         const plan_choice *c = &plan->choices[i];
         (void)json_array_append_new(
-            list, json_pack("{s:o, s:o, s:o}", "budget_bytes", ebb__cli_json_bytes(c->peak_bytes),
-                            "peak_bytes", ebb__cli_json_bytes(c->peak_bytes), "seconds_per_step",
-                            ebb__cli_json_real(c->seconds)));
+            list, json_pack("{s:o, s:o, s:o, s:o, s:s}", "budget_bytes",
+                            ebb__cli_json_bytes(c->peak_bytes), "peak_bytes",
+                            ebb__cli_json_bytes(c->peak_bytes), "activation_bytes",
+                            ebb__cli_json_bytes(c->activation_bytes), "seconds_per_step",
+                            ebb__cli_json_real(c->seconds), "decided", ebb__curve_name(c).text));
     }
     return list;
 }

@@ -367,6 +367,10 @@ static ebb_status settle(settling *s) {
     plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->whole.gradient_bytes;
     plan->seconds_per_step_keep_all = expected_of(s, &s->whole);
     TRY(list_all(s));
+    for (int32_t i = 0; i < plan->n_choices; i++) {
+        plan_choice *choice = &plan->choices[i];
+        choice->activation_bytes = choice->peak_bytes - weights - choice->size.gradient_bytes;
+    }
     s->walk.plain.seconds = expected_of(s, &s->plain);
     plan->chosen =
         ebb__walk_choose(plan->choices, plan->n_choices, &s->walk.plain, plan->budget_bytes);

@@ -82,7 +82,7 @@ typedef struct plan_choice {
     pass_knobs knobs;           /* what that means to passes */
     const cost_table *forms;    /* by whose times products take forms; NULL: by built-in ones */
     plan_size size;             /* of the leading program */
-    uint64_t peak_bytes;        /* of all programs together */
+    uint64_t peak_bytes, activation_bytes; /* of all programs together; as in ebb_plan */
     double seconds; /* of the mean step of all programs that train, by which plans are compared */
     int32_t row;    /* budget.c's own while it plans; means nothing afterwards */
 } plan_choice;

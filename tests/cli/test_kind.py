@@ -26,7 +26,7 @@ def test_it_is_planned_and_timed():
     plan = ebb("plan", "disc", "--hidden", "50", "--json").json()
     assert 0 < plan["least_bytes"] <= plan["peak_bytes"]
     bench = ebb("bench", "disc", "--steps", "2", "--json").json()
-    assert bench["planned_peak_bytes"] == bench["measured_peak_bytes"] and bench["words_per_second"] > 0
+    assert bench["planned_peak_bytes"] == bench["measured_peak_bytes"] and bench["points_per_second"] > 0
     ebb("plan", "disc", "--memory", "1000", expect=4)
 
 

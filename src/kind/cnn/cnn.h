@@ -26,6 +26,9 @@ static inline const cnn_settings *cnn_own(const train_settings *s) {
 /* The net of settled settings; `net` is empty. */
 ebb_status ebb__cnn_net(const train_settings *s, net_model *net) EBB_MUST_CHECK;
 
+/* How images are looked for: photographs are brought to the size of the net. */
+image_request ebb__cnn_images(const train_settings *s, image_part part);
+
 /* Metrics that validation gives. */
 enum { CNN_TOP1, CNN_TOP5, CNN_METRICS };
 

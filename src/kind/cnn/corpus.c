@@ -48,8 +48,8 @@ ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
     (void)most;
     for (int side = 0; side < (base->s->valid_path == NULL ? 1 : 2); side++) {
         const char *path = path_of(base, side);
-        TRY(ebb__image_files_find(base->ctx, &path, 1, side == 0 ? IMAGE_TRAIN : IMAGE_TEST,
-                                  &c->files[side]));
+        image_request want = ebb__cnn_images(base->s, side == 0 ? IMAGE_TRAIN : IMAGE_TEST);
+        TRY(ebb__image_files_find(base->ctx, &path, 1, &want, &c->files[side]));
         TRY(check_size(base, side, &c->files[side].size));
     }
     base->vocab_hash = 1; /* there is no vocabulary */
@@ -94,9 +94,10 @@ static ebb_status compare_side(const corpus *base, int side, const char *dir, ui
     image_files files;
     image_facts facts;
     image_choice choice = choice_of(base, side);
-    image_part part = side == 1 && base->s->valid_path != NULL ? IMAGE_TEST : IMAGE_TRAIN;
+    bool test = side == 1 && base->s->valid_path != NULL;
+    image_request want = ebb__cnn_images(base->s, test ? IMAGE_TEST : IMAGE_TRAIN);
     (void)dir;
-    ebb_status status = ebb__image_files_find(base->ctx, &path, 1, part, &files);
+    ebb_status status = ebb__image_files_find(base->ctx, &path, 1, &want, &files);
     if (status == EBB_OK) {
         status = ebb__image_set_measure(&files, &choice, &facts);
     }

@@ -97,10 +97,30 @@ static ebb_status settle(ebb_ctx *ctx, const char *option, int64_t *given, int64
     return EBB_OK;
 }
 
-/* What the images to learn from say of sizes that were not given. */
+image_request ebb__cnn_images(const train_settings *s, image_part part) {
+    const cnn_settings *own = cnn_own(s);
+    return (image_request){
+        .part = part, .want = {(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels}};
+}
+
+/* What the net takes, by its own sizes where none were given. */
+static ebb_status net_input(ebb_ctx *ctx, const train_settings *s, net_shape *out) {
+    net_model net;
+    ebb__net_init(&net, ctx);
+    ebb_status status = ebb__cnn_net(s, &net);
+    *out = status == EBB_OK ? net.layers[0].out : (net_shape){0};
+    ebb__net_fini(&net);
+    return status;
+}
+
+/* What the images to learn from say of sizes that were not given; photographs have any. */
 static ebb_status ask_images(ebb_ctx *ctx, const train_settings *s, cnn_settings *own) {
     image_files files;
-    ebb_status status = ebb__image_files_find(ctx, &s->train_path, 1, IMAGE_TRAIN, &files);
+    net_shape in;
+    TRY(net_input(ctx, s, &in));
+    image_request request = {.part = IMAGE_TRAIN,
+                             .want = {(uint32_t)in.high, (uint32_t)in.wide, (uint32_t)in.channels}};
+    ebb_status status = ebb__image_files_find(ctx, &s->train_path, 1, &request, &files);
     if (status == EBB_OK && files.size.height != files.size.width) {
         status =
             ebb__fail(ctx, EBB_DATA, "%s: images are %u x %u, and only square ones are trained on",
