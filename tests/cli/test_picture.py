@@ -41,7 +41,7 @@ def test_report_fields():
 def test_curve():
     shown = plan("--curve")
     curve = shown["curve"]
-    assert len(curve) > 2 and all(sorted(point) == ["budget_bytes", "peak_bytes", "seconds_per_step"] for point in curve)
+    assert len(curve) > 2 and all(sorted(point) == ["activation_bytes", "budget_bytes", "decided", "peak_bytes", "seconds_per_step"] for point in curve)
     for faster, smaller in zip(curve, curve[1:]):
         assert faster["peak_bytes"] > smaller["peak_bytes"] and faster["budget_bytes"] > smaller["budget_bytes"]
         assert faster["seconds_per_step"] <= smaller["seconds_per_step"]
