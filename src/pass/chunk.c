@@ -8,6 +8,7 @@
  * span wait until backward comes to it: then not even the rows that the chain starts from exist at
  * once.
  */
+#include "op/map.h"
 #include "pass/chunk.h"
 #include "pass/split.h"
 
@@ -49,6 +50,18 @@ static void push_wide(chunker *c, ir_val v) {
     }
 }
 
+/* Maps are cut between groups of images, wherever rows may be (chunk_images.c). */
+static bool reads_or_makes_map(const ir_graph *g, const ir_node_rec *node) {
+    bool map = false;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        map = map || (ir_in(g, node, k) != IR_NONE && op_is_map(op_in_type(g, node, k)));
+    }
+    for (int32_t k = 0; k < node->n_out; k++) {
+        map = map || op_is_map(&g->values[node->out + k].type);
+    }
+    return map;
+}
+
 /* Takes a node into the region; false if it cannot be split. */
 static bool admit(chunker *c, ir_node n) {
     const ir_graph *g = c->s.graph;
@@ -57,7 +70,7 @@ static bool admit(chunker *c, ir_node n) {
     if (c->s.member[n]) {
         return true;
     }
-    if (!ebb__split_takes(&c->s, n, &r)) {
+    if (reads_or_makes_map(g, node) || !ebb__split_takes(&c->s, n, &r)) {
         return false;
     }
     for (int32_t k = 0; k < node->n_in; k++) {
