@@ -35,7 +35,7 @@ static inline void differentiate(ir_graph *graph, ir_val **grads, int32_t *n) {
 }
 
 static inline bool is_kept(ir_role role) {
-    return role == IR_PARAM || role == IR_SLOT || role == IR_STATE;
+    return role == IR_PARAM || role == IR_SLOT || role == IR_STATE || role == IR_BUFFER;
 }
 
 /* Every variable that outlives a step and every named output: the same bits on both sides. */

@@ -155,11 +155,14 @@ def make_case(case, seed):
     return tensors
 
 
+DTYPES = {"float32": "F32", "int32": "I32", "int64": "I64", "uint8": "U8"}
+
+
 def save(path, arrays, notes):
     """A safetensors file whose bytes depend on nothing else (the package orders notes by chance)."""
     header, data = {"__metadata__": dict(sorted(notes.items()))}, b""
     for name, array in sorted(arrays.items()):
-        header[name] = {"dtype": {"float32": "F32", "int32": "I32"}[array.dtype.name],
+        header[name] = {"dtype": DTYPES[array.dtype.name],
                         "shape": list(array.shape), "data_offsets": [len(data), len(data) + array.nbytes]}
         data += array.tobytes()
     text = json.dumps(header, separators=(",", ":")).encode()
