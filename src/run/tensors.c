@@ -13,10 +13,6 @@ static const st_dtype file_dtypes[IR_DTYPES] = {
 #undef FILE_DTYPE
 };
 
-static bool is_stored(const plan_variable *v, uint32_t roles) {
-    return !v->extra && (roles & (1U << v->role)) != 0;
-}
-
 /* st_source: variables by number. */
 static ebb_status open_variable(void *user, uint64_t number, const void **data) {
     run_session *session = user;
@@ -43,7 +39,7 @@ ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region 
     *n = 0;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        if (!is_stored(v, roles)) {
+        if (!tensors_is_stored(v, roles)) {
             continue;
         }
         st_entry *entry = &entries[(*n)++];
@@ -103,7 +99,7 @@ ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_read
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        if (!is_stored(v, roles)) {
+        if (!tensors_is_stored(v, roles)) {
             continue;
         }
         const st_tensor *t = ebb__safetensors_find(reader, v->name);
@@ -125,7 +121,7 @@ ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        if (v->role == IR_PARAM) {
+        if (tensors_is_stored(v, TENSORS_MODEL)) {
             float *data = NULL;
             TRY(ebb__run_map(session, run_at(v), DEVICE_WRITE, &data));
             ebb__ir_draw(v->start, v->name, seed, data, v->bytes / sizeof *data);
@@ -142,7 +138,7 @@ ebb_status ebb__tensors_not_finite(run_session *session, const char **name) {
         const plan_variable *v = &plan->variables[i];
         const float *data = NULL;
         bool finite = true;
-        if (!is_stored(v, 1U << IR_PARAM)) {
+        if (!tensors_is_stored(v, TENSORS_MODEL)) {
             continue;
         }
         TRY(ebb__run_map(session, run_at(v), DEVICE_READ, &data));
@@ -157,7 +153,7 @@ ebb_status ebb__tensors_not_finite(run_session *session, const char **name) {
 
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
     const char *bad = NULL;
-    TRY(ebb__tensors_load(session, 1U << IR_PARAM, reader));
+    TRY(ebb__tensors_load(session, TENSORS_MODEL, reader));
     TRY(ebb__tensors_not_finite(session, &bad));
     return bad == NULL
                ? EBB_OK

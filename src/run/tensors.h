@@ -5,6 +5,14 @@
 #include "run/session.h"
 #include "store/safetensors.h"
 
+/* What a model is, and a file of weights holds: parameters, and what is measured beside them as it
+ * learns (running means). */
+#define TENSORS_MODEL (1U << IR_PARAM | 1U << IR_BUFFER)
+
+static inline bool tensors_is_stored(const plan_variable *v, uint32_t roles) {
+    return !v->extra && (roles & (1U << v->role)) != 0;
+}
+
 /* All variables with one of the roles in `roles` (bit per ir_role), sorted by name, as they are
  * written: through the session's door, one after the other. In memory of `region`. */
 ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region *region,
@@ -12,14 +20,14 @@ ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region 
 /* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
 ebb_status ebb__tensors_load(run_session *session, uint32_t roles,
                              const st_reader *reader) EBB_MUST_CHECK;
-/* The same of the weights; EBB_MODEL also if one holds a value that is not finite: whatever such a
- * model predicts would be wrong and not seem so. */
+/* The same of the model; EBB_MODEL also if a tensor holds a value that is not finite: whatever such
+ * a model predicts would be wrong and not seem so. */
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
-/* Gives every weight the values that its builder said it starts from. */
+/* Gives the whole model the values that its builder said it starts from. */
 ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) EBB_MUST_CHECK;
-/* Name of the first weight that holds a value that is NaN or infinite; NULL: none does. */
+/* Name of the model's first tensor that holds a value that is NaN or infinite; NULL: none does. */
 ebb_status ebb__tensors_not_finite(run_session *session, const char **name) EBB_MUST_CHECK;
-/* XXH3-64 over the weights' names sorted, each with its row-major fp32 bytes. */
+/* XXH3-64 over the parameters' names sorted, each with its row-major fp32 bytes. */
 ebb_status ebb__tensors_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;
 
 #endif

@@ -60,8 +60,8 @@ ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t v
                                const char *site) EBB_MUST_CHECK;
 /* Sets every variable of the role to zero. */
 ebb_status ebb__job_reset(run_session *session, ir_role role) EBB_MUST_CHECK;
-/* Roles of what a checkpoint holds beside the weights. */
-#define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE) | (1U << IR_BUFFER))
+/* Roles of what a checkpoint holds beside the model. */
+#define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE))
 
 /* Mean loss over every batch of one epoch of the reader, whose programs' state starts as zeros.
  * *stopped if the observer asked to stop on the way. */

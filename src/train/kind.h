@@ -177,6 +177,12 @@ typedef struct model_kind {
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         data_shape shape, job_use use);
     ebb_status (*randomise)(run_session *session, const train_settings *s); /* program 0 */
+    /* Files of weights: beside every variable X.counted they have X.counter, the number of steps;
+     * NULL: there are no such counts. */
+    const char *counted, *counter;
+    /* Whether a file to start from may have this tensor, which is none of the model's; it is then
+     * ignored. NULL: any. */
+    bool (*spares)(const char *name);
     /* Puts the lengths of the longest planned shape into the settings that say them where there is
      * no text, for reports. NULL: there are none. */
     void (*set_longest)(train_settings *s, int64_t source, int64_t target);

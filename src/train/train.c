@@ -14,6 +14,7 @@
 #include "store/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
+#include "train/weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -81,7 +82,7 @@ static ebb_status save(train_run *r, bool is_best) {
     TRY(check_folder(r));
     ebb__region_init(&region, r->ctx);
     TRY_OUT(check_weights(r));
-    TRY_OUT(ebb__tensors_list(r->session, 1U << IR_PARAM, &region, &weights, &n_weights));
+    TRY_OUT(ebb__weights_list(r->session, r->s->kind, r->at.step, &region, &weights, &n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
     r->at.measured_bytes = r->session->measured_bytes;
@@ -162,13 +163,8 @@ static ebb_status load_tensors(train_run *r) {
         return status;
     }
     TRY(ebb__tensors_draw(r->session, r->s->seed));
-    if (r->s->init_path != NULL) {
-        TRY(ebb__safetensors_open(r->ctx, r->s->init_path, &reader));
-        status = ebb__tensors_load_weights(r->session, &reader);
-        ebb__safetensors_close(&reader);
-        return status;
-    }
-    return EBB_OK;
+    return r->s->init_path == NULL ? EBB_OK
+                                   : ebb__weights_load(r->session, r->s->kind, r->s->init_path);
 }
 
 /* What a kill between two system calls may have left: half generations, names one step behind. What

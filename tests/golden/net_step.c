@@ -1,10 +1,12 @@
 /* net_step.c - one training step of a net from weights, images and labels of a file, for
  * tools/golden/compare_nets.py: the planned program as training has it, with a rate of 0.
- * Usage: net_step NET CLASSES IN.safetensors OUT.safetensors [THREADS [LANES]]
+ * Usage: net_step NET CLASSES IN.safetensors OUT.safetensors [THREADS [LANES [decisions]]]
  *
  * IN has the net's parameters and running statistics by name, data.pixels u8 [N, Y, X, C],
  * data.labels i32 [N], data.scale and data.shift f32 [C]. OUT gets `loss`, every gradient as
- * grad.NAME, and running statistics after the step. There is no dropout. */
+ * grad.NAME, and running statistics after the step; with `decisions` also what relus and maxima
+ * are decided by, their operands, as in.NUMBER.LAYER in the order of layers. There is no dropout.
+ */
 #include "model/cnn.h"
 #include "model/net_named.h"
 #include "model/net_text.h"
@@ -20,6 +22,7 @@ typedef struct net_step {
     int32_t classes;
     int threads;
     int64_t lanes;
+    bool decisions;
     st_reader in;
     run_session *session;
 } net_step;
@@ -31,6 +34,27 @@ static ebb_status make_net(const net_step *s, const st_tensor *pixels, net_model
     }
     TRY(ebb__net_load(net, s->net));
     return ebb__net_finish(net);
+}
+
+/* Operands of relus and maxima become outputs. */
+static ebb_status show_decisions(ir_graph *graph) {
+    int32_t number = 0;
+    for (int32_t i = 0; i < graph->n_order; i++) {
+        const ir_node_rec *node = &graph->nodes[graph->order[i]];
+        ir_val x = ir_in(graph, node, 0);
+        char name[NET_MOST_NAME + 16];
+        if (node->op != OP_RELU && node->op != OP_MAX_POOL) {
+            continue;
+        }
+        if (graph->values[x].name != NULL) {
+            return ebb__fail(graph->ctx, EBB_USAGE, "layers %s and %s are decided by one map",
+                             graph->values[x].name, graph->layers[node->label.layer]);
+        }
+        (void)snprintf(name, sizeof name, "in.%05d.%s", number++, graph->layers[node->label.layer]);
+        graph->values[x].output = true;
+        TRY(ebb__ir_name(graph, x, name));
+    }
+    return EBB_OK;
 }
 
 static ebb_status build(const net_step *s, ir_graph *graph) {
@@ -45,6 +69,9 @@ static ebb_status build(const net_step *s, ir_graph *graph) {
     ebb_status status = make_net(s, pixels, &net);
     if (status == EBB_OK) {
         status = ebb__cnn_build(graph, &model);
+    }
+    if (status == EBB_OK && s->decisions) {
+        status = show_decisions(graph);
     }
     for (ir_val v = 0; status == EBB_OK && v < graph->n_values; v++) {
         graph->values[v].show_grad = graph->values[v].role == IR_PARAM;
@@ -128,14 +155,15 @@ static ebb_status run(net_step *s, const char *in, const char *out) {
 
 int main(int argc, char **argv) {
     net_step s = {.in.fd = -1};
-    if (argc < 5 || argc > 7 || ebb_ctx_new(&s.ctx) != EBB_OK) {
-        (void)fprintf(stderr, "usage: net_step NET CLASSES IN OUT [THREADS [LANES]]\n");
+    if (argc < 5 || argc > 8 || ebb_ctx_new(&s.ctx) != EBB_OK) {
+        (void)fprintf(stderr, "usage: net_step NET CLASSES IN OUT [THREADS [LANES [decisions]]]\n");
         return 2;
     }
     s.net = argv[1];
     s.classes = (int32_t)strtol(argv[2], NULL, 10);
     s.threads = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 2;
     s.lanes = argc > 6 ? strtol(argv[6], NULL, 10) : 0;
+    s.decisions = argc > 7 && strcmp(argv[7], "decisions") == 0;
     ebb_status status = run(&s, argv[3], argv[4]);
     if (status != EBB_OK) {
         (void)fprintf(stderr, "net_step: %s\n", ebb_last_error(s.ctx));

@@ -4,6 +4,8 @@
 #include "base/rng.h"
 #include "kind/kinds.h"
 
+#include <string.h>
+
 /* ---- the model ---- */
 
 static data_shape plain_shape(const train_settings *s) {
@@ -150,6 +152,21 @@ static ebb_status randomise(run_session *session, const train_settings *s) {
     return ebb__job_random_ids(session, CNN_LABELS, cnn_own(s)->classes, s->seed, "bench.labels");
 }
 
+/* ---- files of weights ---- */
+
+#define NORM_COUNTER "num_batches_tracked"
+
+/* Counts of norms, and the auxiliary heads of torchvision's googlenet and inception_v3. */
+static bool spares(const char *name) {
+    static const char *const heads[] = {"aux1.", "aux2.", "AuxLogits."};
+    const char *last = strrchr(name, '.');
+    bool spared = last != NULL && strcmp(last + 1, NORM_COUNTER) == 0;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        spared = spared || strncmp(name, heads[i], strlen(heads[i])) == 0;
+    }
+    return spared;
+}
+
 /* ---- the kind ---- */
 
 static ebb_status choose(corpus *base, job_request *request) {
@@ -199,4 +216,7 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .vocab_sizes = class_count,
                                   .staging = staging,
                                   .build = build,
-                                  .randomise = randomise};
+                                  .randomise = randomise,
+                                  .counted = "running_var",
+                                  .counter = NORM_COUNTER,
+                                  .spares = spares};

@@ -1,0 +1,16 @@
+/* weights.h - a run's model to and from files of weights, as other programs have them too. */
+#ifndef TRAIN_WEIGHTS_H
+#define TRAIN_WEIGHTS_H
+
+#include "train/job_int.h"
+
+/* What a file of weights holds after so many steps, in memory of `region`: the model's variables,
+ * and the counts that the kind has beside some of them (model_kind.counted). */
+ebb_status ebb__weights_list(run_session *session, const model_kind *kind, int64_t steps,
+                             alloc_region *region, st_entry **out, size_t *n) EBB_MUST_CHECK;
+/* Reads the model from a file that may be another program's. EBB_MODEL if a tensor is missing, has
+ * another shape, is not finite, or is none of the model's and of those that the kind spares. */
+ebb_status ebb__weights_load(run_session *session, const model_kind *kind,
+                             const char *path) EBB_MUST_CHECK;
+
+#endif
