@@ -58,8 +58,7 @@ static ebb_status find_lanes(builder *b) {
         *all = divisor(*all, net->layers[i].out.channels);
     }
     for (int32_t i = 0; i < net->n_layers; i++) {
-        b->lanes[i] = i == 0 ? net->layers[0].out.channels
-                             : op_map_channel_lanes(common[leader_of(leader, i)]);
+        b->lanes[i] = op_map_channel_lanes(common[leader_of(leader, i)]);
     }
     return EBB_OK;
 }
@@ -255,7 +254,8 @@ static ebb_status build_input(builder *b, ir_val *labels) {
     TRY(ebb__model_variable(&b->b, IR_INPUT, CNN_SCALE, IR_F32, 0, c, &x[1]));
     TRY(ebb__model_variable(&b->b, IR_INPUT, CNN_SHIFT, IR_F32, 0, c, &x[2]));
     TRY(ebb__model_variable(&b->b, IR_INPUT, CNN_LABELS, IR_I32, 0, n, labels));
-    return ebb__op_emit(b->g, OP_IMAGES, x, 3, &(ir_attr){.i = {b->images}}, &b->made[0]);
+    return ebb__op_emit(b->g, OP_IMAGES, x, 3, &(ir_attr){.i = {b->images, b->lanes[0]}},
+                        &b->made[0]);
 }
 
 static ebb_status build_net(builder *b) {

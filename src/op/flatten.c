@@ -11,7 +11,7 @@
 
 /* Attributes of unflatten: the map, but for the number of its groups. */
 enum { FLAT_BLOCKS, FLAT_HIGH, FLAT_WIDE, FLAT_IMAGES, FLAT_CHANNELS, FLAT_SIZES };
-enum { LANES }; /* of images */
+enum { LANES, CHANNELS }; /* of images, how many lie side by side, and how many channels */
 
 /* ---- types ---- */
 
@@ -49,7 +49,7 @@ static ebb_status infer_unflatten(const ir_graph *graph, const ir_node_rec *node
 
 /* x, scale, shift. */
 static ebb_status infer_images(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    int32_t lanes = node->attr.i[LANES];
+    int32_t lanes = node->attr.i[LANES], channels = node->attr.i[CHANNELS];
     const ir_type *x = op_in_type(graph, node, 0);
     TRY(ebb__op_need(graph, node, 0, IR_U8));
     if (x->rank != 4) {
@@ -58,9 +58,14 @@ static ebb_status infer_images(const ir_graph *graph, const ir_node_rec *node, i
     if (lanes < 1 || x->dim[0] % lanes != 0) {
         return ebb__op_bad(graph, node, "%d images do not come in lanes of %d", x->dim[0], lanes);
     }
+    if (channels < 1 || x->dim[3] % channels != 0) {
+        return ebb__op_bad(graph, node, "%d channels do not come in lanes of %d", x->dim[3],
+                           channels);
+    }
     TRY(ebb__op_need_list(graph, node, 1, IR_F32, x->dim[3]));
     TRY(ebb__op_need_list(graph, node, 2, IR_F32, x->dim[3]));
-    out[0] = op_map_type((op_map){x->dim[0] / lanes, 1, x->dim[1], x->dim[2], lanes, x->dim[3]});
+    out[0] = op_map_type(
+        (op_map){x->dim[0] / lanes, x->dim[3] / channels, x->dim[1], x->dim[2], lanes, channels});
     return EBB_OK;
 }
 
@@ -93,7 +98,8 @@ static void rows_images(const ir_graph *graph, const ir_node_rec *node, op_row_r
 #define UNFLATTEN(g, b, y, x, n, c) \
     {IN(F2((g) * (n), (b) * (c) * (y) * (x))), .attr = {.i = {b, y, x, n, c}}},
 #define IMAGES(g, b, y, x, n, c) \
-    {IN({IR_U8, 4, {(g) * (n), y, x, c}}, F1(c), F1(c)), .fill = {FILL_BYTE}, .attr = {.i = {n}}},
+    {IN({IR_U8, 4, {(g) * (n), y, x, (b) * (c)}}, F1((b) * (c)), F1((b) * (c))), \
+     .fill = {FILL_BYTE}, .attr = {.i = {n, c}}},
 /* clang-format on */
 static const op_sample samples_flatten[] = {SIZES(FLATTEN)};
 static const op_sample samples_unflatten[] = {SIZES(UNFLATTEN)};
@@ -108,6 +114,6 @@ OP_DEFINE(unflatten, .schema.ints = {"blocks", "high", "wide", "images", "channe
           .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_unflatten, .grad = unflatten_grad,
           .rows = ebb__op_rows_split, SAMPLES(samples_unflatten));
 
-OP_DEFINE(images, .schema.ints = {"lanes"}, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD,
+OP_DEFINE(images, .schema.ints = {"lanes", "channels"}, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .infer = infer_images, .work.flops = 2, .rows = rows_images,
           SAMPLES(samples_images));

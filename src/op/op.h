@@ -115,6 +115,7 @@ typedef struct op_call {
     /* Kernels that take ranges: do exactly units [lo, hi) of the node, whoever the member is. hi 0:
      * the member's share of the whole. */
     int32_t lo, hi;
+    bool maps; /* the op has LAYOUT_MAPS */
 } op_call;
 typedef void (*op_kernel_fn)(const op_call *call);
 

@@ -2,6 +2,7 @@
 #include "run/session.h"
 
 #include "base/host.h"
+#include "op/map.h"
 
 #include <string.h>
 
@@ -25,21 +26,26 @@ static void note_device(run_session *s, const void *data, uint64_t bytes) {
     note(s, &s->device_high, (uint64_t)((const char *)data - base) + bytes);
 }
 
-static void note_view(run_session *s, const op_view *view) {
+/* Rows of a view lie ld apart; those of maps are groups of images, where its op says so. */
+static void note_view(run_session *s, const op_view *view, bool maps) {
     if (view->data != NULL) {
-        uint64_t rows = (uint64_t)ebb__ir_rows(&view->type), cols = (uint64_t)ir_cols(&view->type);
-        note_device(s, view->data,
-                    ((rows - 1) * (uint64_t)view->ld + cols) *
-                        ebb__ir_dtype_bytes(view->type.dtype));
+        int64_t rows = ebb__ir_rows(&view->type), cols = ir_cols(&view->type), apart = view->ld;
+        if (maps && op_is_map(&view->type)) {
+            rows = view->type.dim[0];
+            cols = ebb__op_fold_cols(&view->type, 1);
+            apart = op_map_pitch(view);
+        }
+        uint64_t elements = (uint64_t)((rows - 1) * apart + cols);
+        note_device(s, view->data, elements * ebb__ir_dtype_bytes(view->type.dtype));
     }
 }
 
 static void note_instr(run_session *s, const device_instr *instr) {
     for (int32_t i = 0; i < instr->call.n_in; i++) {
-        note_view(s, &instr->call.in[i]);
+        note_view(s, &instr->call.in[i], instr->call.maps);
     }
     for (int32_t i = 0; i < instr->call.n_out; i++) {
-        note_view(s, &instr->call.out[i]);
+        note_view(s, &instr->call.out[i], instr->call.maps);
     }
     if (instr->call.workspace != NULL) {
         note_device(s, instr->call.workspace, instr->call.workspace_bytes);

@@ -373,10 +373,11 @@ static void flat_maps(void **state) {
     expect(&r, 0, lying);
     done(&r);
     /* Two images of 1 x 2 pixels and 3 channels. */
-    r = run(OP_IMAGES,
-            SAMPLE(.n_in = 3, .in = {{IR_U8, 4, {2, 1, 2, 3}}, F1(3), F1(3)}, .attr = {.i = {2}}),
-            VALUES(NUMBERS(0, 1, 2, 3, 4, 5, 255, 128, 12, 13, 14, 15), NUMBERS(1, 2, 0.5),
-                   NUMBERS(10, 0, -1)));
+    r = run(
+        OP_IMAGES,
+        SAMPLE(.n_in = 3, .in = {{IR_U8, 4, {2, 1, 2, 3}}, F1(3), F1(3)}, .attr = {.i = {2, 3}}),
+        VALUES(NUMBERS(0, 1, 2, 3, 4, 5, 255, 128, 12, 13, 14, 15), NUMBERS(1, 2, 0.5),
+               NUMBERS(10, 0, -1)));
     expect(&r, 0, NUMBERS(10, 2, 0, 265, 256, 5, 13, 8, 1.5, 23, 28, 6.5));
     done(&r);
 }

@@ -1,9 +1,6 @@
-/* test_fuzz.c - random graphs, random pass subsets, threads and budgets: the verifier accepts,
- * bytes handed out are the planned ones, and three training steps give the bits of the reference
- * interpreter. EBB_FUZZ_ROUNDS and EBB_FUZZ_SEED make longer or other runs. */
-#include "support/twin.h"
-
-#include <stdio.h>
+/* test_fuzz.c - random graphs of matrices under random passes, threads and budgets (fuzz_help.h).
+ */
+#include "fuzz_help.h"
 
 enum { MOST_POOL = 64, MOST_JOIN = 4, GRAPH_OPS = 14 };
 
@@ -287,7 +284,8 @@ static void finish(maker *m) {
     }
 }
 
-static void make_graph(ebb_ctx *ctx, test_dice *dice, ir_graph *g) {
+static void make_graph(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
+    (void)training;
     static void (*const makers[])(maker *) = {
         make_pointwise, make_pointwise, make_matmul,    make_matmul,   make_row,
         make_dropout,   make_slice,     make_slice,     make_join,     make_join,
@@ -322,105 +320,9 @@ static void make_graph(ebb_ctx *ctx, test_dice *dice, ir_graph *g) {
     free(m);
 }
 
-/* ---- one round ---- */
-
-static grad_update_settings some_update(test_dice *dice) {
-    return (grad_update_settings){.optimizer = (grad_optimizer)test_below(dice, 3),
-                                  .momentum = test_below(dice, 2) ? 0.9F : 0,
-                                  .beta1 = 0.9F,
-                                  .beta2 = 0.99F,
-                                  .eps = 1e-6F,
-                                  .weight_decay = test_below(dice, 2) ? 0.01F : 0,
-                                  .clip = test_below(dice, 2) ? 0.5F : 0};
-}
-
-static uint32_t some_passes(test_dice *dice) {
-    uint32_t off = 0;
-    for (int id = 0; id < PASS_COUNT; id++) {
-        off |= ebb__pass_optional((pass_id)id) && test_below(dice, 4) == 0 ? 1U << id : 0;
-    }
-    return off;
-}
-
-static pass_knobs some_knobs(test_dice *dice) {
-    const double prices[] = {0, 1e-12, 1e-9, 1e-6};
-    return (pass_knobs){.pack = test_below(dice, 2) != 0,
-                        .chunk_rows = test_below(dice, 12),
-                        .price = prices[test_below(dice, 4)],
-                        .merge = test_below(dice, 4),
-                        .scan = test_below(dice, 4),
-                        .span = test_below(dice, 3) == 0 ? 0 : 1 + test_below(dice, 4),
-                        .outer = test_below(dice, 4),
-                        .heavy = test_below(dice, 2) != 0,
-                        .replay = test_below(dice, 2) != 0};
-}
-
-static ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_options *options,
-                           test_dice *dice) {
-    ebb_plan *plan = NULL;
-    options->budget = UINT64_MAX;
-    assert_ok(ctx, ebb__plan_make(ctx, request, 1, NULL, 0, options, &plan));
-    uint64_t least = plan->least_bytes, most = plan->peak_bytes;
-    assert_true(least <= most);
-    ebb__plan_free(plan);
-    options->budget = least + test_roll(dice) % (most - least + 1);
-    assert_ok(ctx, ebb__plan_make(ctx, request, 1, NULL, 0, options, &plan));
-    assert_true(plan->peak_bytes <= options->budget);
-    return plan;
-}
-
-/* EBB_FUZZ_SHOW=1 prints the graphs, to look into one failing seed. */
-static void show(void *user, const char *pass, const char *text) {
-    (void)user;
-    (void)fprintf(stderr, "--- after %s\n%s", pass, text);
-}
-
-static void one_round(uint64_t seed) {
-    ebb_ctx *ctx = test_ctx_new();
-    test_dice dice = {seed};
-    ir_graph g;
-    make_graph(ctx, &dice, &g);
-    grad_update_settings update = some_update(&dice);
-    plan_options options = {
-        .members = 1 + test_below(&dice, 5),
-        .disabled = some_passes(&dice),
-        .update = update,
-        .dump_after = getenv("EBB_FUZZ_SHOW") != NULL ? 1U << PASS_INFER | 1U << PASS_SCHEDULE : 0,
-        .dump = show};
-    bool training = test_below(&dice, 5) > 0;
-    plan_request request = {.name = "fuzz", .graph = &g, .training = training};
-    ebb_plan *plan = NULL;
-    if (test_below(&dice, 2) == 0) {
-        plan = by_budget(ctx, &request, &options, &dice);
-    } else {
-        pass_config config = {.disabled = options.disabled,
-                              .knobs = some_knobs(&dice),
-                              .members = options.members,
-                              .update = update,
-                              .dump_after = options.dump_after,
-                              .dump = show};
-        plan = test_compile(ctx, &request, &config);
-    }
-    uint64_t sum = 0;
-    for (int k = 0; k < IR_KINDS; k++) {
-        sum += plan->bytes_by_kind[k];
-    }
-    assert_int_equal(sum, plan->peak_bytes);
-    test_run_equal(plan, &g, training, &update, seed, 3);
-    ebb__ir_fini(&g);
-    test_ctx_free(ctx);
-}
-
 static void random_graphs(void **state) {
     (void)state;
-    uint64_t rounds = test_asked("EBB_FUZZ_ROUNDS", 300);
-    uint64_t seed = test_asked("EBB_FUZZ_SEED", 1);
-    for (uint64_t i = 0; i < rounds; i++) {
-        char now[64];
-        (void)snprintf(now, sizeof now, "%llu", (unsigned long long)(seed + i));
-        (void)setenv("EBB_FUZZ_NOW", now, 1); /* shown by whoever looks at a crash */
-        one_round(seed + i);
-    }
+    fuzz_rounds(300, make_graph);
 }
 
 int main(void) {
