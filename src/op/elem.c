@@ -142,5 +142,6 @@ OP_DEFINE(relu, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = re
           INPLACE({0, 0}), .work.flops = 1, SAMPLES(samples_one));
 
 OP_DEFINE(relu_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .reads = {[1] = READ_SIGN},
+          .coded = {.code = OP_SIGN_BITS, .reader = OP_RELU_GRAD_BITS, .in = 1},
           .infer = ebb__op_infer_same, INPLACE({0, 0}, {1, 0}), .work.flops = 1,
           SAMPLES(samples_two));

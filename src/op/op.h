@@ -41,7 +41,7 @@ enum op_flag {
  * bytes until the op reads it. A shape alone is an attribute, not an operand. */
 typedef enum op_read {
     READ_VALUE,
-    READ_SIGN,  /* of each element only whether it is above zero; no pass uses that yet */
+    READ_SIGN,  /* of each element only whether it is above zero */
     READ_INDEX, /* integers that name rows or columns of other operands or of results */
 } op_read;
 
@@ -127,7 +127,7 @@ typedef enum op_fill {
     FILL_INDEX,     /* i32 in [0, limit) */
     FILL_LABEL,     /* i32 in [-1, limit): -1 is the ignored label */
     FILL_SMALL_INT, /* i32 in [0, 100) */
-    FILL_BYTE,      /* u8, any */
+    FILL_BYTE,      /* u8 or u16, any */
     FILL_ABSENT,    /* optional operand left out */
 } op_fill;
 
@@ -143,6 +143,11 @@ typedef struct op_sample {
 typedef struct op_pair {
     int16_t in, out;
 } op_pair;
+
+/* Attributes of the two nodes that stand for one that reads an operand in full. */
+typedef struct op_coded_attr {
+    ir_attr code, reader;
+} op_coded_attr;
 
 typedef struct op_def {
     ir_schema schema;  /* name and attribute names */
@@ -173,6 +178,14 @@ typedef struct op_def {
         uint16_t op;
         int16_t in[OP_MAX_REBUILD];
     } rebuild;
+    /* Operand `in` can wait in fewer bytes: op `code` makes a code of it (code.h), from which op
+     * `reader`, the other operands being the same, makes the results with the same bits. `attr`
+     * gives the attributes of both; NULL: they have none. code 0: there is no such op. */
+    struct {
+        uint16_t code, reader;
+        int16_t in;
+        void (*attr)(const ir_graph *graph, const ir_node_rec *node, op_coded_attr *out);
+    } coded;
     /* Arithmetic of a node: so many operations for each element of its results or, if `of` is
      * 1 + i, of operand i. An exponential or tanh counts as 20. */
     struct {
@@ -234,6 +247,13 @@ ebb_status ebb__op_dropout(ir_graph *graph, ir_val x, ir_val step, const op_drop
 /* One step of an LSTM from the sums z [B, 4H] of its gates i f g o: the new h and c [B, H]. */
 ebb_status ebb__op_lstm(ir_graph *graph, ir_val z, ir_val c_prev, ir_val *h,
                         ir_val *c) EBB_MUST_CHECK;
+
+/* ---- codes (code.c): the two nodes that column `coded` of a reader names ---- */
+/* `reader` is a copy of the node: emitting may move the graph's array of them. */
+ebb_status ebb__op_emit_code(ir_graph *graph, const ir_node_rec *reader,
+                             ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__op_emit_coded(ir_graph *graph, const ir_node_rec *reader, ir_val code,
+                              ir_val *out) EBB_MUST_CHECK;
 
 /* ---- views (view.c): passes make and follow them without naming ops ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,

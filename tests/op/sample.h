@@ -88,6 +88,11 @@ static inline unsigned char *tensor_at(const tensor *t, int64_t r, int64_t c) {
 
 static inline double tensor_get(const tensor *t, int64_t i) {
     const void *at = tensor_at(t, i / t->cols, i % t->cols);
+    if (t->view.type.dtype == IR_U8) {
+        return *(const uint8_t *)at;
+    } else if (t->view.type.dtype == IR_U16) {
+        return *(const uint16_t *)at;
+    }
     return t->element == sizeof(double) ? *(const double *)at : (double)*(const float *)at;
 }
 
@@ -97,6 +102,8 @@ static inline void tensor_set(tensor *t, int64_t i, double value) {
         *(int32_t *)at = (int32_t)value;
     } else if (t->view.type.dtype == IR_U8) {
         *(uint8_t *)at = (uint8_t)value;
+    } else if (t->view.type.dtype == IR_U16) {
+        *(uint16_t *)at = (uint16_t)value;
     } else if (t->element == sizeof(double)) {
         *(double *)at = value;
     } else {
@@ -172,7 +179,7 @@ static inline void tensor_fill(tensor *t, op_fill fill, int32_t limit, double ma
             value = (double)(draw_bits(d) % 100);
             break;
         case FILL_BYTE:
-            value = (double)(draw_bits(d) % 256);
+            value = (double)(draw_bits(d) % (t->element == 1 ? 256 : 65536));
             break;
         case FILL_ABSENT:
             break;

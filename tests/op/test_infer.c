@@ -194,6 +194,10 @@ static const wrong cases[] = {
     {OP_LRN, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {5}, .f = {1e-4f, 0}}},
     {OP_LRN, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {5}, .f = {NAN, 1}}},
     {OP_LRN_GRAD, 2, {MAP(1, 1, 6, 6, 1, 1), MAP(1, 1, 6, 5, 1, 1)}, {.i = {5}, .f = {1, 1}}},
+    {OP_RELU_GRAD_BITS, 2, {F2(3, 17), {IR_U8, 2, {3, 2}}}, {.i = {0}}},
+    {OP_RELU_GRAD_BITS, 2, {F2(3, 16), {IR_U8, 2, {3, 3}}}, {.i = {0}}},
+    {OP_RELU_GRAD_BITS, 2, {F2(3, 17), {IR_U8, 2, {2, 3}}}, {.i = {0}}},
+    {OP_RELU_GRAD_BITS, 2, {F2(3, 17), {IR_U8, 1, {9}}}, {.i = {0}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,

@@ -76,6 +76,10 @@
     X(BATCH_GRAD_AFFINE, batch_grad_affine) \
     X(BATCH_TRACK, batch_track)             \
     X(BATCH_KNOWN, batch_known)
+/* Codes, and what reads them. */
+#define CPU_CODES(X)                        \
+    X(SIGN_BITS, sign_bits)                 \
+    X(RELU_GRAD_BITS, relu_grad_bits)
 /* These gather the channels of a pixel in a workspace. */
 #define CPU_CHANNELS(X)                     \
     X(LRN, lrn)                             \
@@ -87,7 +91,8 @@
 /* clang-format on */
 /* The ranged ones take ranges of units, the others do not. */
 #define CPU_RANGED(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_ATTENTION(X)
-#define CPU_OTHERS(X) CPU_REDUCTIONS(X) CPU_MAPS(X) X(TRANSPOSE, transpose) X(PACK, pack)
+#define CPU_OTHERS(X)                                                                              \
+    CPU_REDUCTIONS(X) CPU_MAPS(X) CPU_CODES(X) X(TRANSPOSE, transpose) X(PACK, pack)
 #define CPU_VECTOR_KERNELS(X) CPU_RANGED(X) CPU_OTHERS(X)
 /* Kernels that only move bytes: one for all instruction sets. */
 #define CPU_MOVES(X)                                                                               \

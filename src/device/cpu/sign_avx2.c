@@ -1,0 +1,3 @@
+/* sign_avx2.c - signs for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/sign_body.h"

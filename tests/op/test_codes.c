@@ -1,0 +1,119 @@
+/* test_codes.c - what reads a code gives the bits of what reads the tensor that it was made of: for
+ * every op that has such a pair (op_def.coded), all its samples and numbers of every kind; and what
+ * the codes are, bit by bit. */
+#include "sample.h"
+
+#include "op/code.h"
+#include "op/define.h"
+
+/* ---- pairs ---- */
+
+/* A tensor for a value of the case's graph, as `op` takes it. */
+static tensor value_tensor(const op_case *c, const op_def *op, ir_val v) {
+    return data_tensor(op, &c->graph.values[v].type, false, 0);
+}
+
+/* Runs the reference of the last node. */
+static void run_last(const op_case *c, const op_view *in, tensor *out) {
+    const ir_node_rec *node = &c->graph.nodes[c->graph.n_nodes - 1];
+    op_call call = {.in = in,
+                    .out = &out->view,
+                    .n_in = node->n_in,
+                    .n_out = 1,
+                    .attr = &node->attr,
+                    .members = 1};
+    ebb__op(node->op)->ref(&call);
+    assert_true(tensor_guarded(out));
+}
+
+/* The results of the case's reader, and of the two nodes that may stand for it. */
+static void check_pair(op_case *c, op_data *data, const char *numbers) {
+    const op_def *reader = c->op;
+    int32_t in = reader->coded.in;
+    op_views v;
+    ir_val code, out;
+    views_of(&v, c, data, 0);
+    reader->ref(&v.call);
+    assert_int_equal(ebb__op_emit_code(&c->graph, &c->node, &code), EBB_OK);
+    tensor coded = value_tensor(c, ebb__op(reader->coded.code), code);
+    run_last(c, &v.in[in], &coded);
+    assert_int_equal(ebb__op_emit_coded(&c->graph, &c->node, code, &out), EBB_OK);
+    assert_true(ebb__ir_type_equal(&c->graph.values[out].type, &data->out[0].view.type));
+    tensor got = value_tensor(c, ebb__op(reader->coded.reader), out);
+    v.in[in] = coded.view;
+    run_last(c, v.in, &got);
+    if (memcmp(got.view.data, data->out[0].view.data, (size_t)tensor_count(&got) * 4) != 0) {
+        fail_msg("%s and %s differ, %s", reader->schema.name,
+                 ebb__op(reader->coded.reader)->schema.name, numbers);
+    }
+    assert_true(tensor_count(&coded) * (int64_t)coded.element <
+                tensor_count(&data->in[in]) * (int64_t)sizeof(float));
+    tensor_free(&coded);
+    tensor_free(&got);
+}
+
+/* Numbers of every kind, many of them equal. */
+static void fill_any(tensor *t, uint64_t seed) {
+    static const float any[] = {0.0f,     -0.0f,   1.0f,   1.0f, -1.0f,    2.5f,
+                                -3.4e38f, 3.4e38f, 1e-42f, NAN,  INFINITY, -INFINITY};
+    draw d = {seed};
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        tensor_set(t, i, (double)any[draw_bits(&d) % (sizeof any / sizeof *any)]);
+    }
+}
+
+static void check_sample(int code, const op_sample *sample) {
+    op_case c;
+    case_open(&c, code, sample);
+    op_data data = data_make(&c, false, 0, 1.0, 31);
+    check_pair(&c, &data, "ordinary numbers");
+    fill_any(&data.in[c.op->coded.in], 5);
+    check_pair(&c, &data, "special numbers");
+    fill_any(&data.in[0], 6);
+    check_pair(&c, &data, "special numbers, dy too");
+    data_free(&data);
+    case_close(&c);
+}
+
+static void coded_readers_give_the_same_bits(void **state) {
+    (void)state;
+    static const op_sample maps[] = {
+        /* of relu_grad, whose samples are none */
+        {IN(MAP(1, 1, 1, 1, 1, 1), MAP(1, 1, 1, 1, 1, 1))},
+        {IN(MAP(2, 2, 3, 5, 8, 32), MAP(2, 2, 3, 5, 8, 32))},
+        {IN(MAP(3, 1, 2, 3, 5, 3), MAP(3, 1, 2, 3, 5, 3))},
+    };
+    int pairs = 0;
+    for (int code = 0; code < OP_COUNT; code++) {
+        const op_def *op = ebb__op(code);
+        for (int32_t s = 0; op->coded.code != 0 && s < op->n_samples; s++) {
+            check_sample(code, &op->samples[s]);
+            pairs++;
+        }
+    }
+    for (size_t s = 0; s < sizeof maps / sizeof *maps; s++) {
+        check_sample(OP_RELU_GRAD, &maps[s]);
+    }
+    assert_true(pairs > 0);
+}
+
+/* ---- signs ---- */
+
+static void signs_are_bits(void **state) {
+    (void)state;
+    static const float x[2][10] = {{1, -1, 0, 2, -0.0f, NAN, INFINITY, -INFINITY, 1e-42f, 3},
+                                   {-1, -1, -1, -1, -1, -1, -1, 4, -1, -1}};
+    static const uint8_t want[2][2] = {{1 | 8 | 64, 1 | 2}, {128, 0}};
+    uint8_t bits[2][2];
+    op_view in = {(void *)x, F2(2, 10), 10}, out = {bits, {IR_U8, 2, {2, 2}}, 2};
+    ebb__op(OP_SIGN_BITS)->ref(&(op_call){.in = &in, .out = &out, .n_in = 1, .n_out = 1});
+    assert_memory_equal(bits, want, sizeof want);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(coded_readers_give_the_same_bits),
+        cmocka_unit_test(signs_are_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
