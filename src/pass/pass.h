@@ -20,6 +20,7 @@
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
     X(PASS_TURNS, "turns", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
+    X(PASS_ENCODE, "encode", true)                                                                 \
     X(PASS_RECOMPUTE, "recompute", true)                                                           \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
     X(PASS_SPARSE, "sparse", true)                                                                 \
@@ -49,6 +50,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * chunk_images, chunk_net
  *             images of a chunk of a net over images, segment by segment or the net as a whole; 0:
  *             all at once
+ * encode      what backward needs only the signs of, or the like, waits as a code of that
  * The others say what is computed again instead of being kept from forward to backward:
  * price       seconds that a byte of stash is worth; 0: everything is kept
  * scan        states that only pointwise ops carry on are kept every so many time steps; 0: all
@@ -62,6 +64,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
     X(int32_t, chunk_images, PASS_CHUNK)                                                           \
     X(bool, chunk_net, PASS_CHUNK)                                                                 \
+    X(bool, encode, PASS_ENCODE)                                                                   \
     X(double, price, PASS_RECOMPUTE)                                                               \
     X(int32_t, scan, PASS_RECOMPUTE)                                                               \
     X(int32_t, span, PASS_BATCH_TIME)                                                              \
@@ -143,8 +146,8 @@ enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_simplify,
     ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk,
-    ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse,
-    ebb__pass_team;
+    ebb__pass_encode, ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select,
+    ebb__pass_fuse, ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 

@@ -1,5 +1,7 @@
 /* simplify.c - rewrites that keep every bit: views of views, views of everything, stacks of one or
- * of consecutive slices; then nodes that nobody reads are dropped. One sweep in graph order. */
+ * of consecutive slices; then nodes that nobody reads are dropped. One sweep in graph order. Batch
+ * norm, which is one op for its gradient's sake, becomes statistics and what is done with them, so
+ * that the second can be computed again without the first. */
 #include "pass/pass.h"
 
 typedef struct simplifier {
@@ -89,8 +91,50 @@ static void visit(simplifier *s, ir_node n) {
     }
 }
 
+/* ---- batch norm ---- */
+
+/* x, gain, bias -> y, stat as two nodes; *y, *stat. */
+static ebb_status part_norm(ir_graph *g, ir_node n, ir_val *y, ir_val *stat) {
+    const ir_node_rec node = g->nodes[n];
+    ir_val x = ir_in(g, &node, 0);
+    g->label = node.label;
+    TRY(ebb__op_emit(g, OP_BATCH_STAT, &x, 1, &node.attr, stat));
+    ir_val in[] = {x, *stat, ir_in(g, &node, 1), ir_in(g, &node, 2)};
+    return ebb__op_emit(g, OP_BATCH_APPLY, in, 4, NULL, y);
+}
+
+static ebb_status part_norms(pass_unit *unit) {
+    ir_graph *g = &unit->graph;
+    int32_t n_values = g->n_values, n_order = g->n_order, norms = 0;
+    int64_t *keys = NULL;
+    ir_val *now = NULL;
+    for (int32_t i = 0; i < n_order; i++) {
+        norms += g->nodes[g->order[i]].op == OP_BATCH_NORM;
+    }
+    if (norms == 0) {
+        return EBB_OK;
+    }
+    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)(g->n_nodes + 2 * norms), 1, &keys));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)n_values + 1, sizeof *now, &now));
+    for (ir_val v = 0; v < n_values; v++) {
+        now[v] = v;
+    }
+    for (int32_t i = 0; i < n_order; i++) {
+        ir_node n = g->order[i];
+        ir_val y = g->nodes[n].out;
+        if (g->nodes[n].op == OP_BATCH_NORM && !g->values[y].output && !g->values[y + 1].output) {
+            TRY(part_norm(g, n, &now[y], &now[y + 1]));
+            keys[g->n_nodes - 2] = keys[g->n_nodes - 1] = keys[n];
+        }
+    }
+    ebb__pass_rewire(g, now, n_values);
+    TRY(ebb__pass_sort(g, keys));
+    return ebb__pass_drop_dead(g);
+}
+
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
+    TRY(part_norms(unit));
     simplifier s = {.graph = g};
     TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_values + 1, sizeof *s.same, &s.same));
     for (ir_val v = 0; v < g->n_values; v++) {

@@ -156,13 +156,14 @@ static ebb_status rows_of(pass_split *c, ir_val v, const split_range *rows, spli
                           ir_val *out) {
     ir_graph *g = c->graph;
     ir_node def = g->values[v].def;
-    int32_t axis, at = mark->row, first = -1, n = 0;
-    if (rows->time >= 0 && def != IR_NONE && ebb__op_is_join(&g->nodes[def], &axis) && axis == 0) {
+    int32_t axis, at = mark->row, first = -1, n = 0, step = rows_a_step(c, v);
+    bool apart = rows->time >= 0 || rows->time == SPLIT_BY_PHASE;
+    if (apart && def != IR_NONE && ebb__op_is_join(&g->nodes[def], &axis) && axis == 0) {
         const ir_node_rec node = g->nodes[def];
         int32_t taken = 0;
         for (int32_t k = mark->part; k < node.n_in && at < rows->begin + rows->len; k++) {
             *mark = (split_mark){k, at}; /* the next rows may begin within the last part */
-            int32_t extent = op_in_type(g, &node, k)->dim[0];
+            int32_t extent = op_in_type(g, &node, k)->dim[0] * step;
             if (at >= rows->begin) {
                 first = first < 0 ? k : first;
                 taken += extent;
@@ -179,7 +180,6 @@ static ebb_status rows_of(pass_split *c, ir_val v, const split_range *rows, spli
             return ebb__op_join(g, 0, parts, n, out);
         }
     }
-    int32_t step = rows_a_step(c, v);
     return ebb__op_slice(g, v, 0, rows->begin / step, rows->len / step, out);
 }
 

@@ -59,6 +59,18 @@ static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t
     }
 }
 
+/* ---- codes ---- */
+
+static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    out->knobs.encode = i > 0;
+    return i == 0 || reach->images > 0;
+}
+
+static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    (void)again;
+    (void)snprintf(text, bytes, "%s", knobs->encode ? ", encoded" : "");
+}
+
 /* ---- recomputation ---- */
 
 #define ANY_PRICE 1e-6 /* a second for a megabyte: whatever may be repeated is */
@@ -153,6 +165,7 @@ static const plan_knob table[] = {
     {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
     {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
     {"images", PASS_CHUNK, true, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
+    {"encode", PASS_ENCODE, true, 2, encode_way, describe_encode},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},
 };
