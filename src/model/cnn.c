@@ -146,7 +146,8 @@ static ebb_status build_pool(builder *b, const net_layer *layer, ir_val *out) {
     ir_attr attr = {.i = {[POOL_WINDOW_Y] = n->high,
                           [POOL_WINDOW_X] = n->wide,
                           [POOL_STRIDE] = n->stride,
-                          [POOL_PAD] = n->pad_y,
+                          [POOL_PAD_Y] = n->pad_y,
+                          [POOL_PAD_X] = n->pad_x,
                           [POOL_HIGH] = layer->out.high,
                           [POOL_WIDE] = layer->out.wide}};
     if (layer->op == NET_GAP) { /* one window */

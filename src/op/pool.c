@@ -1,7 +1,8 @@
 /* pool.c - the largest and the mean of windows of a map, with their gradients.
  *
  * The gradient of max_pool finds the winners again from x: nothing is kept for it. Padding counts
- * in a mean, as it does in PyTorch; the mean of a whole map is a window of its size. */
+ * in a mean, as it does in PyTorch, and what a window has behind it does not; the mean of a whole
+ * map is a window of its size. */
 #include "op/pool.h"
 
 #include "op/define.h"
@@ -11,24 +12,29 @@
 
 /* ---- types ---- */
 
-/* Whether every window of the pool has a pixel of the map: the first and the last do. */
+/* Whether the first and the last window of an axis have a pixel of the map, and so all. */
+static bool fits(const op_pool_axis *a) {
+    return a->pad < a->size && (a->windows - 1) * a->stride - a->pad < a->pixels;
+}
+
 static ebb_status need_fit(const ir_graph *graph, const ir_node_rec *node, const op_pool *p) {
-    int64_t last_y = (int64_t)(p->y.high - 1) * p->stride - p->pad;
-    int64_t last_x = (int64_t)(p->y.wide - 1) * p->stride - p->pad;
-    if (p->high < 1 || p->high > OP_MAP_WINDOW || p->wide < 1 || p->wide > OP_MAP_WINDOW ||
-        p->stride < 1 || p->stride > OP_MAP_WINDOW || p->pad < 0) {
+    const op_pool_axis *rows = &p->rows, *cols = &p->cols;
+    if (rows->size < 1 || rows->size > OP_MAP_WINDOW || cols->size < 1 ||
+        cols->size > OP_MAP_WINDOW || rows->stride < 1 || rows->stride > OP_MAP_WINDOW ||
+        rows->pad < 0 || cols->pad < 0) {
         return ebb__op_bad(graph, node, "window and stride must be 1 to %d, padding 0 or more",
                            OP_MAP_WINDOW);
     }
     if (p->x.high < 1 || p->x.wide < 1 || p->y.high < 1 || p->y.wide < 1) {
         return ebb__op_bad(graph, node, "sizes must be 1 or more");
     }
-    if (p->pad >= p->high || p->pad >= p->wide || last_y >= p->x.high || last_x >= p->x.wide) {
+    if (!fits(rows) || !fits(cols)) {
+        const int32_t *a = node->attr.i;
         return ebb__op_bad(graph, node,
-                           "of %d x %d windows of %d x %d, stride %d, padding %d, some lie outside "
-                           "the map of %d x %d",
-                           p->y.high, p->y.wide, p->high, p->wide, p->stride, p->pad, p->x.high,
-                           p->x.wide);
+                           "of %d x %d windows of %d x %d, stride %d, padding %d x %d, some lie "
+                           "outside the map of %d x %d",
+                           p->y.high, p->y.wide, a[POOL_WINDOW_Y], a[POOL_WINDOW_X], a[POOL_STRIDE],
+                           a[POOL_PAD_Y], a[POOL_PAD_X], p->x.high, p->x.wide);
     }
     return EBB_OK;
 }
@@ -106,25 +112,27 @@ static op_cost cost_pool_grad(const ir_graph *graph, const ir_node_rec *node) {
 /* ---- samples ---- */
 
 /* clang-format off */
-/* X(groups, blocks, images a group, channels a block, map high, wide, window high, wide, stride, pad,
+/* X(groups, blocks, images a group, channels a block, map high, wide, window high, wide, stride, pads,
  * windows high, wide) */
-#define SIZES(X)                            \
-    X(1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1)   \
-    X(2, 1, 8, 32, 6, 6, 2, 2, 2, 0, 3, 3)  \
-    X(1, 2, 8, 16, 7, 9, 3, 3, 2, 0, 3, 4)  \
-    X(1, 1, 4, 24, 7, 6, 3, 3, 2, 1, 4, 3)  \
-    X(3, 1, 5, 3, 8, 6, 3, 3, 2, 0, 4, 3)   \
-    X(2, 1, 8, 10, 7, 8, 7, 8, 1, 0, 1, 1)  \
-    X(1, 3, 9, 8, 9, 9, 2, 3, 4, 1, 3, 2)   \
-    X(1, 1, 8, 16, 5, 4, 3, 3, 1, 1, 5, 4)  \
-    X(2, 2, 1, 7, 4, 5, 2, 4, 1, 1, 5, 3)   \
-    X(1, 1, 8, 24, 5, 7, 2, 2, 2, 0, 3, 4)
-#define POOL(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
-    {IN(MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, pad, high, wide}}},
-#define MAX_GRAD(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
-    {IN(MAP(g, b, high, wide, n, c), MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, pad}}},
-#define AVG_GRAD(g, b, n, c, y, x, wy, wx, st, pad, high, wide) \
-    {IN(MAP(g, b, high, wide, n, c)), .attr = {.i = {wy, wx, st, pad, y, x}}},
+#define SIZES(X)                               \
+    X(1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1) \
+    X(2, 1, 8, 32, 6, 6, 2, 2, 2, 0, 0, 3, 3) \
+    X(1, 2, 8, 16, 7, 9, 3, 3, 2, 0, 0, 3, 4) \
+    X(1, 1, 4, 24, 7, 6, 3, 3, 2, 1, 1, 4, 3) \
+    X(3, 1, 5, 3, 8, 6, 3, 3, 2, 0, 0, 4, 3) \
+    X(2, 1, 8, 10, 7, 8, 7, 8, 1, 0, 0, 1, 1) \
+    X(1, 3, 9, 8, 9, 9, 2, 3, 4, 1, 1, 3, 2) \
+    X(1, 1, 8, 16, 5, 4, 3, 3, 1, 1, 1, 5, 4) \
+    X(2, 2, 1, 7, 4, 5, 2, 4, 1, 1, 1, 5, 3) \
+    X(1, 1, 8, 24, 5, 7, 2, 2, 2, 0, 0, 3, 4) \
+    X(1, 1, 8, 8, 6, 7, 3, 3, 2, 0, 1, 3, 4) \
+    X(1, 2, 4, 5, 7, 5, 2, 5, 3, 1, 0, 3, 1)
+#define POOL(g, b, n, c, y, x, wy, wx, st, py, px, high, wide) \
+    {IN(MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, py, px, high, wide}}},
+#define MAX_GRAD(g, b, n, c, y, x, wy, wx, st, py, px, high, wide) \
+    {IN(MAP(g, b, high, wide, n, c), MAP(g, b, y, x, n, c)), .attr = {.i = {wy, wx, st, py, px}}},
+#define AVG_GRAD(g, b, n, c, y, x, wy, wx, st, py, px, high, wide) \
+    {IN(MAP(g, b, high, wide, n, c)), .attr = {.i = {wy, wx, st, py, px, y, x}}},
 /* clang-format on */
 static const op_sample samples_pool[] = {SIZES(POOL)};
 static const op_sample samples_max_grad[] = {SIZES(MAX_GRAD)};
@@ -132,7 +140,7 @@ static const op_sample samples_avg_grad[] = {SIZES(AVG_GRAD)};
 
 /* ---- definitions ---- */
 
-#define NUMBERS "window_y", "window_x", "stride", "pad"
+#define NUMBERS "window_y", "window_x", "stride", "pad_y", "pad_x"
 
 OP_DEFINE(max_pool, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
           .layout = LAYOUT_MAPS, .infer = infer_pool, .grad = max_pool_grad, .cost = cost_pool,

@@ -389,7 +389,7 @@ static void pools(void **state) {
     const double *x = NUMBERS(1, 5, 5, 0, /**/ -2, 5, 3, 7, /**/ nan, 1, 2, 2);
     const ir_type map = MAP(1, 1, 3, 4, 1, 1), four = MAP(1, 1, 2, 2, 1, 1);
     /* Windows of 3 x 3, stride 2, padding 1: rows 0-1 and 1-2, columns 0-1 and 1-3. */
-    const ir_attr with = {.i = {3, 3, 2, 1, 2, 2}}, grad = {.i = {3, 3, 2, 1}};
+    const ir_attr with = {.i = {3, 3, 2, 1, 1, 2, 2}}, grad = {.i = {3, 3, 2, 1, 1}};
     result r = run(OP_MAX_POOL, SAMPLE(.n_in = 1, .in = {map}, .attr = with), VALUES(x));
     for (int i = 0; i < 4; i++) {
         double y = tensor_get(&r.data.out[0], i);
@@ -405,9 +405,23 @@ static void pools(void **state) {
     r = run(OP_AVG_POOL, SAMPLE(.n_in = 1, .in = {map}, .attr = with), VALUES(z));
     expect(&r, 0, NUMBERS(14, 30, 30, 54)); /* over 9, inside or not */
     done(&r);
-    r = run(OP_AVG_POOL_GRAD, SAMPLE(.n_in = 1, .in = {four}, .attr = {.i = {3, 3, 2, 1, 3, 4}}),
+    r = run(OP_AVG_POOL_GRAD, SAMPLE(.n_in = 1, .in = {four}, .attr = {.i = {3, 3, 2, 1, 1, 3, 4}}),
             VALUES(NUMBERS(9, 180, 2700, 36000)));
     expect(&r, 0, NUMBERS(1, 21, 20, 20, /**/ 301, 4321, 4020, 4020, /**/ 300, 4300, 4000, 4000));
+    done(&r);
+    /* Windows of 2 x 2, stride 2: the lower ones end behind the map and are means of two. */
+    r = run(OP_AVG_POOL, SAMPLE(.n_in = 1, .in = {map}, .attr = {.i = {2, 2, 2, 0, 0, 2, 2}}),
+            VALUES(z));
+    expect(&r, 0, NUMBERS(31.5, 49.5, 85.5, 103.5));
+    done(&r);
+    r = run(OP_AVG_POOL_GRAD, SAMPLE(.n_in = 1, .in = {four}, .attr = {.i = {2, 2, 2, 0, 0, 3, 4}}),
+            VALUES(NUMBERS(4, 40, 200, 2000)));
+    expect(&r, 0, NUMBERS(1, 1, 10, 10, /**/ 1, 1, 10, 10, /**/ 100, 100, 1000, 1000));
+    done(&r);
+    /* Columns are padded, rows are not: column 0; 1 and 2; 3. */
+    r = run(OP_MAX_POOL, SAMPLE(.n_in = 1, .in = {map}, .attr = {.i = {3, 2, 2, 0, 1, 1, 3}}),
+            VALUES(z));
+    expect(&r, 0, NUMBERS(81, 99, 108));
     done(&r);
 }
 

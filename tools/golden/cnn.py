@@ -43,7 +43,7 @@ maxpool 3 1
 conv 24 3 pad 1 groups 3 nobias
 relu
 lrn 4 alpha 0.2
-maxpool 3 2 pad 1 ceil
+maxpool 2x3 2 pad 0x1 ceil
 conv 20 2 pad 1 groups 2
 relu
 maxpool 2 ceil
@@ -74,7 +74,7 @@ conv 20 7x1 pad 3x0 nobias
 bn momentum 1
 relu
 avgpool 3 1 pad 1
-avgpool 2
+avgpool 2 ceil
 gap
 flatten
 fc 7
@@ -108,9 +108,9 @@ CASES = {"cnn_plain": (PLAIN, 6), "cnn_branches": (BRANCHES, 8), "cnn_sums": (SU
 
 def windows(layer, x):
     """[..., elements] of the windows of a pool; what lies outside is never the largest."""
-    (high, wide), step = pair(layer.window), layer.told.get("stride", layer.window)
-    pad, made = layer.pad, functional.max_pool2d(x, layer.window, step, layer.pad, ceil_mode=layer.ceil).shape
-    x = functional.pad(x, (pad, pad + step, pad, pad + step), value=-torch.inf)
+    (high, wide), (above, left), step = pair(layer.window), pair(layer.pad), layer.told.get("stride", layer.window)
+    made = functional.max_pool2d(x, layer.window, step, layer.pad, ceil_mode=layer.ceil).shape
+    x = functional.pad(x, (left, left + step, above, above + step), value=-torch.inf)
     return x.unfold(2, high, step).unfold(3, wide, step)[:, :, :made[2], :made[3]].flatten(4)
 
 

@@ -69,9 +69,9 @@ static INLINE void max_area(const float *x, const pool_area *a, float *y, int64_
 static void max_plane(const op_pool *p, const float *x, float *y, int64_t columns) {
     int64_t run = op_map_pixel(&p->y);
     for (int64_t oy = 0; oy < p->y.high; oy++) {
-        op_reach ys = op_pool_pixels(p, oy, p->high, p->x.high);
+        op_reach ys = op_pool_pixels(&p->rows, oy);
         for (int64_t ox = 0; ox < p->y.wide; ox++, y += run) {
-            op_reach xs = op_pool_pixels(p, ox, p->wide, p->x.wide);
+            op_reach xs = op_pool_pixels(&p->cols, ox);
             pool_area a = area_of(ys, xs, &p->x);
             const float *from = x + area_start(ys, xs, &p->x);
 #define MAX_STEP(j, m, vectors) max_area(from + (j), &a, y + (j), m, vectors)
@@ -134,10 +134,11 @@ static void clear_rows(const op_map *m, float *plane, int64_t columns, int64_t f
 }
 
 /* Is every pixel in exactly one window? */
+static bool tiles(const op_pool_axis *a) {
+    return a->pad == 0 && a->stride == a->size && a->windows * a->stride >= a->pixels;
+}
 static bool is_tiled(const op_pool *p) {
-    return p->pad == 0 && p->stride == p->high && p->stride == p->wide &&
-           (int64_t)p->y.high * p->stride >= p->x.high &&
-           (int64_t)p->y.wide * p->stride >= p->x.wide;
+    return tiles(&p->rows) && tiles(&p->cols);
 }
 
 /* Unless pixels have one window each, rows of dx are cleared when the first window reaches them. */
@@ -145,11 +146,11 @@ static INLINE void max_grad_windows(const op_pool *p, const float *dy, const flo
                                     int64_t columns, bool only) {
     int64_t run = op_map_pixel(&p->y), clear = only ? p->x.high : 0;
     for (int64_t oy = 0; oy < p->y.high; oy++) {
-        op_reach ys = op_pool_pixels(p, oy, p->high, p->x.high);
+        op_reach ys = op_pool_pixels(&p->rows, oy);
         clear_rows(&p->x, dx, columns, clear, ys.hi);
         clear = clear > ys.hi ? clear : ys.hi;
         for (int64_t ox = 0; ox < p->y.wide; ox++, dy += run) {
-            op_reach xs = op_pool_pixels(p, ox, p->wide, p->x.wide);
+            op_reach xs = op_pool_pixels(&p->cols, ox);
             pool_area a = area_of(ys, xs, &p->x);
             const float *from = x + area_start(ys, xs, &p->x);
             float *to = dx + area_start(ys, xs, &p->x);
@@ -183,9 +184,16 @@ void CPU_FN(max_pool_grad)(const op_call *call) {
 
 /* ---- mean ------------------------------------------------------------------------------------ */
 
-/* The sum of an area of x, each multiplied by `each`, then by `all`; one of them is 1, which
- * changes nothing. */
-static INLINE void sum_area(const float *x, const pool_area *a, float *y, float each, float all,
+/* What the elements of a sum are multiplied by, and the whole; one of them is 1, which changes
+ * nothing. Where `uneven`, an element is that of a window whose own share counts, the first of them
+ * that of window (y, x). */
+typedef struct pool_shares {
+    float each, all;
+    const op_pool *uneven;
+    int64_t y, x;
+} pool_shares;
+
+static INLINE void sum_area(const float *x, const pool_area *a, float *y, const pool_shares *w,
                             int64_t m, int vectors) {
     vf sum[MANY];
     for (int v = 0; v < vectors; v++) {
@@ -193,13 +201,15 @@ static INLINE void sum_area(const float *x, const pool_area *a, float *y, float 
     }
     for (int64_t r = 0; r < a->rows; r++, x += a->row) {
         for (int64_t s = 0; s < a->cols; s++) {
+            float each =
+                w->uneven == NULL ? w->each : (float)op_pool_share(w->uneven, w->y + r, w->x + s);
             for (int v = 0; v < vectors; v++) {
                 sum[v] += v_load(x + s * a->run + v * VLEN, m) * each;
             }
         }
     }
     for (int v = 0; v < vectors; v++) {
-        v_store(y + v * VLEN, sum[v] * all, m);
+        v_store(y + v * VLEN, sum[v] * w->all, m);
     }
 }
 
@@ -207,18 +217,22 @@ static INLINE void sum_area(const float *x, const pool_area *a, float *y, float 
  * of a pixel. */
 static void sum_plane(const op_pool *p, bool grad, const float *in, float *out, int64_t columns) {
     const op_map *from = grad ? &p->y : &p->x, *to = grad ? &p->x : &p->y;
-    op_reach (*reach)(const op_pool *, int64_t, int64_t, int64_t) =
-        grad ? op_pool_windows : op_pool_pixels;
-    float share = (float)op_pool_share(p), each = grad ? share : 1.0f, all = grad ? 1.0f : share;
+    op_reach (*reach)(const op_pool_axis *, int64_t) = grad ? op_pool_windows : op_pool_pixels;
+    pool_shares w = {.each = grad ? (float)op_pool_share(p, 0, 0) : 1.0f,
+                     .all = 1.0f,
+                     .uneven = grad && !op_pool_is_even(p) ? p : NULL};
     int64_t run = op_map_pixel(to);
     for (int64_t y = 0; y < to->high; y++) {
-        op_reach ys = reach(p, y, p->high, from->high);
+        op_reach ys = reach(&p->rows, y);
+        w.y = ys.lo;
         for (int64_t x = 0; x < to->wide; x++, out += run) {
-            op_reach xs = reach(p, x, p->wide, from->wide);
+            op_reach xs = reach(&p->cols, x);
             pool_area a = area_of(ys, xs, from);
             const float *area = in + area_start(ys, xs, from);
             a.rows = a.cols > 0 ? a.rows : 0; /* a pixel may be in no window */
-#define SUM_STEP(j, m, vectors) sum_area(area + (j), &a, out + (j), each, all, m, vectors)
+            w.x = xs.lo;
+            w.all = grad ? 1.0f : (float)op_pool_share(p, y, x);
+#define SUM_STEP(j, m, vectors) sum_area(area + (j), &a, out + (j), &w, m, vectors)
             EACH_COLUMNS(columns, MANY, SUM_STEP);
         }
     }
