@@ -392,11 +392,11 @@ static inline void run_expect_same_end(const char *a, const char *b, int64_t ste
     (void)snprintf(state, sizeof state, "ckpt-%lld.state.safetensors", (long long)step);
     run_expect_same(a, b, "last.safetensors");
     run_expect_same(a, b, "best.safetensors");
-    if (access(run_join(a, "vocab.txt").text, F_OK) == 0) {
-        run_expect_same(a, b, "vocab.txt");
-    } else {
-        run_expect_same(a, b, "vocab.src.txt");
-        run_expect_same(a, b, "vocab.tgt.txt");
+    static const char *const vocabularies[] = {"vocab.txt", "vocab.src.txt", "vocab.tgt.txt"};
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
+        if (access(run_join(b, vocabularies[i]).text, F_OK) == 0) { /* as the kind has them */
+            run_expect_same(a, b, vocabularies[i]);
+        }
     }
     run_expect_same(a, b, "config");
     run_expect_same(a, b, state);
