@@ -26,7 +26,8 @@ def images(count=48, size=8):
     """IDX files of images with one bright row of three."""
     dice = random.Random(1)
     labels = bytes(i % 3 for i in range(count))
-    pixels = bytes(min(255, dice.randrange(90) + 150 * (y // 3 == label)) for label in labels for y in range(size) for _ in range(size))
+    pixels = bytes(min(255, dice.randrange(90) + 150 * (y // 3 == label)) for label in labels for y in range(size)
+                   for _ in range(size))
     write("images-idx3-ubyte", struct.pack(">IIII", 0x803, count, size, size) + pixels)
     write("labels-idx1-ubyte", struct.pack(">II", 0x801, count) + labels)
     write("net", NET)
