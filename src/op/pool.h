@@ -8,7 +8,7 @@
 #include "op/map.h"
 
 /* Attributes. The last two are the result's sizes where operands do not tell them: how many windows
- * there are (so that rounding up is the builder's business), of avg_pool_grad the map's. */
+ * there are (so that rounding up is the builder's business), of gradients the map's. */
 enum { POOL_WINDOW_Y, POOL_WINDOW_X, POOL_STRIDE, POOL_PAD_Y, POOL_PAD_X, POOL_HIGH, POOL_WIDE };
 
 /* What goes along rows or along columns. */
@@ -47,6 +47,27 @@ static inline op_reach op_pool_windows(const op_pool_axis *a, int64_t at) {
     int64_t past = at + a->pad, lo = past < a->size ? 0 : (past - a->size) / a->stride + 1;
     int64_t hi = past / a->stride + 1;
     return (op_reach){lo, hi < a->windows ? hi : a->windows};
+}
+
+/* A map like x, of the sizes that the attributes say. */
+static inline ir_type op_pool_resized(const ir_type *x, const ir_attr *attr) {
+    ir_type type = *x;
+    type.dim[2] = attr->i[POOL_HIGH];
+    type.dim[3] = attr->i[POOL_WIDE];
+    return type;
+}
+
+/* Tap r * wide + s of window (oy, ox) that pixel (y, x) is. */
+static inline int64_t op_pool_tap(const op_pool *p, int64_t oy, int64_t ox, int64_t y, int64_t x) {
+    return (y - (oy * p->rows.stride - p->rows.pad)) * p->cols.size +
+           (x - (ox * p->cols.stride - p->cols.pad));
+}
+
+/* Bits that say which tap of a window was taken: no code of any lies in two bytes. */
+enum { POOL_MOST_TAPS = 256 };
+static inline int32_t op_pool_bits(const op_pool *p) {
+    int64_t taps = p->rows.size * p->cols.size;
+    return taps <= 4 ? 2 : taps <= 16 ? 4 : 8;
 }
 
 /* What the sum over window (oy, ox) is multiplied by: padding counts, what is behind it does not,

@@ -110,10 +110,35 @@ static void signs_are_bits(void **state) {
     assert_memory_equal(bits, want, sizeof want);
 }
 
+/* ---- pools ---- */
+
+/* The map of test_ref's pools: windows of 3 x 3, stride 2, padding 1. Its winners: the first 5 in
+ * row 0, column 1; the 7 in row 1, column 3; the NaN in row 2, column 0; the 7 again. */
+static void taps_are_numbered_in_their_window(void **state) {
+    (void)state;
+    static const float x[] = {1, 5, 5, 0, /**/ -2, 5, 3, 7, /**/ NAN, 1, 2, 2};
+    const ir_attr attr = {.i = {3, 3, 2, 1, 1, 2, 2}};
+    uint8_t codes[2];
+    op_view in = {(void *)x, MAP(1, 1, 3, 4, 1, 1), 1}, out = {codes, {IR_U8, 2, {1, 2}}, 2};
+    ebb__op(OP_POOL_INDEX)
+        ->ref(&(op_call){.in = &in, .out = &out, .n_in = 1, .n_out = 1, .attr = &attr});
+    assert_int_equal(codes[0], (1 * 3 + 2) | (2 * 3 + 2) << 4);
+    assert_int_equal(codes[1], (1 * 3 + 1) | (0 * 3 + 2) << 4);
+    /* Four windows of 2 x 2 in a byte. */
+    const ir_attr small = {.i = {2, 2, 2, 0, 0, 1, 4}};
+    static const float z[] = {1, 0, 0, 1, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 1, 0, 0, 1};
+    in = (op_view){(void *)z, MAP(1, 1, 2, 8, 1, 1), 1};
+    out = (op_view){codes, {IR_U8, 2, {1, 1}}, 1};
+    ebb__op(OP_POOL_INDEX)
+        ->ref(&(op_call){.in = &in, .out = &out, .n_in = 1, .n_out = 1, .attr = &small});
+    assert_int_equal(codes[0], 0 | 1 << 2 | 2 << 4 | 3 << 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coded_readers_give_the_same_bits),
         cmocka_unit_test(signs_are_bits),
+        cmocka_unit_test(taps_are_numbered_in_their_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,6 +198,22 @@ static const wrong cases[] = {
     {OP_RELU_GRAD_BITS, 2, {F2(3, 16), {IR_U8, 2, {3, 3}}}, {.i = {0}}},
     {OP_RELU_GRAD_BITS, 2, {F2(3, 17), {IR_U8, 2, {2, 3}}}, {.i = {0}}},
     {OP_RELU_GRAD_BITS, 2, {F2(3, 17), {IR_U8, 1, {9}}}, {.i = {0}}},
+    {OP_POOL_INDEX, 1, {F2(6, 6)}, {.i = {2, 2, 2, 0, 0, 3, 3}}},
+    {OP_POOL_INDEX, 1, {MAP(1, 1, 6, 6, 1, 1)}, {.i = {2, 2, 2, 0, 0, 4, 3}}},
+    {OP_POOL_INDEX, 1, {MAP(1, 1, 20, 20, 1, 1)}, {.i = {17, 16, 1, 0, 0, 1, 1}}}, /* 272 taps */
+    {OP_POOL_INDEX, 1, {MAP(1, 1 << 30, 1, 1, 1, 1 << 12)}, {.i = {16, 16, 1, 15, 15, 16, 16}}},
+    {OP_POOL_INDEX,
+     1,
+     {MAP(1, 1 << 20, 1, 1, 1, 1 << 14)},
+     {.i = {2, 2, 1, 0, 0, 1, 1}}}, /* bytes */
+    {OP_MAX_POOL_GRAD_AT,
+     2,
+     {MAP(1, 1, 3, 3, 1, 1), {IR_U8, 2, {1, 3}}},
+     {.i = {2, 2, 2, 0, 0, 6, 4}}},
+    {OP_MAX_POOL_GRAD_AT,
+     2,
+     {MAP(1, 1, 3, 3, 1, 1), {IR_U8, 2, {1, 2}}},
+     {.i = {2, 2, 2, 0, 0, 6, 6}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,

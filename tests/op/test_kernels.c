@@ -161,7 +161,8 @@ static void kernels_equal_reference(void **state) {
 /* Which operand may hold any number: the first of pointwise ops, of codes and of what reads one;
  * the map of those that take the largest or a sum of pixels; -1: the op is none of them. */
 static int32_t special_operand(op_code code) {
-    if (code == OP_SIGN_BITS || code == OP_RELU_GRAD_BITS) {
+    if (code == OP_SIGN_BITS || code == OP_RELU_GRAD_BITS || code == OP_POOL_INDEX ||
+        code == OP_MAX_POOL_GRAD_AT) {
         return 0;
     }
     bool pool =

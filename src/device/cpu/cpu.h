@@ -79,7 +79,9 @@
 /* Codes, and what reads them. */
 #define CPU_CODES(X)                        \
     X(SIGN_BITS, sign_bits)                 \
-    X(RELU_GRAD_BITS, relu_grad_bits)
+    X(RELU_GRAD_BITS, relu_grad_bits)       \
+    X(POOL_INDEX, pool_index)               \
+    X(MAX_POOL_GRAD_AT, max_pool_grad_at)
 /* These gather the channels of a pixel in a workspace. */
 #define CPU_CHANNELS(X)                     \
     X(LRN, lrn)                             \

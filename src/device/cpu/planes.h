@@ -24,6 +24,16 @@ static inline cpu_planes cpu_planes_start(const op_call *call, const op_map *m) 
     return it;
 }
 
+/* Whole groups, for what cannot be cut inside one. */
+static inline cpu_planes cpu_planes_groups(const op_call *call, const op_map *m) {
+    cpu_planes it = cpu_planes_start(call, m);
+    int64_t planes = it.pieces * m->blocks, begin, end;
+    ebb__team_share(m->groups, 1, call->member, call->members, &begin, &end);
+    it.next = begin * planes;
+    it.end = end * planes;
+    return it;
+}
+
 static inline bool cpu_planes_next(cpu_planes *it) {
     if (it->next >= it->end) {
         return false;
