@@ -22,7 +22,7 @@ typedef struct cli_progress {
 typedef struct cli_call {
     ebb_ctx *ctx;
     cli_settings settings;
-    const char *words[3]; /* arguments that are no options */
+    const char **words; /* arguments that are no options */
     int n_words;
     cli_progress progress;
 } cli_call;
@@ -35,6 +35,7 @@ ebb_status ebb__cli_eval(cli_call *call); /* use.c */
 ebb_status ebb__cli_bleu(cli_call *call); /* score.c */
 ebb_status ebb__cli_chrf(cli_call *call); /* score.c */
 ebb_status ebb__cli_generate(cli_call *call);
+ebb_status ebb__cli_predict(cli_call *call);
 ebb_status ebb__cli_inspect(cli_call *call);
 ebb_status ebb__cli_data_grammar(cli_call *call);
 ebb_status ebb__cli_data_dates(cli_call *call);
@@ -77,6 +78,14 @@ typedef struct cli_line {
 cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in a few words */
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
+
+/* ---- classes.c ---- */
+
+/* What an evaluation found class by class: a table of all or, of many, of the worst; what is taken
+ * for what. */
+void ebb__cli_print_classes(FILE *file, const kind_classes *classes);
+/* The same as keys of `to`; false: no memory. */
+bool ebb__cli_classes_json(const kind_classes *classes, json_t *to);
 
 /* ---- fit.c ---- */
 

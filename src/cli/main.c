@@ -8,6 +8,7 @@
 
 #include <malloc.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A command as it is typed: `train lm`, `decode`. */
@@ -15,7 +16,7 @@ typedef struct main_command {
     const char *name, *model; /* "train", "lm"; model NULL: the command takes none */
     const model_kind *kind;   /* NULL: of no kind */
     option_command id;
-    int n_words; /* arguments that are no options, all required */
+    int n_words; /* arguments that are no options, all required; below 0: so many, or more */
     ebb_status (*run)(cli_call *call);
     const char *usage, *summary, *details;
 } main_command;
@@ -48,6 +49,10 @@ static const main_command others[] = {
     {"generate", NULL, NULL, FOR_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
      "let a trained model write text",
      "Writes text with the best weights of the run in the folder DIR.\n"},
+    {"predict", NULL, NULL, FOR_PREDICT, -2, ebb__cli_predict, "predict DIR IMAGE... [options]",
+     "what images show, by a trained net",
+     "Says what PNG and JPEG files show, by the best weights of the run in the folder\n"
+     "DIR: a line an image, the likeliest classes with their probabilities.\n"},
     {"report", NULL, NULL, FOR_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
      "a page about a run",
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
@@ -145,7 +150,8 @@ static const model_kind *kind_of(const main_command *command, int argc, char **a
         const model_kind *kind = ebb__kind_at(i);
         if ((data && has_option(argc, argv, kind->name)) ||
             (command->id == FOR_DECODE && kind->decode != NULL) ||
-            (command->id == FOR_GENERATE && kind->generate != NULL)) {
+            (command->id == FOR_GENERATE && kind->generate != NULL) ||
+            (command->id == FOR_PREDICT && kind->predict != NULL)) {
             return kind;
         }
     }
@@ -153,9 +159,9 @@ static const model_kind *kind_of(const main_command *command, int argc, char **a
 }
 
 static void print_overview(const main_list *list, FILE *file) {
-    (void)fprintf(
-        file,
-        "ebb trains recurrent language and translation models in the memory you have.\n\nusage:\n");
+    (void)fprintf(file,
+                  "ebb trains recurrent language and translation models, and convolutional nets,\n"
+                  "in the memory you have.\n\nusage:\n");
     for (size_t i = 0; i < list->n; i++) {
         (void)fprintf(file, "  ebb %-36s %s\n", list->at[i].usage, list->at[i].summary);
     }
@@ -294,14 +300,17 @@ static ebb_status run_command(cli_call *call, const main_list *list, const main_
     int skip = command->model != NULL;
     (void)snprintf(called, sizeof called, "%s%s%s", command->name, skip ? " " : "",
                    skip ? command->model : "");
+    int least = abs(command->n_words), most = command->n_words < 0 ? argc : least;
     TRY(ebb__cli_settings_init(call->ctx, kind, &call->settings));
+    TRY(ebb__region_alloc(&call->settings.region, (size_t)argc + 1, sizeof *call->words,
+                          &call->words));
     TRY(ebb__cli_parse(&call->settings, command->id, called, argc - skip, argv + skip, call->words,
-                       command->n_words, &call->n_words, &help));
+                       most, &call->n_words, &help));
     if (help) {
         print_help(command, kind);
         return EBB_OK;
     }
-    if (call->n_words < command->n_words) {
+    if (call->n_words < least) {
         return ebb__fail(call->ctx, EBB_USAGE, "an argument is missing: ebb %s", command->usage);
     }
     ebb__cli_progress_init(&call->progress, &call->settings);

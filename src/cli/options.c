@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE)
+#define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
 #define ALL (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_SCORE | FOR_CHRF | FOR_REPORT)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
@@ -35,6 +35,8 @@ static const train_option options[] = {
      "write what every word attended to, as JSON, a sentence a line"},
     {"attention-svg", "Translation", OPTION_TEXT, AT(attention_svg), "FILE", "none", "none", {0}, ANY, FOR_DECODE, 0,
      "draw the same of the first sentences"},
+    {"top", "Images", OPTION_INT, AT(top), "N", "5", NULL, {0}, RANGE(1, 65536), FOR_PREDICT, 0,
+     "classes named for every image, the likeliest first"},
     {"tok", "Scores", OPTION_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, FOR_SCORE, 0,
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     {"memory", "Machine", OPTION_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, OPTION_SHOWN,
@@ -63,7 +65,7 @@ static const train_option options[] = {
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", OPTION_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_EVAL | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
+    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", OPTION_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},

@@ -46,7 +46,8 @@ static ebb_status start_at(cli_settings *settings, alloc_region *region, const c
     for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
         const train_option *option = ebb__cli_option(kind, i);
         const char **at = (const char **)(void *)((char *)settings + option->offset);
-        if ((option->flags & OPTION_PATH) == 0 || *at == NULL || **at == '/') {
+        if ((option->flags & OPTION_PATH) == 0 || *at == NULL || **at == '/' ||
+            (kind->is_name != NULL && kind->is_name(option, *at))) {
             continue;
         }
         size_t room = strlen(folder) + strlen(*at) + 2;

@@ -55,6 +55,23 @@ static ebb_status resolve_stored(cli_settings *run, const char *path) {
     return ebb__fail(run->ctx, EBB_MODEL, "%s: %s", path, why);
 }
 
+/* Options of the kind's own that were given for this command. */
+static void take_own(const cli_settings *asked, cli_settings *run) {
+    static const size_t bytes[] = {
+        [OPTION_SWITCH] = sizeof(bool),       [OPTION_INT] = sizeof(int64_t),
+        [OPTION_SEED] = sizeof(uint64_t),     [OPTION_REAL] = sizeof(double),
+        [OPTION_CHOICE] = sizeof(unsigned),   [OPTION_TEXT] = sizeof(const char *),
+        [OPTION_SIZE] = sizeof(train_memory), [OPTION_PASSES] = sizeof(uint32_t)};
+    size_t begin = offsetof(train_settings, own), end = begin + SETTINGS_OWN_BYTES;
+    for (size_t i = 0; i < ebb__cli_option_count(run->run.kind); i++) {
+        const train_option *option = ebb__cli_option(run->run.kind, i);
+        if (asked->given[i] && option->offset >= begin && option->offset < end) {
+            memcpy((char *)run + option->offset, (const char *)asked + option->offset,
+                   bytes[option->kind]);
+        }
+    }
+}
+
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
     page_text path = {.ctx = asked->ctx};
     ebb_status status;
@@ -72,6 +89,9 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
         run->run.shards = asked->run.shards;
     } else if (run->run.shards > 0 && run->run.batch % run->run.shards != 0) {
         run->run.shards = 1; /* those of training, and another batch */
+    }
+    if (asked->run.kind == run->run.kind) {
+        take_own(asked, run);
     }
     if (ebb__cli_given(asked, "memory")) {
         run->run.memory = asked->run.memory;

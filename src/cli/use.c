@@ -1,6 +1,6 @@
-/* use.c - `ebb eval KIND DIR FILE` and `ebb generate DIR`: a trained run
- * put to use. The model's settings are those stored in DIR/config; only what the machine gives can
- * be asked for anew. */
+/* use.c - `ebb eval KIND DIR FILE`, `ebb generate DIR` and `ebb predict DIR IMAGE...`: a trained
+ * run put to use. The model's settings are those stored in DIR/config; only what the machine gives
+ * can be asked for anew. */
 #include "cli/command.h"
 
 static json_t *facts_json(const kind_facts *facts) {
@@ -12,6 +12,7 @@ static json_t *facts_json(const kind_facts *facts) {
                                    fact->whole ? ebb__cli_json_bytes(fact->count)
                                                : ebb__cli_json_real(fact->real)) == 0;
     }
+    done = done && ebb__cli_classes_json(&facts->classes, object);
     if (!done) {
         json_decref(object);
     }
@@ -38,8 +39,10 @@ ebb_status ebb__cli_eval(cli_call *call) {
         status = ebb__cli_print_json(call->ctx, facts_json(&facts));
     } else if (status == EBB_OK) {
         printf("%s", facts.text);
+        ebb__cli_print_classes(stdout, &facts.classes);
     }
 out:
+    ebb__facts_free(&facts);
     ebb__cli_settings_fini(&run);
     return status;
 }
@@ -60,6 +63,94 @@ ebb_status ebb__cli_generate(cli_call *call) {
     TRY_OUT(
         asked->run.kind->generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
 out:
+    ebb__cli_settings_fini(&run);
+    return status;
+}
+
+/* ---- what images show ---- */
+
+typedef struct predictions {
+    cli_call *call;
+    json_t *list; /* NULL: they are printed as they come */
+} predictions;
+
+static json_t *guess_json(const predict_guess *guess) {
+    json_t *object =
+        json_pack("{s:i, s:f}", "class", guess->label, "probability", guess->probability);
+    if (object != NULL && guess->name != NULL &&
+        json_object_set_new(object, "name", json_string(guess->name)) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    return object;
+}
+
+/* Paths need not be UTF-8, but JSON must be. */
+static json_t *path_json(const char *path) {
+    json_t *text = json_string(path);
+    return text != NULL ? text : json_null();
+}
+
+static ebb_status add_json(const predictions *p, const predict_answer *answer) {
+    json_t *best = json_array();
+    bool whole = best != NULL;
+    for (int64_t i = 0; whole && i < answer->n; i++) {
+        whole = json_array_append_new(best, guess_json(&answer->best[i])) == 0;
+    }
+    if (!whole) {
+        json_decref(best);
+        best = NULL;
+    }
+    json_t *object = json_pack("{s:o, s:o}", "image", path_json(answer->path), "best", best);
+    return json_array_append_new(p->list, object) == 0
+               ? EBB_OK
+               : ebb__fail(p->call->ctx, EBB_NOMEM, "no memory for the answers");
+}
+
+/* "a.png  cat 0.912  dog 0.05": a line, whatever the name of the file. */
+static ebb_status on_answer(void *user, const predict_answer *answer) {
+    const predictions *p = user;
+    if (p->list != NULL) {
+        return add_json(p, answer);
+    }
+    for (const char *at = answer->path; *at != '\0'; at++) {
+        (void)putchar((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
+    }
+    for (int64_t i = 0; i < answer->n; i++) {
+        const predict_guess *guess = &answer->best[i];
+        if (guess->name != NULL) {
+            printf("\t%s %.4f", guess->name, guess->probability);
+        } else {
+            printf("\t%d %.4f", (int)guess->label, guess->probability);
+        }
+    }
+    (void)putchar('\n');
+    return EBB_OK;
+}
+
+static json_t *predictions_json(json_t *list, const predict_summary *sum) {
+    return json_pack("{s:i, s:O, s:o, s:o, s:o}", "schema", 1, "images", list, "left_out",
+                     ebb__cli_json_bytes(sum->left_out), "planned_peak_bytes",
+                     ebb__cli_json_bytes(sum->planned_peak_bytes), "measured_peak_bytes",
+                     ebb__cli_json_bytes(sum->measured_peak_bytes));
+}
+
+ebb_status ebb__cli_predict(cli_call *call) {
+    const cli_settings *asked = &call->settings;
+    predict_options options = {call->words + 1, (size_t)call->n_words - 1, asked->top};
+    predictions p = {.call = call, .list = asked->json ? json_array() : NULL};
+    predict_summary sum;
+    cli_settings run;
+    ebb_status status;
+    TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));
+    TRY_OUT(ebb__cli_load_run(asked, call->words[0], &run));
+    TRY_OUT(asked->run.kind->predict(call->ctx, &run.run, call->words[0], &options, on_answer, &p,
+                                     &sum));
+    if (asked->json) {
+        TRY_OUT(ebb__cli_print_json(call->ctx, predictions_json(p.list, &sum)));
+    }
+out:
+    json_decref(p.list);
     ebb__cli_settings_fini(&run);
     return status;
 }

@@ -48,6 +48,7 @@ typedef struct image_files {
     alloc_region region; /* of all below */
     image_form form;
     bool skip_bad; /* as asked for */
+    bool told;     /* what is left out was said before: not again */
     image_size size;
     uint64_t count;   /* images of all files; with skip_bad some may be left out */
     uint32_t classes; /* 10 or 100 of CIFAR; of IDX the largest label and one more */
@@ -75,6 +76,12 @@ typedef struct image_request {
 ebb_status ebb__image_files_find(ebb_ctx *ctx, const char *const *paths, size_t n,
                                  const image_request *request, image_files *out) EBB_MUST_CHECK;
 void ebb__image_files_free(image_files *files);
+
+/* Of a folder of classes: numbers them as others are numbered, by their names, and takes these
+ * over. The names are of `classes` classes at most, each with a zero byte after it. EBB_DATA for a
+ * class that is not among them; of other forms, whose labels are numbers, nothing changes. */
+ebb_status ebb__image_files_renumber(image_files *files, const char *names, size_t bytes,
+                                     uint32_t classes) EBB_MUST_CHECK;
 
 /* Whether a class's name can be shown to people: not empty, UTF-8 without control characters. */
 bool ebb__image_name_sound(const char *name, size_t length);

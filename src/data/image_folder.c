@@ -196,6 +196,50 @@ static ebb_status take_names(image_files *files, const entry_list *classes) {
     return ebb__region_alloc(&files->region, bytes, 1, &files->names);
 }
 
+/* The number of the name among others; -1: it is none of them. */
+static int32_t find_name(const char *name, const char *names, size_t bytes) {
+    int32_t number = 0;
+    for (size_t at = 0; at < bytes; at += strlen(names + at) + 1, number++) {
+        if (strcmp(names + at, name) == 0) {
+            return number;
+        }
+    }
+    return -1;
+}
+
+/* Files lie in the order of their classes: what was number `from` in it becomes `to`. */
+static size_t number_class(image_files *files, size_t first, int32_t from, int32_t to) {
+    while (first < files->n && files->at[first].label == from) {
+        files->at[first++].label = to;
+    }
+    return first;
+}
+
+ebb_status ebb__image_files_renumber(image_files *files, const char *names, size_t bytes,
+                                     uint32_t classes) {
+    size_t first = 0;
+    int32_t from = 0;
+    bool same = files->names_bytes == bytes && memcmp(files->names, names, bytes) == 0;
+    if (files->form != IMAGE_FOLDER || bytes == 0 || same) {
+        return EBB_OK;
+    }
+    for (size_t at = 0; at < files->names_bytes; at += strlen(files->names + at) + 1) {
+        int32_t to = find_name(files->names + at, names, bytes);
+        if (to < 0) {
+            return ebb__fail(files->ctx, EBB_DATA,
+                             "image %s: its class, %s, is none of those to learn from; rename or "
+                             "remove the folder",
+                             files->at[first].path, files->names + at);
+        }
+        first = number_class(files, first, from++, to);
+    }
+    TRY(ebb__region_alloc(&files->region, bytes, 1, &files->names));
+    memcpy(files->names, names, bytes);
+    files->names_bytes = bytes;
+    files->classes = classes;
+    return EBB_OK;
+}
+
 ebb_status ebb__image_folder_add(image_files *files, const char *folder,
                                  const image_request *request, bool *found) {
     entry_list classes = {.region = &files->region};

@@ -142,7 +142,8 @@ static ebb_status read_photo(image_reader *reader, const image_file *file, uint8
     ebb_status status = ebb__image_decode(&reader->decoder, file->path, pixels);
     *fine = status == EBB_OK;
     if (status == EBB_DATA && reader->files->skip_bad) {
-        ebb__log(ctx, EBB_LOG_WARN, "%s; left out", ebb_last_error(ctx));
+        ebb__log(ctx, reader->files->told ? EBB_LOG_DEBUG : EBB_LOG_WARN, "%s; left out",
+                 ebb_last_error(ctx));
         ebb__ctx_clear(ctx);
         reader->bad++;
         return EBB_OK;

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
 #include <xxhash.h>
@@ -451,6 +452,25 @@ ebb_status ebb__image_set_unnamed(const image_files *files, const image_choice *
     status = take_made(out, why);
 out:
     ebb__sink_close(&sink);
+    return status;
+}
+
+ebb_status ebb__image_set_known(ebb_ctx *ctx, const char *path, bool *out) {
+    set_trailer trailer;
+    struct stat info;
+    int fd = -1;
+    uint64_t bytes = 0;
+    *out = false;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return EBB_OK;
+    }
+    TRY(ebb__file_open(ctx, path, &fd, &bytes));
+    ebb_status status = EBB_OK;
+    if (bytes >= sizeof trailer) {
+        status = ebb__file_pread(ctx, fd, path, &trailer, sizeof trailer, bytes - sizeof trailer);
+        *out = status == EBB_OK && memcmp(&trailer.field[FIELD_MAGIC], magic, sizeof magic) == 0;
+    }
+    ebb__file_close(fd);
     return status;
 }
 

@@ -63,6 +63,8 @@ ebb_status ebb__image_set_ensure(const image_files *files, const image_choice *c
  */
 ebb_status ebb__image_set_unnamed(const image_files *files, const image_choice *choice,
                                   const char *path, image_set *out) EBB_MUST_CHECK;
+/* Whether the file looks like a set. */
+ebb_status ebb__image_set_known(ebb_ctx *ctx, const char *path, bool *out) EBB_MUST_CHECK;
 /* Opens a set, whatever it was made of, every record checked. EBB_DATA if it is none, or damaged.
  */
 ebb_status ebb__image_set_open(ebb_ctx *ctx, const char *set_path, image_set *out) EBB_MUST_CHECK;

@@ -49,7 +49,8 @@ unit_text ebb__unit_rate(double per_second) {
 unit_text ebb__unit_score(double value) {
     unit_text out;
     (void)snprintf(out.text, sizeof out.text,
-                   value < 100   ? "%.2f"
+                   value <= 1    ? "%.4f"
+                   : value < 100 ? "%.2f"
                    : value < 1e6 ? "%.1f"
                                  : "%.2g",
                    value);

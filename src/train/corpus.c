@@ -37,9 +37,9 @@ ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_
                             const char *what) {
     if (c->resumed && (count != c->train_count || hash != c->train_hash)) {
         return ebb__fail(c->ctx, EBB_USAGE,
-                         "%s: is not the text the run was started with (%" PRIu64
-                         " %s, then %" PRIu64 "); use that text, another --out, or --fresh",
-                         path, count, what, c->train_count);
+                         "%s: is not the %s the run was started with (%" PRIu64 " %s, then %" PRIu64
+                         "); use that, another --out, or --fresh",
+                         path, kind_data(c->s), count, what, c->train_count);
     }
     c->train_count = count;
     c->train_hash = hash;
@@ -49,9 +49,9 @@ ebb_status ebb__corpus_same(corpus *c, const char *path, uint64_t count, uint64_
 ebb_status ebb__corpus_same_valid(corpus *c, const char *path, uint64_t hash) {
     if (c->valid_hash != 0 && c->valid_hash != hash) {
         return ebb__fail(c->ctx, EBB_USAGE,
-                         "%s: is not the text the run was validated on, so perplexities could "
-                         "not be compared; use that text, another --out, or --fresh",
-                         path);
+                         "%s: is not the %s the run was validated on, so scores could not be "
+                         "compared; use that, another --out, or --fresh",
+                         path, kind_data(c->s));
     }
     c->valid_hash = hash;
     return EBB_OK;

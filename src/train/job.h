@@ -177,4 +177,28 @@ typedef struct decode_summary {
     double seconds;                  /* of translating */
     uint64_t planned_peak_bytes, measured_peak_bytes;
 } decode_summary;
+
+/* What an image shows, by a net that tells images apart. */
+typedef struct predict_options {
+    const char *const *paths; /* [n] */
+    size_t n;
+    int64_t top; /* classes to name, the likeliest first; at most as many as there are */
+} predict_options;
+typedef struct predict_guess {
+    int32_t label;
+    const char *name; /* NULL: it has none */
+    double probability;
+} predict_guess;
+/* Lives until the function returns. */
+typedef struct predict_answer {
+    const char *path;
+    const predict_guess *best; /* [n] */
+    int64_t n;
+} predict_answer;
+typedef ebb_status (*predict_fn)(void *user, const predict_answer *answer);
+typedef struct predict_summary {
+    uint64_t images, left_out; /* answered; could not be decoded */
+    uint64_t planned_peak_bytes, measured_peak_bytes;
+} predict_summary;
+
 #endif

@@ -28,6 +28,13 @@ train_settings ebb__kind_planned(const train_settings *s, const ebb_plan *plan) 
     return planned;
 }
 
+void ebb__facts_free(kind_facts *facts) {
+    if (facts->held != NULL) {
+        facts->release(facts->held);
+    }
+    *facts = (kind_facts){0};
+}
+
 static struct kind_fact *add_fact(kind_facts *facts, const char *name) {
     int32_t at = facts->n < KIND_MOST_FACTS ? facts->n++ : KIND_MOST_FACTS - 1;
     facts->at[at] = (struct kind_fact){.name = name};

@@ -119,7 +119,18 @@ typedef struct kind_command {
     const char *usage, *summary, *details;
 } kind_command;
 
-/* What an evaluation found: numbers by name, and the same in lines for people. */
+/* What an evaluation found class by class. Lies in memory of the run, as long as the facts do. */
+enum { KIND_MOST_CONFUSED = 1024 }; /* classes of a confusion matrix */
+typedef struct kind_classes {
+    uint32_t n;                            /* 0: the kind has no classes */
+    const char *const *names;              /* [n]; NULL where one has no name */
+    const uint64_t *images, *said, *right; /* [n]: that are of a class, are said to be, are both */
+    const uint64_t *confused; /* [n, n]: of the row's class, said to be of the column's; NULL: too
+                                 many classes */
+} kind_classes;
+
+/* What an evaluation found: numbers by name, and the same in lines for people. Free with
+ * ebb__facts_free. */
 enum { KIND_MOST_FACTS = 20 };
 typedef struct kind_facts {
     int32_t n;
@@ -130,7 +141,11 @@ typedef struct kind_facts {
         double real;
     } at[KIND_MOST_FACTS];
     char text[1024];
+    kind_classes classes;
+    void *held; /* what the classes lie in; NULL: nothing */
+    void (*release)(void *held);
 } kind_facts;
+void ebb__facts_free(kind_facts *facts);
 void ebb__facts_count(kind_facts *facts, const char *name, uint64_t count);
 void ebb__facts_real(kind_facts *facts, const char *name, double real);
 
@@ -141,6 +156,7 @@ typedef struct model_kind {
     const char *what;    /* "a language model" */
     const char *used_by; /* commands that use a trained one: "generate or ebb eval lm" */
     const char *unit;    /* what a step's speed counts: "words" */
+    const char *data;    /* what it is trained on: "set of images"; NULL: "text" */
     const char *missing; /* said where there is no data to train on */
     const kind_command *commands;
     size_t n_commands;
@@ -153,6 +169,9 @@ typedef struct model_kind {
     bool nats; /* the loss is a mean negative log likelihood: its exponential is a perplexity */
     /* Fills in what follows from other settings, checks sizes. NULL: nothing. */
     ebb_status (*resolve)(ebb_ctx *ctx, train_settings *s);
+    /* Whether the text of an option that is a path (OPTION_PATH) is none, but the name of
+     * something. NULL: never. */
+    bool (*is_name)(const train_option *option, const char *text);
     /* Whether there is what a run of these settings needs to train. NULL: always. */
     ebb_status (*check)(ebb_ctx *ctx, const train_settings *s);
     /* Why a run of these settings has no such option (OPTION_PART); NULL: it has. */
@@ -193,6 +212,9 @@ typedef struct model_kind {
                          const decode_options *options, const decode_io *io, decode_summary *out);
     ebb_status (*generate)(ebb_ctx *ctx, const train_settings *s, const char *dir,
                            const generate_options *options, generate_fn emit, void *user);
+    ebb_status (*predict)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                          const predict_options *options, predict_fn emit, void *user,
+                          predict_summary *out);
 } model_kind;
 
 enum { KIND_MOST_USUAL = 8 };
@@ -204,6 +226,10 @@ static inline bool kind_validates(const train_settings *s) {
 /* Whether there are sources beside targets. */
 static inline bool kind_has_pairs(const train_settings *s) {
     return s->kind->vocab_file != NULL && s->kind->vocab_file(s, KIND_SOURCE) != NULL;
+}
+
+static inline const char *kind_data(const train_settings *s) {
+    return s->kind->data != NULL ? s->kind->data : "text";
 }
 
 /* One number for two vocabularies, or two texts; of one text that of the target. */

@@ -466,10 +466,10 @@ static ebb_status finish(train_run *r, job_train_result *out) {
     TRY(r->s->kind->corpus.compare(r->text, r->dir, &train, &valid));
     if (!train || !valid) {
         return ebb__fail(r->ctx, EBB_USAGE,
-                         "%s: is not the text that the finished run in %s was %s; use that text, "
+                         "%s: is not the %s that the finished run in %s was %s; use that, "
                          "another --out, or --fresh",
-                         train ? r->s->valid_path : r->s->train_path, r->dir,
-                         train ? "validated on" : "started with");
+                         train && r->s->valid_path != NULL ? r->s->valid_path : r->s->train_path,
+                         kind_data(r->s), r->dir, train ? "validated on" : "started with");
     }
     TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
     fill_result(r, out);

@@ -1,7 +1,10 @@
 """The resident peak of whole commands: never more than 32 MiB above the plan, also where planning
 has much to do: shards, long unrollings, many shapes, a large store of measured times. Every setting
 is one test, and says how much it was above."""
+import os
+import struct
 import sys
+import zlib
 
 from ebbtest import SANITIZED, main
 from peak_help import ALLOWED, least, lines, run, store
@@ -63,6 +66,35 @@ def trained(kind):
     return "run"
 
 
+def photos(folder, each, side):
+    """Two classes of pictures of one shade, as PNG files of side x side pixels."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    for label in range(2):
+        os.makedirs(f"{folder}/{label}", exist_ok=True)
+        for i in range(each):
+            rows = zlib.compress((b"\0" + bytes([100 * label + i % 100] * 3 * side)) * side)
+            head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+            with open(f"{folder}/{label}/{i}.png", "wb") as file:
+                file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
+    return folder
+
+
+NET = ["--net", "resnet8_cifar", "--batch", "8", *FAST]
+
+
+def net_trained(name):
+    within(name, run(["train", "cnn", "--train", photos("photos", 20, 600), *NET, "--steps", "4", "--out", "run"]))
+
+
+def net_used(*args):
+    def test(name):
+        photos("photos", 20, 600)
+        run(["train", "cnn", "--train", "photos", *NET, "--steps", "1", "--out", "run"])
+        within(name, run([*args, "--json", *FAST]))
+    return test
+
+
 def used(kind, *args, stdin=None):
     def test(name):
         command = [args[0], *args[1:-1], *args[-1].split(), *FAST]
@@ -89,6 +121,9 @@ SETTINGS = {
     "eval_lm": used("lm", "eval", "lm", "run text --json"),
     "generate": used("lm", "generate", "run --length 20"),
     "eval_nmt": used("nmt", "eval", "nmt", "run src tgt --json"),
+    "train_cnn": net_trained,
+    "eval_cnn": net_used("eval", "cnn", "run", "photos"),
+    "predict": net_used("predict", "run", *[f"photos/0/{i}.png" for i in range(20)]),
     "decode": used("nmt", "decode", "run", stdin="src"),
 }
 

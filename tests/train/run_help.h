@@ -392,12 +392,16 @@ static inline void run_expect_same_end(const char *a, const char *b, int64_t ste
     (void)snprintf(state, sizeof state, "ckpt-%lld.state.safetensors", (long long)step);
     run_expect_same(a, b, "last.safetensors");
     run_expect_same(a, b, "best.safetensors");
-    static const char *const vocabularies[] = {"vocab.txt", "vocab.src.txt", "vocab.tgt.txt"};
-    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
-        if (access(run_join(b, vocabularies[i]).text, F_OK) == 0) { /* as the kind has them */
-            run_expect_same(a, b, vocabularies[i]);
+    static const char *const lore[] = {"vocab.txt", "vocab.src.txt", "vocab.tgt.txt",
+                                       "images.json"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof lore / sizeof *lore; i++) {
+        if (access(run_join(a, lore[i]).text, F_OK) == 0) {
+            run_expect_same(a, b, lore[i]);
+            found++;
         }
     }
+    assert_true(found > 0);
     run_expect_same(a, b, "config");
     run_expect_same(a, b, state);
     char *lines_a = run_metrics(a), *lines_b = run_metrics(b);

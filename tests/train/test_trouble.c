@@ -58,7 +58,7 @@ static void other_mathematics_is_refused(void **state) {
     run_refused(room, EBB_USAGE, "is not the text the run was started with");
     *word = first;
     run_write(room->train.text, text.data, text.bytes / 2);
-    run_refused(room, EBB_USAGE, "use that text, another --out, or --fresh");
+    run_refused(room, EBB_USAGE, "use that, another --out, or --fresh");
     run_write(room->train.text, text.data, text.bytes);
     free(text.data);
     room->s.epochs = 3;

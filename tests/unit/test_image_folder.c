@@ -79,6 +79,31 @@ static void listed_in_order(void **state) {
     ebb__image_files_free(&files);
 }
 
+/* Classes of another list, of which these are some, in another order. */
+static void numbered_by_name(void **state) {
+    help_room *room = *state;
+    static const char names[] = "c\0aa\0B\0a b\0z";
+    image_files files;
+    image_set set;
+    make_folders(room);
+    assert_int_equal(find(room, false, &files), EBB_OK);
+    assert_int_equal(ebb__image_files_renumber(&files, names, sizeof names, 5), EBB_OK);
+    assert_int_equal(files.classes, 5);
+    for (int i = 0; i < PHOTOS; i++) {
+        assert_int_equal(files.at[i].label, i < 5 ? 2 : i < 8 ? 3 : 0);
+    }
+    assert_int_equal(
+        ebb__image_set_ensure(&files, &(image_choice){.classes = 6}, room->path[0], &set), EBB_OK);
+    assert_string_equal(ebb__image_set_name(&set, 3), "a b");
+    assert_int_equal(set.facts.classes, 6);
+    ebb__image_set_close(&set);
+    ebb__image_files_free(&files);
+    assert_int_equal(find(room, false, &files), EBB_OK);
+    help_expect(room->ctx, ebb__image_files_renumber(&files, "B\0c", sizeof "B\0c", 2), EBB_DATA,
+                "/a b/1.png: its class, a b, is none");
+    ebb__image_files_free(&files);
+}
+
 static ebb_status ensure(help_room *room, bool skip, image_set *out) {
     image_files files;
     ebb_status status = find(room, skip, &files);
@@ -217,8 +242,13 @@ static void failures_leave_nothing(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, help_setup, folder_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(listed_in_order), TEST(sets_of_folders),    TEST(bad_images),
-        TEST(refusals),        TEST(changed_while_read), TEST(failures_leave_nothing),
+        TEST(listed_in_order),
+        TEST(numbered_by_name),
+        TEST(sets_of_folders),
+        TEST(bad_images),
+        TEST(refusals),
+        TEST(changed_while_read),
+        TEST(failures_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

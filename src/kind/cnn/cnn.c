@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "kind/kinds.h"
+#include "model/net_named.h"
 
 #include <string.h>
 
@@ -71,6 +72,24 @@ static int64_t rank_of(const float *logits, int64_t classes, int32_t label) {
     return before;
 }
 
+/* The class that is said first: the one with the fewest before it. */
+static int64_t said_of(const float *logits, int64_t classes) {
+    int64_t said = 0;
+    for (int64_t k = 1; k < classes; k++) {
+        said = logits[k] > logits[said] ? k : said;
+    }
+    return said;
+}
+
+static void count_class(const cnn_tally *tally, int64_t classes, int32_t label, int64_t said) {
+    tally->images[label]++;
+    tally->said[said]++;
+    tally->right[label] += said == label;
+    if (tally->confused != NULL) {
+        tally->confused[label * classes + said]++;
+    }
+}
+
 /* Counts what a batch of validation found; the first one of an epoch starts anew. */
 static ebb_status look(const job_reader *reader, uint64_t step) {
     cnn_batches *b = (cnn_batches *)reader->batches;
@@ -89,6 +108,10 @@ static ebb_status look(const job_reader *reader, uint64_t step) {
             b->seen++;
             b->first += before == 0;
             b->fifth += before < 5;
+            if (b->tally.images != NULL) {
+                count_class(&b->tally, classes, labels[i],
+                            before == 0 ? labels[i] : said_of(logits + i * classes, classes));
+            }
         }
     }
     if (status == EBB_OK) {
@@ -118,10 +141,10 @@ ebb_status ebb__cnn_read(const train_settings *s, const image_set *set, run_sess
 }
 
 /* x becomes (x - mean) / deviation; channels that are one colour throughout become 0. */
-ebb_status ebb__cnn_normalise(run_session *session, const image_facts *facts) {
+ebb_status ebb__cnn_normalise(run_session *session, const image_card *card) {
     float scale[IMAGE_MOST_CHANNELS], shift[IMAGE_MOST_CHANNELS];
-    for (uint32_t c = 0; c < facts->size.channels; c++) {
-        double deviation = ebb__image_deviation(facts, c), mean = ebb__image_mean(facts, c);
+    for (uint32_t c = 0; c < card->size.channels; c++) {
+        double deviation = card->deviation[c], mean = card->mean[c];
         scale[c] = deviation > 0 ? (float)(1 / deviation) : 0;
         shift[c] = deviation > 0 ? (float)(-mean / deviation) : 0;
     }
@@ -174,9 +197,14 @@ static ebb_status choose(corpus *base, job_request *request) {
     return EBB_OK;
 }
 
-static ebb_status nothing(corpus *base) {
+/* There is nothing to make ahead. */
+static ebb_status save(corpus *base) {
     (void)base;
     return EBB_OK;
+}
+
+static bool is_name(const train_option *option, const char *text) {
+    return strcmp(option->name, "net") == 0 && ebb__net_is_named(text);
 }
 
 static const kind_metric metrics[CNN_METRICS] = {
@@ -187,8 +215,9 @@ static const char *const size_options[] = {"net", "size", "channels", "classes",
 const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .title = "Convolutional net",
                                   .what = "a convolutional net",
-                                  .used_by = "report",
+                                  .used_by = "predict or ebb eval cnn",
                                   .unit = "images",
+                                  .data = "set of images",
                                   .missing = "ebb train cnn needs --train PATH, labelled images to "
                                              "learn from",
                                   .commands = ebb__cnn_commands,
@@ -204,10 +233,10 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .corpus = {.bytes = sizeof(cnn_corpus),
                                              .measure = ebb__cnn_measure,
                                              .choose = choose,
-                                             .save = nothing,
+                                             .save = save,
                                              .store = ebb__cnn_store,
                                              .begin = ebb__cnn_begin,
-                                             .adopt = nothing,
+                                             .adopt = ebb__cnn_adopt,
                                              .score = ebb__cnn_score,
                                              .compare = ebb__cnn_compare,
                                              .close = ebb__cnn_close},
@@ -219,4 +248,7 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .randomise = randomise,
                                   .counted = "running_var",
                                   .counter = NORM_COUNTER,
-                                  .spares = spares};
+                                  .spares = spares,
+                                  .is_name = is_name,
+                                  .eval = ebb__cnn_eval,
+                                  .predict = ebb__cnn_predict};

@@ -2,10 +2,12 @@
  * in batches; and how many of them validation finds right. */
 #include "kind/cnn/cnn.h"
 
+#include "base/file.h"
+
 #include <string.h>
 
 #define TRAIN_SET "train.images"
-#define VALID_SET "valid.images"
+#define FRESH_CARD "images.new" /* until the run that it is of has begun */
 
 /* ---- which images ---- */
 
@@ -29,16 +31,17 @@ static image_choice choice_of(const corpus *c, int side) {
     return choice;
 }
 
-static ebb_status check_size(const corpus *c, int side, const image_size *size) {
-    const cnn_settings *own = cnn_own(c->s);
+ebb_status ebb__cnn_check_size(ebb_ctx *ctx, const train_settings *s, const char *path,
+                               const image_size *size) {
+    const cnn_settings *own = cnn_own(s);
     if (size->height == own->size && size->width == own->size && size->channels == own->channels) {
         return EBB_OK;
     }
-    return ebb__fail(c->ctx, EBB_USAGE,
-                     "%s: images are %u x %u with %u channels, but the net takes %lld x %lld with "
-                     "%lld",
-                     path_of(c, side), size->height, size->width, size->channels,
-                     (long long)own->size, (long long)own->size, (long long)own->channels);
+    return ebb__fail(ctx, EBB_USAGE,
+                     "%s: images are %u x %u with %u channel(s), but the net takes %lld x %lld "
+                     "with %lld",
+                     path, size->height, size->width, size->channels, (long long)own->size,
+                     (long long)own->size, (long long)own->channels);
 }
 
 /* ---- calls ---- */
@@ -50,12 +53,37 @@ ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
         const char *path = path_of(base, side);
         image_request want = ebb__cnn_images(base->s, side == 0 ? IMAGE_TRAIN : IMAGE_TEST);
         TRY(ebb__image_files_find(base->ctx, &path, 1, &want, &c->files[side]));
-        TRY(check_size(base, side, &c->files[side].size));
+        TRY(ebb__cnn_check_size(base->ctx, base->s, path, &c->files[side].size));
     }
-    base->vocab_hash = 1; /* there is no vocabulary */
+    TRY(ebb__image_files_renumber(&c->files[1], c->files[0].names, c->files[0].names_bytes,
+                                  c->files[0].classes));
     request->vocab = cnn_own(base->s)->classes;
     request->most_batch = c->files[0].count;
     return EBB_OK;
+}
+
+/* What the run will know of its images, into its folder: under a name of its own until the run has
+ * begun, unless only the file was lost. */
+static ebb_status store_card(cnn_corpus *c) {
+    corpus *base = &c->base;
+    char path[JOB_PATH_BYTES];
+    TRY(ebb__image_card_make(&c->sets[0], &c->card));
+    if (base->resumed && base->vocab_hash != c->card.hash) {
+        return ebb__fail(base->ctx, EBB_USAGE,
+                         "%s: the run was started with other names of classes; use those, another "
+                         "--out, or --fresh",
+                         path_of(base, 0));
+    }
+    base->vocab_hash = c->card.hash;
+    TRY(ebb__job_path(base->ctx, base->dir, base->resumed ? CNN_CARD : FRESH_CARD, path));
+    return base->resumed && ebb__file_exists(path) ? EBB_OK : ebb__image_card_write(&c->card, path);
+}
+
+ebb_status ebb__cnn_adopt(corpus *base) {
+    char from[JOB_PATH_BYTES], to[JOB_PATH_BYTES];
+    TRY(ebb__job_path(base->ctx, base->dir, FRESH_CARD, from));
+    TRY(ebb__job_path(base->ctx, base->dir, CNN_CARD, to));
+    return ebb__file_rename(base->ctx, from, to);
 }
 
 ebb_status ebb__cnn_store(corpus *base) {
@@ -63,18 +91,20 @@ ebb_status ebb__cnn_store(corpus *base) {
     for (int side = 0; side < 2; side++) {
         char path[JOB_PATH_BYTES];
         image_choice choice = choice_of(base, side);
-        TRY(ebb__job_path(base->ctx, base->dir, side == 0 ? TRAIN_SET : VALID_SET, path));
+        TRY(ebb__job_path(base->ctx, base->dir, side == 0 ? TRAIN_SET : CNN_VALID_SET, path));
         TRY(ebb__image_set_ensure(files_of(c, side), &choice, path, &c->sets[side]));
         c->open[side] = true;
+        files_of(c, side)->told = true; /* of images held back: the same files once more */
     }
     const image_facts *train = &c->sets[0].facts;
     TRY(ebb__corpus_same(base, path_of(base, 0), train->count, train->hash, "images"));
-    return ebb__corpus_same_valid(base, path_of(base, 1), c->sets[1].facts.hash);
+    TRY(ebb__corpus_same_valid(base, path_of(base, 1), c->sets[1].facts.hash));
+    return store_card(c);
 }
 
 ebb_status ebb__cnn_begin(corpus *base, run_session *session) {
     cnn_corpus *c = (cnn_corpus *)base;
-    TRY(ebb__cnn_normalise(session, &c->sets[0].facts));
+    TRY(ebb__cnn_normalise(session, &c->card));
     TRY(ebb__cnn_read(base->s, &c->sets[0], session, JOB_TRAIN, &c->batches[0], &base->train));
     return ebb__cnn_read(base->s, &c->sets[1], session, JOB_VALID, &c->batches[1], &base->valid);
 }
@@ -88,6 +118,19 @@ ebb_status ebb__cnn_score(corpus *base, run_session *session, const job_observer
     return EBB_OK;
 }
 
+/* Classes of a folder to validate on are numbered as those of the run. */
+static ebb_status renumber(const corpus *base, const char *dir, image_files *files) {
+    image_card card;
+    char path[JOB_PATH_BYTES];
+    TRY(ebb__job_path(base->ctx, dir, CNN_CARD, path));
+    ebb_status status = ebb__image_card_read(base->ctx, path, &card);
+    if (status == EBB_OK) {
+        status = ebb__image_files_renumber(files, card.names, card.names_bytes, card.classes);
+    }
+    ebb__image_card_free(&card);
+    return status;
+}
+
 static ebb_status compare_side(const corpus *base, int side, const char *dir, uint64_t hash,
                                bool *same) {
     const char *path = path_of(base, side);
@@ -96,12 +139,14 @@ static ebb_status compare_side(const corpus *base, int side, const char *dir, ui
     image_choice choice = choice_of(base, side);
     bool test = side == 1 && base->s->valid_path != NULL;
     image_request want = ebb__cnn_images(base->s, test ? IMAGE_TEST : IMAGE_TRAIN);
-    (void)dir;
-    ebb_status status = ebb__image_files_find(base->ctx, &path, 1, &want, &files);
-    if (status == EBB_OK) {
-        status = ebb__image_set_measure(&files, &choice, &facts);
+    ebb_status status;
+    TRY_OUT(ebb__image_files_find(base->ctx, &path, 1, &want, &files));
+    if (test && files.form == IMAGE_FOLDER) {
+        TRY_OUT(renumber(base, dir, &files));
     }
-    *same = status == EBB_OK && facts.hash == hash;
+    TRY_OUT(ebb__image_set_measure(&files, &choice, &facts));
+    *same = facts.hash == hash;
+out:
     ebb__image_files_free(&files);
     return status;
 }
@@ -113,6 +158,9 @@ ebb_status ebb__cnn_compare(const corpus *base, const char *dir, bool *train, bo
 
 void ebb__cnn_close(corpus *base) {
     cnn_corpus *c = (cnn_corpus *)base;
+    if (c->card.ctx != NULL) {
+        ebb__image_card_free(&c->card);
+    }
     for (int side = 0; side < 2; side++) {
         if (c->open[side]) {
             ebb__image_set_close(&c->sets[side]);

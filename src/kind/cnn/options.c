@@ -12,7 +12,7 @@
 static const train_option options[] = {
     /* clang-format off */
     {"train", "Data", OPTION_TEXT, AT(train_path), "PATH", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
-     "labelled images to learn from: a file of images (IDX, CIFAR; also .gz), or a folder that has such files under their usual names"},
+     "labelled images to learn from: a file of images (IDX, CIFAR; also .gz), a folder that has such files under their usual names, or a folder with a folder of PNG and JPEG files for each class"},
     {"valid", "Data", OPTION_TEXT, AT(valid_path), "PATH", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
      "images to validate on after every epoch; of a folder those for tests; none: some of --train are held back (--hold)"},
     {"hold", "Data", OPTION_REAL, OWN(cnn_settings, hold), "SHARE", "0.1", NULL, {0}, BETWEEN(0, 1), RUN, MATH,
@@ -21,6 +21,10 @@ static const train_option options[] = {
      "images to learn from are shifted by up to so many pixels, as a crop of the image with a border of its mean"},
     {"flip", "Data", OPTION_SWITCH, OWN(cnn_settings, flip), NULL, "false", NULL, {0}, ANY, RUN, MATH,
      "half of the images to learn from are turned left to right"},
+    {"bad", "Data", OPTION_CHOICE, OWN(cnn_settings, bad), NULL, "stop", NULL, {"stop", "skip"}, ANY, RUN | FOR_EVAL | FOR_PREDICT, OPTION_SHOWN,
+     "what to do where a PNG or JPEG file cannot be decoded: say so and stop, or go on without it"},
+    {"csv", "Data", OPTION_TEXT, OWN(cnn_settings, csv), "FILE", "none", "none", {0}, ANY, FOR_EVAL, 0,
+     "write how often images of each class were said to be of which as a table of comma-separated values"},
     {"net", "Model", OPTION_TEXT, OWN(cnn_settings, net), "NAME|FILE", "lenet", NULL, {0}, ANY, MODEL, MATH | OPTION_PATH,
      "alexnet, nin, overfeat, vgg16, googlenet, resnet50, resnet20_cifar and others, or a file with a layer a line: see docs/nets.md"},
     {"size", "Model", OPTION_INT, OWN(cnn_settings, size), "PIXELS", "auto", "auto", {0}, RANGE(1, 20000), MODEL, MATH,
@@ -32,8 +36,8 @@ static const train_option options[] = {
     OPTION_INIT,
     {"dropout", "Model", OPTION_REAL, OWN(cnn_settings, dropout), "P", "-1", NULL, {0}, BELOW(-1, 1), MODEL, MATH,
      "share of units dropped where the net has dropout layers; -1: as the net has it"},
-    {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL, MATH,
-     "images in a step; auto: as many as fit in --memory, at most 4096"},
+    {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
+     "images in a step; auto: as many as fit in --memory (plan, bench, train), at most 4096"},
     {"lanes", "Batch", OPTION_INT, OWN(cnn_settings, lanes), "N", "auto", "auto", {0}, RANGE(1, 1e6), MODEL, OPTION_SHOWN,
      "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
@@ -61,6 +65,12 @@ const kind_command ebb__cnn_commands[CNN_COMMANDS] = {
      "Needs no images.\n"},
     {FOR_BENCH, 0, "bench cnn [options]", "the same for a convolutional net",
      "Runs 2 steps to warm up and --steps timed ones on random images.\n"},
+    {FOR_EVAL, 2, "eval cnn DIR PATH [options]", "how well a trained net tells images apart",
+     "Shows labelled images to the best weights of the run in the folder DIR: loss,\n"
+     "how often the right class is said first or among the first five, and what is\n"
+     "taken for what. PATH is what --train of train cnn takes (of a folder with files\n"
+     "for training and for tests, those for tests), or a set of images that a run has\n"
+     "made, such as DIR/valid.images.\n"},
     {FOR_TUNE, 0, "tune cnn [options of bench cnn]", "the same for a convolutional net",
      "Times every way to carry out the products of a net, and stores what it finds.\n"},
 };
@@ -100,7 +110,9 @@ static ebb_status settle(ebb_ctx *ctx, const char *option, int64_t *given, int64
 image_request ebb__cnn_images(const train_settings *s, image_part part) {
     const cnn_settings *own = cnn_own(s);
     return (image_request){
-        .part = part, .want = {(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels}};
+        .part = part,
+        .want = {(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels},
+        .skip_bad = own->bad == CNN_BAD_SKIP};
 }
 
 /* What the net takes, by its own sizes where none were given. */

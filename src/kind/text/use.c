@@ -2,7 +2,7 @@
 #include "kind/text/use.h"
 
 #include "base/file.h"
-#include "store/checkpoint.h"
+#include "train/trained.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,61 +69,6 @@ ebb_status ebb__use_check_init(const corpus *c) {
     return status;
 }
 
-/* ---- weights ---- */
-
-/* The weights must be those that the newest whole generation names, and the vocabulary theirs. */
-static ebb_status check_weights(const model_use *u, const char *dir, const char *path, bool best) {
-    checkpoint_info info = {0};
-    st_reader named = {0};
-    st_sum expected, found;
-    json_int_t hash = 0;
-    ebb_status status;
-    TRY_OUT(ebb__checkpoint_peek(u->ctx, dir, &info));
-    if (!info.found) {
-        goto out; /* weights from elsewhere */
-    }
-    info.step = best ? info.best_step : info.step;
-    TRY_OUT(ebb__checkpoint_open_weights(u->ctx, dir, &info, &named));
-    TRY_OUT(ebb__safetensors_sum(u->ctx, named.path, &expected));
-    TRY_OUT(ebb__safetensors_sum(u->ctx, path, &found));
-    if (strcmp(expected.xxh3, found.xxh3) != 0) {
-        status = ebb__fail(u->ctx, EBB_MODEL, "not the weights that the checkpoint names");
-    } else if (json_unpack(info.train, "{s:I}", "vocab_hash", &hash) != 0 ||
-               (uint64_t)hash != ebb__vocabs_hash(&u->vocabs)) {
-        status = ebb__fail(u->ctx, EBB_MODEL, "%s is not the vocabulary of these weights",
-                           u->s.kind->vocab_file(&u->s, KIND_TARGET));
-    }
-out:
-    ebb__safetensors_close(&named);
-    ebb__checkpoint_info_fini(&info);
-    return status;
-}
-
-/* The best weights; the last ones where none was validated yet. */
-static ebb_status open_weights(const model_use *u, const char *dir, st_reader *reader) {
-    char path[JOB_PATH_BYTES], why[256];
-    TRY(ebb__job_path(u->ctx, dir, "best.safetensors", path));
-    bool best = ebb__file_exists(path);
-    if (!best) {
-        TRY(ebb__job_path(u->ctx, dir, "last.safetensors", path));
-    }
-    if (!ebb__file_exists(path)) {
-        return ebb__fail(u->ctx, EBB_MODEL,
-                         "%s: holds no weights: neither best nor last.safetensors", dir);
-    }
-    TRY(ebb__safetensors_open(u->ctx, path, reader));
-    ebb_status status = check_weights(u, dir, path, best);
-    if (status == EBB_MODEL) {
-        (void)snprintf(why, sizeof why, "%s", ebb_last_error(u->ctx));
-        ebb__ctx_clear(u->ctx);
-        status = ebb__fail(u->ctx, EBB_MODEL, "%s: cannot be trusted: %s", path, why);
-    }
-    if (status != EBB_OK) {
-        ebb__safetensors_close(reader);
-    }
-    return status;
-}
-
 /* ---- all of it ---- */
 
 /* The vocabularies move into the arena before that is touched, so that they never count twice. */
@@ -138,7 +83,8 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
     TRY(ebb__run_open(u->ctx, plan, &u->session));
     ebb__vocabs_move(&u->vocabs, ebb__run_host(u->session, JOB_VOCAB, NULL));
     ebb__run_touch(u->session);
-    TRY(open_weights(u, dir, &reader));
+    TRY(ebb__trained_open(u->ctx, dir, u->s.kind->vocab_file(&u->s, KIND_TARGET),
+                          ebb__vocabs_hash(&u->vocabs), &reader));
     status = ebb__tensors_load_weights(u->session, &reader);
     ebb__safetensors_close(&reader);
     return status;

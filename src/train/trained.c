@@ -1,0 +1,61 @@
+/* trained.c - see trained.h. */
+#include "train/trained.h"
+
+#include "base/file.h"
+#include "store/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Whether `path` holds what the newest whole generation names, and the lore is theirs. */
+static ebb_status check_weights(ebb_ctx *ctx, const char *dir, const char *path, bool best,
+                                const char *lore, uint64_t lore_hash) {
+    checkpoint_info info = {0};
+    st_reader named = {0};
+    st_sum expected, found;
+    json_int_t hash = 0;
+    ebb_status status;
+    TRY_OUT(ebb__checkpoint_peek(ctx, dir, &info));
+    if (!info.found) {
+        goto out; /* weights from elsewhere */
+    }
+    info.step = best ? info.best_step : info.step;
+    TRY_OUT(ebb__checkpoint_open_weights(ctx, dir, &info, &named));
+    TRY_OUT(ebb__safetensors_sum(ctx, named.path, &expected));
+    TRY_OUT(ebb__safetensors_sum(ctx, path, &found));
+    if (strcmp(expected.xxh3, found.xxh3) != 0) {
+        status = ebb__fail(ctx, EBB_MODEL, "not the weights that the checkpoint names");
+    } else if (json_unpack(info.train, "{s:I}", "vocab_hash", &hash) != 0 ||
+               (uint64_t)hash != lore_hash) {
+        status = ebb__fail(ctx, EBB_MODEL, "%s is not the one of these weights", lore);
+    }
+out:
+    ebb__safetensors_close(&named);
+    ebb__checkpoint_info_fini(&info);
+    return status;
+}
+
+ebb_status ebb__trained_open(ebb_ctx *ctx, const char *dir, const char *lore, uint64_t hash,
+                             st_reader *out) {
+    char path[JOB_PATH_BYTES], why[256];
+    TRY(ebb__job_path(ctx, dir, "best.safetensors", path));
+    bool best = ebb__file_exists(path);
+    if (!best) {
+        TRY(ebb__job_path(ctx, dir, "last.safetensors", path));
+    }
+    if (!ebb__file_exists(path)) {
+        return ebb__fail(ctx, EBB_MODEL, "%s: holds no weights: neither best nor last.safetensors",
+                         dir);
+    }
+    TRY(ebb__safetensors_open(ctx, path, out));
+    ebb_status status = check_weights(ctx, dir, path, best, lore, hash);
+    if (status == EBB_MODEL) {
+        (void)snprintf(why, sizeof why, "%s", ebb_last_error(ctx));
+        ebb__ctx_clear(ctx);
+        status = ebb__fail(ctx, EBB_MODEL, "%s: cannot be trusted: %s", path, why);
+    }
+    if (status != EBB_OK) {
+        ebb__safetensors_close(out);
+    }
+    return status;
+}

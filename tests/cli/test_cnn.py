@@ -1,0 +1,276 @@
+"""Convolutional nets from the command: trained, resumed, evaluated, asked what images show, on
+images of a few pixels that the tests make."""
+import csv
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import zlib
+
+import ebbtest
+from ebbtest import ebb, main, metrics, refused, start, wait_for_step, weights, write
+
+NET = """input {channels} 8 8
+conv 6 3 pad 1 nobias
+bn
+relu
+maxpool 2
+conv 8 3 pad 1
+relu
+gap
+flatten
+dropout 0.1
+fc {classes}
+"""
+NAMES = ["across", "both", "down"]
+RUN = ["--net", "net.txt", "--batch", "8", "--threads", "1", "--lr", "0.1", "--momentum", "0.9"]
+
+
+def net(channels=1, classes=3):
+    return write("net.txt", NET.format(channels=channels, classes=classes))
+
+
+def pixels(dice, label, side=8, channels=1):
+    """Stripes across, down, or both, [side][side][channels], with noise."""
+    phase = dice.randrange(2)
+    return [[[min(255, 40 + 150 * ((label != 2 and (y + phase) % 2) or (label != 0 and (x + phase) % 2)) + dice.randrange(60))
+              for _ in range(channels)] for x in range(side)] for y in range(side)]
+
+
+def idx(folder, part, count, seed, classes=3, side=8, pack=False):
+    os.makedirs(folder, exist_ok=True)
+    dice = random.Random(seed)
+    labels = bytes(dice.randrange(classes) for _ in range(count))
+    images = b"".join(bytes(row[x][0] for row in pixels(dice, label, side) for x in range(side)) for label in labels)
+    put = (lambda name, data: write(f"{folder}/{name}.gz", gzip.compress(data))) if pack else (lambda name, data: write(f"{folder}/{name}", data))
+    put(f"{part}-images-idx3-ubyte", struct.pack(">IIII", 0x803, count, side, side) + images)
+    put(f"{part}-labels-idx1-ubyte", struct.pack(">II", 0x801, count) + labels)
+    return folder
+
+
+def png(path, image):
+    """RGB of 8 bits; image as pixels() gives it."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head = struct.pack(">IIBBBBB", len(image[0]), len(image), 8, 2, 0, 0, 0)
+    rows = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in image)
+    return write(path, b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def photos(folder, each, seed, names=NAMES, side=8):
+    for name in names:
+        dice = random.Random(f"{seed} {name}")
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+        for i in range(each):
+            png(f"{folder}/{name}/{i:03}.png", pixels(dice, NAMES.index(name), side, 3))
+    return folder
+
+
+def trained():
+    """A folder of photographs, and a run on it that knows most of them."""
+    net(channels=3)
+    photos("photos", 40, 1)
+    return ebb("train", "cnn", "--train", "photos", *RUN, "--epochs", "6", "--out", "run", "--json").json()
+
+
+# ---- training ----
+
+def test_killed_and_stopped_it_ends_with_the_same_bits():
+    net()
+    idx("data", "train", 90, 1)
+    train = ["train", "cnn", "--train", "data", *RUN, "--epochs", "12", "--shift", "1", "--flip", "--save-every", "3", "--out"]
+    ebb(*train, "whole", "--quiet")
+    for folder, how in [("killed", signal.SIGKILL), ("stopped", signal.SIGINT)]:
+        process = start(*train, folder, "--quiet")
+        wait_for_step(process, folder, 6)
+        process.send_signal(how)
+        code = process.wait()
+        process.stderr.close()
+        assert code in (-how, 75), code
+        assert ebb(*train, folder, "--json").json()["resumed"]
+        assert weights("whole") == weights(folder) and metrics("whole") == metrics(folder), folder
+    assert ebb(*train, "whole", "--json").json()["already_done"]
+    idx("data", "train", 90, 2)
+    refused(2, *train, "whole", says=["is not the set of images", "--fresh"])
+
+
+def test_folders_of_photographs_of_any_size():
+    net(channels=3)
+    dice = random.Random(1)
+    for name in NAMES:
+        os.makedirs("photos/" + name)
+        for i in range(8):
+            image = pixels(dice, NAMES.index(name), dice.randrange(8, 30), 3)
+            png(f"photos/{name}/{i}.png", image[:dice.randrange(5, len(image) + 1)])
+    result = ebb("train", "cnn", "--train", "photos", *RUN, "--epochs", "1", "--hold", "0.2", "--out", "run", "--json").json()
+    assert result["planned_peak_bytes"] == result["measured_peak_bytes"]
+    assert json.load(open("run/images.json"))["names"] == NAMES
+    os.mkdir("photos/empty")
+    refused(3, "train", "cnn", "--train", "photos", *RUN, "--out", "other", says=["photos/empty", "no PNG or JPEG"])
+    os.rmdir("photos/empty")
+    data = open("photos/down/3.png", "rb").read()
+    write("photos/down/3.png", data[:len(data) // 2])
+    refused(3, "train", "cnn", "--train", "photos", *RUN, "--out", "other", says="photos/down/3.png")
+    said = ebb("train", "cnn", "--train", "photos", *RUN, "--epochs", "1", "--hold", "0.2", "--out", "other", "--bad", "skip").err
+    assert len(re.findall(r"warning: image photos/down/3.png: .*left out", said)) == 1, said
+
+
+def test_classes_to_validate_on_are_found_by_name():
+    """A folder to validate on need not have all classes: what it has keeps its number."""
+    net(channels=3)
+    photos("photos", 20, 1)
+    photos("held", 10, 2, NAMES[1:])
+    train = ["train", "cnn", "--train", "photos", "--valid", "held", *RUN, "--epochs", "6", "--out", "run", "--json"]
+    assert ebb(*train).json()["best_top1"] > 0.8
+    assert ebb(*train).json()["already_done"]
+    found = ebb("eval", "cnn", "run", "held", "--json").json()
+    assert [c["images"] for c in found["classes"]] == [0, 10, 10] and found["top1"] > 0.8
+    os.rename("held/both", "held/new")
+    refused(3, "eval", "cnn", "run", "held", says=["held/new/000.png", "new"])
+    refused(3, *train[:-3], "--out", "other", says=["held/new/000.png", "new"])
+
+
+def test_budgets():
+    net()
+    idx("data", "train", 60, 1)
+    plan = ["plan", "cnn", "--train", "data", *RUN, "--json"]
+    least = ebb(*plan).json()["least_bytes"]
+    train = ["train", "cnn", "--train", "data", *RUN, "--epochs", "1"]
+    whole = ebb(*train, "--out", "a", "--json").json()
+    small = ebb(*train, "--out", "b", "--memory", least, "--json").json()
+    assert small["planned_peak_bytes"] == small["measured_peak_bytes"] <= least <= whole["planned_peak_bytes"]
+    assert weights("a") == weights("b")
+    said = ebb(*train, "--out", "c", "--memory", least - 1, expect=4).err
+    assert str(least) in said.splitlines()[-1], said
+    assert ebb("plan", "cnn", "--train", "data", *RUN[:2], "--batch", "auto", "--memory", "300K", "--json").json()["peak_bytes"] <= 300 << 10
+
+
+def test_the_net_is_found_from_elsewhere():
+    """A net's name is no path, its file is one; both wherever the run is used."""
+    idx("data", "train", 20, 1, side=28)
+    os.makedirs("deep/below")
+    out = os.path.abspath("run")
+    ebb("train", "cnn", "--train", "data", "--net", "lenet", "--batch", "8", "--hold", "0.2", "--steps", "1", "--out", out, "--quiet")
+    ebb("eval", "cnn", "run", "run/valid.images", "--quiet")
+    ebb("eval", "cnn", "../../run", "../../run/valid.images", cwd="deep/below")
+    net()
+    idx("small", "train", 20, 1)
+    ebb("train", "cnn", "--train", "small", *RUN, "--hold", "0.2", "--steps", "1", "--out", "own", "--quiet")
+    ebb("eval", "cnn", "../../own", "../../own/valid.images", cwd="deep/below")
+
+
+# ---- eval ----
+
+def test_eval_says_what_validation_said():
+    net()
+    idx("data", "train", 90, 1)
+    idx("data", "t10k", 43, 2, pack=True)  # the last batch is not full
+    ebb("train", "cnn", "--train", "data", "--valid", "data", *RUN, "--epochs", "4", "--out", "run", "--quiet")
+    best = max((line for line in metrics("run") if "valid_top1" in line), key=lambda line: line["valid_top1"])
+    found = ebb("eval", "cnn", "run", "data", "--json").json()
+    assert (found["top1"], found["top5"]) == (best["valid_top1"], best["valid_top5"])
+    assert found["images"] == 43 and found["planned_peak_bytes"] == found["measured_peak_bytes"]
+    assert ebb("eval", "cnn", "run", "run/valid.images", "--json").json() == found
+    assert ebb("eval", "cnn", "run", "data/t10k-images-idx3-ubyte.gz", "--threads", "2", "--json").json()["loss"] == found["loss"]
+    few = ebb("eval", "cnn", "run", "data", "--batch", "3", "--json").json()
+    assert few["confusion"] == found["confusion"] and abs(few["loss"] - found["loss"]) < 1e-6
+    for name in ["train.images", "valid.images"]:  # a run can be used without its images
+        os.remove("run/" + name)
+    assert ebb("eval", "cnn", "run", "data", "--json").json() == found
+
+
+def test_eval_counts_by_class():
+    trained()
+    photos("held", 7, 3)
+    found = ebb("eval", "cnn", "run", "held", "--json", "--csv", "table.csv").json()
+    matrix, classes = found["confusion"], found["classes"]
+    assert [c["name"] for c in classes] == NAMES and [c["images"] for c in classes] == [7, 7, 7] == [sum(row) for row in matrix]
+    right = [matrix[k][k] for k in range(3)]
+    assert found["top1"] == sum(right) / 21 > 0.5 and found["top5"] == 1
+    for k, one in enumerate(classes):
+        said = sum(row[k] for row in matrix)
+        assert one["recall"] == right[k] / 7 and one["precision"] == (right[k] / said if said else None)
+    rows = list(csv.reader(open("table.csv")))
+    assert rows[0] == ["class", *NAMES] and [[int(n) for n in row[1:]] for row in rows[1:]] == matrix
+    wrong = {(w["class"], w["said"]): w["images"] for w in found["worst_confusions"]}
+    assert wrong == {(i, k): matrix[i][k] for i in range(3) for k in range(3) if i != k and matrix[i][k]}
+    said = ebb("eval", "cnn", "run", "held").out
+    assert "top-1 accuracy" in said and re.search(r"both +7 ", said) and re.search(r"both +" + " +".join(map(str, matrix[1])), said), said
+    # Each answer of `predict` is the one that was counted.
+    answers = ebb("predict", "run", *[f"held/{name}/{i:03}.png" for name in NAMES for i in range(7)], "--json").json()["images"]
+    counted = [[0] * 3 for _ in range(3)]
+    for at, answer in enumerate(answers):
+        counted[at // 7][answer["best"][0]["class"]] += 1
+    assert counted == matrix
+
+
+def test_eval_refuses_other_images():
+    trained()
+    idx("grey", "t10k", 10, 1)
+    refused(2, "eval", "cnn", "run", "grey", says=["grey: images are 8 x 8 with 1 channel", "the net takes 8 x 8 with 3"])
+    refused(3, "eval", "cnn", "run", "nowhere", says="nowhere")
+    refused(5, "eval", "cnn", "photos", "photos", says="is not the folder of a run")
+    refused(5, "eval", "lm", "run", "net.txt", says=["a convolutional net, not a language model", "ebb predict or ebb eval cnn"])
+    refused(4, "eval", "cnn", "run", "photos", "--memory", "20K")
+    refused(2, "eval", "cnn", "run", says="an argument is missing")
+    shutil.copy("run/images.json", "card")
+    card = json.load(open("card"))
+    for change, says in [({"mean": [1, 2, 3]}, "images.json is not the one of these weights"), ({"channels": 4}, "does not describe images"),
+                         ({"names": [1]}, "does not describe images"), ({"classes": 4}, "other images than")]:
+        write("run/images.json", json.dumps({**card, **change}))
+        refused(5, "eval", "cnn", "run", "photos", says=says)
+    os.remove("run/images.json")
+    refused(5, "eval", "cnn", "run", "photos", says="images.json: is not there")
+    # The same command makes it again, if only that was lost.
+    ebb("train", "cnn", "--train", "photos", *RUN, "--epochs", "7", "--out", "run", "--quiet")
+    assert open("run/images.json").read() == open("card").read()
+
+
+# ---- predict ----
+
+def test_predict_names_what_it_sees():
+    assert trained()["best_top1"] > 0.8
+    photos("held", 5, 3)
+    paths = [f"held/{name}/00{i}.png" for name in NAMES for i in range(5)]
+    lines = ebb("predict", "run", *paths).out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == paths
+    found = ebb("predict", "run", *paths, "--json", "--threads", "2").json()
+    assert found["left_out"] == 0 and found["planned_peak_bytes"] == found["measured_peak_bytes"]
+    for line, answer in zip(lines, found["images"]):
+        shown = [f'{guess["name"]} {guess["probability"]:.4f}' for guess in answer["best"]]
+        assert line.split("\t")[1:] == shown and len(shown) == 3
+        assert abs(sum(guess["probability"] for guess in answer["best"]) - 1) < 1e-9
+        assert sorted((g["probability"] for g in answer["best"]), reverse=True) == [g["probability"] for g in answer["best"]]
+    # One at a time, or in less memory, they are the same to the last bit.
+    for at in (0, 7):
+        assert ebb("predict", "run", paths[at], "--json").json()["images"] == [found["images"][at]]
+    one = ebb("predict", "run", paths[0], "--json").json()["planned_peak_bytes"]
+    assert ebb("predict", "run", *paths, "--memory", one, "--json").json()["images"] == found["images"]
+    ebb("predict", "run", *paths, "--memory", one // 2, expect=4)
+    assert len(ebb("predict", "run", paths[0], "--top", "1").out.split("\t")) == 2
+
+
+def test_predict_names_what_it_cannot_read():
+    trained()
+    good = "photos/down/000.png"
+    write("bad.png", open(good, "rb").read()[:60])
+    write("text.png", "no image")
+    result = ebb("predict", "run", good, "bad.png", good, expect=3)
+    assert result.out.startswith(good + "\t") and len(result.out.splitlines()) == 1
+    assert len(result.err.splitlines()) == 1 and "bad.png" in result.err
+    result = ebb("predict", "run", "bad.png", good, "text.png", "nowhere.png", "photos", good, "--bad", "skip")
+    assert len(result.out.splitlines()) == 2
+    for name in ["bad.png", "text.png", "nowhere.png", "photos"]:
+        assert re.search(f"warning: .*{name}.*left out", result.err), result.err
+    refused(3, "predict", "run", "bad.png", "--json")
+    assert "no image could be decoded" in ebb("predict", "run", "bad.png", "--bad", "skip", expect=3).err
+    refused(2, "predict", "run", says="an argument is missing")
+    refused(5, "predict", "photos", good, says="is not the folder of a run")
+
+
+main(globals())
