@@ -13,6 +13,8 @@ typedef struct report {
     ebb_plan *plan, *before;
     char why[512];
     sample_set samples;
+    kind_facts facts; /* of what the run was validated on */
+    char about[512];
     learning_metric metrics[LEARNING_MOST_METRICS];
     html_page page;
 } report;
@@ -52,6 +54,36 @@ static ebb_status make_samples(report *p) {
         ebb__ctx_clear(p->call->ctx);
         return EBB_OK;
     }
+    return status;
+}
+
+/* Of a run that tells classes apart: what the best weights take for what. */
+static ebb_status make_confusion(report *p) {
+    const model_kind *kind = p->run.run.kind;
+    page_text path = {.ctx = p->call->ctx};
+    ebb_status status = EBB_OK;
+    if (kind->held == NULL) {
+        return EBB_OK;
+    }
+    TRY_OUT(ebb__page_put(&path, "%s/%s", p->dir, kind->held));
+    status = kind->eval(p->call->ctx, &p->run.run, (const char *const[]){p->dir, path.bytes}, NULL,
+                        &p->facts);
+    if (status == EBB_OK && p->facts.classes.n <= CONFUSION_MOST) {
+        p->page.confusion = (confusion_matrix){p->facts.classes.n, p->facts.classes.names,
+                                               p->facts.classes.confused};
+        (void)snprintf(p->about, sizeof p->about,
+                       "The best weights on what was validated on. A row adds up to the images of "
+                       "its class: the stronger the colour, the more of them.");
+        p->page.about_confusion = p->about;
+    } else if (status != EBB_OK && status != EBB_NOMEM) {
+        (void)snprintf(p->about, sizeof p->about, "Nothing can be said: %s",
+                       ebb_last_error(p->call->ctx));
+        ebb__ctx_clear(p->call->ctx);
+        p->page.about_confusion = p->about;
+        status = EBB_OK;
+    }
+out:
+    ebb__page_text_fini(&path);
     return status;
 }
 
@@ -99,6 +131,7 @@ static ebb_status write_page(report *p, const char *path) {
     TRY(ebb__learning_read(p->call->ctx, p->dir, &p->page.learning));
     TRY(make_plans(p));
     TRY(make_samples(p));
+    TRY(make_confusion(p));
     train_settings planned = p->plan != NULL ? ebb__kind_planned(run, p->plan) : *run;
     cli_line model = ebb__cli_model(&planned);
     p->page.kind = kind->title;
@@ -123,6 +156,7 @@ ebb_status ebb__cli_report(cli_call *call) {
     if (p.page.attention != NULL) {
         ebb__samples_close(&p.samples);
     }
+    ebb__facts_free(&p.facts);
     ebb__plan_free(p.plan);
     ebb__plan_free(p.before);
     ebb__free(call->ctx, p.page.learning.points);

@@ -56,7 +56,8 @@ static const main_command others[] = {
     {"report", NULL, NULL, FOR_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
      "a page about a run",
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
-     "of a step, time against memory, how training went, translations, all settings.\n"},
+     "of a step, time against memory, how training went, translations or what is taken\n"
+     "for what, all settings.\n"},
     {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE [options]",
      "what a safetensors file holds", "Checks a safetensors file whole and lists what it holds.\n"},
     {"data", "grammar", NULL, FOR_DATA, 1, ebb__cli_data_grammar, "data grammar FILE [options]",

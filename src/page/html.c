@@ -245,6 +245,25 @@ static ebb_status put_samples(html_page *p) {
     return ebb__page_put(&p->text, "</p>\n");
 }
 
+/* ---- classes ---- */
+
+static ebb_status put_confusion(html_page *p) {
+    if (p->about_confusion == NULL) {
+        return EBB_OK;
+    }
+    TRY(ebb__page_put(&p->text, "<h2>Classes</h2>\n"));
+    if (p->confusion.n > 0) {
+        TRY(ebb__page_put(&p->text, "<figure>\n"));
+        TRY(ebb__confusion_draw(p->text.ctx, &p->confusion, &p->text));
+        TRY(ebb__page_put(&p->text, "<figcaption>"));
+        TRY(put_escaped(p, p->about_confusion));
+        return ebb__page_put(&p->text, "</figcaption></figure>\n");
+    }
+    TRY(ebb__page_put(&p->text, "<p class=\"soft\">"));
+    TRY(put_escaped(p, p->about_confusion));
+    return ebb__page_put(&p->text, "</p>\n");
+}
+
 /* ---- settings ---- */
 
 ebb_status ebb__html_setting(html_page *p, const char *group, const char *key, const char *value) {
@@ -267,6 +286,7 @@ ebb_status ebb__html_begin(html_page *p) {
     TRY(put_head(p));
     TRY(put_plan(p));
     TRY(put_learning(p));
+    TRY(put_confusion(p));
     return put_samples(p);
 }
 

@@ -5,6 +5,7 @@
 #define PAGE_HTML_H
 
 #include "page/attention.h"
+#include "page/confusion.h"
 #include "page/learning.h"
 #include "page/picture.h"
 
@@ -25,8 +26,10 @@ typedef struct html_page {
     double smoothing;           /* of the labels that are trained */
     const html_sample *samples; /* NULL: this kind of model has none */
     int32_t n_samples;
-    char *no_samples;         /* why there are none; NULL: there are */
-    attention_log *attention; /* of the samples */
+    char *no_samples;            /* why there are none; NULL: there are */
+    attention_log *attention;    /* of the samples */
+    confusion_matrix confusion;  /* of what was validated on; n 0: there is none */
+    const char *about_confusion; /* what it is of, or why there is none; NULL: nothing to be said */
     /* ---- */
     page_hues hues;    /* of both pictures of a step */
     const char *group; /* of the setting that was added last */

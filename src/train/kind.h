@@ -156,6 +156,8 @@ typedef struct model_kind {
     const char *what;    /* "a language model" */
     const char *used_by; /* commands that use a trained one: "generate or ebb eval lm" */
     const char *unit;    /* what a step's speed counts: "words" */
+    const char *held;    /* file of a run's folder that it was validated on, which eval takes; NULL:
+                            there is none */
     const char *data;    /* what it is trained on: "set of images"; NULL: "text" */
     const char *missing; /* said where there is no data to train on */
     const kind_command *commands;

@@ -217,6 +217,7 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .what = "a convolutional net",
                                   .used_by = "predict or ebb eval cnn",
                                   .unit = "images",
+                                  .held = CNN_VALID_SET,
                                   .data = "set of images",
                                   .missing = "ebb train cnn needs --train PATH, labelled images to "
                                              "learn from",
