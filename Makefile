@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo test asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -24,6 +24,12 @@ demo:
 	@tools/setup.sh build
 	@$(call build,$(BUILD),,ebb)
 	@tools/demo.sh $(BUILD)/ebb
+
+# IMAGES=FOLDER: where the files of Fashion-MNIST are; without any, pictures of shapes are drawn.
+demo-cnn:
+	@tools/setup.sh build
+	@$(call build,$(BUILD),,ebb)
+	@tools/demo_cnn.sh $(BUILD)/ebb $(IMAGES)
 
 # The fuzz targets, by clang with libFuzzer, ASan and UBSan: also the build of the library by clang
 # in every test run. Where clang is not and cannot be installed, kept inputs are only replayed.
@@ -94,4 +100,4 @@ install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$$(realpath -m "$(PREFIX)")"
 
 clean:
-	@rm -rf build build-asan build-tsan build-fuzz build-coverage demo
+	@rm -rf build build-asan build-tsan build-fuzz build-coverage demo demo-cnn

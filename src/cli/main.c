@@ -266,10 +266,33 @@ static ebb_status check_model(ebb_ctx *ctx, const main_list *list, const main_co
     return EBB_OK;
 }
 
+/* All that can be done with a kind of model. */
+static void print_commands(const main_list *list, const model_kind *kind) {
+    const char *const uses[] = {kind->decode != NULL ? "decode" : "",
+                                kind->generate != NULL ? "generate" : "",
+                                kind->predict != NULL ? "predict" : "", "report"};
+    printf("usage:\n");
+    for (size_t i = 0; i < list->n; i++) {
+        const main_command *c = &list->at[i];
+        bool of_kind = c->kind == kind;
+        for (size_t u = 0; u < sizeof uses / sizeof *uses; u++) {
+            of_kind = of_kind || strcmp(uses[u], c->name) == 0;
+        }
+        if (of_kind) {
+            printf("  ebb %-36s %s\n", c->usage, c->summary);
+        }
+    }
+    printf("\nebb help train %s lists the options of training.\n", kind->name);
+}
+
 static ebb_status help_for(ebb_ctx *ctx, const main_list *list, int argc, char **argv) {
     const main_command *command = NULL;
     if (argc == 0) {
         print_overview(list, stdout);
+        return EBB_OK;
+    }
+    if (argc == 1 && ebb__kind_find(argv[0]) != NULL) {
+        print_commands(list, ebb__kind_find(argv[0]));
         return EBB_OK;
     }
     TRY(need_command(ctx, list, argv[0], &command));

@@ -28,9 +28,10 @@
     { low, high, true, true }
 
 /* clang-format off */
-#define OPTION_INIT \
+#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; those of a run only with the same vocabulary")
+#define OPTION_INIT_OF(WHOSE) \
     {"init", "Model", OPTION_TEXT, AT(init_path), "FILE", "none", "none", {0}, ANY, RUN, MATH, \
-     "safetensors file with the weights to start from, e.g. written by PyTorch; those of a run only with the same vocabulary; none: drawn from --seed"}
+     "safetensors file with the weights to start from, " WHOSE "; none: drawn from --seed"}
 
 #define OPTION_SHARDS \
     {"shards", "Batch", OPTION_INT, AT(shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | FOR_EVAL, MATH, \
@@ -65,7 +66,7 @@
 
 #define OPTIONS_LENGTH \
     {"epochs", "Length", OPTION_INT, AT(epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, OPTION_SHOWN | OPTION_LATER, \
-     "times through the text; not a limit where only --steps is given"}, \
+     "times through the data; not a limit where only --steps is given"}, \
     {"steps", "Length", OPTION_INT, AT(steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, OPTION_SHOWN, \
      "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"}, \
     {"patience", "Length", OPTION_INT, AT(patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN, \
@@ -74,7 +75,7 @@
 /* FOLDER: where runs of the kind go if the user names none. */
 #define OPTIONS_RUN(FOLDER) \
     {"out", "Run", OPTION_TEXT, AT(out_dir), "DIR", FOLDER, NULL, {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH, \
-     "folder for weights, metrics, vocabulary and state; a run that is in it already goes on"}, \
+     "folder for weights, metrics and state, and what belongs to them; a run that is in it already goes on"}, \
     {"fresh", "Run", OPTION_SWITCH, AT(fresh), NULL, "false", NULL, {0}, ANY, RUN | FOR_TUNE, 0, \
      "start over, dropping the run that is in the folder; for tune: what was measured before"}, \
     {"save-every", "Run", OPTION_INT, AT(save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \

@@ -164,6 +164,45 @@ def test_the_net_is_found_from_elsewhere():
     ebb("eval", "cnn", "../../own", "../../own/valid.images", cwd="deep/below")
 
 
+def test_what_does_not_fit_together():
+    net()
+    idx("data", "train", 20, 1)
+    photos("photos", 4, 1)
+    train = ["train", "cnn", "--out", "run"]
+    refused(2, *train, says="needs --train")
+    refused(2, *train, "--train", "data", "--net", "resnet5O", says=["--net resnet5O", "did you mean resnet50?"])
+    refused(2, *train, "--train", "data", "--net", "resnet21_cifar", says="6n + 2")
+    refused(2, *train, "--train", "data", "--net", "net.txt", "--classes", "4", says=["--classes 4", "have 3"])
+    idx("more", "train", 20, 1, classes=5)
+    refused(2, *train, "--train", "more", "--net", "net.txt", says=["of 5 classes", "tells 3 apart"])
+    refused(2, *train, "--train", "more", "--net", "resnet8_cifar", "--classes", "4", says=["of 5 classes", "--classes 5"])
+    idx("large", "train", 20, 1, side=9)
+    refused(2, *train, "--train", "large", "--net", "net.txt", says=["large: images are 9 x 9", "takes 8 x 8"])
+    refused(3, *train, "--train", "nowhere", "--net", "net.txt", says="nowhere")
+    refused(3, *train, "--train", "photos/down", "--net", "net.txt", says=["photos/down", "no folders of classes"])
+    refused(2, *train, "--train", "data", "--net", "net.txt", "--batch", "8", "--lanes", "3", says="--lanes 3")
+    assert not os.path.exists("run/config")
+    said = ebb("help", "cnn").out
+    assert "train cnn --train" in said and "predict DIR" in said and "decode" not in said and "nmt" not in said
+
+
+# ---- report ----
+
+def test_report_shows_what_is_taken_for_what():
+    trained()
+    found = ebb("eval", "cnn", "run", "run/valid.images", "--json").json()
+    ebb("report", "run", "page.html")
+    page = open("page.html").read()
+    assert "<h2>Classes</h2>" in page and "top-1 accuracy, the best" in page and "images a second" in page
+    assert "perplexity" not in page.lower() and "words" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S)
+    for row, counts in enumerate(found["confusion"]):
+        for column, count in enumerate(counts):
+            assert (f"{NAMES[row]} said to be {NAMES[column]}: {count} of {sum(counts)}<" in page) == (count > 0)
+    os.remove("run/valid.images")
+    ebb("report", "run", "page.html")
+    assert "Nothing can be said" in open("page.html").read()
+
+
 # ---- eval ----
 
 def test_eval_says_what_validation_said():

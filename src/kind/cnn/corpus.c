@@ -44,6 +44,16 @@ ebb_status ebb__cnn_check_size(ebb_ctx *ctx, const train_settings *s, const char
                      (long long)own->size, (long long)own->channels);
 }
 
+static ebb_status check_classes(const corpus *c, const char *path, const image_files *files) {
+    int64_t classes = cnn_own(c->s)->classes;
+    return files->classes <= classes
+               ? EBB_OK
+               : ebb__fail(c->ctx, EBB_USAGE,
+                           "%s: images are of %u classes, but the net tells %lld apart: --classes "
+                           "%u, or an fc layer of so many at the end of your own net",
+                           path, files->classes, (long long)classes, files->classes);
+}
+
 /* ---- calls ---- */
 
 ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
@@ -54,6 +64,7 @@ ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
         image_request want = ebb__cnn_images(base->s, side == 0 ? IMAGE_TRAIN : IMAGE_TEST);
         TRY(ebb__image_files_find(base->ctx, &path, 1, &want, &c->files[side]));
         TRY(ebb__cnn_check_size(base->ctx, base->s, path, &c->files[side].size));
+        TRY(check_classes(base, path, &c->files[side]));
     }
     TRY(ebb__image_files_renumber(&c->files[1], c->files[0].names, c->files[0].names_bytes,
                                   c->files[0].classes));

@@ -2,6 +2,8 @@
  * images, words for people. */
 #include "kind/cnn/cnn.h"
 
+#include "base/file.h"
+#include "base/nearest.h"
 #include "model/net_named.h"
 #include "model/net_text.h"
 #include "train/options.h"
@@ -33,7 +35,7 @@ static const train_option options[] = {
      "of an image; auto: those of the images or, without any, the net's own"},
     {"classes", "Model", OPTION_INT, OWN(cnn_settings, classes), "N", "auto", "auto", {0}, RANGE(2, 65536), MODEL, MATH,
      "that images are told apart by; auto: as many as the images have or, without any, the net's own"},
-    OPTION_INIT,
+    OPTION_INIT_OF("those of a run, or of torchvision's net of the same name (docs/nets.md)"),
     {"dropout", "Model", OPTION_REAL, OWN(cnn_settings, dropout), "P", "-1", NULL, {0}, BELOW(-1, 1), MODEL, MATH,
      "share of units dropped where the net has dropout layers; -1: as the net has it"},
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
@@ -60,10 +62,10 @@ const kind_command ebb__cnn_commands[CNN_COMMANDS] = {
      "(best.safetensors, last.safetensors), metrics.jsonl, the images and config. Run\n"
      "again after any interruption, the same command goes on where it stopped and\n"
      "ends with the same bits.\n"},
-    {FOR_PLAN, 0, "plan cnn [options of train cnn]", "the same for a convolutional net",
+    {FOR_PLAN, 0, "plan cnn [options of train cnn]", "what training a net would take",
      "Plans the run that the same options of train cnn would make, without training.\n"
      "Needs no images.\n"},
-    {FOR_BENCH, 0, "bench cnn [options]", "the same for a convolutional net",
+    {FOR_BENCH, 0, "bench cnn [options]", "time training steps on random images",
      "Runs 2 steps to warm up and --steps timed ones on random images.\n"},
     {FOR_EVAL, 2, "eval cnn DIR PATH [options]", "how well a trained net tells images apart",
      "Shows labelled images to the best weights of the run in the folder DIR: loss,\n"
@@ -71,7 +73,7 @@ const kind_command ebb__cnn_commands[CNN_COMMANDS] = {
      "taken for what. PATH is what --train of train cnn takes (of a folder with files\n"
      "for training and for tests, those for tests), or a set of images that a run has\n"
      "made, such as DIR/valid.images.\n"},
-    {FOR_TUNE, 0, "tune cnn [options of bench cnn]", "the same for a convolutional net",
+    {FOR_TUNE, 0, "tune cnn [options of bench cnn]", "measure this machine for a net",
      "Times every way to carry out the products of a net, and stores what it finds.\n"},
 };
 
@@ -85,13 +87,31 @@ void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes) {
 
 /* ---- the net ---- */
 
+static const char *name_at(const void *user, size_t index) {
+    (void)user;
+    return ebb__net_name_at(index);
+}
+
+static ebb_status no_net(ebb_ctx *ctx, const char *name) {
+    size_t n = 0;
+    while (ebb__net_name_at(n) != NULL) {
+        n++;
+    }
+    return ebb__fail(ctx, EBB_USAGE,
+                     "--net %.200s: is no file, and no net of that name is known; did you mean %s? "
+                     "(docs/nets.md lists them)",
+                     name, ebb__nearest(name, name_at, NULL, n));
+}
+
 ebb_status ebb__cnn_net(const train_settings *s, net_model *net) {
     const cnn_settings *own = cnn_own(s);
     net_wish wish = {own->net, (int32_t)own->channels, (int32_t)own->size, (int32_t)own->classes};
     if (ebb__net_is_named(own->net)) {
         TRY(ebb__net_named(net, &wish));
-    } else {
+    } else if (ebb__file_exists(own->net)) {
         TRY(ebb__net_load(net, own->net));
+    } else {
+        return no_net(net->ctx, own->net);
     }
     return ebb__net_finish(net);
 }
@@ -181,7 +201,9 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
         return ebb__fail(ctx, EBB_USAGE,
                          "--net needs the name of a net or a file; see docs/nets.md");
     }
-    if (s->train_path != NULL && (own->size == 0 || own->channels == 0 || own->classes == 0)) {
+    /* A net of a file has its sizes, and what the images must be follows from them. */
+    if (s->train_path != NULL && ebb__net_is_named(own->net) &&
+        (own->size == 0 || own->channels == 0 || own->classes == 0)) {
         TRY(ask_images(ctx, s, own));
     }
     TRY(ask_net(ctx, s, own));
