@@ -1,6 +1,7 @@
 /* weights.c - see weights.h. */
 #include "train/weights.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- writing ---- */
@@ -13,11 +14,10 @@ static bool ends_with(const char *name, const char *end) {
 /* X.counter beside X.counted: one number of 64 bits without an axis, as PyTorch has it. */
 static ebb_status put_count(const model_kind *kind, const char *counted, const int64_t *steps,
                             alloc_region *region, st_entry *out) {
-    size_t stem = strlen(counted) - strlen(kind->counted), end = strlen(kind->counter) + 1;
+    size_t stem = strlen(counted) - strlen(kind->counted), bytes = stem + strlen(kind->counter) + 1;
     char *name = NULL;
-    TRY(ebb__region_alloc(region, stem + end, 1, &name));
-    memcpy(name, counted, stem);
-    memcpy(name + stem, kind->counter, end);
+    TRY(ebb__region_alloc(region, bytes, 1, &name));
+    (void)snprintf(name, bytes, "%.*s%s", (int)stem, counted, kind->counter);
     *out = (st_entry){.name = name, .dtype = ST_I64, .data = steps};
     return EBB_OK;
 }
