@@ -61,9 +61,10 @@ static void expect_sums(const image_set *set) {
             }
             mean /= pass == 0 ? n : 1;
         }
-        assert_true(fabsl(ebb__image_mean(&set->facts, c) - mean) < 1e-12L * (1 + mean));
+        assert_true(fabsl((long double)ebb__image_mean(&set->facts, c) - mean) <
+                    1e-12L * (1 + mean));
         long double deviation = sqrtl(squares / n);
-        assert_true(fabsl(ebb__image_deviation(&set->facts, c) - deviation) <
+        assert_true(fabsl((long double)ebb__image_deviation(&set->facts, c) - deviation) <
                     1e-12L * (1 + deviation));
     }
 }

@@ -54,8 +54,10 @@ static void keep_run(const float *dy, const uint8_t *bits, float *dx, int64_t le
     int64_t j = 0;
     for (; j + SIGN_WORD <= len; j += SIGN_WORD) {
         const uint8_t *b = bits + j / 8;
-        keep_word(dy + j, (uint32_t)b[0] | b[1] << 8 | b[2] << 16 | (uint32_t)b[3] << 24, dx + j,
-                  SIGN_WORD);
+        keep_word(dy + j,
+                  (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 |
+                      (uint32_t)b[3] << 24,
+                  dx + j, SIGN_WORD);
     }
     uint32_t word = 0;
     for (int64_t k = j; k < len; k += 8) {
