@@ -144,7 +144,7 @@ void ebb__cli_print_classes(FILE *file, const kind_classes *classes) {
     bool all = classes->n <= LISTED;
     (void)fprintf(file, "\n  %-*s %9s %9s %9s\n", NAME, all ? "class" : "class (the worst)",
                   "images", "precision", "recall");
-    worst_list worst = all ? (worst_list){.n = 0} : worst_classes(classes);
+    worst_list worst = worst_classes(classes);
     for (uint32_t i = 0; i < (all ? classes->n : (uint32_t)worst.n); i++) {
         print_class(file, classes, all ? i : worst.at[i].is);
     }

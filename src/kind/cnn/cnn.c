@@ -67,7 +67,7 @@ static int64_t rank_of(const float *logits, int64_t classes, int32_t label) {
     int64_t before = 0;
     for (int64_t k = 0; k < classes; k++) {
         before += k != label &&
-                  (!(logits[k] <= logits[label]) || (logits[k] == logits[label] && k < label));
+                  (!(logits[k] <= logits[label]) || (k < label && logits[k] == logits[label]));
     }
     return before;
 }

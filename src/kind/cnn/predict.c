@@ -77,7 +77,7 @@ static ebb_status fill(predictor *p) {
 
 /* Whether class a comes before b: higher, or of two equal ones first. */
 static bool is_before(const float *logits, int32_t a, int32_t b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    return logits[a] > logits[b] || (a < b && logits[a] == logits[b]);
 }
 
 /* The likeliest classes, first ones first. */
