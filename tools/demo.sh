@@ -8,10 +8,7 @@
 set -eu
 ebb=$(realpath "${1:?usage: tools/demo.sh EBB}")
 cd "$(dirname "$0")/.."
-LIMIT=120
-
-say() { printf '\n== %s\n' "$*"; }
-number() { sed -nE "s/.*\"$1\": ([0-9]+).*/\1/p"; }
+. tools/demo_help.sh
 side_by_side() { paste -d '\t' "$@" | awk -F '\t' '{ printf "  %-50s %s\n", $1, $2 }'; }
 
 rm -rf demo
@@ -33,25 +30,11 @@ echo "  ... $(wc -l <train.src) lines to learn from, $(wc -l <test.src) others h
 
 model=(nmt --train train.src train.tgt --valid valid.src valid.tgt --vocab all --hidden 128
     --embed 64 --batch 512 --lr 0.004 --epochs 8 --samples 1)
-"$ebb" plan "${model[@]}" --json >plan.json
-all=$(number keep_all_bytes <plan.json)
-least=$(number least_bytes <plan.json)
-rm plan.json
+measure "${model[@]}"
 budget=$((all * 45 / 100 > least ? all * 45 / 100 : least))
 
 say "Training: a step that keeps everything takes $((all >> 20)) MiB; this one gets $((budget >> 20)) MiB"
-code=0
-timeout --preserve-status --signal=TERM "$LIMIT" "$ebb" train "${model[@]}" --memory "$budget" \
-    --log-every 20 --out run || code=$?
-if [ "$code" -eq 75 ]; then
-    echo "(this machine is slow: the demo goes on with what was learned so far)"
-elif [ "$code" -ne 0 ]; then
-    exit "$code"
-fi
-if [ ! -e run/best.safetensors ]; then
-    echo "(not one epoch was done)"
-    exit 0
-fi
+train "${model[@]}" --memory "$budget" --log-every 20
 
 say "Held-out lines, translated"
 "$ebb" decode run --memory "$budget" --attention-svg attention.svg <test.src >test.hyp

@@ -18,10 +18,7 @@ elif [ $# -gt 1 ]; then
     exit 2
 fi
 cd "$tools/.."
-LIMIT=120
-
-say() { printf '\n== %s\n' "$*"; }
-number() { sed -nE "s/.*\"$1\": ([0-9]+).*/\1/p"; }
+. tools/demo_help.sh
 
 rm -rf demo-cnn
 mkdir demo-cnn
@@ -61,25 +58,11 @@ echo
 sed 's/^/  /' net.txt
 
 model=(cnn --net net.txt "${data[@]}" --momentum 0.9 --schedule cosine)
-"$ebb" plan "${model[@]}" --json >plan.json
-all=$(number keep_all_bytes <plan.json)
-least=$(number least_bytes <plan.json)
-rm plan.json
+measure "${model[@]}"
 budget=$((all / 2 > least ? all / 2 : least))
 
 say "Training: a step that keeps everything takes $((all >> 10)) KiB; this one gets $((budget >> 10)) KiB"
-code=0
-timeout --preserve-status --signal=TERM "$LIMIT" "$ebb" train "${model[@]}" --memory "$budget" \
-    --log-every 100 --out run || code=$?
-if [ "$code" -eq 75 ]; then
-    echo "(this machine is slow: the demo goes on with what was learned so far)"
-elif [ "$code" -ne 0 ]; then
-    exit "$code"
-fi
-if [ ! -e run/best.safetensors ]; then
-    echo "(not one epoch was done)"
-    exit 0
-fi
+train "${model[@]}" --memory "$budget" --log-every 100
 
 say "Images it has not seen"
 "$ebb" eval cnn run "$test" --memory "$budget" --csv confusion.csv

@@ -1,6 +1,8 @@
 /* classes.c - what an evaluation found class by class, for people and as JSON. */
 #include "cli/command.h"
 
+#include "page/text.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,15 +22,8 @@ static class_name name_of(const kind_classes *classes, uint32_t k) {
         (void)snprintf(name.text, sizeof name.text, "%" PRIu32, k);
         return name;
     }
-    size_t used = 0;
-    for (int characters = 0; *from != '\0'; from++) {
-        characters += ((unsigned char)*from & 0xC0) != 0x80;
-        if (characters > NAME || used + 1 == sizeof name.text) {
-            break;
-        }
-        name.text[used++] = *from;
-    }
-    name.text[used] = '\0';
+    (void)snprintf(name.text, sizeof name.text, "%.*s",
+                   (int)ebb__page_cut(from, NAME, sizeof name.text), from);
     return name;
 }
 

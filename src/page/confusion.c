@@ -32,13 +32,7 @@ static class_label label_of(const confusion_matrix *m, uint32_t k) {
         (void)snprintf(out.text, sizeof out.text, "%" PRIu32, k);
         return out;
     }
-    size_t used = 0;
-    for (int n = 0; name[used] != '\0'; used++) {
-        n += ((unsigned char)name[used] & 0xC0) != 0x80;
-        if (n > NAME || used + 4 >= sizeof out.text) {
-            break;
-        }
-    }
+    size_t used = ebb__page_cut(name, NAME, sizeof out.text - 4);
     (void)snprintf(out.text, sizeof out.text, "%.*s%s", (int)used, name,
                    name[used] != '\0' ? "\xe2\x80\xa6" : "");
     return out;

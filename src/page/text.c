@@ -43,3 +43,15 @@ ebb_status ebb__page_save(const page_text *text, const char *path) {
     ebb__file_abandon(&writer);
     return status;
 }
+
+size_t ebb__page_cut(const char *text, int most, size_t room) {
+    size_t end = 0;
+    for (size_t at = 0; at < room; at++) {
+        bool begins = ((unsigned char)text[at] & 0xC0) != 0x80; /* a character, or the end */
+        end = begins ? at : end;
+        if (text[at] == '\0' || (begins && most-- == 0)) {
+            break;
+        }
+    }
+    return end;
+}

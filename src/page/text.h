@@ -15,6 +15,8 @@ typedef struct page_text {
 ebb_status ebb__page_put(page_text *text, const char *format, ...) EBB_MUST_CHECK
     __attribute__((format(printf, 2, 3)));
 void ebb__page_text_fini(page_text *text);
+/* Bytes of the first `most` characters of a UTF-8 text, or fewer: below `room`, and whole ones. */
+size_t ebb__page_cut(const char *text, int most, size_t room);
 /* The text as the file `path`, replacing what is there. */
 ebb_status ebb__page_save(const page_text *text, const char *path) EBB_MUST_CHECK;
 

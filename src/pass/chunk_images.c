@@ -31,17 +31,18 @@ static bool is_forward(const ir_graph *g, ir_node n) {
     return g->nodes[n].label.phase == IR_FORWARD;
 }
 
-/* The batch: that of the first map. */
-static void find_images(image_chunker *c) {
-    const ir_graph *g = c->g;
-    for (int32_t i = 0; i < g->n_order && c->images == 0; i++) {
+int32_t ebb__chunk_batch(const ir_graph *g, int32_t *lanes) {
+    for (int32_t i = 0; i < g->n_order; i++) {
         const ir_type *type = &g->values[g->nodes[g->order[i]].out].type;
         if (op_is_map(type)) {
             op_map m = op_map_of(type);
-            c->images = (int32_t)op_map_images(&m);
-            c->lanes = m.images;
+            if (lanes != NULL) {
+                *lanes = m.images;
+            }
+            return (int32_t)op_map_images(&m);
         }
     }
+    return 0;
 }
 
 /* Where each value is read last by a forward node, by position in the order; -1: by none. */
@@ -158,7 +159,7 @@ static ebb_status chunk_region(const image_chunker *c, int32_t segment, bool for
 
 ebb_status ebb__chunk_images(pass_unit *unit) {
     image_chunker c = {.unit = unit, .g = &unit->graph};
-    find_images(&c);
+    c.images = ebb__chunk_batch(c.g, &c.lanes);
     if (c.images <= unit->config->knobs.chunk_images) {
         return EBB_OK;
     }

@@ -52,12 +52,7 @@ static bool is_stash(const encoder *e, ir_val v) {
 }
 
 static ebb_status set_keys(encoder *e, ir_node first, int64_t key) {
-    TRY(ebb__region_grow(&e->unit->scratch, &e->keys, &e->cap_keys, (size_t)e->g->n_nodes,
-                         sizeof *e->keys));
-    for (ir_node n = first; n < e->g->n_nodes; n++) {
-        e->keys[n] = key;
-    }
-    return EBB_OK;
+    return ebb__pass_set_keys(e->g, &e->unit->scratch, &e->keys, &e->cap_keys, first, key);
 }
 
 /* The code of v that the reader takes: one that is there, or a new one right behind v. */

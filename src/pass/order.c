@@ -14,6 +14,15 @@ ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t ca
     return EBB_OK;
 }
 
+ebb_status ebb__pass_set_keys(const ir_graph *graph, alloc_region *region, int64_t **keys,
+                              size_t *room, ir_node first, int64_t key) {
+    TRY(ebb__region_grow(region, keys, room, (size_t)graph->n_nodes, sizeof **keys));
+    for (ir_node n = first; n < graph->n_nodes; n++) {
+        (*keys)[n] = key;
+    }
+    return EBB_OK;
+}
+
 bool ebb__pass_batch_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles *out) {
     const op_def *def = ebb__op(node->op);
     if (def->rows == NULL || node->n_in > OP_MAX_SPLIT) {

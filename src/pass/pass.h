@@ -160,6 +160,10 @@ ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
  * room for `capacity` nodes: those of the graph and those to be added. */
 ebb_status ebb__pass_keys(const ir_graph *graph, alloc_region *region, size_t capacity,
                           int64_t step, int64_t **out) EBB_MUST_CHECK;
+/* Gives all nodes from `first` on this key; `keys` has room for `*room` nodes and grows in region.
+ */
+ebb_status ebb__pass_set_keys(const ir_graph *graph, alloc_region *region, int64_t **keys,
+                              size_t *room, ir_node first, int64_t key) EBB_MUST_CHECK;
 /* Would the graph still have an order if every node were merged with its leader[node], and `to`
  * also waited for `from` of each extra edge? leader[node] (never NULL) is the node itself,
  * or one of the order that is its own leader. */

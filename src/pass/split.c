@@ -371,14 +371,8 @@ static ebb_status mark_era(pass_split *c, ir_node first, int32_t time) {
     return EBB_OK;
 }
 
-/* Of all nodes from `first` on. */
 static ebb_status set_keys(pass_split *c, ir_node first, int64_t key) {
-    TRY(ebb__region_grow(&c->unit->scratch, &c->keys, &c->cap_keys, (size_t)c->graph->n_nodes,
-                         sizeof *c->keys));
-    for (ir_node n = first; n < c->graph->n_nodes; n++) {
-        c->keys[n] = key;
-    }
-    return EBB_OK;
+    return ebb__pass_set_keys(c->graph, &c->unit->scratch, &c->keys, &c->cap_keys, first, key);
 }
 
 ebb_status ebb__split_region(pass_split *c) {

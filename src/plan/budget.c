@@ -11,7 +11,7 @@
 #include "plan/walk.h"
 
 #include "base/host.h"
-#include "op/map.h"
+#include "pass/chunk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -106,17 +106,6 @@ static int32_t most_time(const ir_graph *g) {
     return most;
 }
 
-/* The images of its maps; 0: it has none. */
-static int32_t most_images(const ir_graph *g) {
-    int64_t most = 0;
-    for (int32_t k = 0; k < g->n_order; k++) {
-        const ir_type *type = &g->values[g->nodes[g->order[k]].out].type;
-        op_map m = op_map_of(type);
-        most = op_is_map(type) && op_map_images(&m) > most ? op_map_images(&m) : most;
-    }
-    return (int32_t)most;
-}
-
 /* Of a program's forward graph: refuses it if it is too large, adds its variables to the plan, and
  * its rows and steps to what the knobs reach; *made: the bytes it makes. */
 static ebb_status inspect_program(settling *s, int32_t i, double *made) {
@@ -138,7 +127,7 @@ static ebb_status inspect_program(settling *s, int32_t i, double *made) {
         plan_reach *reach = &s->walk.grid.reach;
         reach->rows = rows > reach->rows ? rows : reach->rows;
         reach->steps = steps > reach->steps ? steps : reach->steps;
-        int32_t images = request->training ? most_images(&unit.graph) : 0;
+        int32_t images = request->training ? ebb__chunk_batch(&unit.graph, NULL) : 0;
         reach->images = images > reach->images ? images : reach->images;
         *made = made_bytes(&unit.graph);
         status = ebb__plan_add_variables(s->plan, &unit.graph);

@@ -18,6 +18,8 @@ ebb_status ebb__settings_init(ebb_ctx *ctx, const model_kind *kind, train_settin
     return EBB_OK;
 }
 
+const char *const ebb__settings_optimizers[] = {"sgd", "adam", "adamw"};
+
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
     if (s->lr <= 0) {
         s->lr = s->optimizer == UPDATE_SGD ? 1 : 0.001;

@@ -99,6 +99,7 @@ typedef struct train_settings {
 /* Settings of a run of this kind, all options at their defaults. */
 ebb_status ebb__settings_init(ebb_ctx *ctx, const struct model_kind *kind,
                               train_settings *out) EBB_MUST_CHECK;
+extern const char *const ebb__settings_optimizers[]; /* names, by grad_optimizer */
 /* Fills in what depends on other settings (rate, epochs, warm-up, those of the kind) and checks
  * them together. Doing it again changes nothing. */
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *settings) EBB_MUST_CHECK;

@@ -114,6 +114,13 @@ static inline int64_t conv_tile_count(const op_map *m, int64_t of_group, int64_t
     return count;
 }
 
+static inline int64_t conv_least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t conv_most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 static inline int64_t conv_round_lanes(int64_t lanes) {
     return (lanes + 7) / 8 * 8;
 }

@@ -37,22 +37,15 @@ typedef struct gather_taps {
     int64_t lo, hi, step, at, move;
 } gather_taps;
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static gather_taps taps_of(const gather *g, int64_t o, int64_t size, int64_t window, int64_t pad) {
     if (!g->back) {
-        int64_t first = o * g->stride - pad, lo = most(0, -first);
-        return (gather_taps){lo, least(window, size - first), 1, first + lo, 1};
+        int64_t first = o * g->stride - pad, lo = conv_most(0, -first);
+        return (gather_taps){lo, conv_least(window, size - first), 1, first + lo, 1};
     }
     /* Tap r reads (o + pad - r) / stride, where that is whole. */
-    int64_t t = o + pad, lo = most(0, t - (size - 1) * g->stride);
+    int64_t t = o + pad, lo = conv_most(0, t - (size - 1) * g->stride);
     lo += ((t - lo) % g->stride + g->stride) % g->stride;
-    return (gather_taps){lo, least(window, t + 1), g->stride, (t - lo) / g->stride, -1};
+    return (gather_taps){lo, conv_least(window, t + 1), g->stride, (t - lo) / g->stride, -1};
 }
 
 static bool same_taps(const gather_taps *a, const gather_taps *b, int64_t apart) {
@@ -154,7 +147,7 @@ static void push_tap(const gather *g, const strip *s, conv_codes *codes, conv_li
 static void add_run(const gather *g, const strip *s, conv_codes *codes, const gather_taps *y,
                     const gather_taps *x, conv_list *list, int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; block += OP_MAP_CHANNELS) {
-        int64_t iy = y->at, stop = least(end, block + OP_MAP_CHANNELS);
+        int64_t iy = y->at, stop = conv_least(end, block + OP_MAP_CHANNELS);
         for (int64_t r = y->lo; r < y->hi; r += y->step, iy += y->move) {
             int64_t ix = x->at;
             for (int64_t t = x->lo; t < x->hi; t += x->step, ix += x->move) {
@@ -170,7 +163,7 @@ static void add_run(const gather *g, const strip *s, conv_codes *codes, const ga
 static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t oy, int64_t begin,
                     int64_t end) {
     gather_taps y = taps_of(g, oy, g->from.high, g->window_y, g->pad_y), x, next;
-    int64_t limit = most(1, RUN_ROWS / g->to.images);
+    int64_t limit = conv_most(1, RUN_ROWS / g->to.images);
     conv_list list = {.tile = {.lanes = s->tile.len,
                                .a_row = conv_round_lanes(s->tile.len),
                                .b_row = g->from.channels,
@@ -195,16 +188,16 @@ static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t 
 }
 
 static int64_t strip_rows(const gather *g) {
-    return most(1, STRIP_FLOATS / (g->to.wide * op_map_pixel(&g->to)));
+    return conv_most(1, STRIP_FLOATS / (g->to.wide * op_map_pixel(&g->to)));
 }
 
 /* Weights of some channels go over all rows before the next. */
 static void add_strip(const gather *g, const strip *s, conv_codes *codes) {
     int64_t tiles = g->window_y * g->window_x;
-    int64_t blocks = most(1, STRETCH_TILES / tiles), stretch = blocks * OP_MAP_CHANNELS;
+    int64_t blocks = conv_most(1, STRETCH_TILES / tiles), stretch = blocks * OP_MAP_CHANNELS;
     for (int64_t begin = 0; begin < g->from_group; begin += stretch) {
         for (int64_t y = s->y0; y < s->y1; y++) {
-            add_row(g, s, codes, y, begin, least(g->from_group, begin + stretch));
+            add_row(g, s, codes, y, begin, conv_least(g->from_group, begin + stretch));
         }
     }
 }
@@ -212,12 +205,12 @@ static void add_strip(const gather *g, const strip *s, conv_codes *codes) {
 /* ---- the kernel ---- */
 
 static int64_t panel_floats(int64_t channels, int64_t taps, int64_t lanes) {
-    return channels * taps * conv_round_lanes(least(lanes, OP_MAP_CHANNELS));
+    return channels * taps * conv_round_lanes(conv_least(lanes, OP_MAP_CHANNELS));
 }
 
 /* How many tiles of weights are held packed at a time. */
 static int64_t held_tiles(int64_t floats, int64_t tiles) {
-    return most(1, least(tiles, least(HELD_FLOATS / floats, MOST_HELD)));
+    return conv_most(1, conv_least(tiles, conv_least(HELD_FLOATS / floats, MOST_HELD)));
 }
 
 size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
@@ -250,7 +243,8 @@ static int64_t add_tiles(const gather *g, conv_codes *codes, float *panels, int6
     for (int64_t u = begin; u < end; u++) {
         int64_t y = u % strips * rows;
         for (int64_t t = 0; t < n; t++) {
-            strip s = {tiles[t], u / strips, y, least(g->to.high, y + rows), panels + t * floats};
+            strip s = {tiles[t], u / strips, y, conv_least(g->to.high, y + rows),
+                       panels + t * floats};
             add_strip(g, &s, codes);
         }
     }
@@ -267,7 +261,7 @@ void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
     float *panels = (float *)call->workspace + call->member * held * floats;
     ebb__team_share((tiles + held - 1) / held * each, 1, call->member, call->members, &begin, &end);
     for (int64_t at = 0; at < channels; first += each) {
-        at = add_tiles(&g, codes, panels, held, floats, at, most(begin - first, 0),
-                       least(end - first, each));
+        at = add_tiles(&g, codes, panels, held, floats, at, conv_most(begin - first, 0),
+                       conv_least(end - first, each));
     }
 }

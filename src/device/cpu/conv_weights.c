@@ -32,13 +32,6 @@ typedef struct unit {
     float *tiles;
 } unit;
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static sums sums_of(const op_call *call) {
     const op_view *dy = &call->in[1], *x = &call->in[2], *out = &call->out[0];
     return (sums){.v = op_conv_of(&x->type, &out->type, &dy->type, call->attr),
@@ -86,7 +79,7 @@ typedef struct lanes {
 
 static lanes lanes_at(const sums *s, int64_t image, int64_t end) {
     int64_t n = s->v.x.images, first = image % n;
-    return (lanes){image / n, first, least(n - first, end - image)};
+    return (lanes){image / n, first, conv_least(n - first, end - image)};
 }
 
 /* Pixels [ox, ox + pixels) of row oy of dy and what tap (r, t) reads of x for them. */
@@ -99,7 +92,7 @@ static void push_pixels(const sums *s, const unit *u, conv_codes *codes, conv_li
                      (oy * y->wide + ox) * op_map_pixel(y) + l->first * y->channels;
     const float *b = s->x + l->group * s->x_pitch + u->c.block * op_map_block(x) + u->c.lane +
                      (iy * x->wide + ix) * op_map_pixel(x) + l->first * x->channels;
-    conv_push(codes, list, a, b, deep, most(1, DEEP / deep));
+    conv_push(codes, list, a, b, deep, conv_most(1, DEEP / deep));
 }
 
 /* The pixels of a row where the tap falls on the image. */
@@ -107,7 +100,7 @@ static void row_range(const sums *s, int64_t tap, int64_t *lo, int64_t *hi) {
     int64_t left = s->v.pad_x - tap % s->v.wide, stride = s->v.stride;
     int64_t right = s->v.x.wide + left; /* ox * stride must be below this */
     *lo = left > 0 ? (left + stride - 1) / stride : 0;
-    *hi = right > 0 ? least(s->v.y.wide, (right + stride - 1) / stride) : 0;
+    *hi = right > 0 ? conv_least(s->v.y.wide, (right + stride - 1) / stride) : 0;
 }
 
 /* Row oy of images [image, end): pixel after pixel; side by side where one group's lanes are all of
@@ -124,7 +117,7 @@ static void add_row(const sums *s, const unit *u, conv_codes *codes, conv_list *
         int64_t chunks = ((hi - lo) * l.count + DEEP - 1) / DEEP;
         int64_t chunk = (hi - lo + chunks - 1) / chunks;
         for (int64_t ox = lo; ox < hi; ox += chunk) {
-            push_pixels(s, u, codes, list, &l, oy, ox, tap, least(chunk, hi - ox));
+            push_pixels(s, u, codes, list, &l, oy, ox, tap, conv_least(chunk, hi - ox));
         }
         return;
     }
@@ -139,7 +132,7 @@ static void add_row(const sums *s, const unit *u, conv_codes *codes, conv_list *
 static void add_images(const sums *s, const unit *u, conv_codes *codes, int64_t image,
                        int64_t end) {
     int64_t row = (end - image) * s->v.y.wide * (u->k.len + u->c.len * s->v.stride);
-    int64_t strip = most(1, STRIP_FLOATS / row);
+    int64_t strip = conv_most(1, STRIP_FLOATS / row);
     conv_list list = {.tile = {.lanes = u->k.len,
                                .rows = u->c.len,
                                .a_row = s->v.y.channels,
@@ -149,7 +142,7 @@ static void add_images(const sums *s, const unit *u, conv_codes *codes, int64_t 
     for (int64_t y = 0; y < s->v.y.high; y += strip) {
         for (int64_t tap = u->t0; tap < u->t1; tap++) {
             list.out = u->tiles + (tap - u->t0) * u->c.len * u->k.len;
-            for (int64_t oy = y; oy < least(s->v.y.high, y + strip); oy++) {
+            for (int64_t oy = y; oy < conv_least(s->v.y.high, y + strip); oy++) {
                 add_row(s, u, codes, &list, oy, tap, image, end);
             }
             conv_flush(codes, &list);
@@ -187,7 +180,7 @@ static void add_unit(const sums *s, const unit *u, conv_codes *codes) {
         load_tiles(s, u, codes->engine);
     }
     for (int64_t image = 0; image < images; image += OP_MAP_IMAGES) {
-        add_images(s, u, codes, image, least(images, image + OP_MAP_IMAGES));
+        add_images(s, u, codes, image, conv_least(images, image + OP_MAP_IMAGES));
     }
     if (!codes->engine->dry) {
         store_tiles(s, u, codes->engine);
@@ -219,7 +212,7 @@ static void add_units(const sums *s, conv_codes *codes, float *tiles, int64_t pa
 void ebb__conv_weights(const op_call *call, conv_codes *codes) {
     sums s = sums_of(call);
     int64_t pairs = pair_count(&s.v), wanted = (int64_t)ENOUGH * call->members, begin, end;
-    int64_t parts = least((int64_t)s.v.high * s.v.wide, (wanted + pairs - 1) / pairs);
+    int64_t parts = conv_least((int64_t)s.v.high * s.v.wide, (wanted + pairs - 1) / pairs);
     ebb__team_share(pairs * parts, 1, call->member, call->members, &begin, &end);
     add_units(&s, codes, (float *)call->workspace + call->member * tile_floats(&s.v), parts, begin,
               end);

@@ -36,13 +36,8 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     return status;
 }
 
-static image_size size_of(const train_settings *s) {
-    const cnn_settings *own = cnn_own(s);
-    return (image_size){(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels};
-}
-
 static uint64_t staging(const train_settings *s, const job_request *request) {
-    image_size size = size_of(s);
+    image_size size = cnn_image_size(s);
     (void)request;
     return image_batches_bytes(&size);
 }
@@ -158,20 +153,22 @@ ebb_status ebb__cnn_normalise(run_session *session, const image_card *card) {
 static ebb_status randomise(run_session *session, const train_settings *s) {
     rng_key key = ebb__rng_key(s->seed, "bench.pixels");
     run_place place = ebb__run_find(session, CNN_PIXELS);
-    float scale[IMAGE_MOST_CHANNELS], shift[IMAGE_MOST_CHANNELS];
+    image_card card = {.size = cnn_image_size(s)};
     uint8_t *pixels = NULL;
+    rng_block drawn = {0};
     TRY(ebb__run_map(session, place, DEVICE_WRITE, &pixels));
     for (uint64_t i = 0; i < place.bytes; i++) {
-        rng_block drawn = ebb__rng_block(key, (uint32_t)(i >> 2), (uint32_t)(i >> 34), 0, 0);
-        pixels[i] = (uint8_t)(drawn.word[i & 3] >> 24);
+        if (i % 4 == 0) {
+            drawn = ebb__rng_block(key, (uint32_t)(i >> 2), (uint32_t)(i >> 34), 0, 0);
+        }
+        pixels[i] = (uint8_t)(drawn.word[i % 4] >> 24);
     }
     TRY(ebb__run_unmap(session, place, DEVICE_WRITE, pixels));
-    for (int64_t c = 0; c < cnn_own(s)->channels; c++) {
-        scale[c] = 1.0F / 74;
-        shift[c] = -127.5F / 74;
+    for (uint32_t c = 0; c < card.size.channels; c++) {
+        card.mean[c] = 127.5;
+        card.deviation[c] = 74;
     }
-    TRY(ebb__run_write(session, ebb__run_find(session, CNN_SCALE), scale));
-    TRY(ebb__run_write(session, ebb__run_find(session, CNN_SHIFT), shift));
+    TRY(ebb__cnn_normalise(session, &card));
     return ebb__job_random_ids(session, CNN_LABELS, cnn_own(s)->classes, s->seed, "bench.labels");
 }
 

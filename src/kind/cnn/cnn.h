@@ -27,6 +27,11 @@ static inline const cnn_settings *cnn_own(const train_settings *s) {
     return (const void *)s->own;
 }
 
+static inline image_size cnn_image_size(const train_settings *s) {
+    const cnn_settings *own = cnn_own(s);
+    return (image_size){(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels};
+}
+
 /* The net of settled settings; `net` is empty. */
 ebb_status ebb__cnn_net(const train_settings *s, net_model *net) EBB_MUST_CHECK;
 

@@ -78,11 +78,10 @@ const kind_command ebb__cnn_commands[CNN_COMMANDS] = {
 };
 
 void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes) {
-    static const char *const rules[] = {"sgd", "adam", "adamw"};
     const cnn_settings *own = cnn_own(s);
     (void)snprintf(text, bytes, "%s, %" PRId64 " x %" PRId64 " x %" PRId64 ", batch %s, %s",
                    own->net, own->channels, own->size, own->size, ebb__settings_batch(s).text,
-                   rules[s->optimizer]);
+                   ebb__settings_optimizers[s->optimizer]);
 }
 
 /* ---- the net ---- */
@@ -120,19 +119,16 @@ ebb_status ebb__cnn_net(const train_settings *s, net_model *net) {
 static ebb_status settle(ebb_ctx *ctx, const char *option, int64_t *given, int64_t found,
                          const char *whose) {
     if (*given != 0 && found != 0 && *given != found) {
-        return ebb__fail(ctx, EBB_USAGE, "--%s %" PRId64 ": %s %s %" PRId64 "; leave it out",
-                         option, *given, whose, "have", found);
+        return ebb__fail(ctx, EBB_USAGE, "--%s %" PRId64 ": %s have %" PRId64 "; leave it out",
+                         option, *given, whose, found);
     }
     *given = *given != 0 ? *given : found;
     return EBB_OK;
 }
 
 image_request ebb__cnn_images(const train_settings *s, image_part part) {
-    const cnn_settings *own = cnn_own(s);
     return (image_request){
-        .part = part,
-        .want = {(uint32_t)own->size, (uint32_t)own->size, (uint32_t)own->channels},
-        .skip_bad = own->bad == CNN_BAD_SKIP};
+        .part = part, .want = cnn_image_size(s), .skip_bad = cnn_own(s)->bad == CNN_BAD_SKIP};
 }
 
 /* What the net takes, by its own sizes where none were given. */

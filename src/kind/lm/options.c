@@ -73,7 +73,7 @@ void ebb__lm_describe(const train_settings *s, char *text, size_t bytes) {
     (void)snprintf(text, bytes, "%s, %" PRId64 " x %" PRId64 ", batch %s x %" PRId64 "%s, %s",
                    ebb__text_cells[s->cell], s->layers, s->hidden, ebb__settings_batch(s).text,
                    s->bptt, s->by_sentence ? " by sentence" : "",
-                   ebb__text_optimizers[s->optimizer]);
+                   ebb__settings_optimizers[s->optimizer]);
 }
 
 const char *ebb__lm_lacks(const train_settings *s, const train_option *option) {

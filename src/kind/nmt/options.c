@@ -100,7 +100,7 @@ void ebb__nmt_describe(const train_settings *s, char *text, size_t bytes) {
                    "+%" PRId64 ", %s",
                    ebb__text_cells[s->cell], s->enc_layers, s->dec_layers, s->hidden,
                    attentions[s->attention], ebb__settings_batch(s).text, s->src_len, s->tgt_len,
-                   ebb__text_optimizers[s->optimizer]);
+                   ebb__settings_optimizers[s->optimizer]);
 }
 
 static ebb_status check_pairs(ebb_ctx *ctx, const train_settings *s) {

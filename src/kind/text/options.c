@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 const char *const ebb__text_cells[] = {"lstm", "gru", "rnn"};
-const char *const ebb__text_optimizers[] = {"sgd", "adam", "adamw"};
 
 double ebb__text_perplexity(double loss) {
     return fmin(exp(loss), DBL_MAX);

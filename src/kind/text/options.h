@@ -19,7 +19,7 @@ double ebb__text_perplexity(double loss);
 ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) EBB_MUST_CHECK;
 /* EBB_USAGE if what looks at validation (`more`, or plateau, patience) has nothing to look at. */
 ebb_status ebb__text_check(ebb_ctx *ctx, const train_settings *s, const char *more) EBB_MUST_CHECK;
-extern const char *const ebb__text_cells[], *const ebb__text_optimizers[];
+extern const char *const ebb__text_cells[];
 
 /* clang-format off */
 #define TEXT_VOCAB \
