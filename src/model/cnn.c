@@ -15,6 +15,7 @@ typedef struct builder {
     ir_graph *g;
     int32_t images; /* lanes of images */
     int32_t *lanes; /* by layer: of the channels of its map */
+    int32_t *place; /* by layer: how deep in the net it is (ir_label.at) */
     ir_val *made;   /* by layer */
     alloc_region scratch;
 } builder;
@@ -59,6 +60,34 @@ static ebb_status find_lanes(builder *b) {
     }
     for (int32_t i = 0; i < net->n_layers; i++) {
         b->lanes[i] = op_map_channel_lanes(common[leader_of(leader, i)]);
+    }
+    return EBB_OK;
+}
+
+/* ---- places ---- */
+
+/* The net as a chain: a place begins with a product where all that goes on is one map. So a
+ * residual block is one place, as are the branches between two joins. */
+static ebb_status find_places(builder *b) {
+    const net_model *net = b->net;
+    int32_t *last = NULL, alive = 1, place = -1; /* the input */
+    TRY(REGION_ARRAYS(&b->scratch, ARRAY(last, (size_t)net->n_layers),
+                      ARRAY(b->place, (size_t)net->n_layers)));
+    for (int32_t i = 1; i < net->n_layers; i++) {
+        for (int32_t k = 0; k < net->layers[i].n_from; k++) {
+            last[net_in(net, &net->layers[i], k)] = i;
+        }
+    }
+    for (int32_t i = 1; i < net->n_layers; i++) {
+        const net_layer *layer = &net->layers[i];
+        place += alive == 1 && (layer->op == NET_CONV || layer->op == NET_FC);
+        b->place[i] = place;
+        for (int32_t k = 0; k < layer->n_from; k++) {
+            int32_t from = net_in(net, layer, k);
+            alive -= last[from] == i;
+            last[from] = last[from] == i ? 0 : last[from]; /* it may be read twice */
+        }
+        alive++;
     }
     return EBB_OK;
 }
@@ -210,6 +239,7 @@ static ebb_status build_layer(builder *b, int32_t i, ir_val *out) {
     const net_layer *layer = &b->net->layers[i];
     ir_val x = in_of(b, layer, 0);
     TRY(ebb__model_layer(&b->b, layer->name));
+    b->g->label.at = b->place[i];
     switch (layer->op) {
     case NET_CONV:
         return build_conv(b, layer, b->lanes[i], out);
@@ -262,6 +292,7 @@ static ebb_status build_input(builder *b, ir_val *labels) {
 static ebb_status build_net(builder *b) {
     ir_val labels = IR_NONE, out[IR_MAX_OUT], logits;
     TRY(find_lanes(b));
+    TRY(find_places(b));
     TRY(build_input(b, &labels));
     for (int32_t i = 1; i < b->net->n_layers; i++) {
         TRY(build_layer(b, i, &b->made[i]));

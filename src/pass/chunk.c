@@ -226,7 +226,7 @@ static ebb_status run(pass_unit *unit) {
     const pass_knobs *knobs = &unit->config->knobs;
     ir_node *losses = NULL;
     int32_t n = 0;
-    if (unit->config->training && knobs->chunk_images > 0) {
+    if (knobs->chunk_images > 0) {
         TRY(ebb__chunk_images(unit));
     }
     if (knobs->chunk_rows <= 0 && !(unit->config->training && knobs->span > 0)) {

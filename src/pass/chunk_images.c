@@ -8,7 +8,7 @@
  *
  * Or the whole net is one region: a chunk goes forward and backward before the next begins, and
  * nothing at all waits for backward but the chunk's own maps. Weights are then read, and packed,
- * once for every chunk.
+ * once for every chunk. A net that does not train is cut so in any case: nothing waits.
  *
  * Cuts fall on multiples of 8 images, where the chains of weight gradients are cut, and between the
  * groups of the maps. */
@@ -163,7 +163,7 @@ ebb_status ebb__chunk_images(pass_unit *unit) {
     if (c.images <= unit->config->knobs.chunk_images) {
         return EBB_OK;
     }
-    if (unit->config->knobs.chunk_net) {
+    if (unit->config->knobs.chunk_net || !unit->config->training) {
         return chunk_region(&c, -1, true);
     }
     TRY(find_segments(&c));

@@ -58,6 +58,8 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * merge       most time steps whose backward products become one (sums are not limited); 0: all
  * outer       so many spans are recomputed as one longer span as well (nested); 0: none
  * heavy       products (OPF_HEAVY) of a time step may be repeated too
+ * places      of a net over images, what is handed on is kept every so many places; 0: there are
+ *             none
  * replay      also those that wait for each other: only states between spans are kept */
 #define PASS_KNOB_LIST(X)                                                                          \
     X(bool, pack, PASS_LAYOUT)                                                                     \
@@ -71,6 +73,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(int32_t, merge, PASS_BATCH_TIME)                                                             \
     X(int32_t, outer, PASS_RECOMPUTE)                                                              \
     X(bool, heavy, PASS_RECOMPUTE)                                                                 \
+    X(int32_t, places, PASS_RECOMPUTE)                                                             \
     X(bool, replay, PASS_RECOMPUTE)
 typedef struct pass_knobs {
 #define PASS_KNOB_MEMBER(type, name, last) type name;

@@ -12,7 +12,10 @@
  * then only what belongs to a time step. A value that another time step reads is kept, else one
  * repeated step would ask for all steps before it; with `replay` only one that another span reads.
  * What only pointwise ops carry on (an LSTM's c, rebuilt from its gates) is kept every `scan`
- * steps, or where a span begins.
+ * steps, or where a span begins. Of a net over images, depth takes the place of time: what a place
+ * (a residual block, say) hands on is kept every `places` of them, and what lies between, the
+ * residual stream too, is repeated from there (Chen et al. 2016, "Training Deep Nets with Sublinear
+ * Memory Cost"), as far as the cut finds it worth its price.
  *
  * With spans, forward and backward go from span to span through all layers, so that what is
  * repeated for one span is gone before the next. Applied again with longer spans to what the first
@@ -59,9 +62,10 @@ static ir_node producer(const recomputer *r, ir_val v) {
     return v == IR_NONE ? (ir_node)IR_NONE : r->g->values[v].def;
 }
 
-/* Steps between states that pin() keeps: those of a span, else `scan`, else one. */
+/* Steps between states that pin() keeps: those of a span, else `scan` or `places`, else one. */
 static int32_t kept_every(const recomputer *r) {
-    return r->how.span > 0 ? r->how.span : r->how.scan > 0 ? r->how.scan : 1;
+    const pass_knobs *k = &r->how;
+    return k->span > 0 ? k->span : k->scan > 0 ? k->scan : k->places > 0 ? k->places : 1;
 }
 
 /* A state that goes from one group of steps to another is pinned. */
@@ -124,7 +128,8 @@ static bool *all_alike_pinned(const recomputer *r, ir_val v) {
 /* Pins what must not be asked for through the steps before it: `v` of one time step, read at
  * another. Where a product reads it there (unless replay), or there are no groups, all its like are
  * pinned, also the last step's, which nobody reads further on: one stack can then hold all of them.
- * Else it is pinned if the reader is in another group or belongs to no step. */
+ * Else, and always along the depth of a net, which has no stacks, it is pinned if the reader is in
+ * another group or belongs to no step. */
 static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     ir_node def = producer(r, v);
     if (def == IR_NONE || r->g->nodes[def].label.at < 0) {
@@ -132,7 +137,8 @@ static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     }
     int32_t from = r->g->nodes[def].label.at, to = reader->label.at;
     bool heavy = (ebb__op(reader->op)->flags & OPF_HEAVY) != 0;
-    if (from != to && to >= 0 && ((heavy && !r->how.replay) || kept_every(r) == 1)) {
+    bool alike = (heavy && !r->how.replay) || kept_every(r) == 1;
+    if (from != to && to >= 0 && alike && r->how.places == 0) {
         *all_alike_pinned(r, v) = true;
     } else if (from != to) {
         r->pinned[v] = r->pinned[v] || to < 0 || group_of(r, from) != group_of(r, to);

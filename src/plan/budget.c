@@ -169,8 +169,10 @@ static plan_choice choice_for_how(const settling *s, int32_t i, int32_t how) {
             ebb__walk_turn(&w->grid, &choice, k, 0);
         }
     }
-    if (how == HOW_FINEST) {
-        ebb__walk_turn(&w->grid, &choice, PLAN_KNOB_SERIES, w->grid.knobs[PLAN_KNOB_SERIES].n - 1);
+    for (int32_t k = PLAN_KNOB_SERIES; how == HOW_FINEST && k < w->grid.n_knobs; k++) {
+        if (!w->grid.knobs[k].training) {
+            ebb__walk_turn(&w->grid, &choice, k, w->grid.knobs[k].n - 1);
+        }
     }
     return choice;
 }

@@ -139,10 +139,16 @@ static bool recompute_way(const plan_reach *reach, int32_t i, plan_way *out) {
     if (ways[i].nested) {
         return span >= 4 && reach->steps >= 64;
     }
+    if (reach->images > 0) {
+        return i == 0; /* the next knob's business */
+    }
     return ways[i].span > 0 ? span >= 2 && span < reach->steps : !k->scan || reach->steps >= 2;
 }
 
 static void describe_recompute(const pass_knobs *k, bool again, char *text, size_t bytes) {
+    if (k->places > 0) {
+        return;
+    }
     if (k->replay) {
         (void)snprintf(text, bytes, ", replay %" PRId32 " steps%s", k->span,
                        k->outer > 0 ? " twice" : "");
@@ -159,15 +165,66 @@ static void describe_recompute(const pass_knobs *k, bool again, char *text, size
     }
 }
 
+/* ---- recomputation along the depth of a net ---- */
+
+/* Places of a net over images (ir_label.at) follow each other by themselves. What a place hands on
+ * is kept every so many of them, and between these whatever is worth it is repeated: pointwise work
+ * first, then convolutions, from those with few inputs and many outputs to the others. */
+enum { ALL_PLACES = 1 << 20 }; /* more than a net has: nothing is kept for being handed on */
+/* clang-format off */
+static const struct {
+    double price;
+    bool heavy;
+    int32_t places;
+} depth_ways[] = {
+    {0, false, 0},
+    {1e-10, false, ALL_PLACES}, {4e-10, false, ALL_PLACES}, {ANY_PRICE, false, ALL_PLACES},
+    {ANY_PRICE, false, 1}, {ANY_PRICE, false, 2}, {ANY_PRICE, false, 4},
+    {2e-10, true, 1}, {2e-10, true, 2}, {2e-10, true, 4},
+    {4e-10, true, 1}, {4e-10, true, 2}, {4e-10, true, 4},
+    {8e-10, true, 1}, {8e-10, true, 2}, {8e-10, true, 4},
+    {1.5e-9, true, 1}, {1.5e-9, true, 2}, {1.5e-9, true, 4},
+    {2e-9, true, 1}, {2e-9, true, 2}, {2e-9, true, 4},
+    {3e-9, true, 1}, {3e-9, true, 2}, {3e-9, true, 4},
+    {6e-9, true, 1}, {6e-9, true, 2}, {6e-9, true, 4},
+    {1.2e-8, true, 1}, {1.2e-8, true, 2}, {1.2e-8, true, 4},
+    {ANY_PRICE, true, 1}, {ANY_PRICE, true, 2}, {ANY_PRICE, true, 4},
+    {ANY_PRICE, true, 8}, {ANY_PRICE, true, 16}, {ANY_PRICE, true, 32},
+};
+/* clang-format on */
+
+/* Way 0 leaves the settings that it shares with recompute as that has them. */
+static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    pass_knobs *k = &out->knobs;
+    k->places = depth_ways[i].places;
+    if (i > 0) {
+        k->price = depth_ways[i].price;
+        k->heavy = depth_ways[i].heavy;
+    }
+    return i == 0 || (reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps));
+}
+
+static void describe_depth(const pass_knobs *k, bool again, char *text, size_t bytes) {
+    (void)again;
+    if (k->places == ALL_PLACES) {
+        (void)snprintf(text, bytes, ", recompute");
+    } else if (k->places > 0) {
+        (void)snprintf(text, bytes, ", %s from every %" PRId32 ". place",
+                       k->heavy ? "convolutions again" : "recompute", k->places);
+    }
+}
+
 /* ---- the table ---- */
 
 static const plan_knob table[] = {
     {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
     {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
-    {"images", PASS_CHUNK, true, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
+    {"images", PASS_CHUNK, false, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
     {"encode", PASS_ENCODE, true, 2, encode_way, describe_encode},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},
+    {"depth", PASS_RECOMPUTE, true, sizeof depth_ways / sizeof *depth_ways, depth_way,
+     describe_depth},
 };
 enum { N_KNOBS = sizeof table / sizeof *table };
 _Static_assert((int)N_KNOBS > PLAN_KNOB_SERIES && (int)N_KNOBS <= PLAN_MAX_KNOBS,

@@ -105,7 +105,12 @@ typedef struct plan_variable {
     int32_t layer;          /* index into plan->layers */
 } plan_variable;
 
-enum { PLAN_LARGEST = 5, PLAN_MAX_CHOICES = 96, PLAN_MAX_PROGRAMS = 80 };
+enum {
+    PLAN_LARGEST = 5,
+    PLAN_MAX_CHOICES = 96, /* listed */
+    PLAN_MAX_TRIES = 2048, /* looked at */
+    PLAN_MAX_PROGRAMS = 80
+};
 
 /* What planning may take beside the bytes of a plan: of the 32 MiB that a process may have, what
  * code and libraries leave before kernels are generated. */

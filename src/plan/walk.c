@@ -8,16 +8,21 @@
  *      be taken of all this without a limit is *plain*.
  *   3. Every further knob in turn: all its ways, joined to plain. Those of the smallest two plans
  *      are then joined to what was the smallest plan before this knob, the smallest also to the way
- *      of row 1 behind plain's.
+ *      of row 1 behind plain's. Of nets over images, where what a knob saves depends on the others,
+ *      all ways are joined to every plan listed so far.
  *
  * Two candidates with the same graph and the same unspent settings are one (measure.c).
  */
 #include "plan/walk.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double PACE = 1.02; /* what saving memory may cost unasked */
-enum { LEAST_SAVING = 256 };     /* part of the peak that the next way of row 1 must save */
+enum {
+    LEAST_SAVING = 256, /* part of the peak that the next way of row 1 must save */
+    FEW_NODES = 3000, /* of a plan that a knob's every way is joined to, where knobs are crossed */
+};
 
 /* The passes before it do the same for every candidate, so that they run once for a program. */
 static const pass_id FIRST_VARIED = PASS_CHUNK;
@@ -259,7 +264,7 @@ typedef struct search {
     struct {
         uint64_t graph_hash;
         uint64_t least; /* peak, were it placed without a gap */
-    } tried[PLAN_MAX_CHOICES];
+    } tried[PLAN_MAX_TRIES];
     int32_t n_tried;
 } search;
 
@@ -314,7 +319,7 @@ static ebb_status try_way(search *s, plan_choice base, int32_t knob, int32_t way
         return EBB_OK;
     }
     int32_t at = find_tried(s, size.graph_hash);
-    if (at == PLAN_MAX_CHOICES) {
+    if (at == PLAN_MAX_TRIES) {
         return ebb__fail(s->w->ctx, EBB_INTERNAL, "plan: more than %d plans to try", at);
     }
     if (at == s->n_tried) {
@@ -364,6 +369,45 @@ static ebb_status try_knob(search *s, int32_t knob) {
     return try_way(s, small, knob, next, NULL);
 }
 
+/* What a knob's ways are joined to where knobs are crossed: every plan listed so far and, since
+ * what saves nothing now may matter once more is repeated, every way of row 0. */
+static int32_t crossed_bases(const plan_walk *w, plan_choice *bases) {
+    int32_t n = w->n_list;
+    memcpy(bases, w->list, (size_t)n * sizeof *bases);
+    for (int32_t i = 0; i < w->grid.knobs[PLAN_KNOB_WHOLE].n; i++) {
+        if (w->whole[i].size.placed && i != w->keep_all) {
+            bases[n++] = w->whole[i];
+        }
+    }
+    return n;
+}
+
+/* A plan of many nodes, which takes long, is joined only to what the smallest two plans do. */
+static ebb_status try_bases(search *s, const plan_choice *bases, int32_t n, int32_t knob) {
+    plan_walk *w = s->w;
+    const int32_t whole = w->whole[w->keep_all].size.n_nodes;
+    for (int32_t i = 0; i < n; i++) {
+        if (bases[i].size.n_nodes <= (whole > FEW_NODES ? whole : FEW_NODES)) {
+            TRY(try_ways(s, &bases[i], knob));
+        }
+    }
+    const int32_t best = smallest(w)->at[knob];
+    const int32_t next = w->list[w->n_list > 1 ? w->n_list - 2 : 0].at[knob];
+    for (int32_t i = 0; i < n; i++) {
+        TRY(try_way(s, bases[i], knob, best, NULL));
+        TRY(try_way(s, bases[i], knob, next, NULL));
+    }
+    return EBB_OK;
+}
+
+static ebb_status try_crossed(search *s, int32_t knob) {
+    plan_choice *bases = NULL;
+    TRY(ebb__alloc(s->w->ctx, PLAN_MAX_CHOICES + PLAN_MAX_WHOLE, sizeof *bases, &bases));
+    ebb_status status = try_bases(s, bases, crossed_bases(s->w, bases), knob);
+    ebb__free(s->w->ctx, bases);
+    return status;
+}
+
 ebb_status ebb__walk_run(plan_walk *w) {
     search s = {.w = w};
     TRY(try_whole(w));
@@ -371,7 +415,7 @@ ebb_status ebb__walk_run(plan_walk *w) {
     w->plain = w->list[ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)];
     for (int32_t k = PLAN_KNOB_SAVING; k < w->grid.n_knobs; k++) {
         if ((w->options->disabled >> w->grid.knobs[k].pass & 1) == 0) {
-            TRY(try_knob(&s, k));
+            TRY(w->grid.reach.images > 0 ? try_crossed(&s, k) : try_knob(&s, k));
         }
     }
     return EBB_OK;
