@@ -40,17 +40,18 @@ static void few_groups(op_view *view) {
  * where executable memory is forbidden, say, our own kernel does the work. */
 static ebb_status prepare(ebb_ctx *ctx, const op_call *call, void *prepared,
                           void (*loops)(const op_call *, conv_codes *)) {
-    op_view in[3] = {call->in[0], call->in[1], call->in[2]}, out = call->out[0];
+    op_view in[CONV_MOST_IN], out = call->out[0];
     op_call dry = {.in = in,
                    .out = &out,
-                   .n_in = 3,
+                   .n_in = call->n_in,
                    .n_out = 1,
                    .attr = call->attr,
                    .workspace = out.data, /* an address: nothing is read or written */
                    .members = 1};
     conv_codes codes = {.engine = &ebb__conv_xsmm_prepare};
     TRY(ebb__cpu_xsmm_start(ctx));
-    for (int i = 0; i < 3; i++) {
+    for (int32_t i = 0; i < call->n_in; i++) {
+        in[i] = call->in[i];
         few_groups(&in[i]);
     }
     few_groups(&out);

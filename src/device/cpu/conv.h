@@ -19,7 +19,7 @@ typedef struct conv_tile {
     bool across;
 } conv_tile;
 
-enum { CONV_MOST_TILES = 32, CONV_MOST_CODES = 16 };
+enum { CONV_MOST_TILES = 32, CONV_MOST_CODES = 16, CONV_MOST_IN = 6 };
 
 /* Pairs of one size, whose products are added one after the other. */
 typedef struct conv_list {
@@ -124,6 +124,34 @@ static inline int64_t conv_most(int64_t a, int64_t b) {
 static inline int64_t conv_round_lanes(int64_t lanes) {
     return (lanes + 7) / 8 * 8;
 }
+
+/* ---- x in another form ---- */
+
+/* Where backward's x does not lie as a map: the rows are written as they are needed, into a buffer
+ * of some rows. A kernel's own source has this as its first member. */
+typedef struct conv_source conv_source;
+struct conv_source {
+    /* Rows [y0, y1) of a block of channels of a group of images, [y][x][n][c] without gaps. */
+    void (*rows)(const conv_source *source, int64_t group, int64_t block, int64_t y0, int64_t y1,
+                 float *to);
+};
+
+/* A gradient of weights: dw = start + the sum of dy times x. */
+typedef struct conv_sums {
+    op_conv v;
+    const float *dy, *x; /* x: where there is no source */
+    int64_t dy_pitch, x_pitch;
+    const conv_source *source; /* NULL: x lies as it is */
+    const float *start;        /* [K, C, R, S]; NULL: zeros */
+    float *result;
+} conv_sums;
+
+/* Of a call with the operands c, dy and then, in whatever form, an x of this type; x and source are
+ * still to be set. */
+conv_sums ebb__conv_sums_of(const op_call *call, const ir_type *x);
+size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members);
+/* The share of the call's member, in its workspace. */
+void ebb__conv_sums_add(const conv_sums *sums, const op_call *call, conv_codes *codes);
 
 /* ---- the loops, and what workspace they want ---- */
 size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,

@@ -2,9 +2,9 @@
  * channels of x, summed over all images and pixels in the order of the specification.
  *
  * Sums of up to 32 channels of each side lie in tiles, one a tap, [channel of x][channel of dy],
- * taken from the weights' sums so far and put back in the end. Strips of rows that fit a cache go
- * through all taps before the next. Members share pairs of tiles of channels and, where these are
- * few, taps. */
+ * taken from the weights' sums so far and put back in the end. A unit is several tiles of channels
+ * of both sides, so that what is read of either, or expanded of x, serves many products: strips of
+ * rows that fit a cache go through all of them before the next. Members share units. */
 #include "device/cpu/conv.h"
 
 #include "base/team.h"
@@ -14,59 +14,246 @@
 enum {
     DEEP = 128,             /* images and pixels that one product sums over, about */
     STRIP_FLOATS = 3 << 14, /* of dy and of x, in a strip */
-    ENOUGH = 4,             /* units a member, beyond which taps are not shared out */
+    SUMS_FLOATS = 1 << 15,  /* of sums, in a unit: a quarter of a member's second cache */
+    HELD_FLOATS = 1 << 17,  /* of expanded rows, unless one tile needs more */
+    MOST_SIDE = 32,         /* tiles of a side, in a unit */
 };
 
-typedef struct sums {
-    op_conv v;
-    const float *dy, *x;
-    int64_t dy_pitch, x_pitch;
-    const float *start; /* [K, C, R, S]; NULL: zeros */
-    float *result;
-} sums;
+/* What it costs to read a tile's pixel from memory, and to expand it, in products of two tiles. */
+#define READ_COST 0.7
+#define EXPAND_COST 0.5
 
-/* Taps [t0, t1) of tiles k of dy and c of x. */
+/* How units are cut: tiles of dy and of x, and parts of the taps. */
+typedef struct unit_cut {
+    int64_t k, c, parts;
+} unit_cut;
+
+/* Taps [t0, t1) of tiles of dy and tiles of x. */
 typedef struct unit {
-    conv_piece k, c;
-    int64_t t0, t1;
-    float *tiles;
+    conv_piece k[MOST_SIDE], c[MOST_SIDE];
+    int64_t n_k, n_c, t0, t1;
 } unit;
 
-static sums sums_of(const op_call *call) {
-    const op_view *dy = &call->in[1], *x = &call->in[2], *out = &call->out[0];
-    return (sums){.v = op_conv_of(&x->type, &out->type, &dy->type, call->attr),
-                  .dy = dy->data,
-                  .x = x->data,
-                  .dy_pitch = op_map_pitch(dy),
-                  .x_pitch = op_map_pitch(x),
-                  .start = call->in[0].data,
-                  .result = out->data};
+/* Rows of x that a source wrote, of each tile and each group of images: row y is at y % ring. */
+typedef struct held {
+    float *rows;
+    int64_t ring, groups, first; /* the first of the groups held */
+    int64_t next;                /* rows from here on are not there yet */
+} held;
+
+/* What a member works with. */
+typedef struct work {
+    const conv_sums *s;
+    conv_codes *codes;
+    unit_cut cut;
+    float *tiles;
+    held held;
+} work;
+
+/* Rows [y0, y1) of dy, of which pixels [x0, x1); not all of them if it is one row. */
+typedef struct strip {
+    int64_t y0, y1, x0, x1;
+} strip;
+
+conv_sums ebb__conv_sums_of(const op_call *call, const ir_type *x) {
+    const op_view *dy = &call->in[1], *out = &call->out[0];
+    return (conv_sums){.v = op_conv_of(x, &out->type, &dy->type, call->attr),
+                       .dy = dy->data,
+                       .dy_pitch = op_map_pitch(dy),
+                       .start = call->in[0].data,
+                       .result = out->data};
+}
+
+static int64_t taps_of(const op_conv *v) {
+    return (int64_t)v->high * v->wide;
+}
+
+static int64_t up(int64_t count, int64_t of) {
+    return (count + of - 1) / of;
+}
+
+/* ---- how units are cut ---- */
+
+/* The most channels of a tile. */
+static int64_t tile_lanes(const op_map *m, int64_t of_group) {
+    return conv_least(OP_MAP_CHANNELS, conv_least(m->channels, of_group));
+}
+
+/* The most tiles of a group of channels. */
+static int64_t tiles_of(const op_map *m, int64_t of_group, int64_t groups) {
+    int64_t most = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        most = conv_most(most, conv_tile_count(m, of_group, g * of_group, (g + 1) * of_group));
+    }
+    return most;
+}
+
+static int64_t sums_floats(const op_conv *v, const unit_cut *c) {
+    return c->k * c->c * up(taps_of(v), c->parts) * tile_lanes(&v->y, v->outputs) *
+           tile_lanes(&v->x, v->inputs);
+}
+
+/* Groups of images of the map that a group of 8 of the chain may touch. */
+static int64_t groups_held(const op_conv *v) {
+    int64_t n = v->x.images;
+    return conv_least(v->x.groups, n % 8 == 0 ? 1 : 8 % n == 0 ? 8 / n : 7 / n + 2);
+}
+
+/* Floats of a strip for each pixel along a row. */
+static int64_t strip_wide(const op_conv *v, const unit_cut *c) {
+    int64_t images = conv_least(OP_MAP_IMAGES, op_map_images(&v->x));
+    return images *
+           (c->k * tile_lanes(&v->y, v->outputs) + c->c * v->stride * tile_lanes(&v->x, v->inputs));
+}
+
+static int64_t strip_rows(const op_conv *v, const unit_cut *c) {
+    int64_t rows = STRIP_FLOATS / (v->y.wide * strip_wide(v, c));
+    return conv_most(1, conv_least(rows, v->y.high));
+}
+
+static int64_t ring_rows(const op_conv *v, const unit_cut *c) {
+    return conv_least(v->x.high, (strip_rows(v, c) - 1) * v->stride + v->high);
+}
+
+static int64_t held_floats(const op_conv *v, const unit_cut *c) {
+    return c->c * groups_held(v) * ring_rows(v, c) * v->x.wide * op_map_pixel(&v->x);
+}
+
+static bool fits(const op_conv *v, bool source, const unit_cut *c) {
+    return (c->k == 1 && c->c == 1) || (sums_floats(v, c) <= SUMS_FLOATS &&
+                                        (!source || c->c == 1 || held_floats(v, c) <= HELD_FLOATS));
+}
+
+/* How long the members take, in products of two tiles, of a pixel. */
+static double time_of(const op_conv *v, bool source, const unit_cut *c, int64_t k_tiles,
+                      int64_t c_tiles, int members) {
+    double k = (double)tile_lanes(&v->y, v->outputs) / OP_MAP_CHANNELS;
+    double x = (double)tile_lanes(&v->x, v->inputs) / OP_MAP_CHANNELS;
+    int64_t units = v->groups * up(k_tiles, c->k) * up(c_tiles, c->c) * c->parts;
+    double products = (double)(c->k * c->c * up(taps_of(v), c->parts)) * k * x;
+    double reads = (double)c->k * k * READ_COST +
+                   (double)c->c * x * (READ_COST + (source ? EXPAND_COST : 0.0));
+    return (double)up(units, members) * (products + reads);
+}
+
+static unit_cut cut_of(const op_conv *v, bool source, int members) {
+    int64_t k_tiles = tiles_of(&v->y, v->outputs, v->groups);
+    int64_t c_tiles = tiles_of(&v->x, v->inputs, v->groups);
+    unit_cut best = {1, 1, 1};
+    double least = time_of(v, source, &best, k_tiles, c_tiles, members);
+    for (int64_t k = 1; k <= conv_least(k_tiles, MOST_SIDE); k++) {
+        for (int64_t c = 1; c <= conv_least(c_tiles, MOST_SIDE); c++) {
+            for (int64_t parts = 1; parts <= taps_of(v); parts++) {
+                unit_cut next = {k, c, parts};
+                double time = time_of(v, source, &next, k_tiles, c_tiles, members);
+                if (time < least && fits(v, source, &next)) {
+                    least = time;
+                    best = next;
+                }
+            }
+        }
+    }
+    return best;
+}
+
+/* Workspace of a member: sums, then rows of x. */
+static int64_t member_floats(const op_conv *v, bool source, const unit_cut *c) {
+    return sums_floats(v, c) + (source ? held_floats(v, c) : 0);
+}
+
+size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members) {
+    int64_t most = 0;
+    for (int m = 1; m <= members; m++) { /* a call may have fewer of them */
+        unit_cut c = cut_of(v, source, m);
+        most = conv_most(most, m * member_floats(v, source, &c));
+    }
+    return (size_t)most * sizeof(float);
 }
 
 /* ---- tiles from and to [K, C, R, S] ---- */
 
-static int64_t weight_at(const sums *s, const unit *u, int64_t c) {
-    int64_t taps = (int64_t)s->v.high * s->v.wide, in_group = u->c.begin % s->v.inputs;
-    return (u->k.begin * s->v.inputs + in_group + c) * taps + u->t0;
+/* The tiles of dy's k and x's c, one a tap. */
+static float *tiles_at(const work *w, const unit *u, int64_t k, int64_t c) {
+    const op_conv *v = &w->s->v;
+    return w->tiles + (k * u->n_c + c) * (u->t1 - u->t0) * tile_lanes(&v->y, v->outputs) *
+                          tile_lanes(&v->x, v->inputs);
 }
 
-static void load_tiles(const sums *s, const unit *u, const conv_engine *engine) {
-    int64_t taps = (int64_t)s->v.high * s->v.wide, tile = u->c.len * u->k.len;
-    if (s->start == NULL) {
-        memset(u->tiles, 0, (size_t)(tile * (u->t1 - u->t0)) * sizeof(float));
+static int64_t weight_at(const op_conv *v, const conv_piece *k, const conv_piece *c, int64_t tap) {
+    return (k->begin * v->inputs + c->begin % v->inputs) * taps_of(v) + tap;
+}
+
+static void load_pair(const work *w, const unit *u, int64_t i, int64_t j) {
+    const conv_piece *k = &u->k[i], *c = &u->c[j];
+    const op_conv *v = &w->s->v;
+    int64_t taps = taps_of(v), tile = c->len * k->len, count = u->t1 - u->t0;
+    float *to = tiles_at(w, u, i, j);
+    if (w->s->start == NULL) {
+        memset(to, 0, (size_t)(tile * count) * sizeof(float));
         return;
     }
-    for (int64_t c = 0; c < u->c.len; c++) {
-        engine->transpose(u->tiles + c * u->k.len, tile, s->start + weight_at(s, u, c),
-                          s->v.inputs * taps, u->k.len, u->t1 - u->t0);
+    const float *from = w->s->start + weight_at(v, k, c, u->t0);
+    for (int64_t lane = 0; lane < c->len; lane++) {
+        w->codes->engine->transpose(to + lane * k->len, tile, from + lane * taps, v->inputs * taps,
+                                    k->len, count);
     }
 }
 
-static void store_tiles(const sums *s, const unit *u, const conv_engine *engine) {
-    int64_t taps = (int64_t)s->v.high * s->v.wide, tile = u->c.len * u->k.len;
-    for (int64_t c = 0; c < u->c.len; c++) {
-        engine->transpose(s->result + weight_at(s, u, c), s->v.inputs * taps,
-                          u->tiles + c * u->k.len, tile, u->t1 - u->t0, u->k.len);
+static void store_pair(const work *w, const unit *u, int64_t i, int64_t j) {
+    const conv_piece *k = &u->k[i], *c = &u->c[j];
+    const op_conv *v = &w->s->v;
+    int64_t taps = taps_of(v), tile = c->len * k->len, count = u->t1 - u->t0;
+    const float *from = tiles_at(w, u, i, j);
+    float *to = w->s->result + weight_at(v, k, c, u->t0);
+    for (int64_t lane = 0; lane < c->len; lane++) {
+        w->codes->engine->transpose(to + lane * taps, v->inputs * taps, from + lane * k->len, tile,
+                                    count, k->len);
+    }
+}
+
+static void each_pair(const work *w, const unit *u,
+                      void (*move)(const work *, const unit *, int64_t, int64_t)) {
+    for (int64_t i = 0; i < u->n_k && !w->codes->engine->dry; i++) {
+        for (int64_t j = 0; j < u->n_c; j++) {
+            move(w, u, i, j);
+        }
+    }
+}
+
+/* ---- rows of x ---- */
+
+/* Row y of tile c of x, of a group of images. */
+static float *held_row(const work *w, int64_t c, int64_t group, int64_t y) {
+    const held *h = &w->held;
+    const op_map *x = &w->s->v.x;
+    int64_t row = (c * h->groups + group - h->first) * h->ring + y % h->ring;
+    return h->rows + row * x->wide * op_map_pixel(x);
+}
+
+static const float *row_of(const work *w, const unit *u, int64_t c, int64_t group, int64_t y) {
+    const conv_sums *s = w->s;
+    const op_map *x = &s->v.x;
+    const conv_piece *p = &u->c[c];
+    return p->lane + (s->source != NULL ? held_row(w, c, group, y)
+                                        : s->x + group * s->x_pitch + p->block * op_map_block(x) +
+                                              y * x->wide * op_map_pixel(x));
+}
+
+/* Writes what rows [y0, y1) of dy need of x and is not there yet. */
+static void hold(work *w, const unit *u, int64_t y0, int64_t y1, int64_t last_group) {
+    const op_conv *v = &w->s->v;
+    held *h = &w->held;
+    for (int64_t i = 0; i < (y1 - y0) * v->high; i++) {
+        int64_t y = (y0 + i / v->high) * v->stride + i % v->high - v->pad_y;
+        if (y < h->next || y >= v->x.high) {
+            continue;
+        }
+        for (int64_t c = 0; c < u->n_c; c++) {
+            for (int64_t g = h->first; g <= last_group; g++) {
+                w->s->source->rows(w->s->source, g, u->c[c].block, y, y + 1, held_row(w, c, g, y));
+            }
+        }
+        h->next = y + 1;
     }
 }
 
@@ -77,143 +264,217 @@ typedef struct lanes {
     int64_t group, first, count;
 } lanes;
 
-static lanes lanes_at(const sums *s, int64_t image, int64_t end) {
-    int64_t n = s->v.x.images, first = image % n;
+static lanes lanes_at(const op_conv *v, int64_t image, int64_t end) {
+    int64_t n = v->x.images, first = image % n;
     return (lanes){image / n, first, conv_least(n - first, end - image)};
 }
 
-/* Pixels [ox, ox + pixels) of row oy of dy and what tap (r, t) reads of x for them. */
-static void push_pixels(const sums *s, const unit *u, conv_codes *codes, conv_list *list,
-                        const lanes *l, int64_t oy, int64_t ox, int64_t tap, int64_t pixels) {
-    const op_map *y = &s->v.y, *x = &s->v.x;
-    int64_t iy = oy * s->v.stride + tap / s->v.wide - s->v.pad_y;
-    int64_t ix = ox * s->v.stride + tap % s->v.wide - s->v.pad_x, deep = pixels * l->count;
-    const float *a = s->dy + l->group * s->dy_pitch + u->k.block * op_map_block(y) + u->k.lane +
-                     (oy * y->wide + ox) * op_map_pixel(y) + l->first * y->channels;
-    const float *b = s->x + l->group * s->x_pitch + u->c.block * op_map_block(x) + u->c.lane +
-                     (iy * x->wide + ix) * op_map_pixel(x) + l->first * x->channels;
-    conv_push(codes, list, a, b, deep, conv_most(1, DEEP / deep));
+/* One tap of a pair of tiles: k of dy and c of x. */
+typedef struct tap {
+    int64_t k, c, r, s;
+    conv_list list;
+} tap;
+
+/* Pixels [ox, ox + pixels) of row oy of dy and what the tap reads of x for them. */
+static void push_pixels(const work *w, const unit *u, tap *t, const lanes *l, int64_t oy,
+                        int64_t ox, int64_t pixels) {
+    const op_conv *v = &w->s->v;
+    const conv_piece *k = &u->k[t->k];
+    int64_t iy = oy * v->stride + t->r - v->pad_y, ix = ox * v->stride + t->s - v->pad_x;
+    int64_t deep = pixels * l->count;
+    const float *a = w->s->dy + l->group * w->s->dy_pitch + k->block * op_map_block(&v->y) +
+                     k->lane + (oy * v->y.wide + ox) * op_map_pixel(&v->y) +
+                     l->first * v->y.channels;
+    const float *b =
+        row_of(w, u, t->c, l->group, iy) + ix * op_map_pixel(&v->x) + l->first * v->x.channels;
+    conv_push(w->codes, &t->list, a, b, deep, conv_most(1, DEEP / deep));
 }
 
 /* The pixels of a row where the tap falls on the image. */
-static void row_range(const sums *s, int64_t tap, int64_t *lo, int64_t *hi) {
-    int64_t left = s->v.pad_x - tap % s->v.wide, stride = s->v.stride;
-    int64_t right = s->v.x.wide + left; /* ox * stride must be below this */
-    *lo = left > 0 ? (left + stride - 1) / stride : 0;
-    *hi = right > 0 ? conv_least(s->v.y.wide, (right + stride - 1) / stride) : 0;
+static void row_range(const op_conv *v, const tap *t, int64_t *lo, int64_t *hi) {
+    int64_t left = v->pad_x - t->s, right = v->x.wide + left; /* ox * stride is below this */
+    *lo = left > 0 ? up(left, v->stride) : 0;
+    *hi = right > 0 ? conv_least(v->y.wide, up(right, v->stride)) : 0;
 }
 
-/* Row oy of images [image, end): pixel after pixel; side by side where one group's lanes are all of
- * these images. */
-static void add_row(const sums *s, const unit *u, conv_codes *codes, conv_list *list, int64_t oy,
-                    int64_t tap, int64_t image, int64_t end) {
-    int64_t lo, hi, iy = oy * s->v.stride + tap / s->v.wide - s->v.pad_y;
-    lanes l = lanes_at(s, image, end);
-    row_range(s, tap, &lo, &hi);
-    if (iy < 0 || iy >= s->v.x.high || lo >= hi) {
-        return;
-    }
-    if (s->v.stride == 1 && l.count == s->v.x.images && l.count == end - image) {
-        int64_t chunks = ((hi - lo) * l.count + DEEP - 1) / DEEP;
-        int64_t chunk = (hi - lo + chunks - 1) / chunks;
-        for (int64_t ox = lo; ox < hi; ox += chunk) {
-            push_pixels(s, u, codes, list, &l, oy, ox, tap, conv_least(chunk, hi - ox));
+/* Pixels of a row that one product takes, about. */
+static int64_t piece_pixels(const op_conv *v) {
+    return up(v->y.wide, up((int64_t)v->y.wide * v->x.images, DEEP));
+}
+
+/* Pixels [lo, hi) of row oy of images [image, end): pixel after pixel; side by side where one
+ * group's lanes are all of these images, in pieces that do not depend on how strips are cut. */
+static void add_row(const work *w, const unit *u, tap *t, int64_t oy, int64_t lo, int64_t hi,
+                    int64_t image, int64_t end) {
+    const op_conv *v = &w->s->v;
+    lanes l = lanes_at(v, image, end);
+    if (v->stride == 1 && l.count == v->x.images && l.count == end - image) {
+        int64_t piece = piece_pixels(v);
+        for (int64_t ox = lo, next; ox < hi; ox = next) {
+            next = conv_least(hi, (ox / piece + 1) * piece);
+            push_pixels(w, u, t, &l, oy, ox, next - ox);
         }
         return;
     }
     for (int64_t ox = lo; ox < hi; ox++) {
         for (int64_t i = image; i < end; i += l.count) {
-            l = lanes_at(s, i, end);
-            push_pixels(s, u, codes, list, &l, oy, ox, tap, 1);
+            l = lanes_at(v, i, end);
+            push_pixels(w, u, t, &l, oy, ox, 1);
         }
     }
 }
 
-static void add_images(const sums *s, const unit *u, conv_codes *codes, int64_t image,
-                       int64_t end) {
-    int64_t row = (end - image) * s->v.y.wide * (u->k.len + u->c.len * s->v.stride);
-    int64_t strip = conv_most(1, STRIP_FLOATS / row);
-    conv_list list = {.tile = {.lanes = u->k.len,
-                               .rows = u->c.len,
-                               .a_row = s->v.y.channels,
-                               .b_row = s->v.x.channels,
-                               .out_row = u->k.len,
-                               .across = true}};
-    for (int64_t y = 0; y < s->v.y.high; y += strip) {
-        for (int64_t tap = u->t0; tap < u->t1; tap++) {
-            list.out = u->tiles + (tap - u->t0) * u->c.len * u->k.len;
-            for (int64_t oy = y; oy < conv_least(s->v.y.high, y + strip); oy++) {
-                add_row(s, u, codes, &list, oy, tap, image, end);
+/* A strip of one pair of tiles, tap after tap. */
+static void add_pair(const work *w, const unit *u, const strip *p, int64_t k, int64_t c,
+                     int64_t image, int64_t end) {
+    const op_conv *v = &w->s->v;
+    int64_t k_len = u->k[k].len, c_len = u->c[c].len, lo, hi;
+    for (int64_t i = u->t0; i < u->t1; i++) {
+        tap t = {k,
+                 c,
+                 i / v->wide,
+                 i % v->wide,
+                 {.tile = {.lanes = k_len,
+                           .rows = c_len,
+                           .a_row = v->y.channels,
+                           .b_row = v->x.channels,
+                           .out_row = k_len,
+                           .across = true},
+                  .out = tiles_at(w, u, k, c) + (i - u->t0) * c_len * k_len}};
+        row_range(v, &t, &lo, &hi);
+        lo = conv_most(lo, p->x0);
+        hi = conv_least(hi, p->x1);
+        for (int64_t oy = p->y0; oy < p->y1; oy++) {
+            int64_t iy = oy * v->stride + t.r - v->pad_y;
+            if (iy >= 0 && iy < v->x.high) {
+                add_row(w, u, &t, oy, lo, hi, image, end);
             }
-            conv_flush(codes, &list);
+        }
+        conv_flush(w->codes, &t.list);
+    }
+}
+
+static void add_strip(const work *w, const unit *u, const strip *p, int64_t image, int64_t end) {
+    for (int64_t k = 0; k < u->n_k; k++) {
+        for (int64_t c = 0; c < u->n_c; c++) {
+            add_pair(w, u, p, k, c, image, end);
+        }
+    }
+}
+
+/* Strips of whole rows or, where one row is too much, of pixels. */
+static void add_images(work *w, const unit *u, int64_t image, int64_t end) {
+    const op_conv *v = &w->s->v;
+    int64_t rows = strip_rows(v, &w->cut), wide = v->y.wide;
+    if (rows == 1) {
+        int64_t piece = piece_pixels(v), most = STRIP_FLOATS / strip_wide(v, &w->cut) / v->high;
+        wide = conv_most(1, most / piece) * piece;
+    }
+    w->held.first = image / v->x.images;
+    w->held.next = 0;
+    for (int64_t y = 0; y < v->y.high; y += rows) {
+        strip p = {.y0 = y, .y1 = conv_least(v->y.high, y + rows)};
+        if (w->s->source != NULL && !w->codes->engine->dry) {
+            hold(w, u, p.y0, p.y1, (end - 1) / v->x.images);
+        }
+        for (; p.x0 < v->y.wide; p.x0 = p.x1) {
+            p.x1 = conv_least(v->y.wide, p.x0 + wide);
+            add_strip(w, u, &p, image, end);
         }
     }
 }
 
 /* ---- the kernel ---- */
 
-/* Pairs of a tile of dy and a tile of x in the same group of channels. */
-static int64_t pair_count(const op_conv *v) {
-    int64_t pairs = 0;
-    for (int64_t g = 0; g < v->groups; g++) {
-        pairs += conv_tile_count(&v->y, v->outputs, g * v->outputs, (g + 1) * v->outputs) *
-                 conv_tile_count(&v->x, v->inputs, g * v->inputs, (g + 1) * v->inputs);
-    }
-    return pairs;
-}
-
-static int64_t tile_floats(const op_conv *v) {
-    return (int64_t)v->high * v->wide * OP_MAP_CHANNELS * OP_MAP_CHANNELS;
-}
-
-size_t ebb__conv_weights_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
-                               int members) {
-    (void)form;
-    op_conv v = op_conv_of(op_in_type(graph, node, 2), &graph->values[node->out].type,
-                           op_in_type(graph, node, 1), &node->attr);
-    return (size_t)members * (size_t)tile_floats(&v) * sizeof(float);
-}
-
-static void add_unit(const sums *s, const unit *u, conv_codes *codes) {
-    int64_t images = op_map_images(&s->v.x);
-    if (!codes->engine->dry) {
-        load_tiles(s, u, codes->engine);
-    }
+static void add_unit(work *w, const unit *u) {
+    int64_t images = op_map_images(&w->s->v.x);
+    each_pair(w, u, load_pair);
     for (int64_t image = 0; image < images; image += OP_MAP_IMAGES) {
-        add_images(s, u, codes, image, conv_least(images, image + OP_MAP_IMAGES));
+        add_images(w, u, image, conv_least(images, image + OP_MAP_IMAGES));
     }
-    if (!codes->engine->dry) {
-        store_tiles(s, u, codes->engine);
-    }
+    each_pair(w, u, store_pair);
 }
 
-/* Units [begin, end), of which each pair has `parts`, each of some taps. */
-static void add_units(const sums *s, conv_codes *codes, float *tiles, int64_t parts, int64_t begin,
-                      int64_t end) {
-    const op_conv *v = &s->v;
-    int64_t taps = (int64_t)v->high * v->wide, number = 0;
-    unit u = {.tiles = tiles};
-    for (int64_t k = 0; k < op_map_channels(&v->y); k += u.k.len) {
-        u.k = conv_tile_at(&v->y, v->outputs, k);
-        int64_t first = k / v->outputs * v->inputs;
-        for (int64_t c = first; c < first + v->inputs; c += u.c.len) {
-            u.c = conv_tile_at(&v->x, v->inputs, c);
-            for (int64_t part = 0; part < parts; part++, number++) {
-                u.t0 = taps * part / parts;
-                u.t1 = taps * (part + 1) / parts;
-                if (number >= begin && number < end) {
-                    add_unit(s, &u, codes);
+/* Up to `most` tiles from a channel on, below `end`; gives the channel behind them. */
+static int64_t take(const op_map *m, int64_t of_group, int64_t begin, int64_t end, int64_t most,
+                    conv_piece *pieces, int64_t *count) {
+    for (*count = 0; *count < most && begin < end; begin += pieces[(*count)++].len) {
+        pieces[*count] = conv_tile_at(m, of_group, begin);
+    }
+    return begin;
+}
+
+/* Of a group of channels those of units [begin, end) that it has; `number` counts units. */
+static void add_group(work *w, int64_t group, int64_t begin, int64_t end, int64_t *number) {
+    const op_conv *v = &w->s->v;
+    const unit_cut *cut = &w->cut;
+    int64_t k_end = (group + 1) * v->outputs, c_end = (group + 1) * v->inputs;
+    unit u;
+    for (int64_t k = group * v->outputs; k < k_end;) {
+        k = take(&v->y, v->outputs, k, k_end, cut->k, u.k, &u.n_k);
+        for (int64_t c = group * v->inputs; c < c_end;) {
+            c = take(&v->x, v->inputs, c, c_end, cut->c, u.c, &u.n_c);
+            for (int64_t part = 0; part < cut->parts; part++, (*number)++) {
+                u.t0 = taps_of(v) * part / cut->parts;
+                u.t1 = taps_of(v) * (part + 1) / cut->parts;
+                if (*number >= begin && *number < end) {
+                    add_unit(w, &u);
                 }
             }
         }
     }
 }
 
+static int64_t unit_count(const op_conv *v, const unit_cut *c) {
+    int64_t units = 0;
+    for (int64_t g = 0; g < v->groups; g++) {
+        units +=
+            up(conv_tile_count(&v->y, v->outputs, g * v->outputs, (g + 1) * v->outputs), c->k) *
+            up(conv_tile_count(&v->x, v->inputs, g * v->inputs, (g + 1) * v->inputs), c->c);
+    }
+    return units * c->parts;
+}
+
+/* Where every pixel meets its own only and none is expanded, all of them are one row. */
+static void join_rows(conv_sums *s) {
+    op_conv *v = &s->v;
+    if (s->source == NULL && taps_of(v) == 1 && v->stride == 1 && v->pad_y == 0 && v->pad_x == 0) {
+        v->x.wide *= v->x.high;
+        v->y.wide *= v->y.high;
+        v->x.high = v->y.high = 1;
+    }
+}
+
+void ebb__conv_sums_add(const conv_sums *sums, const op_call *call, conv_codes *codes) {
+    conv_sums s = *sums;
+    bool source = s.source != NULL;
+    int64_t begin, end, number = 0;
+    join_rows(&s);
+    unit_cut c = cut_of(&s.v, source, call->members);
+    float *own = (float *)call->workspace + call->member * member_floats(&s.v, source, &c);
+    work w = {.s = &s, .codes = codes, .cut = c, .tiles = own};
+    if (source) {
+        w.held = (held){own + sums_floats(&s.v, &c), ring_rows(&s.v, &c), groups_held(&s.v), 0, 0};
+    }
+    ebb__team_share(unit_count(&s.v, &c), 1, call->member, call->members, &begin, &end);
+    for (int64_t g = 0; g < s.v.groups; g++) {
+        add_group(&w, g, begin, end, &number);
+    }
+}
+
+/* ---- x as it lies ---- */
+
+size_t ebb__conv_weights_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                               int members) {
+    (void)form;
+    op_conv v = op_conv_of(op_in_type(graph, node, 2), &graph->values[node->out].type,
+                           op_in_type(graph, node, 1), &node->attr);
+    return ebb__conv_sums_bytes(&v, false, members);
+}
+
 void ebb__conv_weights(const op_call *call, conv_codes *codes) {
-    sums s = sums_of(call);
-    int64_t pairs = pair_count(&s.v), wanted = (int64_t)ENOUGH * call->members, begin, end;
-    int64_t parts = conv_least((int64_t)s.v.high * s.v.wide, (wanted + pairs - 1) / pairs);
-    ebb__team_share(pairs * parts, 1, call->member, call->members, &begin, &end);
-    add_units(&s, codes, (float *)call->workspace + call->member * tile_floats(&s.v), parts, begin,
-              end);
+    conv_sums s = ebb__conv_sums_of(call, &call->in[2].type);
+    s.x = call->in[2].data;
+    s.x_pitch = op_map_pitch(&call->in[2]);
+    ebb__conv_sums_add(&s, call, codes);
 }
