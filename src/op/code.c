@@ -1,8 +1,9 @@
 /* code.c - types of codes, and the two nodes that stand for one that reads a tensor in full: what
- * makes its code, and what reads that instead. */
+ * makes its code, and what reads that instead; and codes of rounded numbers. */
 #include "op/code.h"
 
 #include "op/define.h"
+#include "op/narrow.h"
 
 ebb_status ebb__op_code_type(const ir_graph *graph, const ir_node_rec *node, const ir_type *of,
                              ir_dtype dtype, int64_t wide, ir_type *out) {
@@ -51,4 +52,25 @@ ebb_status ebb__op_emit_coded(ir_graph *graph, const ir_node_rec *reader, ir_val
         in[i] = i == def->coded.in ? code : ir_in(graph, reader, i);
     }
     return ebb__op_emit(graph, (op_code)def->coded.reader, in, reader->n_in, &attr.reader, out);
+}
+
+/* ---- rounded ---- */
+
+ebb_status ebb__op_round_to(ir_graph *graph, ir_val x, int32_t format, ir_val *out) {
+    const ir_attr attr = {.i = {[NARROW_FORMAT] = format}};
+    return ebb__op_emit(graph, OP_ROUND_TO, &x, 1, &attr, out);
+}
+
+ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out) {
+    const ir_attr attr = {.i = {[NARROW_FORMAT] = format}};
+    return ebb__op_emit(graph, OP_NARROW, &x, 1, &attr, out);
+}
+
+ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir_type *like,
+                         ir_val *out) {
+    ir_attr attr = {.i = {[NARROW_FORMAT] = format, [WIDEN_RANK] = like->rank}};
+    for (int32_t d = 1; d < like->rank; d++) {
+        attr.i[WIDEN_DIM + d - 1] = like->dim[d];
+    }
+    return ebb__op_emit(graph, OP_WIDEN, &codes, 1, &attr, out);
 }

@@ -60,6 +60,8 @@ ebb_status ebb__op_infer_attr(const ir_graph *graph, const ir_node_rec *node, ir
 /* ---- columns ---- */
 /* Every operand f32 and of the first one's type; so is the only result. */
 ebb_status ebb__op_infer_same(const ir_graph *graph, const ir_node_rec *node, ir_type *out);
+/* A column reads nothing but itself. */
+int32_t ebb__op_units_columns(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole);
 op_cost ebb__op_cost_work(const ir_graph *graph, const ir_node_rec *node, double flops);
 
 /* ---- gradients ---- */

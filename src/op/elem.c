@@ -70,12 +70,6 @@ static void rows_add_row(const ir_graph *graph, const ir_node_rec *node, op_row_
     in[1] = ROWS_WHOLE;
 }
 
-/* A column reads nothing but itself. */
-static int32_t units_columns(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
-    *whole = 0;
-    return (int32_t)ir_cols(&graph->values[node->out].type);
-}
-
 /* ---- samples ---- */
 
 static const op_sample samples_one[] = {
@@ -108,7 +102,7 @@ static const op_sample samples_add_row[] = {
 
 #define POINTWISE(more_flags)                                                                      \
     .n_out = 1, .flags = OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_FOLDED,                  \
-    .rows = ebb__op_rows_split, .units = units_columns
+    .rows = ebb__op_rows_split, .units = ebb__op_units_columns
 
 OP_DEFINE(add, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = add_grad,
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
@@ -123,7 +117,7 @@ OP_DEFINE(scale, .schema.floats = {"factor"}, POINTWISE(0), .n_in = 1, .infer = 
           .grad = scale_grad, INPLACE({0, 0}), .work.flops = 1, SAMPLES(samples_scale));
 
 OP_DEFINE(add_row, .n_in = 2, .n_out = 1, .infer = infer_add_row, .grad = add_row_grad,
-          INPLACE({0, 0}), .work.flops = 1, .rows = rows_add_row, .units = units_columns,
+          INPLACE({0, 0}), .work.flops = 1, .rows = rows_add_row, .units = ebb__op_units_columns,
           SAMPLES(samples_add_row));
 
 OP_DEFINE(tanh, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = tanh_grad,

@@ -296,6 +296,11 @@ void ebb__op_rows_any(const ir_graph *graph, const ir_node_rec *node, op_row_rol
     out[0] = ROWS_WHOLE;
 }
 
+int32_t ebb__op_units_columns(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    *whole = 0;
+    return (int32_t)ir_cols(&graph->values[node->out].type);
+}
+
 bool ebb__op_grad_wanted(const op_grad *g, int32_t i) {
     return ebb__adjoint_wanted(g->adjoint, op_grad_in(g, i));
 }

@@ -254,6 +254,11 @@ ebb_status ebb__op_emit_code(ir_graph *graph, const ir_node_rec *reader,
                              ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__op_emit_coded(ir_graph *graph, const ir_node_rec *reader, ir_val code,
                               ir_val *out) EBB_MUST_CHECK;
+/* Formats are 16, 10 or 8 (narrow.h); `like` has the type of what widen makes of the codes. */
+ebb_status ebb__op_round_to(ir_graph *graph, ir_val x, int32_t format, ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir_type *like,
+                         ir_val *out) EBB_MUST_CHECK;
 
 /* ---- views (view.c): passes make and follow them without naming ops ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,

@@ -214,6 +214,17 @@ static const wrong cases[] = {
      2,
      {MAP(1, 1, 3, 3, 1, 1), {IR_U8, 2, {1, 2}}},
      {.i = {2, 2, 2, 0, 0, 6, 6}}},
+    {OP_ROUND_TO, 1, {F2(3, 4)}, {.i = {0}}},
+    {OP_ROUND_TO, 1, {F2(3, 4)}, {.i = {9}}},
+    {OP_NARROW, 1, {F2(3, 4)}, {.i = {32}}},
+    {OP_NARROW, 1, {F3(1, 1 << 20, 1 << 12)}, {.i = {8}}}, /* 2^32 codes a row */
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {16, 2, 4}}},
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {8, 2, 5}}},
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {10, 2, 4}}},
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {8, 7, 4}}},
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {8, 2, 0}}},
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {8, 6, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1}}},
+    {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {7, 2, 4}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,

@@ -162,7 +162,7 @@ static void kernels_equal_reference(void **state) {
  * the map of those that take the largest or a sum of pixels; -1: the op is none of them. */
 static int32_t special_operand(op_code code) {
     if (code == OP_SIGN_BITS || code == OP_RELU_GRAD_BITS || code == OP_POOL_INDEX ||
-        code == OP_MAX_POOL_GRAD_AT) {
+        code == OP_MAX_POOL_GRAD_AT || code == OP_NARROW) {
         return 0;
     }
     bool pool =

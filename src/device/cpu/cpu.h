@@ -20,6 +20,7 @@
     X(SIGMOID_GRAD, sigmoid_grad)           \
     X(RELU, relu)                           \
     X(RELU_GRAD, relu_grad)                 \
+    X(ROUND_TO, round_to)                   \
     X(DROPOUT, dropout)                     \
     X(SGD, sgd)                             \
     X(SGD_MOMENTUM, sgd_momentum)           \
@@ -81,7 +82,9 @@
     X(SIGN_BITS, sign_bits)                 \
     X(RELU_GRAD_BITS, relu_grad_bits)       \
     X(POOL_INDEX, pool_index)               \
-    X(MAX_POOL_GRAD_AT, max_pool_grad_at)
+    X(MAX_POOL_GRAD_AT, max_pool_grad_at)   \
+    X(NARROW, narrow)                       \
+    X(WIDEN, widen)
 /* These gather the channels of a pixel in a workspace. */
 #define CPU_CHANNELS(X)                     \
     X(LRN, lrn)                             \

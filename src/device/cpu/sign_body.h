@@ -4,7 +4,9 @@
 #include "device/cpu/steps.h"
 #include "device/cpu/vec.h"
 
-enum { SIGN_WORD = 32 }; /* elements */
+#include <endian.h>
+
+enum { SIGN_WORD = 32, SIGN_BYTES = STEPS_BLOCK / 8 }; /* elements; of a block */
 
 /* The bits of m elements, up to SIGN_WORD. */
 static INLINE uint32_t sign_word(const float *x, int64_t m) {
@@ -19,10 +21,8 @@ static INLINE uint32_t sign_word(const float *x, int64_t m) {
 static void sign_run(const float *x, uint8_t *bits, int64_t len) {
     int64_t j = 0;
     for (; j + SIGN_WORD <= len; j += SIGN_WORD) {
-        uint32_t word = sign_word(x + j, SIGN_WORD);
-        uint8_t bytes[4] = {(uint8_t)word, (uint8_t)(word >> 8), (uint8_t)(word >> 16),
-                            (uint8_t)(word >> 24)};
-        __builtin_memcpy(bits + j / 8, bytes, sizeof bytes);
+        uint32_t word = htole32(sign_word(x + j, SIGN_WORD));
+        __builtin_memcpy(bits + j / 8, &word, sizeof word);
     }
     uint32_t word = sign_word(x + j, len - j);
     for (; j < len; j += 8, word >>= 8) {
@@ -33,7 +33,8 @@ static void sign_run(const float *x, uint8_t *bits, int64_t len) {
 void CPU_FN(sign_bits)(const op_call *call) {
     cpu_steps it = cpu_steps_start(call, &call->in[0].type);
     while (cpu_steps_next(&it)) {
-        sign_run(cpu_step(&it, &call->in[0]), cpu_step_code(&it, &call->out[0], 1), it.len);
+        sign_run(cpu_step(&it, &call->in[0]), cpu_step_code(&it, &call->out[0], SIGN_BYTES),
+                 it.len);
     }
 }
 
@@ -70,7 +71,7 @@ static void keep_run(const float *dy, const uint8_t *bits, float *dx, int64_t le
 void CPU_FN(relu_grad_bits)(const op_call *call) {
     cpu_steps it = cpu_steps_start(call, &call->out[0].type);
     while (cpu_steps_next(&it)) {
-        keep_run(cpu_step(&it, &call->in[0]), cpu_step_code(&it, &call->in[1], 1),
+        keep_run(cpu_step(&it, &call->in[0]), cpu_step_code(&it, &call->in[1], SIGN_BYTES),
                  cpu_step(&it, &call->out[0]), it.len);
     }
 }

@@ -1,13 +1,13 @@
 /* steps.h - a member's share of a tensor and of its code (op/code.h): stretches of elements of one
- * step of the first axis. They begin at multiples of STEPS_GRAIN elements, whose code is whole
- * bytes at any number of bits and whole blocks of any format, so no two members write one byte. */
+ * step of the first axis. They begin at multiples of STEPS_GRAIN elements, which are whole blocks
+ * of any code, in bytes of their own: so no two members write one byte. */
 #ifndef DEVICE_CPU_STEPS_H
 #define DEVICE_CPU_STEPS_H
 
 #include "base/team.h"
 #include "op/code.h"
 
-enum { STEPS_GRAIN = 24 * 64 };
+enum { STEPS_BLOCK = 24, STEPS_GRAIN = 64 * STEPS_BLOCK };
 
 typedef struct cpu_steps {
     int64_t step, first, len;          /* the current stretch */
@@ -35,12 +35,14 @@ static inline bool cpu_steps_next(cpu_steps *it) {
     return true;
 }
 
-/* Where the stretch begins in the tensor, and in a code that takes `bits` for an element. */
+/* Where the stretch begins in the tensor, and in a code with so many bytes for STEPS_BLOCK
+ * elements. */
 static inline float *cpu_step(const cpu_steps *it, const op_view *view) {
     return (float *)view->data + it->step * op_step_pitch(view) + it->first;
 }
-static inline uint8_t *cpu_step_code(const cpu_steps *it, const op_view *code, int64_t bits) {
-    return (uint8_t *)code->data + it->step * code->type.dim[1] + it->first * bits / 8;
+static inline uint8_t *cpu_step_code(const cpu_steps *it, const op_view *code, int64_t bytes) {
+    int64_t row = code->type.dim[1] * (int64_t)ebb__ir_dtype_bytes(code->type.dtype);
+    return (uint8_t *)code->data + it->step * row + it->first / STEPS_BLOCK * bytes;
 }
 
 #endif

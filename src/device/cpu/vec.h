@@ -54,7 +54,7 @@ static INLINE void v_copy_part(float *to, const float *from, int64_t m) {
         from += 2;
     }
     if ((m & 1) != 0) {
-        *to = *from;
+        __builtin_memcpy(to, from, sizeof(float));
     }
 }
 
@@ -206,6 +206,41 @@ static INLINE void v_store_pairs(uint32_t *words, vu64 low, vu64 high) {
 #else
     const uint64_t pairs[] = {low[0], high[0], low[1], high[1]};
     __builtin_memcpy(words, pairs, sizeof pairs);
+#endif
+}
+
+/* Lanes below 256 as bytes, the first lowest; and such bytes as lanes. */
+static INLINE uint64_t vu_bytes(vu x) {
+#if VBYTES == 32
+    const __m256i low =
+        _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12,
+                         -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    __m256i halves = _mm256_shuffle_epi8((__m256i)x, low);
+    return (uint32_t)_mm256_extract_epi32(halves, 0) |
+           (uint64_t)(uint32_t)_mm256_extract_epi32(halves, 4) << 32;
+#elif defined(__SSE2__)
+    __m128i words = _mm_packs_epi32((__m128i)x, (__m128i)x);
+    return (uint32_t)_mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+#else
+    uint64_t bytes = 0;
+    for (int i = 0; i < VLEN; i++) {
+        bytes |= (uint64_t)x[i] << 8 * i;
+    }
+    return bytes;
+#endif
+}
+static INLINE vu vu_of_bytes(uint64_t bytes) {
+#if VBYTES == 32
+    return (vu)_mm256_cvtepu8_epi32(_mm_set_epi64x(0, (long long)bytes));
+#elif defined(__SSE2__)
+    __m128i words = _mm_unpacklo_epi8(_mm_cvtsi32_si128((int)bytes), _mm_setzero_si128());
+    return (vu)_mm_unpacklo_epi16(words, _mm_setzero_si128());
+#else
+    vu x = {0};
+    for (int i = 0; i < VLEN; i++) {
+        x[i] = (uint32_t)(bytes >> 8 * i) & 0xff;
+    }
+    return x;
 #endif
 }
 

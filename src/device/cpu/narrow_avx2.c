@@ -1,0 +1,3 @@
+/* narrow_avx2.c - narrow formats for AVX2 and FMA, 8 lanes. */
+#define CPU_FN(name) ebb__cpu_##name##_avx2
+#include "device/cpu/narrow_body.h"

@@ -1,0 +1,233 @@
+/* narrow_body.h - rounding to formats of few bits, and their codes, over the vectors of vec.h. The
+ * includer defines CPU_FN(name).
+ *
+ * Of a magnitude, normal numbers are rounded as integers: the bits that go are added half of what
+ * they could be. Below them, adding and taking off a number whose last bit is the format's smallest
+ * rounds as well, and the sum's mantissa is the code. Formats are known when this is compiled. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/span.h"
+#include "device/cpu/steps.h"
+#include "device/cpu/vec.h"
+#include "op/narrow.h"
+
+#include <endian.h>
+
+typedef uint16_t vu16 __attribute__((vector_size(VBYTES / 2)));
+
+_Static_assert((int)STEPS_BLOCK == (int)NARROW_BLOCK, "shares are whole blocks");
+enum { MANTISSA = 23, BIAS = 127 }; /* of f32 */
+
+static INLINE vu vu_all(uint32_t x) {
+    return (vu){0} + x;
+}
+static INLINE vu vu_select(vi mask, vu yes, vu no) {
+    return (vu)v_select(mask, (vf)yes, (vf)no);
+}
+/* All are below 2^31, or NaN's; so signed comparisons will do. */
+static INLINE vi vu_below(vu a, uint32_t b) {
+    return (vi)a < (int32_t)b;
+}
+
+/* Bits of 2^e, of the format's smallest normal and largest number; how far mantissas are apart. */
+static INLINE uint32_t power_bits(int32_t e) {
+    return (uint32_t)(BIAS + e) << MANTISSA;
+}
+static INLINE uint32_t least_bits(op_format f) {
+    return power_bits(1 - f.bias);
+}
+static INLINE int mantissa_shift(op_format f) {
+    return MANTISSA - f.mantissa;
+}
+static INLINE uint32_t largest_bits(op_format f) {
+    return (f.largest << mantissa_shift(f)) + power_bits(-f.bias);
+}
+/* Bits of the number whose last bit is the smallest subnormal. */
+static INLINE uint32_t magic_bits(op_format f) {
+    return power_bits(MANTISSA + 1 - f.bias - f.mantissa);
+}
+
+/* What is left of the magnitudes `a` of normal numbers. */
+static INLINE vu round_normal(vu a, op_format f) {
+    int shift = mantissa_shift(f);
+    vu r = a + ((1u << (shift - 1)) - 1) + ((a >> shift) & 1);
+    r &= ~((1u << shift) - 1);
+    return vu_select(vu_below(r, largest_bits(f)), r, vu_all(largest_bits(f)));
+}
+
+static INLINE vu is_nan_mask(vu a) {
+    return (vu)((vi)a > 0x7f800000);
+}
+
+static INLINE vf round1(vf x, op_format f) {
+    vu bits = (vu)x, a = bits & 0x7fffffffu, magic = vu_all(magic_bits(f));
+    vf small = ((vf)a + (vf)magic) - (vf)magic;
+    vu r = vu_select(vu_below(a, least_bits(f)), (vu)small, round_normal(a, f));
+    r = vu_select((vi)is_nan_mask(a), a, r);
+    return (vf)(r | (bits & 0x80000000u));
+}
+
+static INLINE vu narrow1(vf x, op_format f) {
+    vu bits = (vu)x, a = bits & 0x7fffffffu, magic = vu_all(magic_bits(f));
+    vu small = (vu)((vf)a + (vf)magic) - magic;
+    vu normal = (round_normal(a, f) - power_bits(-f.bias)) >> mantissa_shift(f);
+    vu code = vu_select(vu_below(a, least_bits(f)), small, normal);
+    code = vu_select((vi)is_nan_mask(a), vu_all((1u << (f.bits - 1)) - 1), code);
+    return code | (bits >> 31 << (f.bits - 1));
+}
+
+static INLINE vf widen1(vu code, op_format f) {
+    vu a = code & ((1u << (f.bits - 1)) - 1);
+    vf small = __builtin_convertvector((vi)a, vf) * (vf)vu_all(power_bits(1 - f.bias - f.mantissa));
+    vu r = (a << mantissa_shift(f)) + power_bits(-f.bias);
+    r = vu_select(vu_below(a, 1u << f.mantissa), (vu)small, r);
+    r = vu_select(vu_below(a, f.largest + 1), r, vu_all(0x7fc00000u));
+    return (vf)(r | (code >> (f.bits - 1) << 31));
+}
+
+/* fn(..., format) with the format known when it is compiled. */
+#define WITH_FORMAT(bits, fn, ...)                                                                 \
+    do {                                                                                           \
+        if ((bits) == 16) {                                                                        \
+            fn(__VA_ARGS__, op_format_of(16));                                                     \
+        } else if ((bits) == 10) {                                                                 \
+            fn(__VA_ARGS__, op_format_of(10));                                                     \
+        } else {                                                                                   \
+            fn(__VA_ARGS__, op_format_of(8));                                                      \
+        }                                                                                          \
+    } while (0)
+
+/* ---- rounding -------------------------------------------------------------------------------- */
+
+static INLINE void round_run(const float *in, float *out, int64_t len, op_format f) {
+#define ROUND_STEP(j, m) v_store(out + (j), round1(v_load(in + (j), m), f), m)
+    EACH_VECTOR(len, ROUND_STEP);
+}
+
+void CPU_FN(round_to)(const op_call *call) {
+    cpu_span span = cpu_span_same(call, 1);
+    while (cpu_span_next(&span)) {
+        WITH_FORMAT(call->attr->i[NARROW_FORMAT], round_run,
+                    cpu_at(&call->in[0], span.row, span.col),
+                    cpu_at(&call->out[0], span.row, span.col), span.len);
+    }
+}
+
+/* ---- codes ----------------------------------------------------------------------------------- */
+
+/* m codes of one or two bytes each, from code `at` on. */
+static INLINE void codes_put(uint8_t *to, int64_t at, vu codes, int64_t m, op_format f) {
+    if (f.bits == 8) {
+        uint64_t bytes = htole64(vu_bytes(codes));
+        __builtin_memcpy(to + at, &bytes, (size_t)m);
+    } else {
+        vu16 words = __builtin_convertvector(codes, vu16);
+        __builtin_memcpy(to + 2 * at, &words, (size_t)(2 * m));
+    }
+}
+
+static INLINE vu codes_get(const uint8_t *from, int64_t at, int64_t m, op_format f) {
+    if (f.bits == 8) {
+        uint64_t bytes = 0;
+        __builtin_memcpy(&bytes, from + at, (size_t)m);
+        return vu_of_bytes(le64toh(bytes));
+    }
+    vu16 words = {0};
+    __builtin_memcpy(&words, from + 2 * at, (size_t)(2 * m));
+    return __builtin_convertvector(words, vu);
+}
+
+static INLINE vu words_order(vu words) {
+#if __BYTE_ORDER == __BIG_ENDIAN
+    for (int l = 0; l < VLEN; l++) {
+        words[l] = le32toh(words[l]);
+    }
+#endif
+    return words;
+}
+
+/* How many of the lanes [j, j + m) of part `part` a block of r elements in `words` words has. */
+static INLINE int64_t lanes_of(int64_t part, int64_t words, int64_t j, int64_t m, int64_t r) {
+    int64_t left = r - part * words - j;
+    return left < 0 ? 0 : left < m ? left : m;
+}
+
+/* A block of r elements, up to NARROW_BLOCK: words [j, j + m) have three parts of it. */
+static INLINE void narrow_block(const float *x, uint8_t *to, int64_t r, op_format f) {
+    int64_t words = op_format_words(r);
+    for (int64_t j = 0; j < words; j += VLEN) {
+        int64_t m = words - j < VLEN ? words - j : VLEN;
+        vu word = {0};
+        for (int part = 0; part < 3; part++) {
+            vf value = v_load(x + part * words + j, lanes_of(part, words, j, m, r));
+            word |= narrow1(value, f) << part * 10;
+        }
+        v_store((float *)(void *)(to + 4 * j), (vf)words_order(word), m);
+    }
+}
+
+static INLINE void widen_block(const uint8_t *from, float *y, int64_t r, op_format f) {
+    int64_t words = op_format_words(r);
+    for (int64_t j = 0; j < words; j += VLEN) {
+        int64_t m = words - j < VLEN ? words - j : VLEN;
+        vu word = words_order(vu_load((const uint32_t *)(const void *)(from + 4 * j), m));
+        for (int part = 0; part < 3; part++) {
+            vf value = widen1((word >> part * 10) & 0x3ff, f);
+            v_store(y + part * words + j, value, lanes_of(part, words, j, m, r));
+        }
+    }
+}
+
+/* block(first, r) for all elements: whole blocks, then what is left. */
+#define EACH_BLOCK(len, block)                                                                     \
+    do {                                                                                           \
+        int64_t each_ = 0;                                                                         \
+        for (; each_ + NARROW_BLOCK <= (len); each_ += NARROW_BLOCK) {                             \
+            block(each_, NARROW_BLOCK);                                                            \
+        }                                                                                          \
+        if (each_ < (len)) {                                                                       \
+            block(each_, (len)-each_);                                                             \
+        }                                                                                          \
+    } while (0)
+
+static INLINE void narrow_run(const float *x, uint8_t *to, int64_t len, op_format f) {
+#define NARROW_STEP(j, m) codes_put(to, j, narrow1(v_load(x + (j), m), f), m, f)
+#define NARROW_THREE(j, r) narrow_block(x + (j), to + (j) / 3 * 4, r, f)
+    if (f.bits == 10) {
+        EACH_BLOCK(len, NARROW_THREE);
+    } else {
+        EACH_VECTOR(len, NARROW_STEP);
+    }
+}
+
+static INLINE void widen_run(const uint8_t *from, float *y, int64_t len, op_format f) {
+#define WIDEN_STEP(j, m) v_store(y + (j), widen1(codes_get(from, j, m, f), f), m)
+#define WIDEN_THREE(j, r) widen_block(from + (j) / 3 * 4, y + (j), r, f)
+    if (f.bits == 10) {
+        EACH_BLOCK(len, WIDEN_THREE);
+    } else {
+        EACH_VECTOR(len, WIDEN_STEP);
+    }
+}
+
+/* Bytes of a block of elements. */
+static int64_t block_bytes(int32_t bits) {
+    return bits == 10 ? 4 * NARROW_WORDS : NARROW_BLOCK * bits / 8;
+}
+
+void CPU_FN(narrow)(const op_call *call) {
+    int32_t bits = call->attr->i[NARROW_FORMAT];
+    cpu_steps it = cpu_steps_start(call, &call->in[0].type);
+    while (cpu_steps_next(&it)) {
+        WITH_FORMAT(bits, narrow_run, cpu_step(&it, &call->in[0]),
+                    cpu_step_code(&it, &call->out[0], block_bytes(bits)), it.len);
+    }
+}
+
+void CPU_FN(widen)(const op_call *call) {
+    int32_t bits = call->attr->i[NARROW_FORMAT];
+    cpu_steps it = cpu_steps_start(call, &call->out[0].type);
+    while (cpu_steps_next(&it)) {
+        WITH_FORMAT(bits, widen_run, cpu_step_code(&it, &call->in[0], block_bytes(bits)),
+                    cpu_step(&it, &call->out[0]), it.len);
+    }
+}
