@@ -21,12 +21,15 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
         ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
         ebb__cli_json_bytes(r->allocations_after_first_step), "threads", r->threads, "plan_hash",
         ebb__cli_json_hash(r->plan_hash));
-    if (object != NULL && r->profile != NULL &&
-        json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) != 0) {
-        json_decref(object);
-        object = NULL;
+    bool done = object != NULL &&
+                ebb__cli_add_forms(object, s->kind, r->forms, r->n_forms, r->chunk_images);
+    if (done && r->profile != NULL) {
+        done = json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) == 0;
     }
-    return object;
+    if (!done) {
+        json_decref(object);
+    }
+    return done ? object : NULL;
 }
 
 static void print_bench(const job_bench_result *r, const train_settings *s) {

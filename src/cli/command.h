@@ -78,6 +78,11 @@ typedef struct cli_line {
 cli_line ebb__cli_model(const train_settings *settings); /* what is trained, in a few words */
 void ebb__cli_print_plan(FILE *file, const train_settings *settings, const ebb_plan *plan);
 json_t *ebb__cli_plan_json(const ebb_plan *plan); /* NULL: no memory */
+double ebb__cli_rate(const ebb_plan *plan);       /* predicted: units of the kind a second */
+/* What plans and benchmarks say alike, as keys of `to`: bytes by form and, of a kind that has
+ * chunks of images, how many a chunk has. False: no memory. */
+bool ebb__cli_add_forms(json_t *to, const model_kind *kind, const plan_form *forms, int32_t n,
+                        int32_t chunk_images);
 
 /* ---- classes.c ---- */
 

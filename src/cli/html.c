@@ -23,7 +23,7 @@ _Static_assert((int)KIND_MOST_METRICS <= (int)LEARNING_MOST_METRICS, "all can be
 /* The run's plan, and what the same step takes when nothing is saved. */
 static ebb_status make_plans(report *p) {
     train_settings run = p->run.run, keep = p->run.run;
-    keep.disabled |= 1U << PASS_CHUNK | 1U << PASS_RECOMPUTE;
+    keep.disabled |= 1U << PASS_CHUNK | 1U << PASS_ENCODE | 1U << PASS_RECOMPUTE;
     keep.memory = (train_memory){MEMORY_BYTES, UINT64_MAX / 4, 0};
     ebb_status status = ebb__job_plan(p->call->ctx, &run, &p->plan);
     if (status == EBB_OK) {
@@ -127,7 +127,8 @@ static ebb_status write_page(report *p, const char *path) {
         p->metrics[i] =
             (learning_metric){metric->name, metric->phrase, metric->higher, metric->exponential};
     }
-    p->page.learning = (learning_curve){.metrics = p->metrics, .n_metrics = kind->n_metrics};
+    p->page.learning =
+        (learning_curve){.metrics = p->metrics, .n_metrics = kind->n_metrics, .unit = kind->unit};
     TRY(ebb__learning_read(p->call->ctx, p->dir, &p->page.learning));
     TRY(make_plans(p));
     TRY(make_samples(p));

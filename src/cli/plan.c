@@ -7,11 +7,19 @@
 
 /* programs: NULL, or what --program lists, which it takes over. */
 static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_t *programs) {
+    const model_kind *kind = settings->run.kind;
     json_t *object = ebb__cli_plan_json(plan);
-    bool done =
-        object != NULL &&
-        json_object_set_new(object, "batch", json_integer(settings->run.batch)) == 0 &&
-        json_object_set_new(object, "batch_tokens", json_integer(settings->run.batch_tokens)) == 0;
+    char rate[32];
+    (void)snprintf(rate, sizeof rate, "%s_per_second", kind->unit);
+    bool done = object != NULL &&
+                json_object_set_new(object, "batch", json_integer(settings->run.batch)) == 0 &&
+                json_object_set_new(object, rate, ebb__cli_json_real(ebb__cli_rate(plan))) == 0 &&
+                ebb__cli_add_forms(object, kind, plan->forms, plan->n_forms,
+                                   plan->choices[plan->chosen].knobs.chunk_images);
+    if (done && ebb__cli_find(kind, "batch-tokens") != NULL) {
+        done = json_object_set_new(object, "batch_tokens",
+                                   json_integer(settings->run.batch_tokens)) == 0;
+    }
     if (done && plan->products != NULL) {
         done = json_object_set_new(object, "products", ebb__cli_products_json(plan)) == 0;
     }

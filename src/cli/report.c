@@ -105,6 +105,10 @@ static void print_decisions(FILE *file, const ebb_plan *plan) {
     (void)fprintf(file, "%s\n", line);
 }
 
+double ebb__cli_rate(const ebb_plan *plan) {
+    return plan->words_per_step / (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1);
+}
+
 void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *plan) {
     train_settings planned = ebb__kind_planned(s, plan);
     cli_line model = ebb__cli_model(&planned);
@@ -128,10 +132,7 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
                   plan->seconds_per_step_keep_all);
     print_decisions(file, plan);
     (void)fprintf(file, "  predicted     %10.4f s a step, %s %s/s\n", plan->seconds_per_step,
-                  ebb__unit_rate(plan->words_per_step /
-                                 (plan->seconds_per_step > 0 ? plan->seconds_per_step : 1))
-                      .text,
-                  s->kind->unit);
+                  ebb__unit_rate(ebb__cli_rate(plan)).text, s->kind->unit);
     print_table(file, plan);
     print_largest(file, plan);
     (void)fflush(file);
@@ -183,4 +184,15 @@ json_t *ebb__cli_plan_json(const ebb_plan *plan) {
         ebb__cli_json_bytes(plan->budget_bytes), "plan_hash", ebb__cli_json_hash(plan->hash),
         "recomputed_nodes", plan->recomputed_nodes, "seconds_per_step_keep_all",
         ebb__cli_json_real(plan->seconds_per_step_keep_all), "decisions", decisions_json(plan));
+}
+
+bool ebb__cli_add_forms(json_t *to, const model_kind *kind, const plan_form *forms, int32_t n,
+                        int32_t chunk_images) {
+    json_t *object = json_object();
+    for (int32_t i = 0; i < n; i++) {
+        (void)json_object_set_new(object, forms[i].name, ebb__cli_json_bytes(forms[i].bytes));
+    }
+    bool done = json_object_set_new(to, "forms", object) == 0;
+    return done && (ebb__cli_find(kind, "chunk") == NULL ||
+                    json_object_set_new(to, "chunk_images", json_integer(chunk_images)) == 0);
 }

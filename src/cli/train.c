@@ -42,6 +42,13 @@ static json_t *buckets_json(const job_buckets *buckets) {
     return buckets->shapes.n > 0 ? ebb__buckets_pack(buckets) : json_null();
 }
 
+/* Of a kind whose batches can be of sentences. */
+static bool add_buckets(json_t *object, const train_settings *run, const job_train_result *r) {
+    return ebb__cli_find(run->kind, "batch-tokens") == NULL ||
+           (json_object_set_new(object, "batch_tokens", json_integer(run->batch_tokens)) == 0 &&
+            json_object_set_new(object, "buckets", buckets_json(&r->buckets)) == 0);
+}
+
 /* "valid_perplexity", "best_perplexity" and so on, after the loss. */
 static bool add_scores(json_t *object, const train_settings *run, const job_train_result *r) {
     bool done = object != NULL;
@@ -56,16 +63,15 @@ static bool add_scores(json_t *object, const train_settings *run, const job_trai
 }
 
 static json_t *result_json(const job_train_result *r, const train_settings *run) {
-    json_t *object =
-        json_pack("{s:i, s:I, s:I, s:o, s:I, s:I, s:o}", "schema", 1, "batch",
-                  (json_int_t)run->batch, "batch_tokens", (json_int_t)run->batch_tokens, "buckets",
-                  buckets_json(&r->buckets), "steps", (json_int_t)r->steps, "epochs",
-                  (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss));
+    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:o}", "schema", 1, "batch",
+                               (json_int_t)run->batch, "steps", (json_int_t)r->steps, "epochs",
+                               (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss));
     json_t *rest = json_pack("{s:o, s:o, s:b, s:b, s:b}", "planned_peak_bytes",
                              bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
                              bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed,
                              "already_done", r->already_done, "stopped_early", r->stopped_early);
-    bool done = add_scores(object, run, r) && rest != NULL && json_object_update(object, rest) == 0;
+    bool done = add_scores(object, run, r) && add_buckets(object, run, r) && rest != NULL &&
+                json_object_update(object, rest) == 0;
     json_decref(rest);
     if (!done) {
         json_decref(object);

@@ -186,6 +186,9 @@ typedef struct op_def {
         int16_t in;
         void (*attr)(const ir_graph *graph, const ir_node_rec *node, op_coded_attr *out);
     } coded;
+    /* What reports call the form that its results are in, of ops that make something smaller to
+     * wait for backward; NULL: dense. */
+    const char *form;
     /* Arithmetic of a node: so many operations for each element of its results or, if `of` is
      * 1 + i, of operand i. An exponential or tanh counts as 20. */
     struct {
@@ -209,6 +212,15 @@ typedef struct op_def {
     const op_sample *samples;
     int32_t n_samples;
 } op_def;
+
+/* Forms in which values can wait for backward (op_def.form). */
+enum { FORMS_MOST = 12 };
+typedef struct op_forms {
+    const char *names[FORMS_MOST]; /* the first is "dense" */
+    int32_t n;
+    int32_t of[OP_COUNT]; /* by op: the form of its results */
+} op_forms;
+op_forms ebb__op_forms(void);
 
 extern const op_def *const ebb__ops[OP_COUNT];
 static inline const op_def *ebb__op(int code) {

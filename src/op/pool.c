@@ -199,7 +199,7 @@ OP_DEFINE(
     .rows = ebb__op_rows_split, SAMPLES(samples_max_grad));
 
 OP_DEFINE(pool_index, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
-          .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_pool_index,
+          .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .form = "index", .infer = infer_pool_index,
           .cost = cost_pool_index, .rows = ebb__op_rows_split, SAMPLES(samples_pool));
 
 OP_DEFINE(max_pool_grad_at, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 2, .n_out = 1,

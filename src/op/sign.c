@@ -46,7 +46,7 @@ static const op_sample samples_grad[] = {SIZES(GRAD)};
 /* ---- definitions ---- */
 
 OP_DEFINE(sign_bits, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
-          .reads = {READ_SIGN}, .infer = infer_sign_bits, .work = {1, OPERAND(0)},
+          .form = "sign", .reads = {READ_SIGN}, .infer = infer_sign_bits, .work = {1, OPERAND(0)},
           .rows = ebb__op_rows_split, SAMPLES(samples_sign));
 
 OP_DEFINE(relu_grad_bits, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,

@@ -95,7 +95,7 @@ static ebb_status median_speed(html_page *p, double *out) {
     double *all = NULL;
     TRY(ebb__region_alloc(&p->region, c->n + 1, sizeof *all, &all));
     for (size_t i = 0; i < c->n; i++) {
-        all[i] = c->points[i].words_per_second;
+        all[i] = c->points[i].per_second;
     }
     qsort(all, c->n, sizeof *all, compare_reals);
     *out = all[c->n / 2];

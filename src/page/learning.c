@@ -29,14 +29,15 @@ static bool read_line(const learning_curve *curve, const char *line, size_t byte
     json_t *object = json_loadb(line, bytes, 0, NULL);
     const json_t *step = json_object_get(object, "step");
     bool good = json_integer_value(step) > 0 && json_integer_value(step) <= most_steps;
+    char key[64] = "";
     if (good) {
+        (void)snprintf(key, sizeof key, "%s_per_second", curve->unit != NULL ? curve->unit : "");
         *out = (learning_point){.step = json_integer_value(step),
                                 .epoch = count_of(object, "epoch"),
                                 .loss = real_of(object, "loss", (double)NAN),
-                                .words_per_second = real_of(object, "words_per_second", 0)};
+                                .per_second = real_of(object, key, 0)};
     }
     for (int32_t i = 0; good && i < curve->n_metrics; i++) {
-        char key[64];
         (void)snprintf(key, sizeof key, "valid_%s", curve->metrics[i].name);
         out->valid[i] = real_of(object, key, -1);
     }

@@ -15,12 +15,13 @@ typedef struct learning_metric {
 enum { LEARNING_MOST_METRICS = 4 };
 typedef struct learning_point {
     int64_t step, epoch;
-    double loss, words_per_second;
+    double loss, per_second;
     double valid[LEARNING_MOST_METRICS]; /* < 0: none */
 } learning_point;
 typedef struct learning_curve {
     const learning_metric *metrics; /* the caller's */
     int32_t n_metrics;
+    const char *unit; /* of speed: `UNIT_per_second` of metrics.jsonl; NULL: it is not read */
     learning_point *points;
     size_t n;
 } learning_curve;

@@ -123,6 +123,12 @@ typedef struct plan_large {
     ir_kind kind;
 } plan_large;
 
+/* A form (op_forms), and the bytes of stash that are in it at the peak. */
+typedef struct plan_form {
+    const char *name;
+    uint64_t bytes;
+} plan_form;
+
 typedef struct plan_layer {
     char *name;
     uint64_t bytes;
@@ -171,6 +177,8 @@ typedef struct ebb_plan {
     int members;
     uint64_t peak_bytes, least_bytes, keep_all_bytes, keep_all_activation_bytes, budget_bytes;
     uint64_t bytes_by_kind[IR_KINDS];
+    plan_form forms[FORMS_MOST]; /* together the stash of bytes_by_kind */
+    int32_t n_forms;
     uint64_t activation_bytes; /* not weights, gradients, optimiser; but data, programs, unused */
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
     double words_per_step;             /* of the mean step: the caller fills it in, for reports */

@@ -126,10 +126,19 @@ static ebb_status report_transients(ebb_plan *plan, pass_unit *unit) {
     live_piece *live = NULL;
     int32_t n = 0, *layers = NULL;
     uint64_t covered = 0;
+    op_forms forms = ebb__op_forms();
+    plan->n_forms = forms.n;
+    for (int32_t i = 0; i < forms.n; i++) {
+        plan->forms[i] = (plan_form){.name = forms.names[i]};
+    }
     TRY(map_layers(plan, unit, &layers));
     TRY(find_live(unit, &live, &n));
     for (int32_t i = 0; i < n; i++) {
-        note_piece(plan, &unit->graph, layers, &live[i], fresh_bytes(&live[i], &covered));
+        uint64_t fresh = fresh_bytes(&live[i], &covered);
+        note_piece(plan, &unit->graph, layers, &live[i], fresh);
+        if (live[i].piece->kind == IR_STASH) {
+            plan->forms[forms.of[unit->graph.nodes[live[i].piece->node].op]].bytes += fresh;
+        }
     }
     ebb__region_fini(&unit->scratch);
     return EBB_OK;

@@ -5,6 +5,7 @@
 #include "train/meter.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *s, job_request *request) {
     s->kind->vocab_sizes(s, request);
@@ -133,6 +134,9 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     out->vm_hwm_bytes = ebb__host_peak_resident();
     out->threads = plan->members;
     out->plan_hash = plan->hash;
+    out->n_forms = plan->n_forms;
+    memcpy(out->forms, plan->forms, sizeof out->forms);
+    out->chunk_images = plan->choices[plan->chosen].knobs.chunk_images;
 out:
     if (status != EBB_OK) {
         ebb__profile_free(out->profile);

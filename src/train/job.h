@@ -62,6 +62,9 @@ typedef struct job_bench_result {
     uint64_t allocations_after_first_step;
     int threads;
     uint64_t plan_hash;
+    plan_form forms[FORMS_MOST]; /* as in ebb_plan */
+    int32_t n_forms;
+    int32_t chunk_images; /* done at a time; 0: all at once */
     run_profile *profile; /* finished, the caller's to free; NULL if not asked for */
 } job_bench_result;
 /* `steps` timed steps after 2 warm-up steps, on random tokens. With settings->profile as many again

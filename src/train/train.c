@@ -255,7 +255,15 @@ static score_name name_score(const kind_metric *metric, char between) {
     return name;
 }
 
+/* "words_per_second", or after a prefix "train/words_per_second". */
+static score_name name_rate(const train_run *r, const char *before) {
+    score_name name;
+    (void)snprintf(name.text, sizeof name.text, "%s%s_per_second", before, r->s->kind->unit);
+    return name;
+}
+
 static ebb_status write_line(train_run *r, const job_progress *now) {
+    score_name rate = name_rate(r, "");
     metrics_field fields[7 + KIND_MOST_METRICS] = {
         METRICS_INT("step", now->step), METRICS_INT("epoch", now->epoch),
         METRICS_REAL("loss", now->loss), METRICS_REAL("lr", now->lr)};
@@ -264,7 +272,7 @@ static ebb_status write_line(train_run *r, const job_progress *now) {
     if (now->gradient_norm >= 0) {
         fields[n++] = METRICS_REAL("gradient_norm", now->gradient_norm);
     }
-    fields[n++] = METRICS_REAL("words_per_second", now->words_per_second);
+    fields[n++] = METRICS_REAL(rate.text, now->words_per_second);
     fields[n++] = METRICS_INT("memory_bytes", now->memory_bytes);
     for (int32_t i = 0; i < r->s->kind->n_metrics; i++) {
         names[i] = name_score(&r->s->kind->metrics[i], '_');
@@ -276,11 +284,11 @@ static ebb_status write_line(train_run *r, const job_progress *now) {
 }
 
 static ebb_status write_event(train_run *r, const job_progress *now) {
-    tensorboard_scalar all[5 + KIND_MOST_METRICS] = {
-        {"train/loss", now->loss},
-        {"train/learning_rate", now->lr},
-        {"train/words_per_second", now->words_per_second},
-        {"memory/bytes", (double)now->memory_bytes}};
+    score_name rate = name_rate(r, "train/");
+    tensorboard_scalar all[5 + KIND_MOST_METRICS] = {{"train/loss", now->loss},
+                                                     {"train/learning_rate", now->lr},
+                                                     {rate.text, now->words_per_second},
+                                                     {"memory/bytes", (double)now->memory_bytes}};
     score_name names[KIND_MOST_METRICS];
     size_t n = 4; /* from here on those that there may not be */
     if (now->gradient_norm >= 0) {

@@ -74,7 +74,7 @@ def weights(folder):
 def metrics(folder):
     """Without what depends on time, and on the memory that happens to be free."""
     with open(folder + "/metrics.jsonl", encoding="utf8") as file:
-        return [{k: v for k, v in json.loads(line).items() if k not in ("words_per_second", "memory_bytes")} for line in file]
+        return [{k: v for k, v in json.loads(line).items() if k not in ("words_per_second", "images_per_second", "memory_bytes")} for line in file]
 
 
 def start(*args):

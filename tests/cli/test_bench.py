@@ -9,9 +9,10 @@ SMALL = {
 WORDS = {"lm": 6 * 8, "nmt": 6 * 7}
 PLAN = """schema peak_bytes keep_all_bytes least_bytes bytes_by_kind bytes_by_layer activation_bytes
     keep_all_activation_bytes nodes plan_seconds seconds_per_step budget_bytes plan_hash
-    recomputed_nodes seconds_per_step_keep_all decisions batch batch_tokens""".split()
+    recomputed_nodes seconds_per_step_keep_all decisions batch batch_tokens words_per_second
+    forms""".split()
 BENCH = """schema batch words_per_second seconds_per_step cpu_seconds joules planned_peak_bytes measured_peak_bytes vm_hwm_bytes
-    loss weights_hash allocations_after_first_step threads plan_hash""".split()
+    loss weights_hash allocations_after_first_step threads plan_hash forms""".split()
 KINDS = "weights gradients optimizer stash workspace data program unused".split()
 
 
@@ -36,6 +37,7 @@ def check_plan_fields(kind):
     assert sorted(shown) == sorted(PLAN), set(shown) ^ set(PLAN)
     kinds = shown["bytes_by_kind"]
     assert sorted(kinds) == sorted(KINDS) and sum(kinds.values()) == shown["peak_bytes"]
+    assert sum(shown["forms"].values()) == kinds["stash"] and abs(shown["words_per_second"] * shown["seconds_per_step"] - WORDS[kind]) < 1e-6
     assert shown["activation_bytes"] == shown["peak_bytes"] - kinds["weights"] - kinds["gradients"] - kinds["optimizer"]
     assert shown["least_bytes"] <= shown["peak_bytes"] <= shown["budget_bytes"] and shown["nodes"] > 0
     assert sum(shown["bytes_by_layer"].values()) <= shown["peak_bytes"]

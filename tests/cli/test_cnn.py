@@ -150,6 +150,30 @@ def test_budgets():
     assert ebb("plan", "cnn", "--train", "data", *RUN[:2], "--batch", "auto", "--memory", "300K", "--json").json()["peak_bytes"] <= 300 << 10
 
 
+def test_bytes_by_form_and_images_a_second():
+    """What waits for backward, by the form it waits in; nothing of it is called words."""
+    model = ["cnn", "--net", "nin", "--size", "64", "--batch", "8", "--threads", "1", "--json"]
+    plain = ebb("plan", *model, "--disable", "encode,recompute,chunk").json()
+    coded = ebb("plan", *model, "--disable", "recompute,chunk").json()
+    for shown in plain, coded:
+        assert sum(shown["forms"].values()) == shown["bytes_by_kind"]["stash"] and shown["chunk_images"] == 0
+        assert abs(shown["images_per_second"] * shown["seconds_per_step"] - 8) < 1e-6
+    assert plain["forms"]["dense"] > 0 and sum(plain["forms"].values()) == plain["forms"]["dense"]
+    assert coded["forms"]["sign"] > 0 and coded["forms"]["index"] > 0 and coded["forms"]["dense"] < plain["forms"]["dense"]
+    model = ["cnn", "--net", "lenet", "--batch", "64", "--threads", "1", "--json"]
+    cut = ["--chunk", "net", "--memory", ebb("plan", *model, "--chunk", "net").json()["least_bytes"]]
+    bench, shown = ebb("bench", *model, *cut, "--steps", "1").json(), ebb("plan", *model, *cut).json()
+    assert bench["chunk_images"] == shown["chunk_images"] > 0 and sorted(bench["forms"]) == sorted(shown["forms"])
+    net()
+    idx("data", "train", 40, 1)
+    done = ebb("train", "cnn", "--train", "data", *RUN, "--steps", "4", "--log-every", "2", "--tensorboard", "board", "--out", "run", "--json")
+    events = b"".join(open("board/" + name, "rb").read() for name in os.listdir("board"))
+    lines = [json.loads(line) for line in open("run/metrics.jsonl")]
+    assert all(line["images_per_second"] > 0 for line in lines) and b"train/images_per_second" in events
+    for said in json.dumps([plain, bench, lines, done.json()]), done.err, events.decode("latin1"):
+        assert "word" not in said and "token" not in said, said
+
+
 def test_the_net_is_found_from_elsewhere():
     """A net's name is no path, its file is one; both wherever the run is used."""
     idx("data", "train", 20, 1, side=28)

@@ -6,7 +6,7 @@ void fuzz_learning(fuzz_room *room, fuzz_input input) {
     static const learning_metric metrics[] = {
         {"perplexity", "validation perplexity", .exponential = true},
         {"bleu", "BLEU", .higher = true}};
-    learning_curve curve = {.metrics = metrics, .n_metrics = 2};
+    learning_curve curve = {.metrics = metrics, .n_metrics = 2, .unit = "words"};
     fuzz_write(fuzz_file(room, "metrics.jsonl"), input.at, input.left);
     if (fuzz_fine(room, ebb__learning_read(room->ctx, room->folder, &curve))) {
         page_text text = {.ctx = room->ctx};

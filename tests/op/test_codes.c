@@ -134,11 +134,24 @@ static void taps_are_numbered_in_their_window(void **state) {
     assert_int_equal(codes[0], 0 | 1 << 2 | 2 << 4 | 3 << 6);
 }
 
+/* Reports tell what waits for backward by these names. */
+static void codes_have_a_form(void **state) {
+    op_forms forms = ebb__op_forms();
+    (void)state;
+    for (int op = 0; op < OP_COUNT; op++) {
+        const op_def *code = ebb__op(op)->coded.code != 0 ? ebb__op(ebb__op(op)->coded.code) : NULL;
+        assert_true(code == NULL || code->form != NULL);
+        const char *form = ebb__op(op)->form;
+        assert_string_equal(forms.names[forms.of[op]], form != NULL ? form : "dense");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coded_readers_give_the_same_bits),
         cmocka_unit_test(signs_are_bits),
         cmocka_unit_test(taps_are_numbered_in_their_window),
+        cmocka_unit_test(codes_have_a_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
