@@ -13,7 +13,7 @@
 
 typedef int32_t ir_val;
 typedef int32_t ir_node;
-enum { IR_NONE = -1, IR_MAX_RANK = 6, IR_MAX_INTS = 16, IR_MAX_FLOATS = 4, IR_MAX_OUT = 3 };
+enum { IR_NONE = -1, IR_MAX_RANK = 6, IR_MAX_INTS = 16, IR_MAX_FLOATS = 4, IR_MAX_OUT = 4 };
 enum { IR_MAX_SHARDS = 1024 };
 
 /* Graphs hold many types and values: their enumerations take one byte each. */

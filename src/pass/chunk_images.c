@@ -124,14 +124,23 @@ static ebb_status cut_images(const image_chunker *c, pass_split *s, int32_t most
     return EBB_OK;
 }
 
-/* Whether the node belongs to the region: all of the net, or one way through a segment. */
+static bool has_map(const ir_graph *g, const ir_node_rec *node) {
+    bool has = op_is_map(&g->values[node->out].type);
+    for (int32_t k = 0; k < node->n_in && !has; k++) {
+        has = ir_in(g, node, k) != IR_NONE && op_is_map(op_in_type(g, node, k));
+    }
+    return has;
+}
+
+/* Whether the node belongs to the region: all of the net, or one way through a segment. What comes
+ * behind the last map is small and has large weights, which are better read once. */
 static bool is_of(const image_chunker *c, ir_node n, int32_t segment, bool forward) {
     const ir_node_rec *node = &c->g->nodes[n];
     bool step = is_forward(c->g, n) || node->label.phase == IR_BACKWARD;
     if (segment < 0) {
         return step;
     }
-    return step && is_forward(c->g, n) == forward && c->segment[node->label.layer] == segment;
+    return step && has_map(c->g, node) && is_forward(c->g, n) == forward && c->segment[node->label.layer] == segment;
 }
 
 static ebb_status chunk_region(const image_chunker *c, int32_t segment, bool forward) {

@@ -24,6 +24,7 @@
     X(PASS_RECOMPUTE, "recompute", true)                                                           \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
     X(PASS_SPARSE, "sparse", true)                                                                 \
+    X(PASS_SLICES, "slices", true)                                                                 \
     X(PASS_CONTRACT, "contract", true)                                                             \
     X(PASS_LAYOUT, "layout", true)                                                                 \
     X(PASS_ALIAS, "alias", false)                                                                  \
@@ -50,6 +51,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * chunk_images, chunk_net
  *             images of a chunk of a net over images, segment by segment or the net as a whole; 0:
  *             all at once
+ * slices      weight gradients are made and used up a few rows at a time
  * encode      what backward needs only the signs of, or the like, waits as a code of that
  * The others say what is computed again instead of being kept from forward to backward:
  * price       seconds that a byte of stash is worth; 0: everything is kept
@@ -66,6 +68,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
     X(int32_t, chunk_images, PASS_CHUNK)                                                           \
     X(bool, chunk_net, PASS_CHUNK)                                                                 \
+    X(bool, slices, PASS_SLICES)                                                                   \
     X(bool, encode, PASS_ENCODE)                                                                   \
     X(double, price, PASS_RECOMPUTE)                                                               \
     X(int32_t, scan, PASS_RECOMPUTE)                                                               \
@@ -148,9 +151,9 @@ static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
 enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_simplify,
-    ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_contract, ebb__pass_chunk,
-    ebb__pass_encode, ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias, ebb__pass_select,
-    ebb__pass_fuse, ebb__pass_team;
+    ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices, ebb__pass_contract,
+    ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias,
+    ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 

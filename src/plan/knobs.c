@@ -36,6 +36,19 @@ static void describe_chunk(const pass_knobs *knobs, bool again, char *text, size
     }
 }
 
+/* ---- weight gradients in slices ---- */
+
+/* A way to go on in parts, as chunks are: where these are not wanted it is not either. */
+static bool slices_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    out->knobs.slices = i > 0;
+    return i == 0 || (reach->images > 0 && (reach->disabled >> PASS_CHUNK & 1) == 0);
+}
+
+static void describe_slices(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    (void)again;
+    (void)snprintf(text, bytes, "%s", knobs->slices ? ", updates in slices" : "");
+}
+
 /* ---- chunks of images: segment by segment, or the net as a whole ---- */
 
 static const struct {
@@ -219,6 +232,7 @@ static void describe_depth(const pass_knobs *k, bool again, char *text, size_t b
 static const plan_knob table[] = {
     {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
     {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
+    {"slices", PASS_SLICES, true, 2, slices_way, describe_slices},
     {"images", PASS_CHUNK, false, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
     {"encode", PASS_ENCODE, true, 2, encode_way, describe_encode},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,

@@ -14,6 +14,7 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_recompute, /* forward values done again instead of kept        */
     &ebb__pass_batch_time, /* products of all time steps as one              */
     &ebb__pass_sparse,   /* embedding gradients by rows                      */
+    &ebb__pass_slices,     /* weight gradients used up as they are made      */
     &ebb__pass_contract, /* attention's scores as one node, and their gradient */
     &ebb__pass_layout,   /* packed copies of weights that time steps share  */
     &ebb__pass_alias,    /* stacks own their operands; copies where they can't */

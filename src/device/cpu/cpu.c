@@ -7,6 +7,7 @@
 #include "device/cpu/conv.h"
 #include "device/cpu/matmul.h"
 #include "device/cpu/matmul_form.h"
+#include "device/cpu/product.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -44,6 +45,14 @@ static const char *accept_panels_avx2(const ir_graph *graph, const ir_node_rec *
 static const char *accept_f32(const ir_graph *graph, const ir_node_rec *node) {
     return graph->values[node->out].type.dtype == IR_F32 ? NULL : "only f32 is moved by rows";
 }
+
+#define accept_product ebb__product_accept
+#ifndef EBB_NO_AVX2
+static const char *accept_product_avx2(const ir_graph *graph, const ir_node_rec *node) {
+    const char *why = accept_avx2(graph, node);
+    return why != NULL ? why : accept_product(graph, node);
+}
+#endif
 
 static size_t matmul_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                                int members) {
@@ -104,6 +113,10 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
 #define CHANNELS_AVX2(upper, lower)                                                                \
     KERNEL(upper, lower, avx2, avx2, .workspace = channels_workspace)
 #define CHANNELS_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = channels_workspace)
+#define PRODUCT_AVX2(upper, lower, update)                                                         \
+    KERNEL(upper, lower, avx2, product_avx2, .workspace = ebb__product_bytes)
+#define PRODUCT_BASE(upper, lower, update)                                                         \
+    KERNEL(upper, lower, base, product, .workspace = ebb__product_bytes)
 #define KERNEL_MOVE(upper, lower)                                                                  \
     {.name = #lower ".rows", .op = OP_##upper, .accept = accept_f32, .run = ebb__cpu_##lower},
 
@@ -119,11 +132,11 @@ static const device_kernel kernels[] = {
 #ifndef EBB_NO_AVX2
     KERNEL(MATMUL, matmul, avx2, panels_avx2, .ranges = true, .workspace = matmul_workspace)
     CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
-    CPU_CHANNELS(CHANNELS_AVX2) CPU_CONVS(CONV_AVX2)
+    CPU_CHANNELS(CHANNELS_AVX2) CPU_PRODUCTS(PRODUCT_AVX2) CPU_CONVS(CONV_AVX2)
 #endif
     KERNEL(MATMUL, matmul, base, panels, .ranges = true, .workspace = matmul_workspace)
     CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE)
-    CPU_CHANNELS(CHANNELS_BASE) CPU_CONVS(CONV_BASE)
+    CPU_CHANNELS(CHANNELS_BASE) CPU_PRODUCTS(PRODUCT_BASE) CPU_CONVS(CONV_BASE)
     CPU_MOVES(KERNEL_MOVE)};
 /* clang-format on */
 

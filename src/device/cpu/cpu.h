@@ -124,6 +124,17 @@ void ebb__cpu_transpose_block_avx2(float *to, int64_t ldt, const float *from, in
 void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, int64_t ldf,
                                    int64_t rows, int64_t cols);
 
+/* Updates with a product as gradient (product.c), and the kernels that update. */
+#define CPU_PRODUCTS(X)                                                                            \
+    X(PRODUCT_SGD, product_sgd, sgd)                                                               \
+    X(PRODUCT_MOMENTUM, product_momentum, sgd_momentum)                                            \
+    X(PRODUCT_ADAM, product_adam, adam)
+#define CPU_DECLARE(upper, lower, update)                                                          \
+    void ebb__cpu_##lower##_avx2(const op_call *call);                                             \
+    void ebb__cpu_##lower##_base(const op_call *call);
+CPU_PRODUCTS(CPU_DECLARE)
+#undef CPU_DECLARE
+
 /* Convolutions (conv.c), by the engine that does their arithmetic. */
 #define CPU_CONVS(X)                                                                               \
     X(CONV, conv)                                                                                  \
