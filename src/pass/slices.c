@@ -67,10 +67,29 @@ static void count_readers(slicer *s) {
                 s->reads[ir_in(g, node, k)]++;
             }
         }
-        if (node->op == OP_SUM_SQUARES) {
+        if (node->op == OP_SUM_SQUARES && !g->values[node->out].output) {
             s->squares[ir_in(g, node, 0)] = n;
         }
     }
+    for (ir_val v = 0; v < g->n_values; v++) {
+        if (g->values[v].next != IR_NONE) {
+            s->reads[g->values[v].next]++;
+        }
+    }
+}
+
+/* Whether the node is an update of pair p whose gradient only it and a sum of squares read. */
+static bool is_sliced(const slicer *s, const ir_node_rec *node, int32_t p) {
+    const ir_graph *g = s->graph;
+    if (p < 0 || ir_in(g, node, 2 + pairs[p].n_state) != IR_NONE) {
+        return false; /* clipped */
+    }
+    bool output = false;
+    for (int32_t k = 0; k < node->n_out; k++) {
+        output = output || g->values[node->out + k].output;
+    }
+    ir_val v = ir_in(g, node, 1);
+    return !output && is_product(s, v) && s->reads[v] == 2 && s->squares[v] != IR_NONE;
 }
 
 /* The update `n` of pair `p` and the product, and the sums of its squares, as one node. */
@@ -115,9 +134,7 @@ static ebb_status run(pass_unit *unit) {
     for (int32_t i = 0; i < n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         int32_t p = find_pair(node);
-        ir_val v = p < 0 ? (ir_val)IR_NONE : ir_in(g, node, 1);
-        if (p >= 0 && ir_in(g, node, 2 + pairs[p].n_state) == IR_NONE && is_product(&s, v) &&
-            s.reads[v] == 2 && s.squares[v] != IR_NONE) {
+        if (is_sliced(&s, node, p)) {
             TRY(slice(&s, g->order[i], p));
         }
     }

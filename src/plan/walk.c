@@ -21,7 +21,7 @@
 static const double PACE = 1.02; /* what saving memory may cost unasked */
 enum {
     LEAST_SAVING = 256, /* part of the peak that the next way of row 1 must save */
-    FEW_NODES = 3000, /* of a plan that a knob's every way is joined to, where knobs are crossed */
+    FEW_NODES = 6000, /* of a plan that a knob's every way is joined to, where knobs are crossed */
 };
 
 /* The passes before it do the same for every candidate, so that they run once for a program. */
