@@ -29,6 +29,9 @@ typedef struct conv_list {
     int64_t count;
 } conv_list;
 
+/* Adds the products of a list of at most 32 lanes, which are a multiple of 8 if `across`. */
+void ebb__cpu_conv_list_avx2(const conv_list *list);
+
 typedef struct conv_engine conv_engine;
 
 /* Code that was generated for sizes met so far in a call. */

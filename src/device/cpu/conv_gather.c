@@ -4,7 +4,9 @@
  * A tile of at most 32 channels of the result is done at a time, for a strip of rows of one group
  * of images; its weights are packed once for all strips that a member does. Pixels of a row with
  * the same taps that lie side by side are the rows of one product. Weights of a block of channels
- * stay in cache while they go over the strip. */
+ * stay in cache while they go over the strip. Where the window is one pixel, what a strip reads is
+ * much and used once by a tile: there a strip is what fits a cache of the operand, and all tiles go
+ * over some channels of it before the next. */
 #include "device/cpu/conv.h"
 
 #include "base/team.h"
@@ -17,6 +19,9 @@ enum {
     STRETCH_TILES = 16,     /* weights that go over a strip at a time */
     HELD_FLOATS = 1 << 16,  /* weights that are held packed: half of a member's second cache */
     MOST_HELD = 64,         /* tiles of them */
+    POINT_FLOATS = 3 << 13, /* windows of a pixel: of the operand, in a strip, */
+    POINT_TILES = 8,        /* weights that go over it at a time, */
+    POINT_HELD = 1 << 18,   /* and weights that are held: they are read in order */
 };
 
 /* Both directions: the result `to` gathers from `from`. */
@@ -83,12 +88,32 @@ static gather gather_of(const op_call *call, bool back) {
 
 /* ---- weights ---- */
 
+/* Windows of one pixel: all channels of the operand at once. */
+static void pack_points(const gather *g, const conv_engine *engine, const conv_piece *tile,
+                        float *panel) {
+    int64_t group = tile->begin / g->to_group, wide = conv_round_lanes(tile->len);
+    if (!g->back) {
+        engine->transpose(panel, wide, g->weights + tile->begin * g->from_group, g->from_group,
+                          tile->len, g->from_group);
+        return;
+    }
+    const float *from =
+        g->weights + group * g->from_group * g->to_group + tile->begin % g->to_group;
+    for (int64_t c = 0; c < g->from_group; c++) {
+        memcpy(panel + c * wide, from + c * g->to_group, (size_t)tile->len * sizeof(float));
+    }
+}
+
 /* [piece][r][s][channel of the operand][lane of the tile], rows of a multiple of 8 lanes. */
 static void pack(const gather *g, const conv_engine *engine, const conv_piece *tile, float *panel) {
     int64_t taps = g->window_y * g->window_x, wide = conv_round_lanes(tile->len);
     int64_t inputs = g->back ? g->to_group : g->from_group; /* of w: [K, inputs, R, S] */
     int64_t group = tile->begin / g->to_group, in_group = tile->begin % g->to_group;
     conv_piece p = {.len = 0};
+    if (taps == 1) {
+        pack_points(g, engine, tile, panel);
+        return;
+    }
     for (int64_t at = 0; at < g->from_group; at += p.len) {
         p = conv_piece_at(&g->from, group * g->from_group, g->from_group, at);
         float *to = panel + at * taps * wide;
@@ -103,10 +128,10 @@ static void pack(const gather *g, const conv_engine *engine, const conv_piece *t
 
 /* ---- one strip ---- */
 
-/* Rows [y0, y1) of a tile of channels of one group of images. */
+/* Rows [y0, y1) of a tile of channels of one group of images, of which pixels [x0, x1). */
 typedef struct strip {
     conv_piece tile;
-    int64_t images, y0, y1;
+    int64_t images, y0, y1, x0, x1; /* not all pixels if it is one row */
     const float *panel;
 } strip;
 
@@ -170,9 +195,9 @@ static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t 
                                .out_row = g->to.channels}};
     float *row = g->result + s->images * g->to_pitch + s->tile.block * op_map_block(&g->to) +
                  oy * g->to.wide * op_map_pixel(&g->to) + s->tile.lane;
-    for (int64_t ox = 0, run; ox < g->to.wide; ox += run) {
+    for (int64_t ox = s->x0, run; ox < s->x1; ox += run) {
         x = taps_of(g, ox, g->from.wide, g->window_x, g->pad_x);
-        for (run = 1; run < limit && ox + run < g->to.wide; run++) {
+        for (run = 1; run < limit && ox + run < s->x1; run++) {
             next = taps_of(g, ox + run, g->from.wide, g->window_x, g->pad_x);
             if (!same_taps(&x, &next, run)) {
                 break;
@@ -187,19 +212,33 @@ static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t 
     }
 }
 
-static int64_t strip_rows(const gather *g) {
-    return conv_most(1, STRIP_FLOATS / (g->to.wide * op_map_pixel(&g->to)));
-}
+/* ---- how work is cut ---- */
 
-/* Weights of some channels go over all rows before the next. */
-static void add_strip(const gather *g, const strip *s, conv_codes *codes) {
-    int64_t tiles = g->window_y * g->window_x;
-    int64_t blocks = conv_most(1, STRETCH_TILES / tiles), stretch = blocks * OP_MAP_CHANNELS;
-    for (int64_t begin = 0; begin < g->from_group; begin += stretch) {
-        for (int64_t y = s->y0; y < s->y1; y++) {
-            add_row(g, s, codes, y, begin, conv_least(g->from_group, begin + stretch));
-        }
+/* How many rows and pixels of them a strip has, and how many channels of the operand go over it at
+ * a time. */
+typedef struct strips {
+    int64_t rows, wide, channels;
+    int64_t high, each; /* strips along the rows; of a group of images */
+    bool by_channels;   /* some channels of all tiles, then the next */
+} strips;
+
+static strips strips_of(const gather *g) {
+    int64_t taps = g->window_y * g->window_x, pixel = op_map_pixel(&g->to);
+    strips s = {.wide = g->to.wide, .by_channels = taps == 1};
+    s.channels = conv_most(1, (s.by_channels ? POINT_TILES : STRETCH_TILES) / taps);
+    s.channels = conv_least(s.channels * OP_MAP_CHANNELS, g->from_group);
+    int64_t pixels = STRIP_FLOATS / pixel;
+    if (s.by_channels) {
+        pixels = POINT_FLOATS / (s.channels * g->to.images);
     }
+    if (s.by_channels && g->to.high == 1) { /* whole runs */
+        int64_t run = conv_most(1, RUN_ROWS / g->to.images);
+        s.wide = conv_least(s.wide, conv_most(1, pixels / run) * run);
+    }
+    s.rows = conv_most(1, pixels / g->to.wide);
+    s.high = (g->to.high + s.rows - 1) / s.rows;
+    s.each = s.high * ((g->to.wide + s.wide - 1) / s.wide);
+    return s;
 }
 
 /* ---- the kernel ---- */
@@ -209,8 +248,9 @@ static int64_t panel_floats(int64_t channels, int64_t taps, int64_t lanes) {
 }
 
 /* How many tiles of weights are held packed at a time. */
-static int64_t held_tiles(int64_t floats, int64_t tiles) {
-    return conv_most(1, conv_least(tiles, conv_least(HELD_FLOATS / floats, MOST_HELD)));
+static int64_t held_tiles(int64_t floats, int64_t tiles, int64_t taps) {
+    int64_t room = (taps == 1 ? POINT_HELD : HELD_FLOATS) / floats;
+    return conv_most(1, conv_least(tiles, conv_least(room, MOST_HELD)));
 }
 
 size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
@@ -219,49 +259,71 @@ size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, in
     bool back = node->op == OP_CONV_DATA;
     op_map to = op_map_of(&graph->values[node->out].type);
     int64_t outputs = w->dim[0] / node->attr.i[CONV_GROUPS];
-    int64_t floats =
-        panel_floats(back ? outputs : w->dim[1], (int64_t)w->dim[2] * w->dim[3], to.channels);
+    int64_t taps = (int64_t)w->dim[2] * w->dim[3];
+    int64_t floats = panel_floats(back ? outputs : w->dim[1], taps, to.channels);
     int64_t tiles = conv_tile_count(&to, back ? w->dim[1] : outputs, 0, op_map_channels(&to));
     (void)form;
-    return (size_t)(members * held_tiles(floats, tiles) * floats) * sizeof(float);
+    return (size_t)(members * held_tiles(floats, tiles, taps) * floats) * sizeof(float);
+}
+
+/* Tiles whose weights are held together. */
+typedef struct held {
+    conv_piece tiles[MOST_HELD];
+    int64_t count, most, floats; /* floats: of a tile's weights */
+    float *panels;
+} held;
+
+/* One strip of all tiles that are held. */
+static void add_strip(const gather *g, const strips *cut, const held *h, int64_t unit,
+                      conv_codes *codes) {
+    int64_t y = unit % cut->high * cut->rows, x = unit / cut->high % (cut->each / cut->high);
+    int64_t stretches = (g->from_group + cut->channels - 1) / cut->channels;
+    strip s = {.images = unit / cut->each,
+               .y0 = y,
+               .y1 = conv_least(g->to.high, y + cut->rows),
+               .x0 = x * cut->wide,
+               .x1 = conv_least(g->to.wide, (x + 1) * cut->wide)};
+    for (int64_t i = 0; i < h->count * stretches; i++) {
+        int64_t tile = cut->by_channels ? i % h->count : i / stretches;
+        int64_t begin = (cut->by_channels ? i / h->count : i % stretches) * cut->channels;
+        s.tile = h->tiles[tile];
+        s.panel = h->panels + tile * h->floats;
+        for (y = s.y0; y < s.y1; y++) {
+            add_row(g, &s, codes, y, begin, conv_least(g->from_group, begin + cut->channels));
+        }
+    }
 }
 
 /* Strips [begin, end) of all groups of images, for the tiles from channel `at` on whose weights are
  * held together; gives the channel behind them. */
-static int64_t add_tiles(const gather *g, conv_codes *codes, float *panels, int64_t held,
-                         int64_t floats, int64_t at, int64_t begin, int64_t end) {
-    int64_t channels = op_map_channels(&g->to), rows = strip_rows(g), n = 0;
-    int64_t strips = (g->to.high + rows - 1) / rows;
-    conv_piece tiles[MOST_HELD];
-    for (; n < held && at < channels; n++) {
-        tiles[n] = conv_tile_at(&g->to, g->to_group, at);
+static int64_t add_tiles(const gather *g, const strips *cut, held *h, int64_t at, int64_t begin,
+                         int64_t end, conv_codes *codes) {
+    for (h->count = 0; h->count < h->most && at < op_map_channels(&g->to); h->count++) {
+        conv_piece *tile = &h->tiles[h->count];
+        *tile = conv_tile_at(&g->to, g->to_group, at);
         if (begin < end && !codes->engine->dry) {
-            pack(g, codes->engine, &tiles[n], panels + n * floats);
+            pack(g, codes->engine, tile, h->panels + h->count * h->floats);
         }
-        at += tiles[n].len;
+        at += tile->len;
     }
     for (int64_t u = begin; u < end; u++) {
-        int64_t y = u % strips * rows;
-        for (int64_t t = 0; t < n; t++) {
-            strip s = {tiles[t], u / strips, y, conv_least(g->to.high, y + rows),
-                       panels + t * floats};
-            add_strip(g, &s, codes);
-        }
+        add_strip(g, cut, h, u, codes);
     }
     return at;
 }
 
 void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
     gather g = gather_of(call, back);
-    int64_t channels = op_map_channels(&g.to), rows = strip_rows(&g);
-    int64_t floats = panel_floats(g.from_group, g.window_y * g.window_x, g.to.channels);
-    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels);
-    int64_t held = held_tiles(floats, tiles), each = (g.to.high + rows - 1) / rows * g.to.groups;
-    int64_t first = 0, begin, end;
-    float *panels = (float *)call->workspace + call->member * held * floats;
-    ebb__team_share((tiles + held - 1) / held * each, 1, call->member, call->members, &begin, &end);
-    for (int64_t at = 0; at < channels; first += each) {
-        at = add_tiles(&g, codes, panels, held, floats, at, conv_most(begin - first, 0),
-                       conv_least(end - first, each));
+    strips cut = strips_of(&g);
+    int64_t channels = op_map_channels(&g.to), taps = g.window_y * g.window_x, begin, end;
+    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels), each = cut.each * g.to.groups;
+    held h = {.floats = panel_floats(g.from_group, taps, g.to.channels)};
+    h.most = held_tiles(h.floats, tiles, taps);
+    h.panels = (float *)call->workspace + call->member * h.most * h.floats;
+    ebb__team_share((tiles + h.most - 1) / h.most * each, 1, call->member, call->members, &begin,
+                    &end);
+    for (int64_t at = 0, first = 0; at < channels; first += each) {
+        at = add_tiles(&g, &cut, &h, at, conv_most(begin - first, 0), conv_least(end - first, each),
+                       codes);
     }
 }

@@ -1,6 +1,7 @@
 /* conv_tiles.c - the engines of convolution: libxsmm's batch-reduce kernels, which add a list of
- * products to one tile of sums, each a serial chain of fused multiply-adds; and our own kernel for
- * a panel of lanes, tile by tile, for machines and builds without. */
+ * products to one tile of sums, each a serial chain of fused multiply-adds; our own of the same
+ * form, for tiles of few lanes and builds without; and our kernel for a panel of lanes, tile by
+ * tile, for other machines. */
 #include "device/cpu/conv.h"
 
 #include "device/cpu/matmul.h"
@@ -24,36 +25,42 @@ static void run_single(const conv_list *list) {
     }
 }
 
-static void run_lanes(const conv_list *list, void (*run)(const matmul_lanes *)) {
+/* Such lanes lie in a pixel, not in a panel that has room behind them. */
+static bool is_single(const conv_tile *t) {
+    return t->across && t->lanes % MATMUL_GRAIN != 0;
+}
+
+static void run_base(conv_codes *codes, const conv_list *list) {
     const conv_tile *t = &list->tile;
-    if (t->across && t->lanes % MATMUL_GRAIN != 0) {
+    (void)codes;
+    if (is_single(t)) {
         run_single(list);
         return;
     }
     for (int64_t n = 0; n < list->count; n++) {
-        run(&(matmul_lanes){.a = list->b[n],
-                            .b = list->a[n],
-                            .out = list->out,
-                            .a_row = t->across ? 1 : t->b_row,
-                            .a_col = t->across ? t->b_row : 1,
-                            .b_row = t->a_row,
-                            .ldo = t->out_row,
-                            .rows = t->rows,
-                            .lanes = t->lanes,
-                            .deep = t->deep});
+        ebb__cpu_matmul_lanes_base(&(matmul_lanes){.a = list->b[n],
+                                                   .b = list->a[n],
+                                                   .out = list->out,
+                                                   .a_row = t->across ? 1 : t->b_row,
+                                                   .a_col = t->across ? t->b_row : 1,
+                                                   .b_row = t->a_row,
+                                                   .ldo = t->out_row,
+                                                   .rows = t->rows,
+                                                   .lanes = t->lanes,
+                                                   .deep = t->deep});
     }
 }
 
-static void run_base(conv_codes *codes, const conv_list *list) {
-    (void)codes;
-    run_lanes(list, ebb__cpu_matmul_lanes_base);
-}
 const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_base};
 
 #ifndef EBB_NO_AVX2
 static void run_avx2(conv_codes *codes, const conv_list *list) {
     (void)codes;
-    run_lanes(list, ebb__cpu_matmul_lanes_avx2);
+    if (is_single(&list->tile)) {
+        run_single(list);
+    } else {
+        ebb__cpu_conv_list_avx2(list);
+    }
 }
 const conv_engine ebb__conv_avx2 = {false, run_avx2, ebb__cpu_transpose_block_avx2};
 #endif
@@ -94,7 +101,16 @@ static libxsmm_smmfunction_reducebatch_addr code_of(conv_codes *codes, const con
     return run;
 }
 
+/* libxsmm keeps sums of 3 rows in registers, whatever the lanes: too few of few lanes. */
+static bool is_ours(const conv_tile *t) {
+    return t->lanes < OP_MAP_CHANNELS && !is_single(t);
+}
+
 static void run_xsmm(conv_codes *codes, const conv_list *list) {
+    if (is_ours(&list->tile)) {
+        ebb__cpu_conv_list_avx2(list);
+        return;
+    }
     unsigned long long count = (unsigned long long)list->count;
     code_of(codes, &list->tile)((const float **)list->a, (const float **)list->b, list->out,
                                 &count);
@@ -102,7 +118,9 @@ static void run_xsmm(conv_codes *codes, const conv_list *list) {
 const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2};
 
 static void prepare_xsmm(conv_codes *codes, const conv_list *list) {
-    codes->failed = code_of(codes, &list->tile) == NULL || codes->failed;
+    if (!is_ours(&list->tile)) {
+        codes->failed = code_of(codes, &list->tile) == NULL || codes->failed;
+    }
 }
 const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL};
 #endif

@@ -193,6 +193,10 @@ static void load_pair(const work *w, const unit *u, int64_t i, int64_t j) {
         return;
     }
     const float *from = w->s->start + weight_at(v, k, c, u->t0);
+    if (taps == 1) {
+        w->codes->engine->transpose(to, k->len, from, v->inputs, k->len, c->len);
+        return;
+    }
     for (int64_t lane = 0; lane < c->len; lane++) {
         w->codes->engine->transpose(to + lane * k->len, tile, from + lane * taps, v->inputs * taps,
                                     k->len, count);
@@ -205,6 +209,10 @@ static void store_pair(const work *w, const unit *u, int64_t i, int64_t j) {
     int64_t taps = taps_of(v), tile = c->len * k->len, count = u->t1 - u->t0;
     const float *from = tiles_at(w, u, i, j);
     float *to = w->s->result + weight_at(v, k, c, u->t0);
+    if (taps == 1) {
+        w->codes->engine->transpose(to, v->inputs, from, k->len, c->len, k->len);
+        return;
+    }
     for (int64_t lane = 0; lane < c->len; lane++) {
         w->codes->engine->transpose(to + lane * taps, v->inputs * taps, from + lane * k->len, tile,
                                     count, k->len);
