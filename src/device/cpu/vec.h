@@ -151,7 +151,11 @@ static INLINE void vd_store(double *p, vd v) {
     __builtin_memcpy(p, &v, sizeof v);
 }
 static INLINE vd vd_wide(vh x) {
+#if VBYTES == 32
+    return (vd)_mm256_cvtps_pd((__m128)x); /* which gcc makes four instructions of */
+#else
     return __builtin_convertvector(x, vd);
+#endif
 }
 /* c + a b of what were floats: their product is exact in double, so fused or not are the same bits.
  */
