@@ -84,6 +84,16 @@ double ebb__cli_rate(const ebb_plan *plan);       /* predicted: units of the kin
 bool ebb__cli_add_forms(json_t *to, const model_kind *kind, const plan_form *forms, int32_t n,
                         int32_t chunk_images);
 
+/* ---- layers.c ---- */
+
+/* A table of the layers, if the kind has one; `all`: a long net is not told shorter. Both while the
+ * plan has its graph. */
+ebb_status ebb__cli_print_layers(FILE *file, const train_settings *settings, const ebb_plan *plan,
+                                 bool all) EBB_MUST_CHECK;
+/* All layers; NULL: no memory for the list. */
+ebb_status ebb__cli_layers_json(const train_settings *settings, const ebb_plan *plan,
+                                json_t **out) EBB_MUST_CHECK;
+
 /* ---- classes.c ---- */
 
 /* What an evaluation found class by class: a table of all or, of many, of the worst; what is taken

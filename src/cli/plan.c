@@ -5,8 +5,9 @@
 #include "page/picture.h"
 #include "train/kind.h"
 
-/* programs: NULL, or what --program lists, which it takes over. */
-static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_t *programs) {
+/* Takes over both: programs is NULL, or what --program lists, layers NULL, or those of a net. */
+static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_t *programs,
+                       json_t *layers) {
     const model_kind *kind = settings->run.kind;
     json_t *object = ebb__cli_plan_json(plan);
     char rate[32];
@@ -29,7 +30,11 @@ static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_
     if (done && programs != NULL) {
         done = json_object_set(object, "programs", programs) == 0;
     }
+    if (done && layers != NULL) {
+        done = json_object_set(object, "layers", layers) == 0;
+    }
     json_decref(programs);
+    json_decref(layers);
     if (!done) {
         json_decref(object);
     }
@@ -42,13 +47,20 @@ static cli_line name_model(const cli_settings *settings, const ebb_plan *plan) {
 }
 
 static ebb_status print_json(cli_call *call, ebb_plan *plan) {
-    json_t *programs = NULL;
-    ebb_status status = call->settings.program ? ebb__cli_programs_json(plan, &programs) : EBB_OK;
+    json_t *programs = NULL, *layers = NULL;
+    ebb_status status = EBB_OK;
+    if (call->settings.run.kind->layers != NULL) { /* printing programs lets go of graphs */
+        status = ebb__cli_layers_json(&call->settings.run, plan, &layers);
+    }
+    if (status == EBB_OK && call->settings.program) {
+        status = ebb__cli_programs_json(plan, &programs);
+    }
     if (status != EBB_OK) {
         json_decref(programs);
+        json_decref(layers);
         return status;
     }
-    return ebb__cli_print_json(call->ctx, to_json(&call->settings, plan, programs));
+    return ebb__cli_print_json(call->ctx, to_json(&call->settings, plan, programs, layers));
 }
 
 static ebb_status print(const cli_settings *settings, ebb_plan *plan) {
@@ -59,6 +71,7 @@ static ebb_status print(const cli_settings *settings, ebb_plan *plan) {
         ebb__cli_print_curve(stdout, name_model(settings, plan).text, plan);
     } else {
         ebb__cli_print_plan(stdout, &settings->run, plan);
+        TRY(ebb__cli_print_layers(stdout, &settings->run, plan, settings->verbose));
     }
     if (plan->products != NULL) {
         ebb__cli_print_products(stdout, plan);

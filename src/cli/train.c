@@ -6,13 +6,16 @@
 #include <inttypes.h>
 
 /* A plan that does not fit is refused in one line, which names the least that does. */
-static void on_planned(void *user, const ebb_plan *plan) {
+static ebb_status on_planned(void *user, const ebb_plan *plan) {
     cli_call *call = user;
+    const cli_settings *settings = &call->settings;
     bool fits = plan->peak_bytes <= plan->budget_bytes;
-    if (!call->settings.quiet && (fits || call->settings.verbose)) {
-        ebb__cli_progress_clear(&call->progress);
-        ebb__cli_print_plan(stderr, &call->settings.run, plan);
+    if (settings->quiet || (!fits && !settings->verbose)) {
+        return EBB_OK;
     }
+    ebb__cli_progress_clear(&call->progress);
+    ebb__cli_print_plan(stderr, &settings->run, plan);
+    return ebb__cli_print_layers(stderr, &settings->run, plan, settings->verbose);
 }
 
 static void on_progress(void *user, const job_progress *now, bool tick) {

@@ -280,7 +280,7 @@ static ebb_status build_input(builder *b, ir_val *labels) {
     int32_t n = (int32_t)b->m->batch, c = in->channels;
     const ir_type pixels = {.dtype = IR_U8, .rank = 4, .dim = {n, in->high, in->wide, c}};
     ir_val x[3];
-    TRY(ebb__model_layer(&b->b, "data"));
+    TRY(ebb__model_layer(&b->b, CNN_DATA_LAYER));
     TRY(ebb__ir_add_variable(b->g, IR_INPUT, CNN_PIXELS, &pixels, &x[0]));
     TRY(ebb__model_variable(&b->b, IR_INPUT, CNN_SCALE, IR_F32, 0, c, &x[1]));
     TRY(ebb__model_variable(&b->b, IR_INPUT, CNN_SHIFT, IR_F32, 0, c, &x[2]));

@@ -19,6 +19,7 @@
 #define CNN_SHIFT "data.shift"
 #define CNN_STEP "train.step" /* i32 [1]: number of the step, for dropout; only with dropout */
 #define CNN_LOGITS "logits"
+#define CNN_DATA_LAYER "data" /* what is before the first layer: images as a map */
 
 typedef struct cnn_model {
     const net_model *net;

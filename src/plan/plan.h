@@ -263,6 +263,14 @@ ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
 /* decisions.c: counts nodes done again; lists those of the leading program by layer. */
 int32_t ebb__plan_recomputed(const pass_unit *unit);
 ebb_status ebb__plan_list_decisions(ebb_plan *plan) EBB_MUST_CHECK;
+/* kept.c: the stash of every layer of the leading program, by form the most at one time; in
+ * `region`, names as long as the plan has its graph (ebb__plan_emit). */
+typedef struct plan_kept {
+    const char *layer; /* first, for base/names */
+    uint64_t bytes[FORMS_MOST];
+} plan_kept;
+ebb_status ebb__plan_kept(const ebb_plan *plan, alloc_region *region, plan_kept **out,
+                          int32_t *n) EBB_MUST_CHECK;
 /* report.c: fills in bytes by kind and layer, largest values, hash. Transients are taken from the
  * unit: the caller gives that of the program that has most. */
 ebb_status ebb__plan_report(ebb_plan *plan, pass_unit *unit) EBB_MUST_CHECK;

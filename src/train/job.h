@@ -116,7 +116,7 @@ typedef struct job_sample {
 typedef struct job_observer {
     void *user;
     /* Once, before the first step: the plan that will be run. May be NULL. */
-    void (*planned)(void *user, const ebb_plan *plan);
+    ebb_status (*planned)(void *user, const ebb_plan *plan);
     /* Every log_every steps, at validation and at the end; and, with `tick` true, cheaply after
      * every step for a live bar. May be NULL. */
     void (*progress)(void *user, const job_progress *progress, bool tick);

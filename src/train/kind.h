@@ -119,6 +119,16 @@ typedef struct kind_command {
     const char *usage, *summary, *details;
 } kind_command;
 
+/* A layer of a net, as tables show it. */
+typedef struct kind_layer {
+    const char *name;     /* as plans have it */
+    char what[48];        /* "conv 7 stride 2" */
+    int32_t rank, dim[3]; /* of what it makes of one image */
+    int64_t parameters;   /* that are trained */
+    double flops;         /* forward, of one image */
+    bool follows;         /* may share a line with the layer before it, which it only passes on */
+} kind_layer;
+
 /* What an evaluation found class by class. Lies in memory of the run, as long as the facts do. */
 enum { KIND_MOST_CONFUSED = 1024 }; /* classes of a confusion matrix */
 typedef struct kind_classes {
@@ -198,6 +208,9 @@ typedef struct model_kind {
     ebb_status (*build)(ir_graph *graph, const train_settings *s, const job_request *request,
                         data_shape shape, job_use use);
     ebb_status (*randomise)(run_session *session, const train_settings *s); /* program 0 */
+    /* The layers of a net, in their order; in `region`. NULL: there is no table of them. */
+    ebb_status (*layers)(const train_settings *s, alloc_region *region, kind_layer **out,
+                         int32_t *n);
     /* Files of weights: beside every variable X.counted they have X.counter, the number of steps;
      * NULL: there are no such counts. */
     const char *counted, *counter;

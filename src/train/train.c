@@ -500,7 +500,8 @@ static ebb_status run(train_run *r, job_train_result *out) {
     /* Without a plan, and EBB_BUDGET, where already the list of words is too long. */
     if (plan != NULL && (status == EBB_OK || status == EBB_BUDGET) && r->observer != NULL &&
         r->observer->planned != NULL) {
-        r->observer->planned(r->observer->user, plan);
+        ebb_status told = r->observer->planned(r->observer->user, plan);
+        status = status == EBB_OK ? told : status;
     }
     if (status != EBB_OK) {
         ebb__plan_free(plan);

@@ -174,6 +174,43 @@ def test_bytes_by_form_and_images_a_second():
         assert "word" not in said and "token" not in said, said
 
 
+def numbers(text, base):
+    """Of a table's cells: '-', '12', '3.4k'."""
+    return 0 if text == "-" else float(text.rstrip("kMG")) * base ** " kMG".index(text[-1] if text[-1] in "kMG" else " ")
+
+
+def test_table_of_layers():
+    """A line a layer, of a long net fewer; what is in it adds up to what JSON says of all layers."""
+    for model, most in [(["lenet"], 12), (["resnet50", "--size", "64", "--batch", "8"], 42), (["googlenet", "--size", "64", "--batch", "8"], 42),
+                        (["resnet110_cifar", "--batch", "8"], 42)]:
+        plan = ["plan", "cnn", "--net", *model, "--threads", "1"]
+        shown = ebb(*plan, "--json").json()
+        lines = ebb(*plan).out.splitlines()
+        head = next(i for i, line in enumerate(lines) if line.split()[:2] == ["layer", "output"])
+        rows = lines[head + 1:-2]
+        assert len(rows) <= most + 2 and max(map(len, lines)) <= 100, (model, len(rows))
+        assert rows[0].split()[0] == "data" and rows[-1].split()[0] == "all"
+        layers = shown["layers"]
+        kept = [sum(v for k, v in one["kept_bytes"].items() if (k == "dense") == dense) for dense in (True, False) for one in layers]
+        sums = [sum(one["parameters"] for one in layers), sum(one["flops"] for one in layers), sum(kept[:len(layers)]), sum(kept[len(layers):]),
+                sum(one["recomputed_bytes"] for one in layers)]
+        for column, (total, base) in enumerate(zip(sums, [1000, 1000, 1024, 1024, 1024])):
+            said = [numbers(row.split()[-5 + column], base) for row in rows]
+            assert abs(said[-1] - total) <= 0.05 * total + 1, (model, column, said[-1], total)
+            assert abs(sum(said[:-1]) - total) <= 0.05 * total + 1, (model, column, sum(said[:-1]), total)
+        assert len(ebb(*plan, "--verbose").out.splitlines()) == len(lines) - len(rows) + len(layers) + 1
+    # Parameters are those of the net as it is known; a convolution's shape and work by hand.
+    layers = {one["layer"]: one for one in ebb("plan", "cnn", "--net", "resnet50", "--threads", "1", "--batch", "8", "--json").json()["layers"]}
+    assert sum(one["parameters"] for one in layers.values()) == 25557032
+    assert layers["conv1"]["output"] == [64, 112, 112] and layers["conv1"]["what"] == "conv 7 stride 2"
+    assert layers["conv1"]["flops"] == 2 * 64 * 112 * 112 * 3 * 7 * 7 and layers["fc"]["output"] == [1000]
+    net()
+    idx("data", "train", 40, 1)
+    train = ["train", "cnn", "--train", "data", *RUN, "--steps", "1"]
+    assert re.search(r"^  conv1 +conv 3 +6x8\^2 +54 ", ebb(*train, "--out", "a").err, re.M)
+    assert "conv1" not in ebb(*train, "--out", "b", "--quiet").err
+
+
 def test_the_net_is_found_from_elsewhere():
     """A net's name is no path, its file is one; both wherever the run is used."""
     idx("data", "train", 20, 1, side=28)

@@ -321,10 +321,11 @@ static inline bool run_watch_stop(void *user) {
     run_watch *watch = user;
     return ++watch->polls == watch->at;
 }
-static inline void run_watch_planned(void *user, const ebb_plan *plan) {
+static inline ebb_status run_watch_planned(void *user, const ebb_plan *plan) {
     run_watch *watch = user;
     watch->planned++;
     watch->least_bytes = plan->least_bytes;
+    return EBB_OK;
 }
 static inline void run_watch_progress(void *user, const job_progress *progress, bool tick) {
     run_watch *watch = user;

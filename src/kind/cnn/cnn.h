@@ -70,6 +70,11 @@ extern const kind_command ebb__cnn_commands[CNN_COMMANDS];
 void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes);
 ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) EBB_MUST_CHECK;
 
+/* ---- layers.c: as model_kind has it ---- */
+
+ebb_status ebb__cnn_layers(const train_settings *s, alloc_region *region, kind_layer **out,
+                           int32_t *n) EBB_MUST_CHECK;
+
 /* ---- corpus.c ---- */
 
 #define CNN_CARD "images.json" /* what a trained run must know of them (data/image_card.h) */
