@@ -117,6 +117,8 @@ json_t *ebb__cli_curve_json(const ebb_plan *plan); /* NULL: no memory */
 
 /* ---- explain.c ---- */
 
+/* Nothing, where there are none. */
+void ebb__cli_print_decisions(FILE *file, const ebb_plan *plan);
 void ebb__cli_print_products(FILE *file, const ebb_plan *plan);
 json_t *ebb__cli_products_json(const ebb_plan *plan); /* NULL: no memory */
 typedef struct cli_name {

@@ -1,6 +1,8 @@
-/* explain.c - the products of a plan: how each is carried out, measured or built in, and what it
- * takes of a step. As text and as JSON. */
+/* explain.c - what a plan decided, and what that bought; its products: how each is carried out,
+ * measured or built in, and what it takes of a step. As text and as JSON. */
 #include "cli/command.h"
+
+#include "page/picture.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -34,6 +36,48 @@ cli_name ebb__cli_form(const device_kernel *kernel, int32_t form) {
 
 double ebb__cli_gflops(const cost_key *key, double seconds) {
     return seconds > 0 ? 2e-9 * (double)key->m * (double)key->n * (double)key->k / seconds : 0;
+}
+
+/* ---- decisions ---- */
+
+static void print_decision(FILE *file, const char *layer, const char *form, int32_t nodes,
+                           uint64_t bytes, double seconds) {
+    (void)fprintf(file, "  %-32.32s %-10s %7" PRId32 " %12s %11.1f\n", layer, form, nodes,
+                  ebb__unit_bytes(bytes).text, 1e6 * seconds);
+}
+
+void ebb__cli_print_decisions(FILE *file, const ebb_plan *plan) {
+    enum { MOST = 60 };
+    plan_decision all = {.nodes = 0}, rest = {.nodes = 0};
+    if (plan->n_decisions == 0) {
+        return;
+    }
+    (void)fprintf(file,
+                  "  decided: %s; from %s and %.4f s a step to %s and %.4f s\n"
+                  "  %-32s %-10s %7s %12s %11s\n",
+                  ebb__curve_name(&plan->choices[plan->chosen]).text,
+                  ebb__unit_bytes(plan->keep_all_bytes).text, plan->seconds_per_step_keep_all,
+                  ebb__unit_bytes(plan->peak_bytes).text, plan->seconds_per_step,
+                  "layer whose values do not wait", "but are", "nodes", "bytes less", "us a step");
+    for (int32_t i = 0; i < plan->n_decisions; i++) {
+        const plan_decision *d = &plan->decisions[i];
+        plan_decision *sums[] = {&all, i >= MOST ? &rest : NULL};
+        for (int k = 0; k < 2 && sums[k] != NULL; k++) {
+            sums[k]->nodes += d->nodes;
+            sums[k]->bytes += d->bytes;
+            sums[k]->seconds += d->seconds;
+        }
+        if (i < MOST) {
+            print_decision(file, d->layer[0] != '\0' ? d->layer : "other",
+                           d->form != NULL ? d->form : "recomputed", d->nodes, d->bytes,
+                           d->seconds);
+        }
+    }
+    if (rest.nodes > 0) {
+        print_decision(file, "(others)", "", rest.nodes, rest.bytes, rest.seconds);
+    }
+    print_decision(file, "all", "", all.nodes, all.bytes, all.seconds);
+    (void)fflush(file);
 }
 
 /* ---- text ---- */

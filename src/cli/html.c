@@ -141,6 +141,7 @@ static ebb_status write_page(report *p, const char *path) {
     p->page.plan = p->plan;
     p->page.before = p->before;
     p->page.budget = run->memory.form != MEMORY_AUTO;
+    p->page.by_form = kind->layers != NULL;
     p->page.smoothing = run->smoothing;
     TRY(ebb__html_begin(&p->page));
     TRY(put_settings(p));

@@ -48,7 +48,7 @@ static void fill_row(const table *t, const kind_layer *layer, const plan_kept *k
 static void add_decisions(table *t, const names_table *names, const ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_decisions; i++) {
         int32_t at = ebb__names_find(names, t->layers, sizeof *t->layers, plan->decisions[i].layer);
-        if (at >= 0) {
+        if (at >= 0 && plan->decisions[i].form == NULL) {
             t->rows[at].again += plan->decisions[i].bytes;
         }
     }

@@ -74,6 +74,7 @@ static ebb_status print(const cli_settings *settings, ebb_plan *plan) {
         TRY(ebb__cli_print_layers(stdout, &settings->run, plan, settings->verbose));
     }
     if (plan->products != NULL) {
+        ebb__cli_print_decisions(stdout, plan);
         ebb__cli_print_products(stdout, plan);
     }
     return EBB_OK;
@@ -83,7 +84,8 @@ static ebb_status draw(const cli_settings *settings, const ebb_plan *plan) {
     cli_line model = name_model(settings, plan);
     page_picture picture = {.path = settings->svg,
                             .model = model.text,
-                            .budget = settings->run.memory.form != MEMORY_AUTO};
+                            .budget = settings->run.memory.form != MEMORY_AUTO,
+                            .by_form = settings->run.kind->layers != NULL};
     return settings->curve ? ebb__draw_curve(plan, &picture) : ebb__draw_step(plan, &picture);
 }
 

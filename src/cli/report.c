@@ -87,22 +87,39 @@ cli_line ebb__cli_model(const train_settings *s) {
 }
 
 /* "recomputed  312 nodes for attention 40.1 MiB, rnn.l0 3.0 MiB": the layers that gain most. */
-static void print_decisions(FILE *file, const ebb_plan *plan) {
+static void print_gains(FILE *file, const ebb_plan *plan, const char *what, int32_t nodes,
+                        bool encoded) {
     enum { ROOM = 80 };
     char line[160];
-    int used = snprintf(line, sizeof line, "  recomputed    %10" PRId32 " nodes%s",
-                        plan->recomputed_nodes, plan->n_decisions > 0 ? " for" : "");
+    int32_t n = 0;
+    int used = snprintf(line, sizeof line, "  %-13s %10" PRId32 " nodes", what, nodes);
     for (int32_t i = 0; i < plan->n_decisions; i++) {
         const plan_decision *d = &plan->decisions[i];
         char more[96];
-        int n = snprintf(more, sizeof more, "%s %.40s %s", i > 0 ? "," : "",
-                         d->layer[0] != '\0' ? d->layer : "other", ebb__unit_bytes(d->bytes).text);
-        if (used + n > ROOM) {
+        if ((d->form != NULL) != encoded) {
+            continue;
+        }
+        int bytes =
+            snprintf(more, sizeof more, "%s %.40s %s", n > 0 ? "," : " for",
+                     d->layer[0] != '\0' ? d->layer : "other", ebb__unit_bytes(d->bytes).text);
+        if (used + bytes > ROOM) {
             break;
         }
         used += snprintf(line + used, sizeof line - (size_t)used, "%s", more);
+        n++;
     }
     (void)fprintf(file, "%s\n", line);
+}
+
+static void print_decisions(FILE *file, const ebb_plan *plan) {
+    int32_t coders = 0;
+    for (int32_t i = 0; i < plan->n_decisions; i++) {
+        coders += plan->decisions[i].form != NULL ? plan->decisions[i].nodes : 0;
+    }
+    print_gains(file, plan, "recomputed", plan->recomputed_nodes, false);
+    if (coders > 0) {
+        print_gains(file, plan, "encoded", coders, true);
+    }
 }
 
 double ebb__cli_rate(const ebb_plan *plan) {
@@ -163,8 +180,9 @@ static json_t *decisions_json(const ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_decisions; i++) {
         const plan_decision *d = &plan->decisions[i];
         (void)json_array_append_new(list,
-                                    json_pack("{s:s, s:i, s:o, s:o}", "layer",
-                                              d->layer[0] != '\0' ? d->layer : "other", "nodes",
+                                    json_pack("{s:s, s:s, s:i, s:o, s:o}", "layer",
+                                              d->layer[0] != '\0' ? d->layer : "other", "form",
+                                              d->form != NULL ? d->form : "recomputed", "nodes",
                                               d->nodes, "bytes", ebb__cli_json_bytes(d->bytes),
                                               "seconds", ebb__cli_json_real(d->seconds)));
     }

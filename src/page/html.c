@@ -156,7 +156,8 @@ static ebb_status put_step(html_page *p, const ebb_plan *plan, const char *title
                             .model = title,
                             .budget = plan == p->plan && in_scale,
                             .high = p->before->peak_bytes,
-                            .hues = &p->hues};
+                            .hues = &p->hues,
+                            .by_form = p->by_form};
     TRY(ebb__page_put(&p->text, "<figure>\n"));
     TRY(ebb__draw_step(plan, &picture));
     return ebb__page_put(&p->text, "<figcaption>%s</figcaption></figure>\n", caption);

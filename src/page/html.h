@@ -22,6 +22,7 @@ typedef struct html_page {
     const ebb_plan *plan, *before; /* of the run, and with everything kept; NULL: cannot be made */
     const char *why;               /* they cannot be made, then */
     bool budget;                   /* the user gave one */
+    bool by_form;                  /* see page_picture */
     learning_curve learning;
     double smoothing;           /* of the labels that are trained */
     const html_sample *samples; /* NULL: this kind of model has none */

@@ -20,6 +20,8 @@ typedef struct page_picture {
     bool budget;       /* the user gave one: draw it */
     uint64_t high;     /* bytes that the scale of a step's picture must reach; 0: what it needs */
     page_hues *hues;   /* of a step's picture; NULL: its own */
+    bool by_form;      /* of a step's picture: what waits for backward is coloured by its form, in
+                          place of layers, of which nets have too many */
 } page_picture;
 
 /* ---- step.c ---- */

@@ -1,5 +1,6 @@
 /* step.c - the bytes of the arena over one step, as an SVG picture: what is held all the time
- * lies at the bottom, on it the transient bytes, kind by kind and in each kind layer by layer. */
+ * lies at the bottom, on it the transient bytes, kind by kind and in each kind layer by layer; of
+ * nets only the stash, by the forms that it is in. */
 #include "page/picture.h"
 
 #include "base/num.h"
@@ -39,7 +40,8 @@ typedef struct step_picture {
     const page_picture *how;
     plan_timeline time;
     svg_page page;
-    layer_row *layers; /* in the model's order */
+    op_forms forms;
+    layer_row *layers; /* in the model's order; or forms of stash, see page_picture.by_form */
     int32_t n_layers;
     uint64_t *stack[KINDS][SVG_HUES + 1]; /* by column; NULL: nothing */
     uint64_t *below;                      /* by column: what is drawn already */
@@ -69,6 +71,26 @@ static int32_t find_layer(step_picture *s, const char *name) {
     }
     s->layers[s->n_layers].name = name;
     return s->n_layers++;
+}
+
+/* What a band is coloured by. */
+static int32_t row_of(step_picture *s, const plan_band *band) {
+    if (!s->how->by_form) {
+        return find_layer(s, band->layer);
+    }
+    return find_layer(s, band->kind == IR_STASH ? s->forms.names[band->form] : "all layers");
+}
+
+/* Each form has its hue, whatever else is there; what is not stash has none. */
+static void hue_forms(step_picture *s) {
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        s->layers[i].hue = OTHERS;
+        for (int32_t form = 0; form < s->forms.n && form < SVG_HUES; form++) {
+            if (strcmp(s->layers[i].name, s->forms.names[form]) == 0) {
+                s->layers[i].hue = form;
+            }
+        }
+    }
 }
 
 /* The hues of another picture; layers without one there share the last. */
@@ -104,11 +126,13 @@ static ebb_status gather_bands(step_picture *s) {
     TRY(ebb__region_alloc(&t->region, (size_t)t->n_bands + 1, sizeof *s->layers, &s->layers));
     TRY(ebb__region_alloc(&t->region, columns, sizeof *s->below, &s->below));
     for (int32_t b = 0; b < t->n_bands; b++) {
-        layer_row *layer = &s->layers[find_layer(s, t->bands[b].layer)];
+        layer_row *layer = &s->layers[row_of(s, &t->bands[b])];
         layer->most += t->bands[b].most;
         layer->at_peak += t->n_columns > 0 ? t->bands[b].bytes[t->fullest] : 0;
     }
-    if (s->how->hues != NULL && s->how->hues->n > 0) {
+    if (s->how->by_form) {
+        hue_forms(s);
+    } else if (s->how->hues != NULL && s->how->hues->n > 0) {
         take_hues(s, s->how->hues);
     } else {
         give_hues(s);
@@ -118,7 +142,7 @@ static ebb_status gather_bands(step_picture *s) {
         while (kind < KINDS - 1 && kinds[kind] != t->bands[b].kind) {
             kind++;
         }
-        uint64_t **to = &s->stack[kind][s->layers[find_layer(s, t->bands[b].layer)].hue];
+        uint64_t **to = &s->stack[kind][s->layers[row_of(s, &t->bands[b])].hue];
         if (*to == NULL) {
             TRY(ebb__region_alloc(&t->region, columns, sizeof **to, to));
         }
@@ -188,7 +212,7 @@ static const char *hue_name(const step_picture *s, int32_t hue) {
             return layer_name(s->layers[i].name);
         }
     }
-    return "other layers";
+    return s->how->by_form ? "all layers" : "other layers";
 }
 
 static void draw_band(step_picture *s, int kind, int hue) {
@@ -423,12 +447,12 @@ static void legend_head(step_picture *s, double y, const char *text) {
 static double legend_layers(step_picture *s, double y) {
     uint64_t others = 0;
     bool has_others = false;
-    legend_head(s, y, "colour: layer");
+    legend_head(s, y, s->how->by_form ? "colour: form of the stash" : "colour: layer");
     for (int32_t i = s->n_layers - 1; i >= 0; i--) {
         const layer_row *layer = &s->layers[i];
         if (layer->hue == OTHERS) {
             others += layer->at_peak;
-            has_others = true;
+            has_others = !s->how->by_form; /* else all that is no stash, which has shades */
             continue;
         }
         char class[4] = {'s', (char)('0' + layer->hue), '\0'};
@@ -444,14 +468,15 @@ static double legend_layers(step_picture *s, double y) {
     return y + ROW + 8;
 }
 
-/* Any hue in that shade: stripes of the first three. */
+/* Any hue in that shade: stripes of the first three; what has no hues, in the shade itself. */
 static double legend_kinds(step_picture *s, double y) {
     legend_head(s, y, "shade: kind");
     for (int k = KINDS - 1; k >= 0; k--) {
         uint64_t bytes = 0;
         y += ROW;
         for (int hue = 0; hue <= SVG_HUES; hue++) {
-            char class[4] = {letters[k], (char)('0' + hue), '\0'};
+            bool plain = s->how->by_form && k > 0;
+            char class[4] = {letters[k], (char)('0' + (plain ? OTHERS : hue)), '\0'};
             if (hue < 3) {
                 ebb__svg_rect(&s->page, LEGEND + 4 * hue, y - 10, 4, 12, class, 0);
             }
@@ -503,6 +528,7 @@ static void draw_title(step_picture *s) {
 
 ebb_status ebb__draw_step(const ebb_plan *plan, const page_picture *picture) {
     step_picture s = {.plan = plan, .how = picture, .page = {.text = {.ctx = plan->ctx}}};
+    s.forms = ebb__op_forms();
     svg_rule rules[N_RULES];
     ebb_status status = ebb__timeline_make(plan, MOST_COLUMNS, &s.time);
     if (status != EBB_OK) {

@@ -1,5 +1,6 @@
-/* decisions.c - what recomputation was decided, by layer, read off the compiled graph: how many
- * nodes are done again, the bytes of their results, and what they take. */
+/* decisions.c - what was decided not to wait for backward as it is, by layer, read off the compiled
+ * graph: nodes that are done again or that make something smaller, the bytes that are saved by it,
+ * and what they take. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -23,37 +24,119 @@ static uint64_t bytes_of_results(const ir_graph *g, const ir_node_rec *node) {
     return bytes;
 }
 
-static int more_bytes(const void *a, const void *b) {
+typedef struct decision_sum {
+    int32_t nodes;
+    uint64_t bytes;
+    double seconds;
+} decision_sum;
+
+typedef struct collector {
+    const pass_unit *unit;
+    const ir_graph *g;
+    op_forms forms;
+    decision_sum *sums; /* by layer and form; form 0, dense, stands for what is computed again */
+    int32_t *first;     /* by value: 1 + where the first code of it is counted; 0: none was */
+} collector;
+
+/* What is encoded: the largest operand. One that has the type of the result is carried on by it,
+ * and then the result is no code of its own. */
+static ir_val find_encoded(const ir_graph *g, const ir_node_rec *node, uint64_t *made) {
+    ir_val found = IR_NONE;
+    uint64_t most = 0;
+    *made = bytes_of_results(g, node);
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const ir_type *type = op_in_type(g, node, i);
+        uint64_t bytes = type != NULL ? ebb__ir_type_bytes(type) : 0;
+        if (type != NULL && ebb__ir_type_equal(type, &g->values[node->out].type)) {
+            *made = 0;
+        } else if (bytes > most) {
+            most = bytes;
+            found = ir_in(g, node, i);
+        }
+    }
+    return found;
+}
+
+/* A value with several codes is saved once: the others take from what the first one saves. */
+static void add_code(collector *c, const ir_node_rec *node, int32_t slot) {
+    uint64_t made = 0;
+    ir_val v = find_encoded(c->g, node, &made);
+    if (v == IR_NONE) {
+        return;
+    }
+    bool fresh = c->first[v] == 0;
+    c->first[v] = fresh ? slot + 1 : c->first[v];
+    uint64_t *bytes = &c->sums[c->first[v] - 1].bytes;
+    *bytes += fresh ? ebb__ir_type_bytes(&c->g->values[v].type) : 0;
+    *bytes -= made < *bytes ? made : *bytes;
+}
+
+/* First those that are computed again, then form by form; in each the most bytes first. */
+static int in_order(const void *a, const void *b) {
     const plan_decision *x = a, *y = b;
+    if ((x->form == NULL) != (y->form == NULL)) {
+        return x->form == NULL ? -1 : 1;
+    }
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+static void add_node(collector *c, ir_node n) {
+    const pass_unit *unit = c->unit;
+    const ir_node_rec *node = &c->g->nodes[n];
+    int32_t form = c->forms.of[node->op];
+    bool again = node->label.phase == IR_RECOMPUTE;
+    if (unit->kernels[n] == DEVICE_KERNEL_NONE ||
+        !(again || (form > 0 && node->label.phase == IR_FORWARD))) {
+        return;
+    }
+    int32_t slot = node->label.layer * c->forms.n + (again ? 0 : form);
+    c->sums[slot].nodes++;
+    c->sums[slot].seconds += ebb__cost_expected(unit->config->pace, unit->dev, c->g, node,
+                                                unit->kernels[n], unit->config->members);
+    if (again) {
+        c->sums[slot].bytes += bytes_of_results(c->g, node);
+    } else {
+        add_code(c, node, slot);
+    }
+}
+
+/* As a list without gaps. */
+static ebb_status keep_sums(ebb_plan *plan, const collector *c) {
+    const op_forms *forms = &c->forms;
+    int32_t n = 0, slots = c->g->n_layers * forms->n;
+    for (int32_t i = 0; i < slots; i++) {
+        n += c->sums[i].nodes > 0;
+    }
+    TRY(ebb__alloc(plan->ctx, (size_t)n + 1, sizeof *plan->decisions, &plan->decisions));
+    for (int32_t i = 0; i < slots; i++) {
+        const decision_sum *sum = &c->sums[i];
+        if (sum->nodes == 0) {
+            continue;
+        }
+        plan_decision *d = &plan->decisions[plan->n_decisions++];
+        *d = (plan_decision){.form = i % forms->n > 0 ? forms->names[i % forms->n] : NULL,
+                             .nodes = sum->nodes,
+                             .bytes = sum->bytes,
+                             .seconds = sum->seconds};
+        (void)snprintf(d->layer, sizeof d->layer, "%s", c->g->layers[i / forms->n]);
+    }
+    qsort(plan->decisions, (size_t)n, sizeof *plan->decisions, in_order);
+    return EBB_OK;
 }
 
 ebb_status ebb__plan_list_decisions(ebb_plan *plan) {
     const pass_unit *unit = &plan->programs[plan->lead].unit;
-    const ir_graph *g = &unit->graph;
-    plan_decision *list = NULL;
-    int32_t n = 0;
-    TRY(ebb__alloc(plan->ctx, (size_t)g->n_layers + 1, sizeof *list, &list));
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        plan_decision *d = &list[node->label.layer];
-        bool runs = unit->kernels[g->order[i]] != DEVICE_KERNEL_NONE;
-        if (node->label.phase == IR_RECOMPUTE && runs) {
-            d->nodes++;
-            d->bytes += bytes_of_results(g, node);
-            d->seconds += ebb__cost_expected(unit->config->pace, unit->dev, g, node,
-                                             unit->kernels[g->order[i]], unit->config->members);
-        }
+    collector c = {.unit = unit, .g = &unit->graph, .forms = ebb__op_forms()};
+    alloc_region region;
+    ebb_status status;
+    ebb__region_init(&region, plan->ctx);
+    TRY_OUT(REGION_ARRAYS(&region, ARRAY(c.sums, (size_t)(c.g->n_layers * c.forms.n) + 1),
+                          ARRAY(c.first, (size_t)c.g->n_values + 1)));
+    for (int32_t i = 0; i < c.g->n_order; i++) {
+        add_node(&c, c.g->order[i]);
     }
-    for (int32_t layer = 0; layer < g->n_layers; layer++) {
-        if (list[layer].nodes > 0) {
-            list[n] = list[layer];
-            (void)snprintf(list[n].layer, sizeof list[n].layer, "%s", g->layers[layer]);
-            n++;
-        }
-    }
-    qsort(list, (size_t)n, sizeof *list, more_bytes);
-    plan->decisions = list;
-    plan->n_decisions = n;
-    return EBB_OK;
+    TRY_OUT(keep_sums(plan, &c));
+out:
+    ebb__region_fini(&region);
+    return status;
 }

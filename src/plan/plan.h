@@ -87,12 +87,14 @@ typedef struct plan_choice {
     int32_t row;    /* budget.c's own while it plans; means nothing afterwards */
 } plan_choice;
 
-/* What computing a layer's forward values again, instead of keeping them, saves and costs. */
+/* What not keeping a layer's forward values as they are saves and costs. */
 typedef struct plan_decision {
-    char layer[64];
-    int32_t nodes;
-    uint64_t bytes; /* of all that is computed again: no less than what need not be kept */
-    double seconds; /* that it takes */
+    char layer[128];
+    const char *form; /* that they wait in; NULL: they are computed again */
+    int32_t nodes;    /* that do it */
+    uint64_t bytes;   /* of all that is computed again: no less than what need not be kept; of what
+                         waits encoded, by how much that is less */
+    double seconds;   /* that these nodes take */
 } plan_decision;
 
 typedef struct plan_variable {
@@ -187,7 +189,7 @@ typedef struct ebb_plan {
     uint64_t transient_bytes;          /* of the program that has most */
     int32_t lead;                      /* the leading program, whose plans are listed (budget.c) */
     int32_t recomputed_nodes;          /* of the leading program */
-    plan_decision *decisions;          /* the most bytes first */
+    plan_decision *decisions;          /* first what is computed again; the most bytes first */
     int32_t n_decisions;
     uint64_t hash; /* equal: the same kernels on the same addresses in the same order */
     int32_t nodes; /* of all programs together */
@@ -260,7 +262,7 @@ ebb_status ebb__plan_survey(ebb_ctx *ctx, const plan_request *requests, int32_t 
                             const plan_options *options, cost_survey *survey,
                             uint64_t *parameter_bytes) EBB_MUST_CHECK;
 ebb_status ebb__plan_products(ebb_plan *plan) EBB_MUST_CHECK;
-/* decisions.c: counts nodes done again; lists those of the leading program by layer. */
+/* decisions.c: counts nodes done again; lists decisions of the leading program by layer. */
 int32_t ebb__plan_recomputed(const pass_unit *unit);
 ebb_status ebb__plan_list_decisions(ebb_plan *plan) EBB_MUST_CHECK;
 /* kept.c: the stash of every layer of the leading program, by form the most at one time; in

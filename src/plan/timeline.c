@@ -17,7 +17,9 @@ typedef struct sweep {
     int32_t *instrs;    /* by instruction: its position */
     uint64_t *alive;    /* by position: transient bytes */
     int32_t *column_at; /* by position: the first column that shows this position or a later one */
-    int32_t *band_of;   /* by transient kind and layer; first only whether there is one */
+    op_forms forms;
+    int32_t *band_of; /* by form of stash or transient kind, and layer; first only whether there is
+                         one */
 } sweep;
 
 static bool is_transient(const plan_placement *p, const plan_piece *piece) {
@@ -98,18 +100,21 @@ static ebb_status cut_columns(sweep *s, int32_t most) {
     return EBB_OK;
 }
 
+/* Forms of stash, then the other kinds. */
 static int32_t *band_slot(const sweep *s, const plan_piece *piece) {
-    int32_t layer = s->g->nodes[piece->node].label.layer, kind = 0;
+    const ir_node_rec *node = &s->g->nodes[piece->node];
+    int32_t kind = 0;
     while (kind < N_TRANSIENT - 1 && transient_kinds[kind] != piece->kind) {
         kind++;
     }
-    return &s->band_of[kind * s->g->n_layers + layer];
+    int32_t row = kind == 0 ? s->forms.of[node->op] : s->forms.n - 1 + kind;
+    return &s->band_of[row * s->g->n_layers + node->label.layer];
 }
 
 /* A band for every layer and kind that holds a byte at some time. */
 static ebb_status name_bands(sweep *s) {
     plan_timeline *out = s->out;
-    int32_t slots = N_TRANSIENT * s->g->n_layers;
+    int32_t forms = s->forms.n, slots = (forms + N_TRANSIENT - 1) * s->g->n_layers;
     TRY(ebb__region_alloc(&out->region, (size_t)slots + 1, sizeof *s->band_of, &s->band_of));
     for (int32_t i = 0; i < s->p->n_pieces; i++) {
         if (is_transient(s->p, &s->p->pieces[i])) {
@@ -122,8 +127,10 @@ static ebb_status name_bands(sweep *s) {
             continue;
         }
         plan_band *band = &out->bands[out->n_bands];
+        int32_t row = i / s->g->n_layers;
         band->layer = s->g->layers[i % s->g->n_layers];
-        band->kind = transient_kinds[i / s->g->n_layers];
+        band->kind = transient_kinds[row < forms ? 0 : row - forms + 1];
+        band->form = row < forms ? row : 0;
         TRY(REGION_ARRAYS(&out->region, ARRAY(band->bytes, (size_t)out->n_columns + 1)));
         s->band_of[i] = out->n_bands++;
     }
@@ -162,6 +169,7 @@ static void add_fixed(const ebb_plan *plan, plan_timeline *out) {
 ebb_status ebb__timeline_make(const ebb_plan *plan, int32_t columns, plan_timeline *out) {
     const pass_unit *unit = &plan->programs[plan->lead].unit;
     sweep s = {.unit = unit, .g = &unit->graph, .p = unit->placement, .out = out};
+    s.forms = ebb__op_forms();
     memset(out, 0, sizeof *out);
     ebb__region_init(&out->region, plan->ctx);
     TRY(list_instrs(&s));

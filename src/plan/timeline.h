@@ -18,10 +18,11 @@ typedef struct plan_column {
     uint64_t bytes;   /* transient bytes alive at the one shown: the sum of all bands */
 } plan_column;
 
-/* Transient bytes of one layer and one kind: stash, gradients or workspace. */
+/* Transient bytes of one layer and one kind: stash of one form, gradients or workspace. */
 typedef struct plan_band {
     const char *layer; /* the graph's: until ebb__plan_release */
     ir_kind kind;
+    int32_t form;    /* of stash, as op_forms counts them; else 0 */
     uint64_t *bytes; /* by column */
     uint64_t most;   /* over all columns */
 } plan_band;
@@ -30,7 +31,8 @@ typedef struct plan_timeline {
     alloc_region region;
     plan_column *columns;
     int32_t n_columns;
-    plan_band *bands; /* stash first, then gradients, then workspace; layers in the model's order */
+    plan_band *bands; /* stash first, form by form, then gradients, then workspace; layers in the
+                         model's order */
     int32_t n_bands;
     int32_t n_instrs;
     int32_t instrs[IR_PHASES];

@@ -211,6 +211,31 @@ def test_table_of_layers():
     assert "conv1" not in ebb(*train, "--out", "b", "--quiet").err
 
 
+def test_what_decisions_bought():
+    """By layer and form, with bytes and seconds; the picture of a step has a colour for each form."""
+    plan = ["plan", "cnn", "--net", "nin", "--size", "64", "--batch", "8", "--threads", "1", "--disable", "recompute,chunk"]
+    shown = ebb(*plan, "--json").json()
+    bought = {form: [one for one in shown["decisions"] if one["form"] == form] for form in ["sign", "index"]}
+    assert bought["sign"] and bought["index"] and len(shown["decisions"]) == sum(map(len, bought.values()))
+    assert all(one["nodes"] > 0 and one["seconds"] > 0 for one in shown["decisions"])
+    coded = {one["layer"]: one["kept_bytes"] for one in shown["layers"]}
+    for one in shown["decisions"]:  # what waits in that form is of the layer that says so
+        assert coded[one["layer"]][one["form"]] > 0
+    kept = ebb(*plan[:-1], "recompute,chunk,encode", "--json").json()
+    saved = sum(one["bytes"] for one in shown["decisions"])
+    whole = [sum(sum(one["kept_bytes"].values()) for one in each["layers"]) for each in (kept, shown)]
+    assert saved == whole[0] - whole[1] and kept["decisions"] == [], (saved, whole)
+    said = ebb(*plan, "--explain").out
+    for one in shown["decisions"]:
+        assert re.search(r"^  " + re.escape(one["layer"]) + r" +" + one["form"] + r" +\d+ ", said, re.M)
+    assert re.search(r"^  encoded +\d+ nodes for ", ebb(*plan).out, re.M)
+    ebb(*plan, "--svg", "step.svg")
+    words = re.findall(r"<text[^>]*>([^<]*)<", open("step.svg").read())
+    assert "colour: form of the stash" in words
+    for form, count in shown["forms"].items():
+        assert (form in words) == (count > 0)
+
+
 def test_the_net_is_found_from_elsewhere():
     """A net's name is no path, its file is one; both wherever the run is used."""
     idx("data", "train", 20, 1, side=28)

@@ -33,7 +33,7 @@ def test_report_fields():
     assert "curve" not in shown and isinstance(shown["decisions"], list)
     assert shown["seconds_per_step_keep_all"] > 0 and shown["recomputed_nodes"] >= 0
     for decision in shown["decisions"]:
-        assert sorted(decision) == ["bytes", "layer", "nodes", "seconds"]
+        assert sorted(decision) == ["bytes", "form", "layer", "nodes", "seconds"] and decision["form"] == "recomputed"
     kept = plan("--disable", "recompute")
     assert kept["recomputed_nodes"] == 0 and kept["decisions"] == []
 
