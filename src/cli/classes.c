@@ -215,12 +215,28 @@ static json_t *worst_json(const kind_classes *classes) {
     return list;
 }
 
+static json_t *wrong_json(const kind_classes *classes) {
+    json_t *list = json_array();
+    for (int32_t i = 0; list != NULL && i < classes->n_wrong; i++) {
+        const kind_wrong *w = &classes->wrong[i];
+        json_t *one =
+            json_pack("{s:o, s:i, s:i, s:o}", "image", ebb__cli_json_bytes(w->image), "class",
+                      w->label, "said", w->said, "probability", ebb__cli_json_real(w->probability));
+        if (json_array_append_new(list, one) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
 bool ebb__cli_classes_json(const kind_classes *classes, json_t *to) {
     if (classes->n == 0) {
         return true;
     }
     bool done = json_object_set_new(to, "classes", classes_json(classes)) == 0 &&
-                json_object_set_new(to, "worst_confusions", worst_json(classes)) == 0;
+                json_object_set_new(to, "worst_confusions", worst_json(classes)) == 0 &&
+                json_object_set_new(to, "worst_images", wrong_json(classes)) == 0;
     return classes->n > PACKED || classes->confused == NULL
                ? done
                : done && json_object_set_new(to, "confusion", confusion_json(classes)) == 0;

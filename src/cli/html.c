@@ -1,6 +1,7 @@
 /* html.c - `ebb report DIR FILE`: gathers what the page about a run tells (page/html.h). */
 #include "cli/command.h"
 
+#include "cli/page_classes.h"
 #include "cli/samples.h"
 #include "train/kind.h"
 
@@ -14,7 +15,7 @@ typedef struct report {
     char why[512];
     sample_set samples;
     kind_facts facts; /* of what the run was validated on */
-    char about[512];
+    cli_classes classes;
     learning_metric metrics[LEARNING_MOST_METRICS];
     html_page page;
 } report;
@@ -68,18 +69,13 @@ static ebb_status make_confusion(report *p) {
     TRY_OUT(ebb__page_put(&path, "%s/%s", p->dir, kind->held));
     status = kind->eval(p->call->ctx, &p->run.run, (const char *const[]){p->dir, path.bytes}, NULL,
                         &p->facts);
-    if (status == EBB_OK && p->facts.classes.n <= CONFUSION_MOST) {
-        p->page.confusion = (confusion_matrix){p->facts.classes.n, p->facts.classes.names,
-                                               p->facts.classes.confused};
-        (void)snprintf(p->about, sizeof p->about,
-                       "The best weights on what was validated on. A row adds up to the images of "
-                       "its class: the stronger the colour, the more of them.");
-        p->page.about_confusion = p->about;
+    if (status == EBB_OK) {
+        ebb__cli_page_classes(&p->classes, &p->facts, "what was validated on", &p->page);
     } else if (status != EBB_OK && status != EBB_NOMEM) {
-        (void)snprintf(p->about, sizeof p->about, "Nothing can be said: %s",
+        (void)snprintf(p->classes.about, sizeof p->classes.about, "Nothing can be said: %s",
                        ebb_last_error(p->call->ctx));
         ebb__ctx_clear(p->call->ctx);
-        p->page.about_confusion = p->about;
+        p->page.about_confusion = p->classes.about;
         status = EBB_OK;
     }
 out:

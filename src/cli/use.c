@@ -3,6 +3,8 @@
  * can be asked for anew. */
 #include "cli/command.h"
 
+#include "cli/page_classes.h"
+
 static json_t *facts_json(const kind_facts *facts) {
     json_t *object = json_pack("{s:i}", "schema", 1);
     bool done = object != NULL;
@@ -25,6 +27,24 @@ static void on_progress(void *user, const job_progress *now, bool tick) {
     }
 }
 
+/* A page about it, if one was asked for. */
+static ebb_status save_page(cli_call *call, const train_settings *run, const kind_facts *facts) {
+    cli_classes classes;
+    cli_line model = ebb__cli_model(run);
+    html_page page = {.text = {.ctx = call->ctx},
+                      .dir = call->words[0],
+                      .kind = run->kind->title,
+                      .model = model.text};
+    const char *path = call->settings.run.page;
+    if (path == NULL) {
+        return EBB_OK;
+    }
+    ebb__cli_page_classes(&classes, facts, call->words[1], &page);
+    ebb_status status = ebb__html_classes(&page, path);
+    ebb__html_fini(&page);
+    return status;
+}
+
 ebb_status ebb__cli_eval(cli_call *call) {
     const model_kind *kind = call->settings.run.kind;
     cli_settings run;
@@ -35,6 +55,9 @@ ebb_status ebb__cli_eval(cli_call *call) {
     TRY_OUT(ebb__cli_load_run(&call->settings, call->words[0], &run));
     status = kind->eval(call->ctx, &run.run, call->words, &observer, &facts);
     ebb__cli_progress_clear(&call->progress);
+    if (status == EBB_OK) {
+        status = save_page(call, &run.run, &facts);
+    }
     if (status == EBB_OK && call->settings.json) {
         status = ebb__cli_print_json(call->ctx, facts_json(&facts));
     } else if (status == EBB_OK) {

@@ -42,6 +42,11 @@ static const char style[] =
     ".groups h3{font-size:14px;margin:12px 0 0;color:var(--muted);font-weight:600}"
     ".groups td{padding:3px 10px 3px 0}.groups td+td{text-align:right;padding-right:0;"
     "overflow-wrap:anywhere}\n"
+    ".images{display:grid;grid-template-columns:repeat(auto-fill,minmax(112px,1fr));gap:16px 12px;"
+    "margin:14px 0}.images img{display:block;width:112px;height:112px;object-fit:contain;"
+    "image-rendering:pixelated;background:var(--card);margin-bottom:4px}"
+    ".images div{font-size:13.5px;line-height:1.35;overflow-wrap:anywhere}"
+    ".images b,.images span{display:block}\n"
     "@media (max-width:640px){.groups{columns:1}body{padding:24px 16px}}\n"
     "footer{margin-top:48px;color:var(--muted);font-size:13.5px;border-top:1px solid "
     "var(--line);padding-top:12px}\n";
@@ -130,7 +135,8 @@ static ebb_status put_training_cards(html_page *p) {
     return put_card(p, ebb__unit_rate(speed).text, what);
 }
 
-static ebb_status put_head(html_page *p) {
+/* Down to what is said below the title. */
+static ebb_status put_title(html_page *p) {
     TRY(ebb__page_put(&p->text,
                       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
@@ -141,7 +147,12 @@ static ebb_status put_head(html_page *p) {
     TRY(put_escaped(p, p->dir));
     TRY(ebb__page_put(&p->text, "</code></h1>\n<p class=\"soft\">"));
     TRY(put_escaped(p, p->model));
-    TRY(ebb__page_put(&p->text, "</p>\n<div class=\"cards\">\n"));
+    return ebb__page_put(&p->text, "</p>\n");
+}
+
+static ebb_status put_head(html_page *p) {
+    TRY(put_title(p));
+    TRY(ebb__page_put(&p->text, "<div class=\"cards\">\n"));
     TRY(put_memory_cards(p));
     TRY(put_training_cards(p));
     return ebb__page_put(&p->text, "</div>\n");
@@ -265,6 +276,31 @@ static ebb_status put_confusion(html_page *p) {
     return ebb__page_put(&p->text, "</p>\n");
 }
 
+/* Small images stand large, so that their pixels can be seen. */
+static ebb_status put_wrong(html_page *p) {
+    enum { MOST_SIDE = 112 };
+    if (p->n_wrong == 0) {
+        return EBB_OK;
+    }
+    TRY(ebb__page_put(&p->text,
+                      "<h2>The surest of the wrong answers</h2>\n<div class=\"images\">\n"));
+    for (int32_t i = 0; i < p->n_wrong; i++) {
+        const html_wrong *w = &p->wrong[i];
+        page_image image;
+        TRY(p->show(p->show_user, i, &image));
+        TRY(ebb__page_put(&p->text, "<div><img alt=\"image %" PRIu64 "\" src=\"", w->number));
+        TRY(ebb__image_put(&p->text, &image, MOST_SIDE));
+        TRY(ebb__page_put(&p->text, "\"><b>"));
+        TRY(put_escaped(p, w->is));
+        TRY(ebb__page_put(&p->text, "</b><span class=\"bad\">"));
+        TRY(put_escaped(p, w->said));
+        TRY(ebb__page_put(&p->text, " %.1f%%</span></div>\n", 100 * w->probability));
+    }
+    return ebb__page_put(&p->text,
+                         "</div>\n<p class=\"soft\">What an image is of stands in bold, below it "
+                         "what it was said to be, and how sure that was.</p>\n");
+}
+
 /* ---- settings ---- */
 
 ebb_status ebb__html_setting(html_page *p, const char *group, const char *key, const char *value) {
@@ -288,7 +324,16 @@ ebb_status ebb__html_begin(html_page *p) {
     TRY(put_plan(p));
     TRY(put_learning(p));
     TRY(put_confusion(p));
+    TRY(put_wrong(p));
     return put_samples(p);
+}
+
+ebb_status ebb__html_classes(html_page *p, const char *path) {
+    ebb__region_init(&p->region, p->text.ctx);
+    TRY(put_title(p));
+    TRY(put_confusion(p));
+    TRY(put_wrong(p));
+    return ebb__html_end(p, path);
 }
 
 ebb_status ebb__html_end(html_page *p, const char *path) {

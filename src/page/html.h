@@ -6,12 +6,20 @@
 
 #include "page/attention.h"
 #include "page/confusion.h"
+#include "page/image.h"
 #include "page/learning.h"
 #include "page/picture.h"
 
 typedef struct html_sample {
     char *source, *target, *translation;
 } html_sample;
+
+/* An image that was taken for another class; a class without a name has its number as one. */
+typedef struct html_wrong {
+    const char *is, *said;
+    double probability; /* of what was said */
+    uint64_t number;    /* of the image */
+} html_wrong;
 
 /* What the page tells. Filled by the caller, down to the line. */
 typedef struct html_page {
@@ -31,6 +39,11 @@ typedef struct html_page {
     attention_log *attention;    /* of the samples */
     confusion_matrix confusion;  /* of what was validated on; n 0: there is none */
     const char *about_confusion; /* what it is of, or why there is none; NULL: nothing to be said */
+    const html_wrong *wrong;     /* those that were the surest; may be none */
+    int32_t n_wrong;
+    /* Pixels of one of them, until the next call. */
+    ebb_status (*show)(void *user, int32_t i, page_image *out);
+    void *show_user;
     /* ---- */
     page_hues hues;    /* of both pictures of a step */
     const char *group; /* of the setting that was added last */
@@ -43,6 +56,9 @@ ebb_status ebb__html_begin(html_page *page) EBB_MUST_CHECK;
 ebb_status ebb__html_setting(html_page *page, const char *group, const char *key,
                              const char *value) EBB_MUST_CHECK;
 ebb_status ebb__html_end(html_page *page, const char *path) EBB_MUST_CHECK;
+/* A page of classes alone, by what stands from `confusion` on, with `kind` as its title and `model`
+ * below that. */
+ebb_status ebb__html_classes(html_page *page, const char *path) EBB_MUST_CHECK;
 void ebb__html_fini(html_page *page);
 
 #endif

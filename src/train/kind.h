@@ -129,6 +129,19 @@ typedef struct kind_layer {
     bool follows;         /* may share a line with the layer before it, which it only passes on */
 } kind_layer;
 
+/* An image that was said to be of another class, and how sure that was. */
+enum { KIND_MOST_WRONG = 24 };
+typedef struct kind_wrong {
+    uint64_t image; /* its number among those that were shown */
+    int32_t label, said;
+    double probability; /* of the class that was said */
+} kind_wrong;
+/* Pixels, u8 [Y,X,C]. */
+typedef struct kind_pixels {
+    uint32_t height, width, channels;
+    const uint8_t *at;
+} kind_pixels;
+
 /* What an evaluation found class by class. Lies in memory of the run, as long as the facts do. */
 enum { KIND_MOST_CONFUSED = 1024 }; /* classes of a confusion matrix */
 typedef struct kind_classes {
@@ -137,6 +150,8 @@ typedef struct kind_classes {
     const uint64_t *images, *said, *right; /* [n]: that are of a class, are said to be, are both */
     const uint64_t *confused; /* [n, n]: of the row's class, said to be of the column's; NULL: too
                                  many classes */
+    const kind_wrong *wrong;  /* [n_wrong]: the surest of the wrong answers, these first */
+    int32_t n_wrong;
 } kind_classes;
 
 /* What an evaluation found: numbers by name, and the same in lines for people. Free with
@@ -153,6 +168,8 @@ typedef struct kind_facts {
     char text[1024];
     kind_classes classes;
     void *held; /* what the classes lie in; NULL: nothing */
+    /* The pixels of an image that was shown, until the next call or the release. */
+    ebb_status (*show)(void *held, uint64_t image, kind_pixels *out);
     void (*release)(void *held);
 } kind_facts;
 void ebb__facts_free(kind_facts *facts);

@@ -38,6 +38,7 @@ typedef struct train_settings {
     /* data */
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
     const char *train_target, *valid_target;       /* nmt: the other side, line by line */
+    const char *page;      /* evaluation: file for a page about it; NULL: none */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
     text_mode tokens;
     int64_t vocab;                /* at most; 0: all words of the text */

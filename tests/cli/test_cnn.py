@@ -1,5 +1,6 @@
 """Convolutional nets from the command: trained, resumed, evaluated, asked what images show, on
 images of a few pixels that the tests make."""
+import base64
 import csv
 import gzip
 import json
@@ -287,6 +288,63 @@ def test_report_shows_what_is_taken_for_what():
     os.remove("run/valid.images")
     ebb("report", "run", "page.html")
     assert "Nothing can be said" in open("page.html").read()
+
+
+def unpack_png(data):
+    """Rows of bytes of a PNG without interlacing, one or three bytes a pixel."""
+    at, packed = 8, b""
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + size]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", body[:10])
+        packed += body if kind == b"IDAT" else b""
+        at += 12 + size
+    each, raw, rows = {0: 1, 2: 3}[colour], zlib.decompress(packed), []
+    assert depth == 8
+    above = bytes(width * each)
+    for y in range(height):
+        how, row = raw[y * (width * each + 1)], bytearray(raw[y * (width * each + 1) + 1:(y + 1) * (width * each + 1)])
+        for i in range(len(row)):
+            a, b, c = row[i - each] if i >= each else 0, above[i], above[i - each] if i >= each else 0
+            paeth = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+            row[i] = (row[i] + [0, a, b, (a + b) // 2, paeth][how]) % 256
+        rows.append(bytes(row))
+        above = rows[-1]
+    return rows
+
+
+def test_wrong_answers_are_shown():
+    """The surest of them, these first, with the images themselves: in JSON, on the page of a run and of an evaluation."""
+    net(channels=3)
+    photos("photos", 30, 1)
+    photos("held", 12, 3)
+    ebb("train", "cnn", "--train", "photos", *RUN, "--epochs", "1", "--out", "run", "--quiet")
+    found = ebb("eval", "cnn", "run", "held", "--json", "--html", "held.html").json()
+    wrong = found["worst_images"]
+    assert len(wrong) == min(24, sum(map(sum, found["confusion"])) - sum(found["confusion"][k][k] for k in range(3))) > 0
+    answers = ebb("predict", "run", *[f"held/{name}/{i:03}.png" for name in NAMES for i in range(12)], "--json").json()["images"]
+    expected = []
+    for at, answer in enumerate(answers):
+        best = answer["best"][0]
+        if best["class"] != at // 12:
+            expected.append((-best["probability"], at, at // 12, best["class"]))
+    expected = sorted(expected)[:24]
+    assert [(one["image"], one["class"], one["said"]) for one in wrong] == [one[1:] for one in expected]
+    assert all(abs(one["probability"] + other[0]) < 1e-6 for one, other in zip(wrong, expected))
+    page = open("held.html").read()
+    shown = re.findall(r'<img alt="image (\d+)" src="data:image/png;base64,([^"]+)"><b>(\w+)</b><span class="bad">(\w+) ([0-9.]+)%</span>', page)
+    assert [(int(n), NAMES.index(a), NAMES.index(b)) for n, _, a, b, _ in shown] == [one[1:] for one in expected]
+    for number, data, name, _, _ in shown:
+        dice = random.Random(f"3 {name}")
+        for _ in range(int(number) % 12 + 1):
+            image = pixels(dice, NAMES.index(name), 8, 3)
+        assert unpack_png(base64.b64decode(data)) == [bytes(v for pixel in row for v in pixel) for row in image]
+    assert "<h2>Classes</h2>" in page and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    held = ebb("eval", "cnn", "run", "run/valid.images", "--json").json()
+    ebb("report", "run", "page.html")
+    assert len(re.findall("<img ", open("page.html").read())) == len(held["worst_images"])
+    refused(7, "eval", "cnn", "run", "held", "--html", "nowhere/page.html", says="nowhere")
 
 
 # ---- eval ----

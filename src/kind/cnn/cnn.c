@@ -5,6 +5,7 @@
 #include "kind/kinds.h"
 #include "model/net_named.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- the model ---- */
@@ -85,6 +86,43 @@ static void count_class(const cnn_tally *tally, int64_t classes, int32_t label, 
     }
 }
 
+/* How sure the class that is said is; not finite where the logits are not. */
+static double probability_of(const float *logits, int64_t classes, int64_t said) {
+    double sum = 0;
+    for (int64_t k = 0; k < classes; k++) {
+        sum += exp((double)logits[k] - (double)logits[said]);
+    }
+    return 1 / sum;
+}
+
+/* Keeps the surest; of equal ones those that came first. */
+static void note_wrong(cnn_tally *tally, kind_wrong wrong) {
+    bool full = tally->n_wrong == KIND_MOST_WRONG;
+    if (!isfinite(wrong.probability) ||
+        (full && tally->wrong[KIND_MOST_WRONG - 1].probability >= wrong.probability)) {
+        return;
+    }
+    int32_t at = full ? KIND_MOST_WRONG - 1 : tally->n_wrong++;
+    for (; at > 0 && tally->wrong[at - 1].probability < wrong.probability; at--) {
+        tally->wrong[at] = tally->wrong[at - 1];
+    }
+    tally->wrong[at] = wrong;
+}
+
+/* An image whose right class has `before` others before it. */
+static void count_image(cnn_batches *b, uint64_t step, int64_t i, const float *logits,
+                        int64_t classes, int32_t label, int64_t before) {
+    int64_t said = before == 0 ? label : said_of(logits, classes);
+    count_class(&b->tally, classes, label, said);
+    if (said != label) {
+        note_wrong(&b->tally,
+                   (kind_wrong){.image = ebb__image_batches_at(&b->batches, step, (uint32_t)i),
+                                .label = label,
+                                .said = (int32_t)said,
+                                .probability = probability_of(logits, classes, said)});
+    }
+}
+
 /* Counts what a batch of validation found; the first one of an epoch starts anew. */
 static ebb_status look(const job_reader *reader, uint64_t step) {
     cnn_batches *b = (cnn_batches *)reader->batches;
@@ -94,6 +132,7 @@ static ebb_status look(const job_reader *reader, uint64_t step) {
     const int32_t *labels = NULL;
     if (step == 0) {
         b->seen = b->first = b->fifth = 0;
+        b->tally.n_wrong = 0;
     }
     TRY(ebb__run_map(b->session, place, DEVICE_READ, &logits));
     ebb_status status = ebb__run_map(b->session, b->places[1], DEVICE_READ, &labels);
@@ -104,8 +143,7 @@ static ebb_status look(const job_reader *reader, uint64_t step) {
             b->first += before == 0;
             b->fifth += before < 5;
             if (b->tally.images != NULL) {
-                count_class(&b->tally, classes, labels[i],
-                            before == 0 ? labels[i] : said_of(logits + i * classes, classes));
+                count_image(b, step, i, logits + i * classes, classes, labels[i], before);
             }
         }
     }

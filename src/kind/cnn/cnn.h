@@ -45,6 +45,8 @@ enum { CNN_TOP1, CNN_TOP5, CNN_METRICS };
 typedef struct cnn_tally {
     uint64_t *images, *said, *right; /* [classes]: that are of a class, are said to be, are both */
     uint64_t *confused;              /* [classes, classes]: of the row's, said to be the column's */
+    kind_wrong *wrong;               /* [KIND_MOST_WRONG]: the surest of the wrong answers */
+    int32_t n_wrong;
 } cnn_tally;
 
 /* Batches of a set for the programs of one use, and what validation counts of them. */
@@ -118,6 +120,7 @@ typedef struct cnn_use {
     train_settings s;
     image_card card;
     run_session *session;
+    image_set set; /* that is evaluated; fd -1: none */
 } cnn_use;
 /* Both to be closed in any case. A plan that does not fit is EBB_BUDGET, and another can be tried.
  * What is planned beside the validation program lies at JOB_VOCAB. */

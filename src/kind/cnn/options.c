@@ -27,6 +27,8 @@ static const train_option options[] = {
      "what to do where a PNG or JPEG file cannot be decoded: say so and stop, or go on without it"},
     {"csv", "Data", OPTION_TEXT, OWN(cnn_settings, csv), "FILE", "none", "none", {0}, ANY, FOR_EVAL, 0,
      "write how often images of each class were said to be of which as a table of comma-separated values"},
+    {"html", "Data", OPTION_TEXT, AT(page), "FILE", "none", "none", {0}, ANY, FOR_EVAL, 0,
+     "write a page that shows what is taken for what, and the images whose wrong answers were the surest"},
     {"net", "Model", OPTION_TEXT, OWN(cnn_settings, net), "NAME|FILE", "lenet", NULL, {0}, ANY, MODEL, MATH | OPTION_PATH,
      "alexnet, nin, overfeat, vgg16, googlenet, resnet50, resnet20_cifar and others, or a file with a layer a line: see docs/nets.md"},
     {"size", "Model", OPTION_INT, OWN(cnn_settings, size), "PIXELS", "auto", "auto", {0}, RANGE(1, 20000), MODEL, MATH,

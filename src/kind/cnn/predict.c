@@ -172,7 +172,7 @@ static ebb_status name_classes(predictor *p) {
 ebb_status ebb__cnn_predict(ebb_ctx *ctx, const train_settings *s, const char *dir,
                             const predict_options *options, predict_fn emit, void *user,
                             predict_summary *out) {
-    predictor p = {.u = {.ctx = ctx, .s = *s},
+    predictor p = {.u = {.ctx = ctx, .s = *s, .set = {.ctx = ctx, .fd = -1}},
                    .decoder = {.ctx = ctx, .resizer = {.ctx = ctx}},
                    .o = options,
                    .emit = emit,

@@ -43,27 +43,39 @@ ebb_status ebb__cnn_use_open(cnn_use *u, const char *dir, uint64_t extra) {
 void ebb__cnn_use_close(cnn_use *u) {
     ebb__run_free(u->session);
     ebb__image_card_free(&u->card);
+    ebb__image_set_close(&u->set);
     u->session = NULL;
 }
 
 /* ---- classes ---- */
 
-/* What lies at JOB_VOCAB: names as pointers, counts, then the names themselves. */
+/* What lies at JOB_VOCAB: wrong answers, names as pointers, counts, then the names themselves. */
 static uint64_t classes_bytes(const image_card *card) {
     uint64_t n = card->classes, rows = n <= KIND_MOST_CONFUSED ? n : 0;
-    return (4 + rows) * n * sizeof(uint64_t) + card->names_bytes;
+    return KIND_MOST_WRONG * sizeof(kind_wrong) + (4 + rows) * n * sizeof(uint64_t) +
+           card->names_bytes;
 }
 _Static_assert(sizeof(uint64_t) == sizeof(char *), "pointers and counts lie in one block");
 
 static void lay_out(const image_card *card, void *block, cnn_tally *tally, kind_classes *out) {
     uint64_t n = card->classes;
-    const char **names = block;
-    uint64_t *counts = (uint64_t *)block + n;
+    kind_wrong *wrong = block;
+    const char **names = (const char **)(wrong + KIND_MOST_WRONG);
+    uint64_t *counts = (uint64_t *)names + n;
     uint64_t cells = n <= KIND_MOST_CONFUSED ? n * n : 0;
     char *text = (char *)(counts + 3 * n + cells);
-    *tally = (cnn_tally){counts, counts + n, counts + 2 * n, cells > 0 ? counts + 3 * n : NULL};
-    *out = (kind_classes){card->classes, names,        tally->images,
-                          tally->said,   tally->right, tally->confused};
+    *tally = (cnn_tally){.images = counts,
+                         .said = counts + n,
+                         .right = counts + 2 * n,
+                         .confused = cells > 0 ? counts + 3 * n : NULL,
+                         .wrong = wrong};
+    *out = (kind_classes){.n = card->classes,
+                          .names = names,
+                          .images = tally->images,
+                          .said = tally->said,
+                          .right = tally->right,
+                          .confused = tally->confused,
+                          .wrong = wrong};
     memcpy(text, card->names != NULL ? card->names : "", card->names_bytes);
     for (size_t at = 0, k = 0; at < card->names_bytes; at += strlen(text + at) + 1) {
         names[k++] = text + at;
@@ -183,20 +195,31 @@ static void put_facts(const cnn_use *u, const job_score *score, const cnn_batche
                    b->seen, loss, first, fifth);
 }
 
-static ebb_status evaluate(const cnn_use *u, const image_set *set, const job_observer *observer,
-                           kind_facts *out) {
+static ebb_status evaluate(const cnn_use *u, const job_observer *observer, kind_facts *out) {
     cnn_batches batches;
     job_reader reader;
     job_score score;
-    TRY(ebb__cnn_read(&u->s, set, u->session, JOB_VALID, &batches, &reader));
+    TRY(ebb__cnn_read(&u->s, &u->set, u->session, JOB_VALID, &batches, &reader));
     lay_out(&u->card, ebb__run_host(u->session, JOB_VOCAB, NULL), &batches.tally, &out->classes);
     TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before all images were seen");
     }
     put_facts(u, &score, &batches, out);
+    out->classes.n_wrong = batches.tally.n_wrong;
     const char *csv = cnn_own(&u->s)->csv;
     return csv != NULL ? write_table(u->ctx, &out->classes, csv) : EBB_OK;
+}
+
+/* Where a record lies while batches are filled. */
+static ebb_status show(void *held, uint64_t image, kind_pixels *out) {
+    cnn_use *u = held;
+    uint8_t *record = ebb__run_host(u->session, JOB_STAGING, NULL);
+    const image_size *size = &u->set.facts.size;
+    int32_t label = 0;
+    TRY(ebb__image_set_read(&u->set, image, record, &label));
+    *out = (kind_pixels){size->height, size->width, size->channels, record + IMAGE_LABEL};
+    return EBB_OK;
 }
 
 static void release(void *held) {
@@ -208,23 +231,22 @@ static void release(void *held) {
 ebb_status ebb__cnn_eval(ebb_ctx *ctx, const train_settings *s, const char *const *args,
                          const job_observer *observer, kind_facts *out) {
     cnn_use *u = NULL;
-    image_set set = {.ctx = ctx, .fd = -1};
     ebb_status status;
     *out = (kind_facts){0};
     TRY(ebb__alloc(ctx, 1, sizeof *u, &u));
-    *u = (cnn_use){.ctx = ctx, .s = *s};
+    *u = (cnn_use){.ctx = ctx, .s = *s, .set = {.ctx = ctx, .fd = -1}};
     out->held = u;
     out->release = release;
+    out->show = show;
     TRY_OUT(ebb__cnn_use_card(u, args[0]));
     if (cnn_own(s)->csv != NULL && u->card.classes > KIND_MOST_CONFUSED) {
         TRY_OUT(ebb__fail(ctx, EBB_USAGE, "--csv: the net has %u classes; at most %d are listed",
                           u->card.classes, KIND_MOST_CONFUSED));
     }
-    TRY_OUT(find_images(u, args[0], args[1], &set));
+    TRY_OUT(find_images(u, args[0], args[1], &u->set));
     TRY_OUT(ebb__cnn_use_open(u, args[0], classes_bytes(&u->card)));
-    TRY_OUT(evaluate(u, &set, observer, out));
+    TRY_OUT(evaluate(u, observer, out));
 out:
-    ebb__image_set_close(&set);
     if (status != EBB_OK) {
         ebb__facts_free(out);
     }
