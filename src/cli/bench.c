@@ -10,11 +10,11 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
     char rate[32];
     (void)snprintf(rate, sizeof rate, "%s_per_second", s->kind->unit);
     json_t *object = json_pack(
-        "{s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
-        "batch", (json_int_t)s->batch, rate, ebb__cli_json_real(r->words_per_second),
-        "seconds_per_step", ebb__cli_json_real(r->seconds_per_step), "cpu_seconds",
-        ebb__cli_json_real(r->cpu_seconds), "joules",
-        r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
+        "{s:i, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
+        "batch", (json_int_t)s->batch, "stash", ebb__settings_stashes[s->stash], rate,
+        ebb__cli_json_real(r->words_per_second), "seconds_per_step",
+        ebb__cli_json_real(r->seconds_per_step), "cpu_seconds", ebb__cli_json_real(r->cpu_seconds),
+        "joules", r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
         ebb__cli_json_bytes(r->planned_peak_bytes), "measured_peak_bytes",
         ebb__cli_json_bytes(r->measured_peak_bytes), "vm_hwm_bytes",
         ebb__cli_json_bytes(r->vm_hwm_bytes), "loss", ebb__cli_json_real(r->loss), "weights_hash",

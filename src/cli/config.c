@@ -100,9 +100,10 @@ static bool is_zero(const train_option *option, const void *at) {
         return *(const char *const *)at == NULL;
     case OPTION_PASSES:
         return *(const uint32_t *)at == 0;
+    case OPTION_CHOICE:
+        return *(const unsigned *)at == 0;
     case OPTION_SWITCH:
     case OPTION_SEED:
-    case OPTION_CHOICE:
     case OPTION_SIZE:
         break;
     }

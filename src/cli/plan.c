@@ -14,6 +14,8 @@ static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_
     (void)snprintf(rate, sizeof rate, "%s_per_second", kind->unit);
     bool done = object != NULL &&
                 json_object_set_new(object, "batch", json_integer(settings->run.batch)) == 0 &&
+                json_object_set_new(object, "stash",
+                                    json_string(ebb__settings_stashes[settings->run.stash])) == 0 &&
                 json_object_set_new(object, rate, ebb__cli_json_real(ebb__cli_rate(plan))) == 0 &&
                 ebb__cli_add_forms(object, kind, plan->forms, plan->n_forms,
                                    plan->choices[plan->chosen].knobs.chunk_images);

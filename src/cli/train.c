@@ -66,9 +66,10 @@ static bool add_scores(json_t *object, const train_settings *run, const job_trai
 }
 
 static json_t *result_json(const job_train_result *r, const train_settings *run) {
-    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:o}", "schema", 1, "batch",
-                               (json_int_t)run->batch, "steps", (json_int_t)r->steps, "epochs",
-                               (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss));
+    json_t *object =
+        json_pack("{s:i, s:I, s:s, s:I, s:I, s:o}", "schema", 1, "batch", (json_int_t)run->batch,
+                  "stash", ebb__settings_stashes[run->stash], "steps", (json_int_t)r->steps,
+                  "epochs", (json_int_t)r->epochs, "loss", ebb__cli_json_real(r->loss));
     json_t *rest = json_pack("{s:o, s:o, s:b, s:b, s:b}", "planned_peak_bytes",
                              bytes_json(r, r->planned_peak_bytes), "measured_peak_bytes",
                              bytes_json(r, r->measured_peak_bytes), "resumed", r->resumed,

@@ -279,7 +279,7 @@ static const op_sample samples_mask_rows[] = {SIZES(MASK_ROWS)};
 
 OP_DEFINE(add_each, ATTEND(add_each, 0), .n_in = 2, .grad = add_each_grad, INPLACE({0, 0}),
           .work = {1, OPERAND(0)}, .rows = rows_add_each, .units = units_operand_rows,
-          SAMPLES(samples_each));
+          .stash = {STASH_AGAIN}, SAMPLES(samples_each));
 
 OP_DEFINE(sum_each, .schema.ints = {"batch"}, ATTEND(sum_each, 0), .n_in = 1, .grad = sum_each_grad,
           .work = {1, OPERAND(0)}, .batch_rows_attr = 1, .rows = rows_add_each,
@@ -313,4 +313,4 @@ OP_DEFINE(outer_each, ATTEND(outer_each, OPF_NOGRAD), .n_in = 3, .optional = 1u 
 
 OP_DEFINE(mask_rows, .schema.ints = {"pos"}, .n_in = 2, .n_out = 1, .infer = infer_mask_rows,
           .grad = mask_rows_grad, INPLACE({0, 0}), .rows = ebb__op_rows_split,
-          .units = units_mask_rows, SAMPLES(samples_mask_rows));
+          .units = units_mask_rows, .stash = {STASH_AGAIN}, SAMPLES(samples_mask_rows));

@@ -209,15 +209,16 @@ static const op_sample samples_known[] = {SIZES(KNOWN)};
 
 OP_DEFINE(batch_norm, .schema.floats = {"eps"}, .n_in = 3, .n_out = 2, .layout = LAYOUT_MAPS,
           .infer = infer_batch_norm, .grad = batch_norm_grad, .take = {TAKE_WHOLE, TAKE_NONE},
-          INPLACE({0, 0}), .work = {8, OPERAND(0)}, SAMPLES(samples_norm));
+          INPLACE({0, 0}), .work = {8, OPERAND(0)}, .stash = {STASH_ROUND, STASH_EXACT},
+          SAMPLES(samples_norm));
 
 OP_DEFINE(batch_stat, .schema.floats = {"eps"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .infer = infer_batch_stat, .work = {4, OPERAND(0)},
-          SAMPLES(samples_stat));
+          .stash = {STASH_EXACT}, SAMPLES(samples_stat));
 
 OP_DEFINE(batch_apply, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_batch_apply, INPLACE({0, 0}), .work.flops = 4, .rows = rows_batch,
-          SAMPLES(samples_apply));
+          .stash = {STASH_AGAIN}, SAMPLES(samples_apply));
 
 OP_DEFINE(batch_grad_sums, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_batch_grad_sums, .work = {6, OPERAND(0)}, SAMPLES(samples_grad_sums));

@@ -61,6 +61,10 @@ ebb_status ebb__op_round_to(ir_graph *graph, ir_val x, int32_t format, ir_val *o
     return ebb__op_emit(graph, OP_ROUND_TO, &x, 1, &attr, out);
 }
 
+int32_t ebb__op_rounds(const ir_node_rec *node) {
+    return node->op == OP_ROUND_TO ? node->attr.i[NARROW_FORMAT] : 0;
+}
+
 ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out) {
     const ir_attr attr = {.i = {[NARROW_FORMAT] = format}};
     return ebb__op_emit(graph, OP_NARROW, &x, 1, &attr, out);

@@ -114,26 +114,27 @@ OP_DEFINE(mul, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = mul
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
 
 OP_DEFINE(scale, .schema.floats = {"factor"}, POINTWISE(0), .n_in = 1, .infer = infer_scale,
-          .grad = scale_grad, INPLACE({0, 0}), .work.flops = 1, SAMPLES(samples_scale));
+          .grad = scale_grad, INPLACE({0, 0}), .work.flops = 1, .stash = {STASH_AGAIN},
+          SAMPLES(samples_scale));
 
 OP_DEFINE(add_row, .n_in = 2, .n_out = 1, .infer = infer_add_row, .grad = add_row_grad,
           INPLACE({0, 0}), .work.flops = 1, .rows = rows_add_row, .units = ebb__op_units_columns,
-          SAMPLES(samples_add_row));
+          .stash = {STASH_AGAIN}, SAMPLES(samples_add_row));
 
 OP_DEFINE(tanh, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = tanh_grad,
-          INPLACE({0, 0}), .work.flops = 20, SAMPLES(samples_one));
+          INPLACE({0, 0}), .work.flops = 20, .stash = {STASH_AGAIN}, SAMPLES(samples_one));
 
 OP_DEFINE(tanh_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .infer = ebb__op_infer_same,
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_grad));
 
 OP_DEFINE(sigmoid, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = sigmoid_grad,
-          INPLACE({0, 0}), .work.flops = 20, SAMPLES(samples_one));
+          INPLACE({0, 0}), .work.flops = 20, .stash = {STASH_AGAIN}, SAMPLES(samples_one));
 
 OP_DEFINE(sigmoid_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .infer = ebb__op_infer_same,
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_grad));
 
 OP_DEFINE(relu, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = relu_grad,
-          INPLACE({0, 0}), .work.flops = 1, SAMPLES(samples_one));
+          INPLACE({0, 0}), .work.flops = 1, .stash = {STASH_EITHER}, SAMPLES(samples_one));
 
 OP_DEFINE(relu_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .reads = {[1] = READ_SIGN},
           .coded = {.code = OP_SIGN_BITS, .reader = OP_RELU_GRAD_BITS, .in = 1},

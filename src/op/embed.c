@@ -57,7 +57,7 @@ static const op_sample samples_embed[] = {
 
 OP_DEFINE(embed, .n_in = 2, .n_out = 1, .reads = {[1] = READ_INDEX}, .infer = infer_embed,
           .grad = embed_grad, .cost = cost_embed, .rows = rows_embed, .units = units_embed,
-          SAMPLES(samples_embed));
+          .stash = {STASH_AGAIN}, SAMPLES(samples_embed));
 
 static ebb_status infer_embed_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *c = op_in_type(graph, node, 0), *dx = op_in_type(graph, node, 2);

@@ -108,12 +108,13 @@ static const op_sample samples_images[] = {SIZES(IMAGES)};
 /* ---- definitions ---- */
 
 OP_DEFINE(flatten, .n_in = 1, .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_flatten,
-          .grad = flatten_grad, .rows = ebb__op_rows_split, SAMPLES(samples_flatten));
+          .grad = flatten_grad, .rows = ebb__op_rows_split, .stash = {STASH_EITHER},
+          SAMPLES(samples_flatten));
 
 OP_DEFINE(unflatten, .schema.ints = {"blocks", "high", "wide", "images", "channels"}, .n_in = 1,
           .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_unflatten, .grad = unflatten_grad,
-          .rows = ebb__op_rows_split, SAMPLES(samples_unflatten));
+          .rows = ebb__op_rows_split, .stash = {STASH_EITHER}, SAMPLES(samples_unflatten));
 
 OP_DEFINE(images, .schema.ints = {"lanes", "channels"}, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .infer = infer_images, .work.flops = 2, .rows = rows_images,
-          SAMPLES(samples_images));
+          .stash = {STASH_AGAIN}, SAMPLES(samples_images));

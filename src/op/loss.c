@@ -54,7 +54,7 @@ static const op_sample samples_xent_grad[] = {XENT_SIZES(XENT_GRAD)};
 OP_DEFINE(xent, .schema.floats = {"smooth"}, .n_in = 2, .n_out = 2, .flags = OPF_LOSS,
           .reads = {[1] = READ_INDEX}, .infer = infer_xent, .grad = xent_grad,
           .take = {TAKE_WHOLE, TAKE_NONE}, .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split,
-          SAMPLES(samples_xent));
+          .stash = {STASH_EXACT, STASH_EXACT}, SAMPLES(samples_xent));
 
 static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(need_logits(graph, node));
@@ -92,7 +92,7 @@ static const op_sample samples_mean_valid[] = {MEAN(1, 1, 1), MEAN(17, 17, 3), M
 
 OP_DEFINE(mean_valid, .n_in = 2, .n_out = 1, .layout = LAYOUT_DENSE, .infer = infer_mean_valid,
           .grad = mean_valid_grad, .work = {1, OPERAND(1)}, .rows = ebb__op_rows_any,
-          SAMPLES(samples_mean_valid));
+          .stash = {STASH_EXACT}, SAMPLES(samples_mean_valid));
 
 static ebb_status infer_mean_valid_grad(const ir_graph *graph, const ir_node_rec *node,
                                         ir_type *out) {

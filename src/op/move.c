@@ -154,7 +154,8 @@ static const op_sample samples_copy[] = {
 };
 
 OP_DEFINE(copy, .n_in = 1, .n_out = 1, .layout = LAYOUT_FOLDED, .infer = infer_copy,
-          .grad = copy_grad, .rows = ebb__op_rows_split, SAMPLES(samples_copy));
+          .grad = copy_grad, .rows = ebb__op_rows_split, .stash = {STASH_EITHER},
+          SAMPLES(samples_copy));
 
 /* ---- regroup ---- */
 
@@ -187,7 +188,7 @@ static const op_sample samples_regroup[] = {
 };
 
 OP_DEFINE(regroup, .schema.ints = {"outer", "inner"}, .n_in = 1, .n_out = 1, .infer = infer_regroup,
-          .grad = regroup_grad, SAMPLES(samples_regroup));
+          .grad = regroup_grad, .stash = {STASH_EITHER}, SAMPLES(samples_regroup));
 
 /* ---- fill ---- */
 

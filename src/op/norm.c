@@ -139,7 +139,8 @@ static const op_sample samples_gain[] = {SIZES(NORM_GAIN)};
 OP_DEFINE(layer_norm, .schema.ints = {"batch"}, .schema.floats = {"eps"}, .n_in = 3, .n_out = 2,
           .batch_rows_attr = 1 + BATCH, .infer = infer_layer_norm, .grad = layer_norm_grad,
           .take = {TAKE_WHOLE, TAKE_NONE}, INPLACE({0, 0}), .work = {7, OPERAND(0)},
-          .rows = rows_norm, .units = units_norm, .unit_rows = true, SAMPLES(samples_norm));
+          .rows = rows_norm, .units = units_norm, .unit_rows = true,
+          .stash = {STASH_AGAIN, STASH_EXACT}, SAMPLES(samples_norm));
 
 OP_DEFINE(layer_norm_grad, .schema.ints = {"batch"}, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD,
           .infer = infer_layer_norm_grad, INPLACE({0, 0}, {1, 0}), .work = {12, OPERAND(0)},

@@ -45,6 +45,16 @@ typedef enum op_read {
     READ_INDEX, /* integers that name rows or columns of other operands or of results */
 } op_read;
 
+/* What backward reads of a result where what waits for it is rounded (pass/stash.c). Views are
+ * always made again. */
+typedef enum op_stash {
+    STASH_ROUND,  /* the result, rounded */
+    STASH_AGAIN,  /* the result once more, made of what backward reads of the operands */
+    STASH_EITHER, /* rounded behind the op or before it are the same: where operands are rounded, as
+                     the first, else as the second */
+    STASH_EXACT,  /* the result as it is, since it is small */
+} op_stash;
+
 /* How src/grad takes the gradient of a result before it calls the op's `grad`. */
 typedef enum op_take {
     TAKE_WHOLE, /* all of it, IR_NONE if nothing arrived */
@@ -166,6 +176,7 @@ typedef struct op_def {
      * operands, of which at least one is wanted. NULL only with OPF_NOGRAD. */
     ebb_status (*grad)(op_grad *g);
     op_take take[IR_MAX_OUT];
+    op_stash stash[IR_MAX_OUT];
     op_read reads[OP_MAX_READS]; /* by operand; operands beyond: their values */
     op_pair inplace[OP_MAX_PAIRS];
     int32_t n_inplace;
@@ -269,6 +280,8 @@ ebb_status ebb__op_emit_coded(ir_graph *graph, const ir_node_rec *reader, ir_val
 /* Formats are 16, 10 or 8 (narrow.h); `like` has the type of what widen makes of the codes. */
 ebb_status ebb__op_round_to(ir_graph *graph, ir_val x, int32_t format, ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out) EBB_MUST_CHECK;
+/* The format that the node rounds to; 0: it does not round. */
+int32_t ebb__op_rounds(const ir_node_rec *node);
 ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir_type *like,
                          ir_val *out) EBB_MUST_CHECK;
 

@@ -58,4 +58,4 @@ OP_DEFINE(dropout, .schema.ints = {"key0", "key1", "time0", "dtime", "lanes", "r
           .first_row_attr = 1 + ROW0, .infer = infer_dropout, .grad = dropout_grad, INPLACE({0, 0}),
           .work.flops = 20,
           /* ten rounds of Philox make four numbers */ .rows = rows_dropout, .units = units_dropout,
-          SAMPLES(samples_dropout));
+          .stash = {STASH_AGAIN}, SAMPLES(samples_dropout));

@@ -99,7 +99,9 @@ static ebb_status find_segments(image_chunker *c) {
         for (int32_t k = 0; k < node->n_out; k++) {
             alive += last[node->out + k] > i;
         }
-        c->segment[node->label.layer] = c->n_segments;
+        if (c->segment[node->label.layer] < 0) { /* where the layer began */
+            c->segment[node->label.layer] = c->n_segments;
+        }
         c->n_segments += alive == 1 && last[node->out] > i && shrinks(g, node);
     }
     c->n_segments++;
@@ -125,22 +127,24 @@ static ebb_status cut_images(const image_chunker *c, pass_split *s, int32_t most
 }
 
 static bool has_map(const ir_graph *g, const ir_node_rec *node) {
-    bool has = op_is_map(&g->values[node->out].type);
-    for (int32_t k = 0; k < node->n_in && !has; k++) {
-        has = ir_in(g, node, k) != IR_NONE && op_is_map(op_in_type(g, node, k));
+    bool map = op_is_map(&g->values[node->out].type);
+    for (int32_t k = 0; k < node->n_in && !map; k++) {
+        map = ir_in(g, node, k) != IR_NONE && op_is_map(op_in_type(g, node, k));
     }
-    return has;
+    return map;
 }
 
 /* Whether the node belongs to the region: all of the net, or one way through a segment. What comes
- * behind the last map is small and has large weights, which are better read once. */
+ * behind the maps is small, and the gradients of its weights, were they carried on from chunk to
+ * chunk, would all be there at once. */
 static bool is_of(const image_chunker *c, ir_node n, int32_t segment, bool forward) {
     const ir_node_rec *node = &c->g->nodes[n];
-    bool step = is_forward(c->g, n) || node->label.phase == IR_BACKWARD;
+    bool step = node->label.phase != IR_UPDATE;
     if (segment < 0) {
         return step;
     }
-    return step && has_map(c->g, node) && is_forward(c->g, n) == forward && c->segment[node->label.layer] == segment;
+    return step && is_forward(c->g, n) == forward && c->segment[node->label.layer] == segment &&
+           has_map(c->g, node);
 }
 
 static ebb_status chunk_region(const image_chunker *c, int32_t segment, bool forward) {

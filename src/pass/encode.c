@@ -45,10 +45,20 @@ static void find_readers(encoder *e) {
     }
 }
 
+/* A view, which takes no bytes, is none, but for a join whose parts nobody late reads in full. */
 static bool is_stash(const encoder *e, ir_val v) {
-    ir_node def = e->g->values[v].def;
-    return def != IR_NONE && !is_late(&e->g->nodes[def]) && !e->g->values[v].output &&
-           (ebb__op(e->g->nodes[def].op)->flags & OPF_ALIAS) == 0;
+    const ir_graph *g = e->g;
+    ir_node def = g->values[v].def;
+    int32_t axis;
+    if (def == IR_NONE || is_late(&g->nodes[def]) || g->values[v].output) {
+        return false;
+    }
+    const ir_node_rec *node = &g->nodes[def];
+    bool alone = ebb__op_is_join(node, &axis);
+    for (int32_t k = 0; k < node->n_in && alone; k++) {
+        alone = !e->in_full[ir_in(g, node, k)];
+    }
+    return alone || (ebb__op(node->op)->flags & OPF_ALIAS) == 0;
 }
 
 static ebb_status set_keys(encoder *e, ir_node first, int64_t key) {
@@ -111,12 +121,9 @@ static ebb_status rewire(encoder *e) {
     return EBB_OK;
 }
 
-static ebb_status run(pass_unit *unit) {
+static ebb_status encode_readers(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     encoder e = {.unit = unit, .g = g, .n_values = g->n_values, .cap_keys = (size_t)g->n_nodes};
-    if (!unit->config->training || !unit->config->knobs.encode) {
-        return EBB_OK;
-    }
     size_t nv = (size_t)g->n_values + 1;
     TRY(REGION_ARRAYS(&unit->scratch, ARRAY(e.in_full, nv), ARRAY_NONE(e.codes, nv)));
     TRY(ebb__pass_keys(g, &unit->scratch, e.cap_keys, 2, &e.keys));
@@ -130,6 +137,14 @@ static ebb_status run(pass_unit *unit) {
     TRY(rewire(&e));
     TRY(ebb__pass_sort(g, e.keys));
     return ebb__pass_drop_dead(g);
+}
+
+static ebb_status run(pass_unit *unit) {
+    if (!unit->config->training || !unit->config->knobs.encode) {
+        return EBB_OK;
+    }
+    TRY(encode_readers(unit));
+    return unit->config->stash != 0 ? ebb__encode_narrow(unit) : EBB_OK;
 }
 
 const pass_def ebb__pass_encode = {.id = PASS_ENCODE, .run = run};

@@ -17,6 +17,7 @@
     X(PASS_INFER, "infer", false)                                                                  \
     X(PASS_SHARD, "shard", false)                                                                  \
     X(PASS_GRAD, "grad", false)                                                                    \
+    X(PASS_STASH, "stash", false)                                                                  \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
     X(PASS_TURNS, "turns", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
@@ -94,6 +95,8 @@ typedef struct pass_config {
     const cost_table *table; /* measured times, that forms are picked by; NULL: built-in ones */
     double pace;             /* of this machine: see ebb__cost_expected */
     bool training;           /* differentiate the loss and emit updates */
+    int32_t stash;           /* bits of the format that what waits for backward is rounded to
+                                (op/narrow.h); 0: it is not */
     grad_update_settings update;
     uint32_t dump_after; /* bit per pass_id */
     pass_dump_fn dump;
@@ -150,10 +153,10 @@ static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
 
 enum { PASS_ERA_FORWARD = -1 };
 
-extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_simplify,
-    ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices, ebb__pass_contract,
-    ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_layout, ebb__pass_alias,
-    ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
+extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
+    ebb__pass_simplify, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices,
+    ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_layout,
+    ebb__pass_alias, ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 
@@ -195,6 +198,10 @@ bool ebb__pass_needs_lays(const ir_graph *graph); /* else all values are plain *
  * lies, or kernels cannot read it so. */
 ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
+/* Batch norms become statistics and their use (simplify.c). */
+ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
+/* What is rounded waits in the bits of its format (encode_narrow.c). */
+ebb_status ebb__encode_narrow(pass_unit *unit) EBB_MUST_CHECK;
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
 /* Every reader of value v < n_values reads now[v] instead, which is v for what stays: operands,

@@ -103,7 +103,7 @@ static ebb_status part_norm(ir_graph *g, ir_node n, ir_val *y, ir_val *stat) {
     return ebb__op_emit(g, OP_BATCH_APPLY, in, 4, NULL, y);
 }
 
-static ebb_status part_norms(pass_unit *unit) {
+ebb_status ebb__pass_part_norms(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     int32_t n_values = g->n_values, n_order = g->n_order, norms = 0;
     int64_t *keys = NULL;
@@ -134,7 +134,7 @@ static ebb_status part_norms(pass_unit *unit) {
 
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
-    TRY(part_norms(unit));
+    TRY(ebb__pass_part_norms(unit));
     simplifier s = {.graph = g};
     TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_values + 1, sizeof *s.same, &s.same));
     for (ir_val v = 0; v < g->n_values; v++) {

@@ -46,6 +46,8 @@ typedef struct settling {
     const cost_table *table; /* measured times, once they are asked for; NULL: none */
     double look_up_seconds;  /* of that call, which may measure: no part of plan_seconds */
     total whole, plain, listed[PLAN_MAX_CHOICES];
+    total exact; /* nothing saved, nothing rounded: what keeping all takes, whatever is rounded */
+    plan_choice exact_choice;
     /* [n_list + 1][n]: row k is what each program, the leading one too, does and takes with plan k
      * of the walk's list; the last row, if nothing is saved. */
     struct followed {
@@ -252,7 +254,7 @@ static ebb_status settle_one(settling *s, follower *f) {
 }
 
 /* Prepares a program for as long as `with` looks at it. */
-static ebb_status with_program(settling *s, int32_t i,
+static ebb_status with_program(settling *s, int32_t i, const plan_options *options,
                                ebb_status (*with)(settling *s, follower *f)) {
     ir_graph graph;
     follower *f = NULL;
@@ -261,7 +263,7 @@ static ebb_status with_program(settling *s, int32_t i,
     f->i = i;
     f->program = s->requests[i];
     f->program.graph = &graph;
-    ebb_status status = ebb__walk_prepare(s->ctx, s->options, &s->requests[i], &graph);
+    ebb_status status = ebb__walk_prepare(s->ctx, options, &s->requests[i], &graph);
     if (status == EBB_OK) {
         status = with(s, f);
     }
@@ -290,6 +292,46 @@ static ebb_status walk_lead(settling *s, follower *f) {
     return EBB_OK;
 }
 
+/* ---- without rounding ---- */
+
+static ebb_status size_exact_lead(settling *s, follower *f) {
+    plan_walk *w = NULL;
+    TRY(ebb__alloc(s->ctx, 1, sizeof *w, &w));
+    *w = s->walk;
+    w->program = f->program;
+    w->n_list = 0;
+    ebb_status status = ebb__walk_whole(w);
+    s->exact_choice = w->whole[w->keep_all];
+    ebb__free(s->ctx, w);
+    add_size(s, f->i, &s->exact_choice.size, &s->exact);
+    return status;
+}
+
+static ebb_status size_exact(settling *s, follower *f) {
+    plan_size size;
+    TRY(ebb__walk_measure(s->ctx, s->options, &f->program, &s->exact_choice, NULL, &size));
+    add_size(s, f->i, &size, &s->exact);
+    return EBB_OK;
+}
+
+/* Plans that round are compared with keeping all in f32. */
+static ebb_status settle_exact(settling *s) {
+    plan_options exact = *s->options;
+    exact.stash = 0;
+    s->exact = s->whole;
+    if (s->options->stash == 0) {
+        return EBB_OK;
+    }
+    s->exact = (total){0};
+    TRY(with_program(s, s->plan->lead, &exact, size_exact_lead));
+    for (int32_t i = 0; i < s->n; i++) {
+        if (i != s->plan->lead) {
+            TRY(with_program(s, i, &exact, size_exact));
+        }
+    }
+    return EBB_OK;
+}
+
 /* ---- all of them ---- */
 
 static ebb_status add_listed(settling *s, plan_choice choice, const total *all, int32_t row) {
@@ -297,7 +339,7 @@ static ebb_status add_listed(settling *s, plan_choice choice, const total *all, 
     choice.row = row;
     choice.peak_bytes = arena_of(s, all);
     choice.seconds = expected_of(s, all);
-    return ebb__walk_add(s->ctx, plan->choices, &plan->n_choices, plan->keep_all_bytes, choice);
+    return ebb__walk_add(s->ctx, plan->choices, &plan->n_choices, arena_of(s, &s->whole), choice);
 }
 
 static ebb_status list_all(settling *s) {
@@ -335,10 +377,10 @@ static ebb_status look_up_times(settling *s) {
 
 static ebb_status settle_programs(settling *s) {
     const ebb_plan *plan = s->plan;
-    TRY(with_program(s, plan->lead, walk_lead));
+    TRY(with_program(s, plan->lead, s->options, walk_lead));
     for (int32_t i = 0; i < s->n; i++) {
         if (i != plan->lead) {
-            TRY(with_program(s, i, settle_one));
+            TRY(with_program(s, i, s->options, settle_one));
         }
         ebb__progress(s->ctx, "plan", (uint64_t)i + 1, (uint64_t)s->n);
     }
@@ -349,14 +391,15 @@ static ebb_status settle(settling *s) {
     ebb_plan *plan = s->plan;
     uint64_t weights = 0;
     TRY(settle_programs(s));
+    TRY(settle_exact(s));
     TRY(look_up_times(s));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         ir_role role = plan->variables[i].role;
         weights += role == IR_PARAM || role == IR_SLOT ? plan->variables[i].bytes : 0;
     }
-    plan->keep_all_bytes = arena_of(s, &s->whole);
-    plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->whole.gradient_bytes;
-    plan->seconds_per_step_keep_all = expected_of(s, &s->whole);
+    plan->keep_all_bytes = arena_of(s, &s->exact);
+    plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->exact.gradient_bytes;
+    plan->seconds_per_step_keep_all = expected_of(s, &s->exact);
     TRY(list_all(s));
     for (int32_t i = 0; i < plan->n_choices; i++) {
         plan_choice *choice = &plan->choices[i];
@@ -393,7 +436,7 @@ static ebb_status try_measured(settling *s, bool *taken) {
     total all = {0};
     *taken = s->table != NULL && chosen->peak_bytes <= s->plan->budget_bytes;
     for (int32_t i = 0; *taken && i < s->n; i++) {
-        TRY(with_program(s, i, size_measured));
+        TRY(with_program(s, i, s->options, size_measured));
         add_size(s, i, &s->measured[i], &all);
     }
     *taken = *taken && arena_of(s, &all) <= s->plan->budget_bytes;
@@ -503,7 +546,8 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
     s->walk = (plan_walk){.ctx = ctx,
                           .options = options,
                           .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled,
-                                                               .chunks = options->chunks})};
+                                                               .chunks = options->chunks,
+                                                               .stash = options->stash != 0})};
     ebb_status status = ebb__alloc(ctx, 1, sizeof *s->plan, &s->plan);
     ebb_plan *plan = s->plan;
     if (status == EBB_OK) {

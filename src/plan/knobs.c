@@ -76,7 +76,7 @@ static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t
 
 static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
     out->knobs.encode = i > 0;
-    return i == 0 || reach->images > 0;
+    return i == 0 || reach->images > 0 || reach->stash;
 }
 
 static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {

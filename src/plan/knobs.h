@@ -27,6 +27,7 @@ typedef struct plan_reach {
     int32_t rows, steps; /* most rows of a loss, most time steps, of any program */
     int32_t images;      /* most images of a batch of maps, of one that trains; 0: there are none */
     plan_chunks chunks;  /* ways to cut them that may be taken */
+    bool stash;          /* what waits for backward is rounded: codes of that can be kept */
     uint32_t disabled;   /* bit per pass_id */
 } plan_reach;
 

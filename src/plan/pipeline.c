@@ -7,6 +7,7 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_infer,    /* types of every node                              */
     &ebb__pass_shard,    /* the batch in parts, a tree of sums for gradients */
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
+    &ebb__pass_stash,    /* what waits for backward is rounded, if asked for */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
     &ebb__pass_turns,    /* parts of the batch one after the other           */
     &ebb__pass_chunk,    /* logits of all rows never exist at once           */

@@ -47,6 +47,7 @@ typedef struct plan_options {
     const char *budget_name; /* what messages call it: "--memory" */
     uint32_t disabled;       /* bit per pass_id */
     plan_chunks chunks;      /* how nets over images may be cut */
+    int32_t stash;           /* pass_config.stash */
     grad_update_settings update;
     const cost_table *table; /* measured times, until the plan is released; NULL: none */
     /* Where `table` is NULL: called to give it, once all plans are known and their graphs are gone,

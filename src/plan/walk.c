@@ -36,6 +36,7 @@ pass_config ebb__walk_config(const plan_options *options, const plan_choice *cho
                          .knobs = choice->knobs,
                          .dev = options->dev,
                          .members = options->members,
+                         .stash = options->stash,
                          .table = choice->forms,
                          .update = options->update};
 }
@@ -206,7 +207,7 @@ ebb_status ebb__walk_plain(ebb_ctx *ctx, const plan_grid *grid, plan_choice list
 
 /* What the same options take when nothing is saved is the plan taken with exactly the passes chunk
  * and recompute disabled and no limit. */
-static ebb_status try_whole(plan_walk *w) {
+ebb_status ebb__walk_whole(plan_walk *w) {
     const plan_knob *knob = &w->grid.knobs[PLAN_KNOB_WHOLE];
     if (knob->n > PLAN_MAX_WHOLE) {
         return ebb__fail(w->ctx, EBB_INTERNAL, "plan: %s has more than %d ways", knob->name,
@@ -410,7 +411,7 @@ static ebb_status try_crossed(search *s, int32_t knob) {
 
 ebb_status ebb__walk_run(plan_walk *w) {
     search s = {.w = w};
-    TRY(try_whole(w));
+    TRY(ebb__walk_whole(w));
     TRY(try_plain(w));
     w->plain = w->list[ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)];
     for (int32_t k = PLAN_KNOB_SAVING; k < w->grid.n_knobs; k++) {

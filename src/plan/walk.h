@@ -25,6 +25,8 @@ typedef struct plan_walk {
 } plan_walk;
 
 ebb_status ebb__walk_run(plan_walk *walk) EBB_MUST_CHECK;
+/* Its first part: only what keeps everything, `whole` and `keep_all`. */
+ebb_status ebb__walk_whole(plan_walk *walk) EBB_MUST_CHECK;
 
 /* What a prepared program takes under a choice. `bar` (may be NULL) can call it off before it is
  * placed. The program is not verified here: the one that is taken in the end is. */

@@ -39,6 +39,11 @@ static grad_update_settings update_of(const train_settings *s) {
                                   .clip = (float)s->clip};
 }
 
+static const int32_t stash_bits[] = {[TRAIN_STASH_NONE] = 0,
+                                     [TRAIN_STASH_FP16] = 16,
+                                     [TRAIN_STASH_FP10] = 10,
+                                     [TRAIN_STASH_FP8] = 8};
+
 static plan_options options_of(const train_settings *s) {
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
@@ -46,6 +51,7 @@ static plan_options options_of(const train_settings *s) {
                           .budget_name = "--memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
+                          .stash = stash_bits[s->stash],
                           .update = update_of(s),
                           .explain = s->explain,
                           .dump_after = s->dump_after,

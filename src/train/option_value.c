@@ -265,9 +265,11 @@ static void assign_zero(const train_option *option, void *at) {
     case OPTION_PASSES:
         *(uint32_t *)at = 0;
         break;
+    case OPTION_CHOICE:
+        *(unsigned *)at = 0;
+        break;
     case OPTION_SWITCH:
     case OPTION_SEED:
-    case OPTION_CHOICE:
     case OPTION_SIZE:
         break;
     }

@@ -37,6 +37,10 @@
     {"shards", "Batch", OPTION_INT, AT(shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | FOR_EVAL, MATH, \
      "parts of a batch, done one after the other: less memory for activations, more for gradients; must divide --batch"}
 
+#define OPTION_STASH \
+    {"stash", "Batch", OPTION_CHOICE, AT(stash), NULL, "none", "none", {"none", "fp16", "fp10", "fp8"}, ANY, MODEL, MATH | OPTION_RARE, \
+     "what waits for the backward pass is rounded to numbers of so many bits, and can then be kept in them; the forward pass goes on with what is exact, so do signs: see docs/memory.md"}
+
 /* Names of the default optimiser, rate (with what help says of it) and clip. */
 #define OPTIONS_OPTIMISER(STANDARD, RATE, RATE_HELP, CLIP) \
     {"optimizer", "Optimiser", OPTION_CHOICE, AT(optimizer), NULL, STANDARD, NULL, {"sgd", "adam", "adamw"}, ANY, MODEL, MATH, \

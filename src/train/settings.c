@@ -18,6 +18,10 @@ ebb_status ebb__settings_init(ebb_ctx *ctx, const model_kind *kind, train_settin
     return EBB_OK;
 }
 
+const char *const ebb__settings_stashes[] = {[TRAIN_STASH_NONE] = "none",
+                                             [TRAIN_STASH_FP16] = "fp16",
+                                             [TRAIN_STASH_FP10] = "fp10",
+                                             [TRAIN_STASH_FP8] = "fp8"};
 const char *const ebb__settings_optimizers[] = {"sgd", "adam", "adamw"};
 
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {

@@ -22,6 +22,14 @@ typedef enum train_schedule {
 #define TRAIN_SHAPE_LIST "8,16,24,32,60" /* the usual lengths of BUCKET_STATIC */
 
 /* A size as the user gave it: bytes, a share of what the machine allows, or auto. */
+/* Formats of op/narrow.h. */
+typedef enum train_stash {
+    TRAIN_STASH_NONE,
+    TRAIN_STASH_FP16,
+    TRAIN_STASH_FP10,
+    TRAIN_STASH_FP8
+} train_stash;
+
 typedef enum train_memory_form { MEMORY_AUTO, MEMORY_BYTES, MEMORY_PERCENT } train_memory_form;
 typedef struct train_memory {
     train_memory_form form;
@@ -92,6 +100,7 @@ typedef struct train_settings {
     bool profile;            /* bench: observe steps too */
     uint32_t disabled;       /* passes; bit per pass_id */
     plan_chunks chunks;      /* how nets over images may be cut */
+    train_stash stash;       /* what waits for backward is rounded to */
     uint32_t dump_after;     /* passes; their graphs go to: */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
@@ -100,6 +109,7 @@ typedef struct train_settings {
 /* Settings of a run of this kind, all options at their defaults. */
 ebb_status ebb__settings_init(ebb_ctx *ctx, const struct model_kind *kind,
                               train_settings *out) EBB_MUST_CHECK;
+extern const char *const ebb__settings_stashes[];    /* names, by train_stash */
 extern const char *const ebb__settings_optimizers[]; /* names, by grad_optimizer */
 /* Fills in what depends on other settings (rate, epochs, warm-up, those of the kind) and checks
  * them together. Doing it again changes nothing. */

@@ -237,6 +237,34 @@ def test_what_decisions_bought():
         assert (form in words) == (count > 0)
 
 
+def test_rounded_stash():
+    """What waits for backward in few bits: other bits than without, the same whatever the plan."""
+    net()
+    idx("data", "train", 60, 1)
+    hashes = {}
+    for stash in ["none", "fp16", "fp10", "fp8"]:
+        bench = ["bench", "cnn", *RUN[:2], "--batch", "24", "--momentum", "0.9", "--steps", "3", "--stash", stash, "--json"]
+        plan = ebb("plan", *bench[1:]).json()
+        assert plan["stash"] == stash
+        seen = set()
+        for more in [["--disable", "encode"], ["--disable", "encode", "--disable", "simplify"], ["--disable", "recompute", "--chunk", "segment"],
+                     ["--memory", plan["least_bytes"]], ["--threads", "1", "--chunk", "net"]]:
+            result = ebb(*bench, *more).json()
+            assert result["planned_peak_bytes"] == result["measured_peak_bytes"] and result["stash"] == stash, (stash, more)
+            seen.add(result["weights_hash"])
+        assert len(seen) == 1, (stash, seen)
+        hashes[stash] = seen.pop()
+        keep_all = hashes.setdefault("keep", plan["keep_all_bytes"])
+        assert plan["keep_all_bytes"] == keep_all
+    assert len(set(hashes.values())) == 5, hashes
+    train = ["train", "cnn", "--train", "data", *RUN, "--out", "run", "--stash", "fp8"]
+    result = ebb(*train, "--epochs", "1", "--json").json()
+    assert result["stash"] == "fp8" and "stash = fp8" in open("run/config").read()
+    refused(2, *train[:-2], "--epochs", "2", says="stash")
+    ebb("eval", "cnn", "run", "run/valid.images", "--quiet")
+    refused(2, *train[:-1], "fp4", says=["--stash", "fp16"])
+
+
 def test_the_net_is_found_from_elsewhere():
     """A net's name is no path, its file is one; both wherever the run is used."""
     idx("data", "train", 20, 1, side=28)

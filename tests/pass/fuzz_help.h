@@ -73,7 +73,10 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
     ir_graph g;
     make(ctx, &dice, training, &g);
     grad_update_settings update = some_update(&dice);
+    const int32_t formats[] = {0, 0, 0, 16, 10, 8};
+    int32_t stash = formats[test_below(&dice, 6)];
     plan_options options = {
+        .stash = stash,
         .members = 1 + test_below(&dice, 5),
         .disabled = some_passes(&dice),
         .update = update,
@@ -87,6 +90,7 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
         pass_config config = {.disabled = options.disabled,
                               .knobs = some_knobs(&dice),
                               .members = options.members,
+                              .stash = stash,
                               .update = update,
                               .dump_after = options.dump_after,
                               .dump = show};

@@ -75,13 +75,20 @@ static void fill(test_twin *t, ir_val v) {
 
 void test_twin_init(test_twin *t, const ir_graph *forward, bool training,
                     const grad_update_settings *update, uint64_t seed) {
+    test_twin_init_rounded(t, forward, training, update, 0, seed);
+}
+
+void test_twin_init_rounded(test_twin *t, const ir_graph *forward, bool training,
+                            const grad_update_settings *update, int32_t stash, uint64_t seed) {
     test_unit u;
     *t = (test_twin){.ctx = forward->ctx, .dice = {seed}};
     test_unit_init(&u, forward);
     u.config.training = training;
     u.config.update = *update;
+    u.config.stash = stash;
     test_pass(&u, &ebb__pass_infer);
     test_pass(&u, &ebb__pass_grad);
+    test_pass(&u, &ebb__pass_stash);
     assert_ok(t->ctx, ebb__ir_copy(&u.unit.graph, &t->graph));
     test_unit_fini(&u);
     assert_ok(t->ctx, ebb__interp_init(&t->interp, &t->graph));
@@ -240,7 +247,7 @@ void test_run_equal(ebb_plan *plan, const ir_graph *forward, bool training,
     ebb_ctx *ctx = plan->ctx;
     run_session *session = NULL;
     test_twin twin;
-    test_twin_init(&twin, forward, training, update, seed);
+    test_twin_init_rounded(&twin, forward, training, update, plan->programs[0].config.stash, seed);
     assert_ok(ctx, ebb__run_new(ctx, plan, &session));
     test_twin_load(&twin, session);
     for (int i = 0; i < steps; i++) {

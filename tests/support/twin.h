@@ -20,6 +20,9 @@ typedef struct test_twin {
  */
 void test_twin_init(test_twin *t, const ir_graph *forward, bool training,
                     const grad_update_settings *update, uint64_t seed);
+/* The same after the stash pass, which rounds to this format (pass_config.stash). */
+void test_twin_init_rounded(test_twin *t, const ir_graph *forward, bool training,
+                            const grad_update_settings *update, int32_t stash, uint64_t seed);
 void test_twin_fini(test_twin *t);
 /* Copies the twin's variables into the session. */
 void test_twin_load(const test_twin *t, run_session *session);

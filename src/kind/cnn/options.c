@@ -47,6 +47,7 @@ static const train_option options[] = {
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
     OPTION_SHARDS,
+    OPTION_STASH,
     OPTIONS_OPTIMISER("sgd", "0.05", "learning rate; 0.001 where the optimiser is adam or adamw", "none"),
     OPTIONS_LENGTH,
     {"valid-metric", "Length", OPTION_CHOICE, AT(valid_metric), NULL, "top1", NULL, {"top1", "top5"}, ANY, RUN, MATH,

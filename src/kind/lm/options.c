@@ -38,6 +38,7 @@ static const train_option options[] = {
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "20", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
      "columns of text read side by side, or sentences in a step with --by-sentence; auto: as many as fit in --memory (plan, bench, train, data plan), at most 4096; of sentences of a text more of the short ones, as with --tokens; the time a step takes grows with them"},
     OPTION_SHARDS,
+    OPTION_STASH,
     TEXT_BUCKETS(OPTION_PART),
     {"bptt", "Batch", OPTION_INT, AT(bptt), "N", "35", NULL, {0}, RANGE(1, 65536), MODEL, MATH,
      "time steps unrolled; state is carried from one window to the next; with --by-sentence positions of a sentence, where there is no text"},

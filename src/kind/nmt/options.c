@@ -56,6 +56,7 @@ static const train_option options[] = {
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL | FOR_DECODE, MATH,
      "pairs of sentences in a step, of decode sentences at once; auto: as many as fit in --memory (plan, bench, train, data plan), at most 4096; of a text more of the short ones, as with --tokens; the time a step takes grows with them"},
     OPTION_SHARDS,
+    OPTION_STASH,
     TEXT_BUCKETS(0),
     {"src-len", "Batch", OPTION_INT, AT(src_len), "N", "30", NULL, {0}, RANGE(1, 1e6), FOR_PLAN | FOR_BENCH | FOR_TUNE, 0,
      "positions of a source, where there is no text"},
