@@ -294,9 +294,15 @@ static ebb_status compare(checker *c, ir_val v, window w, bool *holds) {
     return compare(c, part.whole, w, holds);
 }
 
+/* What has no gaps is one row. */
 static window whole(const checker *c, ir_val v) {
     const ir_type *type = &c->g->values[v].type;
     int64_t cols = ebb__op_fold_cols(type, pass_fold(c->unit, v));
+    if (c->p->ld[v] == cols) {
+        int64_t all = ebb__op_fold_cols(type, 0);
+        return (window){
+            .step = all, .rows = 1, .cols = all, .address = plan_value_address(c->p, v), .ld = all};
+    }
     return (window){.step = cols,
                     .rows = ebb__op_fold_cols(type, 0) / cols,
                     .cols = cols,

@@ -184,37 +184,41 @@ static void describe_recompute(const pass_knobs *k, bool again, char *text, size
  * is kept every so many of them, and between these whatever is worth it is repeated: pointwise work
  * first, then convolutions, from those with few inputs and many outputs to the others. */
 enum { ALL_PLACES = 1 << 20 }; /* more than a net has: nothing is kept for being handed on */
-/* clang-format off */
 static const struct {
     double price;
-    bool heavy;
     int32_t places;
-} depth_ways[] = {
-    {0, false, 0},
-    {1e-10, false, ALL_PLACES}, {4e-10, false, ALL_PLACES}, {ANY_PRICE, false, ALL_PLACES},
-    {ANY_PRICE, false, 1}, {ANY_PRICE, false, 2}, {ANY_PRICE, false, 4},
-    {2e-10, true, 1}, {2e-10, true, 2}, {2e-10, true, 4},
-    {4e-10, true, 1}, {4e-10, true, 2}, {4e-10, true, 4},
-    {8e-10, true, 1}, {8e-10, true, 2}, {8e-10, true, 4},
-    {1.5e-9, true, 1}, {1.5e-9, true, 2}, {1.5e-9, true, 4},
-    {2e-9, true, 1}, {2e-9, true, 2}, {2e-9, true, 4},
-    {3e-9, true, 1}, {3e-9, true, 2}, {3e-9, true, 4},
-    {6e-9, true, 1}, {6e-9, true, 2}, {6e-9, true, 4},
-    {1.2e-8, true, 1}, {1.2e-8, true, 2}, {1.2e-8, true, 4},
-    {ANY_PRICE, true, 1}, {ANY_PRICE, true, 2}, {ANY_PRICE, true, 4},
-    {ANY_PRICE, true, 8}, {ANY_PRICE, true, 16}, {ANY_PRICE, true, 32},
+} light_ways[] = {{1e-10, ALL_PLACES}, {4e-10, ALL_PLACES}, {ANY_PRICE, ALL_PLACES},
+                  {ANY_PRICE, 1},      {ANY_PRICE, 2},      {ANY_PRICE, 4}};
+/* With convolutions: every price with each of the first few numbers of places, then the other
+ * numbers, for depths beyond a hundred places, at any price. */
+static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9, 1.5e-9,
+                                      2e-9,  3e-9,  4.5e-9, 6e-9,  9e-9,  1.2e-8, ANY_PRICE};
+static const int32_t heavy_places[] = {1, 2, 4, 8, 16, 32};
+enum {
+    LIGHT_WAYS = sizeof light_ways / sizeof *light_ways,
+    PRICES = sizeof heavy_prices / sizeof *heavy_prices,
+    PRICED_PLACES = 3,
+    OTHER_PLACES = sizeof heavy_places / sizeof *heavy_places - PRICED_PLACES,
+    DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED_PLACES + OTHER_PLACES
 };
-/* clang-format on */
 
 /* Way 0 leaves the settings that it shares with recompute as that has them. */
 static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
     pass_knobs *k = &out->knobs;
-    k->places = depth_ways[i].places;
-    if (i > 0) {
-        k->price = depth_ways[i].price;
-        k->heavy = depth_ways[i].heavy;
+    int32_t heavy = i - 1 - LIGHT_WAYS, other = heavy - PRICES * PRICED_PLACES;
+    k->places = 0;
+    if (i == 0) {
+        return true;
     }
-    return i == 0 || (reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps));
+    k->heavy = heavy >= 0;
+    if (!k->heavy) {
+        k->price = light_ways[i - 1].price;
+        k->places = light_ways[i - 1].places;
+    } else {
+        k->price = other < 0 ? heavy_prices[heavy / PRICED_PLACES] : ANY_PRICE;
+        k->places = heavy_places[other < 0 ? heavy % PRICED_PLACES : PRICED_PLACES + other];
+    }
+    return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps);
 }
 
 static void describe_depth(const pass_knobs *k, bool again, char *text, size_t bytes) {
@@ -237,8 +241,7 @@ static const plan_knob table[] = {
     {"images", PASS_CHUNK, false, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},
-    {"depth", PASS_RECOMPUTE, true, sizeof depth_ways / sizeof *depth_ways, depth_way,
-     describe_depth},
+    {"depth", PASS_RECOMPUTE, true, DEPTH_WAYS, depth_way, describe_depth},
 };
 enum { N_KNOBS = sizeof table / sizeof *table };
 _Static_assert((int)N_KNOBS > PLAN_KNOB_SERIES && (int)N_KNOBS <= PLAN_MAX_KNOBS,
