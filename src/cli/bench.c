@@ -10,8 +10,9 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
     char rate[32];
     (void)snprintf(rate, sizeof rate, "%s_per_second", s->kind->unit);
     json_t *object = json_pack(
-        "{s:i, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o}", "schema", 1,
-        "batch", (json_int_t)s->batch, "stash", ebb__settings_stashes[s->stash], rate,
+        "{s:i, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, "
+        "s:o}",
+        "schema", 1, "batch", (json_int_t)s->batch, "stash", ebb__settings_stashes[s->stash], rate,
         ebb__cli_json_real(r->words_per_second), "seconds_per_step",
         ebb__cli_json_real(r->seconds_per_step), "cpu_seconds", ebb__cli_json_real(r->cpu_seconds),
         "joules", r->joules < 0 ? json_null() : ebb__cli_json_real(r->joules), "planned_peak_bytes",
@@ -20,7 +21,10 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
         ebb__cli_json_bytes(r->vm_hwm_bytes), "loss", ebb__cli_json_real(r->loss), "weights_hash",
         ebb__cli_json_hash(r->weights_hash), "allocations_after_first_step",
         ebb__cli_json_bytes(r->allocations_after_first_step), "threads", r->threads, "plan_hash",
-        ebb__cli_json_hash(r->plan_hash));
+        ebb__cli_json_hash(r->plan_hash), "sparse_reserved_bytes",
+        ebb__cli_json_bytes(r->sparse_reserved_bytes), "sparse_used_bytes",
+        ebb__cli_json_bytes(r->sparse_used_bytes), "fallback_steps",
+        ebb__cli_json_bytes(r->fallback_steps));
     bool done = object != NULL &&
                 ebb__cli_add_forms(object, s->kind, r->forms, r->n_forms, r->chunk_images);
     if (done && r->profile != NULL) {
@@ -52,6 +56,11 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
            ebb__unit_bytes(r->planned_peak_bytes).text, r->measured_peak_bytes, r->vm_hwm_bytes,
            ebb__unit_bytes(r->vm_hwm_bytes).text, r->loss, r->weights_hash,
            r->allocations_after_first_step, r->threads, r->plan_hash);
+    if (r->sparse_reserved_bytes > 0) {
+        printf("sparse bytes          %" PRIu64 " of %" PRIu64 " used by the last step\n"
+               "fallback steps        %" PRIu64 "\n",
+               r->sparse_used_bytes, r->sparse_reserved_bytes, r->fallback_steps);
+    }
     if (r->joules >= 0) {
         printf("joules                %.3f a step\n", r->joules);
     }

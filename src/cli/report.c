@@ -191,7 +191,7 @@ static json_t *decisions_json(const ebb_plan *plan) {
 
 json_t *ebb__cli_plan_json(const ebb_plan *plan) {
     return json_pack(
-        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o}",
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o}",
         "schema", 1, "peak_bytes", ebb__cli_json_bytes(plan->peak_bytes), "keep_all_bytes",
         ebb__cli_json_bytes(plan->keep_all_bytes), "least_bytes",
         ebb__cli_json_bytes(plan->least_bytes), "bytes_by_kind", kinds_json(plan), "bytes_by_layer",
@@ -201,7 +201,8 @@ json_t *ebb__cli_plan_json(const ebb_plan *plan) {
         ebb__cli_json_real(plan->seconds_per_step), "budget_bytes",
         ebb__cli_json_bytes(plan->budget_bytes), "plan_hash", ebb__cli_json_hash(plan->hash),
         "recomputed_nodes", plan->recomputed_nodes, "seconds_per_step_keep_all",
-        ebb__cli_json_real(plan->seconds_per_step_keep_all), "decisions", decisions_json(plan));
+        ebb__cli_json_real(plan->seconds_per_step_keep_all), "decisions", decisions_json(plan),
+        "sparse_reserved_bytes", ebb__cli_json_bytes(plan->programs[plan->lead].size.heap_bytes));
 }
 
 bool ebb__cli_add_forms(json_t *to, const model_kind *kind, const plan_form *forms, int32_t n,

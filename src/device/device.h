@@ -49,6 +49,8 @@ typedef struct device_instr {
     /* A run (pass fuse): this one and those after it that are joined are carried out together, each
      * member taking `block` of its units at a time through all of them; they meet at the end. */
     bool joined;          /* to the one before */
+    bool stops;           /* the program ends behind it if the first word of its result is not 0:
+                             whoever runs the list looks there (run/session.c) */
     int32_t units, block; /* of the first of a run of several; else 0 */
     int32_t shares;       /* of one that runs by itself */
     int32_t kernel;       /* index in the device's list, or DEVICE_KERNEL_REFERENCE */

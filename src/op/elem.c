@@ -104,8 +104,8 @@ static const op_sample samples_add_row[] = {
     .n_out = 1, .flags = OPF_ELEMENTWISE | (more_flags), .layout = LAYOUT_FOLDED,                  \
     .rows = ebb__op_rows_split, .units = ebb__op_units_columns
 
-OP_DEFINE(add, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = add_grad,
-          INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
+OP_DEFINE(add, POINTWISE(0), .n_in = 2, .zeros = ZEROS_SUM, .infer = ebb__op_infer_same,
+          .grad = add_grad, INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
 
 OP_DEFINE(sub, POINTWISE(0), .n_in = 2, .infer = ebb__op_infer_same, .grad = sub_grad,
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_two));
@@ -133,8 +133,9 @@ OP_DEFINE(sigmoid, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad =
 OP_DEFINE(sigmoid_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .infer = ebb__op_infer_same,
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_grad));
 
-OP_DEFINE(relu, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = relu_grad,
-          INPLACE({0, 0}), .work.flops = 1, .stash = {STASH_EITHER}, SAMPLES(samples_one));
+OP_DEFINE(relu, POINTWISE(0), .n_in = 1, .zeros = ZEROS_CUT, .infer = ebb__op_infer_same,
+          .grad = relu_grad, INPLACE({0, 0}), .work.flops = 1, .stash = {STASH_EITHER},
+          SAMPLES(samples_one));
 
 OP_DEFINE(relu_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .reads = {[1] = READ_SIGN},
           .coded = {.code = OP_SIGN_BITS, .reader = OP_RELU_GRAD_BITS, .in = 1},

@@ -47,8 +47,9 @@ static const op_sample samples_lrn[] = {SIZES(LRN)};
 static const op_sample samples_lrn_grad[] = {SIZES(LRN_BACK)};
 
 OP_DEFINE(lrn, .schema.ints = {"size"}, .schema.floats = {"alpha", "k"}, .n_in = 1, .n_out = 1,
-          .layout = LAYOUT_MAPS, .infer = infer_lrn, .grad = lrn_grad, .cost = cost_lrn,
-          .rows = ebb__op_rows_split, .stash = {STASH_AGAIN}, SAMPLES(samples_lrn));
+          .layout = LAYOUT_MAPS, .zeros = ZEROS_KEPT, .infer = infer_lrn, .grad = lrn_grad,
+          .cost = cost_lrn, .rows = ebb__op_rows_split, .stash = {STASH_AGAIN},
+          SAMPLES(samples_lrn));
 
 OP_DEFINE(lrn_grad, .schema.ints = {"size"}, .schema.floats = {"alpha", "k"}, .n_in = 2, .n_out = 1,
           .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_lrn, .cost = cost_lrn,

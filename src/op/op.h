@@ -35,6 +35,9 @@ enum op_flag {
     OPF_NOGRAD = 1 << 4,      /* has no gradient, on purpose */
     OPF_LOSS = 1 << 5,        /* row-wise end of a chain that the chunk pass may split */
     OPF_VARIADIC = 1 << 6,    /* any number of operands >= n_in */
+    OPF_DECODES = 1 << 7,     /* gives back what was kept in another form: no work done again */
+    OPF_ROOM = 1 << 8,        /* its result is whatever lies there, for others to write to */
+    OPF_STOPS = 1 << 9,       /* where the first word of its result is not 0, the step ends there */
 };
 
 /* What an op makes use of in an operand. Where that is less than its value, a pass could keep fewer
@@ -54,6 +57,15 @@ typedef enum op_stash {
                      the first, else as the second */
     STASH_EXACT,  /* the result as it is, since it is small */
 } op_stash;
+
+/* What an op says of zeros in its first result, of which no element is below 0 where it says so. */
+typedef enum op_zeros {
+    ZEROS_UNKNOWN,
+    ZEROS_CUT,   /* 0 stands for all below it: they are many */
+    ZEROS_SUM,   /* nothing, but what is cut of it has fewer: it is a sum of such results */
+    ZEROS_KEPT,  /* of operand 0: where that has none below 0, its zeros are the result's */
+    ZEROS_FEWER, /* likewise, but about half of them stay */
+} op_zeros;
 
 /* How src/grad takes the gradient of a result before it calls the op's `grad`. */
 typedef enum op_take {
@@ -178,6 +190,7 @@ typedef struct op_def {
     op_take take[IR_MAX_OUT];
     op_stash stash[IR_MAX_OUT];
     op_read reads[OP_MAX_READS]; /* by operand; operands beyond: their values */
+    op_zeros zeros;
     op_pair inplace[OP_MAX_PAIRS];
     int32_t n_inplace;
     /* Result `out` can also be had, with the same bits, as the first result of op `op`, without
@@ -284,6 +297,13 @@ ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out
 int32_t ebb__op_rounds(const ir_node_rec *node);
 ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir_type *like,
                          ir_val *out) EBB_MUST_CHECK;
+
+/* ---- heaps (heap.c, heap.h) ---- */
+/* An empty one with room for so many floats. */
+ebb_status ebb__op_heap(ir_graph *graph, int32_t floats, ir_val *out) EBB_MUST_CHECK;
+/* The tensor of this type that was pushed into a heap with these bits and starts. */
+ebb_status ebb__op_heap_pull(ir_graph *graph, ir_val heap, ir_val bits, ir_val starts,
+                             const ir_type *type, ir_val *out) EBB_MUST_CHECK;
 
 /* ---- views (view.c): passes make and follow them without naming ops ---- */
 ebb_status ebb__op_slice(ir_graph *graph, ir_val x, int32_t axis, int32_t begin, int32_t len,

@@ -189,8 +189,9 @@ static const op_sample samples_grad_at[] = {SIZES(GRAD_AT)};
 #define NUMBERS "window_y", "window_x", "stride", "pad_y", "pad_x"
 
 OP_DEFINE(max_pool, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
-          .layout = LAYOUT_MAPS, .infer = infer_pool, .grad = max_pool_grad, .cost = cost_pool,
-          .rows = ebb__op_rows_split, .stash = {STASH_EITHER}, SAMPLES(samples_pool));
+          .layout = LAYOUT_MAPS, .zeros = ZEROS_FEWER, .infer = infer_pool, .grad = max_pool_grad,
+          .cost = cost_pool, .rows = ebb__op_rows_split, .stash = {STASH_EITHER},
+          SAMPLES(samples_pool));
 
 OP_DEFINE(
     max_pool_grad, .schema.ints = {NUMBERS}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,

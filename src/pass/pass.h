@@ -23,6 +23,7 @@
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_ENCODE, "encode", true)                                                                 \
     X(PASS_RECOMPUTE, "recompute", true)                                                           \
+    X(PASS_HEAP, "heap", false)                                                                    \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
     X(PASS_SPARSE, "sparse", true)                                                                 \
     X(PASS_SLICES, "slices", true)                                                                 \
@@ -53,7 +54,8 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  *             images of a chunk of a net over images, segment by segment or the net as a whole; 0:
  *             all at once
  * slices      weight gradients are made and used up a few rows at a time
- * encode      what backward needs only the signs of, or the like, waits as a code of that
+ * encode      1: what backward needs only the signs of, or the like, waits as a code of that;
+ *             2: and what has many zeros without them
  * The others say what is computed again instead of being kept from forward to backward:
  * price       seconds that a byte of stash is worth; 0: everything is kept
  * scan        states that only pointwise ops carry on are kept every so many time steps; 0: all
@@ -70,7 +72,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(int32_t, chunk_images, PASS_CHUNK)                                                           \
     X(bool, chunk_net, PASS_CHUNK)                                                                 \
     X(bool, slices, PASS_SLICES)                                                                   \
-    X(bool, encode, PASS_ENCODE)                                                                   \
+    X(int32_t, encode, PASS_HEAP)                                                                  \
     X(double, price, PASS_RECOMPUTE)                                                               \
     X(int32_t, scan, PASS_RECOMPUTE)                                                               \
     X(int32_t, span, PASS_BATCH_TIME)                                                              \
@@ -85,6 +87,12 @@ typedef struct pass_knobs {
 #undef PASS_KNOB_MEMBER
 } pass_knobs;
 
+/* The share of elements that may be above 0 in what a relu gives, and in what it gives of a sum,
+ * before a step does not fit (knob encode 2). */
+typedef struct pass_density {
+    double cut, sum;
+} pass_density;
+
 /* Settings of one compilation. */
 typedef struct pass_config {
     uint32_t disabled; /* bit per pass_id */
@@ -97,6 +105,7 @@ typedef struct pass_config {
     bool training;           /* differentiate the loss and emit updates */
     int32_t stash;           /* bits of the format that what waits for backward is rounded to
                                 (op/narrow.h); 0: it is not */
+    pass_density density;
     grad_update_settings update;
     uint32_t dump_after; /* bit per pass_id */
     pass_dump_fn dump;
@@ -155,8 +164,8 @@ enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
     ebb__pass_simplify, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices,
-    ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_layout,
-    ebb__pass_alias, ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
+    ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_heap,
+    ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 

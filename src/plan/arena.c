@@ -195,6 +195,25 @@ static ebb_status check_size(const plan_program *program) {
                            (unsigned long long)program->size.transient_bytes);
 }
 
+/* A step that is given up must leave variables as they were. */
+static ebb_status check_stops(const pass_unit *unit) {
+    const ir_graph *g = &unit->graph;
+    const plan_placement *p = unit->placement;
+    bool written = false, late = false;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        late = late || (written && (ebb__op(node->op)->flags & OPF_STOPS) != 0);
+        for (int32_t k = 0; (ebb__op(node->op)->flags & OPF_ALIAS) == 0 && k < node->n_out; k++) {
+            int32_t block = p->block[node->out + k];
+            written = written || (block >= 0 && p->blocks[block].variable != IR_NONE);
+        }
+    }
+    return late ? ebb__fail(unit->ctx, EBB_INTERNAL,
+                            "a step may be given up after it has changed "
+                            "a variable")
+                : EBB_OK;
+}
+
 ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     plan_program *program = &plan->programs[index];
     pass_unit *unit = &program->unit;
@@ -203,6 +222,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     TRY(ebb__plan_open(unit, plan->ctx, &program->config, &program->request));
     TRY(ebb__plan_run_passes(unit, PASS_COUNT));
     TRY(check_size(program));
+    TRY(check_stops(unit));
     bind(plan, unit);
     if ((program->config.disabled & (1U << PASS_VERIFY)) == 0) { /* else nobody will run it */
         TRY(ebb__plan_check(unit, plan->device_bytes));

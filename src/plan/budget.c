@@ -42,9 +42,11 @@ typedef struct settling {
     const plan_options *options;
     ebb_plan *plan;
     plan_walk walk;
-    double shares;           /* of all that train; 0: the leading one counts alone */
-    const cost_table *table; /* measured times, once they are asked for; NULL: none */
-    double look_up_seconds;  /* of that call, which may measure: no part of plan_seconds */
+    plan_options fallback_options; /* whatever saves may be done: it is the exception */
+    plan_walk fallback;            /* where sparse values may not fit: plans without them */
+    double shares;                 /* of all that train; 0: the leading one counts alone */
+    const cost_table *table;       /* measured times, once they are asked for; NULL: none */
+    double look_up_seconds;        /* of that call, which may measure: no part of plan_seconds */
     total whole, plain, listed[PLAN_MAX_CHOICES];
     total exact; /* nothing saved, nothing rounded: what keeping all takes, whatever is rounded */
     plan_choice exact_choice;
@@ -138,20 +140,26 @@ static ebb_status inspect_program(settling *s, int32_t i, double *made) {
     return status;
 }
 
+/* Sparse values are for one program that trains: others would need a fallback each. */
 static ebb_status find_lead(settling *s) {
+    plan_reach *reach = &s->walk.grid.reach;
     double most = -1;
+    int32_t training = 0;
     s->plan->lead = 0;
     for (int32_t i = 0; i < s->n; i++) {
         const plan_request *request = &s->requests[i];
         double made = 0;
         TRY(inspect_program(s, i, &made));
         s->shares += request->training ? request->share : 0;
+        training += request->training;
         /* Where nothing is trained, whoever asks puts the largest first. */
         if (most < 0 || (request->training && made > most)) {
             s->plan->lead = i;
             most = made;
         }
     }
+    reach->sparse = training == 1 && reach->images > 0 && s->options->density.cut > 0 &&
+                    (reach->disabled >> PASS_ENCODE & 1) == 0;
     return EBB_OK;
 }
 
@@ -272,18 +280,56 @@ static ebb_status with_program(settling *s, int32_t i, const plan_options *optio
     return status;
 }
 
+/* What the leading program falls back to, where a plan of its list has sparse values. */
+static const plan_size *fallback_of(const settling *s, const plan_choice *choice) {
+    return choice->size.heap_bytes > 0 ? &s->fallback.list[choice->fallback].size : NULL;
+}
+
+static void add_fallback(const settling *s, const plan_choice *choice, total *to) {
+    const plan_size *size = fallback_of(s, choice);
+    plan_size same = size != NULL ? *size : (plan_size){0};
+    if (size != NULL) {
+        same.seconds = same.product_seconds = 0; /* steps are done by it now and then */
+        add_size(s, s->plan->lead, &same, to);
+    }
+}
+
+/* All plans of the leading program without sparse values, by whatever saves. */
+static ebb_status walk_fallback(settling *s) {
+    const uint32_t saving =
+        1U << PASS_CHUNK | 1U << PASS_SLICES | 1U << PASS_ENCODE | 1U << PASS_RECOMPUTE;
+    plan_reach reach = s->walk.grid.reach;
+    s->fallback_options = *s->options;
+    s->fallback_options.disabled &= ~saving;
+    s->fallback_options.chunks = CHUNKS_AUTO;
+    reach.disabled &= ~saving;
+    reach.chunks = CHUNKS_AUTO;
+    reach.sparse = false;
+    s->fallback = s->walk;
+    s->fallback.options = &s->fallback_options;
+    s->fallback.grid = ebb__knobs_grid(reach);
+    TRY(ebb__walk_run(&s->fallback));
+    s->walk.fallbacks = s->fallback.list;
+    s->walk.n_fallbacks = s->fallback.n_list;
+    return EBB_OK;
+}
+
 static ebb_status walk_lead(settling *s, follower *f) {
     plan_walk *w = &s->walk;
     w->program = f->program;
     /* The optimiser's, which training adds. */
     TRY(ebb__plan_add_variables(s->plan, f->program.graph));
     w->variable_bytes = ebb__plan_variable_bytes(s->plan, &w->variable_end);
+    if (w->grid.reach.sparse) {
+        TRY(walk_fallback(s));
+    }
     TRY(ebb__walk_run(w));
     TRY(ebb__alloc(s->ctx, ((size_t)w->n_list + 1) * (size_t)s->n, sizeof *s->followed,
                    &s->followed));
     for (int32_t k = 0; k < w->n_list; k++) {
         *followed_at(s, k, f->i) = (struct followed){HOW_LISTED + k, w->list[k].size};
         add_size(s, f->i, &w->list[k].size, &s->listed[k]);
+        add_fallback(s, &w->list[k], &s->listed[k]);
     }
     const plan_size *whole = &w->whole[w->keep_all].size;
     *followed_at(s, w->n_list, f->i) = (struct followed){HOW_WHOLE, *whole};
@@ -439,31 +485,55 @@ static ebb_status try_measured(settling *s, bool *taken) {
         TRY(with_program(s, i, s->options, size_measured));
         add_size(s, i, &s->measured[i], &all);
     }
+    plan_choice lead = chosen_choice(s, s->plan->lead, false);
+    add_fallback(s, &lead, &all);
     *taken = *taken && arena_of(s, &all) <= s->plan->budget_bytes;
+    return EBB_OK;
+}
+
+static ebb_status fill_program(settling *s, int32_t i, const char *name, const plan_size *size,
+                               const plan_options *options, const plan_choice *choice) {
+    ebb_plan *plan = s->plan;
+    const plan_options *o = s->options;
+    plan_program *program = &plan->programs[plan->n_programs++];
+    TRY(ebb__strdup(s->ctx, name, &program->name));
+    program->request = s->requests[i];
+    program->use = s->requests[i].use;
+    program->item = s->requests[i].item;
+    program->size = *size;
+    program->config = ebb__walk_config(options, choice, false);
+    program->config.pace = s->table != NULL ? s->table->pace : 0;
+    if (plan->choices[plan->chosen].peak_bytes > plan->budget_bytes) {
+        program->config.disabled |= 1U << PASS_VERIFY; /* nobody will run it */
+    }
+    program->config.dump_after = o->dump_after;
+    program->config.dump = o->dump;
+    program->config.dump_user = o->dump_user;
+    plan->nodes += program->size.n_nodes;
     return EBB_OK;
 }
 
 static ebb_status fill_programs(settling *s, bool measured) {
     ebb_plan *plan = s->plan;
-    const plan_options *o = s->options;
+    const int32_t lead = plan->lead;
     for (int32_t i = 0; i < s->n; i++) {
-        plan_program *program = &plan->programs[plan->n_programs++];
         plan_choice choice = chosen_choice(s, i, measured);
-        TRY(ebb__strdup(s->ctx, s->requests[i].name, &program->name));
-        program->request = s->requests[i];
-        program->use = s->requests[i].use;
-        program->item = s->requests[i].item;
-        program->size = measured ? s->measured[i] : followed_in_chosen(s, i)->size;
-        program->config = ebb__walk_config(o, &choice, false);
-        program->config.pace = s->table != NULL ? s->table->pace : 0;
-        if (plan->choices[plan->chosen].peak_bytes > plan->budget_bytes) {
-            program->config.disabled |= 1U << PASS_VERIFY; /* nobody will run it */
-        }
-        program->config.dump_after = o->dump_after;
-        program->config.dump = o->dump;
-        program->config.dump_user = o->dump_user;
-        plan->nodes += program->size.n_nodes;
+        TRY(fill_program(s, i, s->requests[i].name,
+                         measured ? &s->measured[i] : &followed_in_chosen(s, i)->size, s->options,
+                         &choice));
     }
+    plan_choice choice = chosen_choice(s, lead, false);
+    const plan_size *fallback = fallback_of(s, &choice);
+    if (fallback == NULL) {
+        return EBB_OK;
+    }
+    if (plan->n_programs == PLAN_MAX_PROGRAMS) {
+        return ebb__fail(s->ctx, EBB_INTERNAL, "plan: no room for a program to fall back to");
+    }
+    plan->programs[lead].fallback = plan->n_programs;
+    TRY(fill_program(s, lead, "fallback", fallback, &s->fallback_options,
+                     &s->fallback.list[choice.fallback]));
+    plan->programs[plan->programs[lead].fallback].use = -1; /* of the session alone */
     return EBB_OK;
 }
 

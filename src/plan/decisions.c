@@ -6,12 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Decoding is no work that forward has done before. */
+static bool is_again(const pass_unit *unit, ir_node n) {
+    const ir_node_rec *node = &unit->graph.nodes[n];
+    return node->label.phase == IR_RECOMPUTE && unit->kernels[n] != DEVICE_KERNEL_NONE &&
+           (ebb__op(node->op)->flags & OPF_DECODES) == 0;
+}
+
 int32_t ebb__plan_recomputed(const pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node at = g->order[i];
-        n += g->nodes[at].label.phase == IR_RECOMPUTE && unit->kernels[at] != DEVICE_KERNEL_NONE;
+        n += is_again(unit, at);
     }
     return n;
 }
@@ -84,7 +91,7 @@ static void add_node(collector *c, ir_node n) {
     const pass_unit *unit = c->unit;
     const ir_node_rec *node = &c->g->nodes[n];
     int32_t form = c->forms.of[node->op];
-    bool again = node->label.phase == IR_RECOMPUTE;
+    bool again = is_again(unit, n);
     if (unit->kernels[n] == DEVICE_KERNEL_NONE ||
         !(again || (form > 0 && node->label.phase == IR_FORWARD))) {
         return;

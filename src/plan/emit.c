@@ -35,6 +35,7 @@ static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, ch
     *instr = (device_instr){.run = k >= 0 ? plan->dev->kernels[k].run : ebb__op(node->op)->ref,
                             .attr = node->attr,
                             .joined = pass_joined(unit, n),
+                            .stops = (ebb__op(node->op)->flags & OPF_STOPS) != 0,
                             .units = share->units,
                             .block = share->block,
                             .shares = share->pieces,

@@ -75,13 +75,14 @@ static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t
 /* ---- codes ---- */
 
 static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
-    out->knobs.encode = i > 0;
-    return i == 0 || reach->images > 0 || reach->stash;
+    out->knobs.encode = i;
+    return i == 0 || (i == 1 ? reach->images > 0 || reach->stash : reach->sparse);
 }
 
 static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
     (void)again;
-    (void)snprintf(text, bytes, "%s", knobs->encode ? ", encoded" : "");
+    static const char *const words[] = {"", ", encoded", ", encoded and sparse"};
+    (void)snprintf(text, bytes, "%s", words[knobs->encode]);
 }
 
 /* ---- recomputation ---- */
@@ -237,7 +238,7 @@ static const plan_knob table[] = {
     {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
     {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
     {"slices", PASS_SLICES, true, 2, slices_way, describe_slices},
-    {"encode", PASS_ENCODE, true, 2, encode_way, describe_encode},
+    {"encode", PASS_ENCODE, true, 3, encode_way, describe_encode},
     {"images", PASS_CHUNK, false, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},

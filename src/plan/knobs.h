@@ -28,6 +28,7 @@ typedef struct plan_reach {
     int32_t images;      /* most images of a batch of maps, of one that trains; 0: there are none */
     plan_chunks chunks;  /* ways to cut them that may be taken */
     bool stash;          /* what waits for backward is rounded: codes of that can be kept */
+    bool sparse;         /* what has zeros may wait without them: the step may be given up */
     uint32_t disabled;   /* bit per pass_id */
 } plan_reach;
 

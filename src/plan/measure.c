@@ -66,6 +66,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
     const ir_graph *g = &unit->graph;
     const pass_config *c = unit->config;
     out->n_instrs = out->n_views = 0;
+    out->heap_bytes = 0;
     out->seconds = out->product_seconds = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
@@ -74,6 +75,10 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
         if (kernel != DEVICE_KERNEL_NONE) {
             out->n_instrs++;
             out->n_views += node->n_in + node->n_out;
+        }
+        if ((ebb__op(node->op)->flags & OPF_ROOM) != 0) {
+            uint64_t bytes = ebb__ir_type_bytes(&g->values[node->out].type);
+            out->heap_bytes = bytes > out->heap_bytes ? bytes : out->heap_bytes;
         }
         double seconds = ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
         out->seconds += seconds;

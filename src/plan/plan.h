@@ -48,6 +48,7 @@ typedef struct plan_options {
     uint32_t disabled;       /* bit per pass_id */
     plan_chunks chunks;      /* how nets over images may be cut */
     int32_t stash;           /* pass_config.stash */
+    pass_density density;    /* of sparse values, where one program trains; 0: none is kept so */
     grad_update_settings update;
     const cost_table *table; /* measured times, until the plan is released; NULL: none */
     /* Where `table` is NULL: called to give it, once all plans are known and their graphs are gone,
@@ -70,6 +71,7 @@ typedef struct plan_size {
     uint64_t load_bytes; /* most transients alive at one time: no placement can take less */
     uint64_t transient_bytes; /* of the placement; before it is made, the load */
     uint64_t gradient_bytes;  /* gradients among the transients when most of those are alive */
+    uint64_t heap_bytes;      /* of the largest heap of sparse values (pass/heap.c); 0: none */
     uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are */
     uint64_t program_hash;    /* of kernels, forms and places */
     double seconds, product_seconds; /* of a step, of its products alone; by built-in times */
@@ -84,8 +86,9 @@ typedef struct plan_choice {
     const cost_table *forms;    /* by whose times products take forms; NULL: by built-in ones */
     plan_size size;             /* of the leading program */
     uint64_t peak_bytes, activation_bytes; /* of all programs together; as in ebb_plan */
-    double seconds; /* of the mean step of all programs that train, by which plans are compared */
-    int32_t row;    /* budget.c's own while it plans; means nothing afterwards */
+    double seconds;   /* of the mean step of all programs that train, by which plans are compared */
+    int32_t fallback; /* where size.heap_bytes > 0: number in plan_walk.fallbacks */
+    int32_t row;      /* budget.c's own while it plans; means nothing afterwards */
 } plan_choice;
 
 /* What not keeping a layer's forward values as they are saves and costs. */
@@ -171,7 +174,9 @@ typedef struct plan_program {
                        of others only while they are compiled */
     bool has_unit;
     plan_size size;
-    uint64_t offset; /* of the program itself in the host's space */
+    uint64_t offset;  /* of the program itself in the host's space */
+    int32_t fallback; /* number of the program that does the same where this one gives up, which
+                         none else asks for; 0: it never does */
 } plan_program;
 
 typedef struct ebb_plan {

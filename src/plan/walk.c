@@ -37,6 +37,7 @@ pass_config ebb__walk_config(const plan_options *options, const plan_choice *cho
                          .dev = options->dev,
                          .members = options->members,
                          .stash = options->stash,
+                         .density = options->density,
                          .table = choice->forms,
                          .update = options->update};
 }
@@ -70,10 +71,26 @@ uint64_t ebb__walk_arena(const plan_walk *w, uint64_t program_bytes, uint64_t tr
     return program_bytes + variables + transient_bytes;
 }
 
-/* As if there were only this program. */
+/* Which plan does the steps that one with sparse values gives up. */
+static int32_t find_fallback(const plan_walk *w, uint64_t room) {
+    int32_t i = 0;
+    while (i < w->n_fallbacks - 1 && w->fallbacks[i].size.transient_bytes > room) {
+        i++;
+    }
+    return i;
+}
+
+/* As if there were only this program, and what it falls back to. */
 static void set_size(const plan_walk *w, const plan_size *size, plan_choice *choice) {
+    uint64_t program = size->program_bytes, transients = size->transient_bytes;
     choice->size = *size;
-    choice->peak_bytes = ebb__walk_arena(w, size->program_bytes, size->transient_bytes);
+    if (size->heap_bytes > 0 && w->n_fallbacks > 0) {
+        choice->fallback = find_fallback(w, transients);
+        const plan_size *other = &w->fallbacks[choice->fallback].size;
+        program += other->program_bytes;
+        transients = other->transient_bytes > transients ? other->transient_bytes : transients;
+    }
+    choice->peak_bytes = ebb__walk_arena(w, program, transients);
     choice->seconds = size->seconds;
 }
 

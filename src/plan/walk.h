@@ -15,6 +15,10 @@ typedef struct plan_walk {
     plan_request program;                  /* with a graph that ebb__walk_prepare gave */
     uint64_t variable_bytes, variable_end; /* of all programs: see ebb__plan_variable_bytes */
     plan_grid grid;
+    /* Plans of the same program without sparse values, the fastest first: a step that a plan with
+     * them gives up is done by the fastest that fits its room, or by the smallest. NULL: none. */
+    const plan_choice *fallbacks;
+    int32_t n_fallbacks;
     /* What ebb__walk_run finds: */
     plan_choice whole[PLAN_MAX_WHOLE]; /* nothing saved; by the way of PLAN_KNOB_WHOLE */
     int32_t keep_all;                  /* which of them is keep-all, taken without a limit */

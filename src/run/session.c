@@ -2,7 +2,7 @@
 #include "run/session.h"
 
 #include "base/host.h"
-#include "op/map.h"
+#include "op/heap.h"
 
 #include <string.h>
 
@@ -49,6 +49,13 @@ static void note_instr(run_session *s, const device_instr *instr) {
     }
     if (instr->call.workspace != NULL) {
         note_device(s, instr->call.workspace, instr->call.workspace_bytes);
+    }
+}
+
+/* Also what a program that may give up does not come to. */
+static void note_program(run_session *s, int32_t index) {
+    for (int32_t i = 0; i < s->plan->programs[index].size.n_instrs; i++) {
+        note_instr(s, s->programs[index][i]);
     }
 }
 
@@ -122,13 +129,54 @@ void ebb__run_free(run_session *session) {
     ebb__free(ctx, session);
 }
 
-ebb_status ebb__run_step(run_session *session, int32_t index) {
-    int32_t n = session->plan->programs[index].size.n_instrs;
-    for (int32_t i = 0; i < n; i++) {
-        note_instr(session, session->programs[index][i]);
+/* ---- steps ---- */
+
+static ebb_status run_list(run_session *s, const device_instr *const *list, int32_t n) {
+    return s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
+}
+
+/* Looks at what an instruction that may end the program says. */
+static ebb_status look_at_stop(run_session *s, const device_instr *instr, bool *stopped) {
+    const char *base = s->plan->dev->buffer.address(s->buffer), *data = instr->call.out[0].data;
+    int32_t state[GIVE_UP_WORDS];
+    TRY(ebb__run_read(s, (run_place){(uint64_t)(data - base), sizeof state}, state));
+    uint64_t used = (uint64_t)state[GIVE_UP_USED] * sizeof(float);
+    s->sparse_bytes = used > s->sparse_bytes ? used : s->sparse_bytes;
+    *stopped = state[GIVE_UP_FULL] != 0;
+    return EBB_OK;
+}
+
+/* In stretches that end where the program may. */
+static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
+    const device_instr *const *list = s->programs[index];
+    int32_t n = s->plan->programs[index].size.n_instrs, from = 0;
+    *stopped = false;
+    s->ran = index;
+    for (int32_t i = 0; i < n && !*stopped; i++) {
+        if (list[i]->stops) {
+            TRY(run_list(s, list + from, i + 1 - from));
+            TRY(look_at_stop(s, list[i], stopped));
+            from = i + 1;
+        }
     }
-    return session->plan->dev->stream.run(session->stream, session->programs[index], n,
-                                          session->observe, session->observe_user);
+    return *stopped ? EBB_OK : run_list(s, list + from, n - from);
+}
+
+ebb_status ebb__run_step(run_session *session, int32_t index) {
+    int32_t fallback = session->plan->programs[index].fallback;
+    bool stopped = false;
+    session->asked = index;
+    session->sparse_bytes = 0;
+    note_program(session, index);
+    if (fallback > 0) {
+        note_program(session, fallback);
+    }
+    TRY(run_program(session, index, &stopped));
+    if (!stopped) {
+        return EBB_OK;
+    }
+    session->fallback_steps++;
+    return run_program(session, fallback, &stopped);
 }
 
 /* ---- the door ---- */
@@ -139,7 +187,8 @@ run_place ebb__run_find(const run_session *session, const char *name) {
 }
 
 run_place ebb__run_find_output(const run_session *session, int32_t index, const char *name) {
-    const plan_output *output = ebb__plan_output(session->plan, index, name);
+    int32_t ran = index == session->asked ? session->ran : index;
+    const plan_output *output = ebb__plan_output(session->plan, ran, name);
     return output != NULL ? run_output_at(output) : (run_place){0};
 }
 

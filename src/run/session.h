@@ -29,6 +29,11 @@ typedef struct run_session {
     const device_instr *const *programs[PLAN_MAX_PROGRAMS];
     uint64_t host_high, device_high; /* highest end of anything handed out so far */
     uint64_t measured_bytes;         /* the same of both together */
+    /* Programs with sparse values: steps that did not fit and were done by the program that stands
+     * in; most bytes of a heap that the last step used, or would have; the program that was asked
+     * for last and the one that did it. */
+    uint64_t fallback_steps, sparse_bytes;
+    int32_t asked, ran;
     device_observe_fn observe;
     void *observe_user;
 } run_session;
@@ -42,7 +47,7 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MU
 void ebb__run_touch(run_session *session);
 void ebb__run_free(run_session *session);
 
-/* Runs program `index` once. */
+/* Runs program `index` once; where it gives up, the program that does the same in another way. */
 ebb_status ebb__run_step(run_session *session, int32_t index) EBB_MUST_CHECK;
 
 /* ---- the door ---- */

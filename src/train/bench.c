@@ -129,6 +129,9 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     if (out->profile != NULL) {
         TRY_OUT(run_profiled(&trainer, settings, steps, out));
     }
+    out->sparse_reserved_bytes = plan->programs[plan->lead].size.heap_bytes;
+    out->sparse_used_bytes = session->sparse_bytes;
+    out->fallback_steps = session->fallback_steps;
     out->planned_peak_bytes = plan->peak_bytes;
     out->measured_peak_bytes = session->measured_bytes;
     out->vm_hwm_bytes = ebb__host_peak_resident();

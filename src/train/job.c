@@ -52,6 +52,7 @@ static plan_options options_of(const train_settings *s) {
                           .disabled = s->disabled,
                           .chunks = s->chunks,
                           .stash = stash_bits[s->stash],
+                          .density = s->density,
                           .update = update_of(s),
                           .explain = s->explain,
                           .dump_after = s->dump_after,

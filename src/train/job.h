@@ -60,6 +60,8 @@ typedef struct job_bench_result {
     double loss;           /* of the last step */
     uint64_t weights_hash; /* after the last step */
     uint64_t allocations_after_first_step;
+    /* Of sparse values: planned, and used by the last step; steps, of all, that did not fit. */
+    uint64_t sparse_reserved_bytes, sparse_used_bytes, fallback_steps;
     int threads;
     uint64_t plan_hash;
     plan_form forms[FORMS_MOST]; /* as in ebb_plan */

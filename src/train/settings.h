@@ -101,6 +101,7 @@ typedef struct train_settings {
     uint32_t disabled;       /* passes; bit per pass_id */
     plan_chunks chunks;      /* how nets over images may be cut */
     train_stash stash;       /* what waits for backward is rounded to */
+    pass_density density;    /* of sparse values; 0: none is kept so */
     uint32_t dump_after;     /* passes; their graphs go to: */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;

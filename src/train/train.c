@@ -34,7 +34,8 @@ typedef struct train_run {
     run_session *session;
     run_trainer trainer;
     metrics_log metrics;
-    tensorboard_log events; /* fd -1: not asked for */
+    uint64_t told_fallbacks; /* steps of run_session.fallback_steps that metrics lines have */
+    tensorboard_log events;  /* fd -1: not asked for */
     checkpoint_info found;
     progress_state at;
     int64_t total;       /* steps of the whole run */
@@ -264,7 +265,7 @@ static score_name name_rate(const train_run *r, const char *before) {
 
 static ebb_status write_line(train_run *r, const job_progress *now) {
     score_name rate = name_rate(r, "");
-    metrics_field fields[7 + KIND_MOST_METRICS] = {
+    metrics_field fields[8 + KIND_MOST_METRICS] = {
         METRICS_INT("step", now->step), METRICS_INT("epoch", now->epoch),
         METRICS_REAL("loss", now->loss), METRICS_REAL("lr", now->lr)};
     score_name names[KIND_MOST_METRICS];
@@ -274,6 +275,10 @@ static ebb_status write_line(train_run *r, const job_progress *now) {
     }
     fields[n++] = METRICS_REAL(rate.text, now->words_per_second);
     fields[n++] = METRICS_INT("memory_bytes", now->memory_bytes);
+    if (r->session->fallback_steps > r->told_fallbacks) {
+        fields[n++] = METRICS_INT("fallback_steps", r->session->fallback_steps - r->told_fallbacks);
+        r->told_fallbacks = r->session->fallback_steps;
+    }
     for (int32_t i = 0; i < r->s->kind->n_metrics; i++) {
         names[i] = name_score(&r->s->kind->metrics[i], '_');
         if (now->valid.at[i] >= 0) {

@@ -66,7 +66,7 @@ static void results_are_complete(void **state) {
     (void)state;
     for (int code = 0; code < OP_COUNT; code++) {
         const op_def *op = ebb__op(code);
-        for (int32_t s = 0; s < op->n_samples; s++) {
+        for (int32_t s = 0; (op->flags & OPF_ROOM) == 0 && s < op->n_samples; s++) {
             op_case c;
             case_open(&c, code, &op->samples[s]);
             op_data data = run_over(&c, PATTERN), other = run_over(&c, PATTERN ^ 0xff);

@@ -165,6 +165,9 @@ static int32_t special_operand(op_code code) {
         code == OP_MAX_POOL_GRAD_AT || code == OP_NARROW) {
         return 0;
     }
+    if (code == OP_SPARSE_PUSH) {
+        return 1;
+    }
     bool pool =
         code == OP_MAX_POOL || code == OP_AVG_POOL || code == OP_AVG_POOL_GRAD || code == OP_LRN;
     return code == OP_MAX_POOL_GRAD || code == OP_LRN_GRAD         ? 1

@@ -33,7 +33,7 @@ static pass_knobs some_knobs(test_dice *dice) {
                         .chunk_rows = test_below(dice, 12),
                         .chunk_images = 8 * test_below(dice, 3),
                         .chunk_net = test_below(dice, 2) != 0,
-                        .encode = test_below(dice, 2) != 0,
+                        .encode = test_below(dice, 3),
                         .price = prices[test_below(dice, 4)],
                         .merge = test_below(dice, 4),
                         .scan = test_below(dice, 4),
@@ -41,6 +41,13 @@ static pass_knobs some_knobs(test_dice *dice) {
                         .outer = test_below(dice, 4),
                         .heavy = test_below(dice, 2) != 0,
                         .replay = test_below(dice, 2) != 0};
+}
+
+/* Some steps do not fit, or none does. */
+static pass_density some_density(test_dice *dice) {
+    const double cut[] = {0.2, 0.5, 0.6, 0.9};
+    double share = cut[test_below(dice, 4)];
+    return (pass_density){share, share};
 }
 
 static ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_options *options,
@@ -80,6 +87,7 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
         .members = 1 + test_below(&dice, 5),
         .disabled = some_passes(&dice),
         .update = update,
+        .density = some_density(&dice),
         .dump_after = getenv("EBB_FUZZ_SHOW") != NULL ? 1U << PASS_INFER | 1U << PASS_SCHEDULE : 0,
         .dump = show};
     plan_request request = {.name = "fuzz", .graph = &g, .training = training};
@@ -91,6 +99,7 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
                               .knobs = some_knobs(&dice),
                               .members = options.members,
                               .stash = stash,
+                              .density = options.density,
                               .update = update,
                               .dump_after = options.dump_after,
                               .dump = show};

@@ -221,19 +221,31 @@ static void add_variables(ebb_plan *plan, const plan_request *request, const pas
     ebb__plan_close(&unit);
 }
 
+static void add_program(ebb_plan *plan, const plan_request *request, const pass_config *config) {
+    plan_program *program = &plan->programs[plan->n_programs++];
+    pass_config silent = *config;
+    silent.dump_after = 0;
+    program->request = *request;
+    program->config = *config;
+    assert_ok(plan->ctx, ebb__plan_measure(plan->ctx, request, &silent, NULL, &program->size));
+}
+
 ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_config *config) {
     ebb_plan *plan = NULL;
     assert_ok(ctx, ebb__alloc(ctx, 1, sizeof *plan, &plan));
     plan->ctx = ctx;
     plan->dev = device_or_default(config->dev);
     plan->members = config->members;
-    plan_program *program = &plan->programs[plan->n_programs++];
-    pass_config silent = *config;
-    silent.dump_after = 0;
-    program->request = *request;
-    program->config = *config;
-    add_variables(plan, request, &silent);
-    assert_ok(ctx, ebb__plan_measure(ctx, request, &silent, NULL, &program->size));
+    plan_program *program = &plan->programs[0];
+    pass_config plain = *config;
+    plain.dump_after = 0;
+    add_variables(plan, request, &plain);
+    add_program(plan, request, config);
+    plain.knobs.encode = 1;
+    if (program->size.heap_bytes > 0) {
+        add_program(plan, request, &plain); /* where a step does not fit */
+        program->fallback = 1;
+    }
     plan->seconds_per_step = program->size.seconds;
     ebb__plan_lay_out(plan);
     assert_ok(ctx, ebb__plan_compile(plan, 0));

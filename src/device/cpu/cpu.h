@@ -84,7 +84,10 @@
     X(POOL_INDEX, pool_index)               \
     X(MAX_POOL_GRAD_AT, max_pool_grad_at)   \
     X(NARROW, narrow)                       \
-    X(WIDEN, widen)
+    X(WIDEN, widen)                         \
+    X(SPARSE_STARTS, sparse_starts)         \
+    X(SPARSE_PUSH, sparse_push)             \
+    X(SPARSE_PULL, sparse_pull)
 /* These gather the channels of a pixel in a workspace. */
 #define CPU_CHANNELS(X)                     \
     X(LRN, lrn)                             \

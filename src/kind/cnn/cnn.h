@@ -12,13 +12,14 @@ typedef struct cnn_settings {
     const char *net; /* a name that ebb__net_named knows, or a file */
     int64_t size;    /* of the images: they are square; 0, as the two below: not settled yet */
     int64_t channels, classes;
-    double dropout;  /* below 0: the net's own */
-    int64_t lanes;   /* images of a group of the maps; 0: as suits the batch */
-    int64_t shift;   /* pixels that images are shifted by, at most, to train */
-    bool flip;       /* some are turned left to right, to train */
-    double hold;     /* share of the images to validate on, where there are no others */
-    unsigned bad;    /* what becomes of photographs that cannot be decoded: */
-    const char *csv; /* eval: file for the confusion matrix; NULL: none */
+    double dropout;      /* below 0: the net's own */
+    int64_t lanes;       /* images of a group of the maps; 0: as suits the batch */
+    int64_t shift;       /* pixels that images are shifted by, at most, to train */
+    bool flip;           /* some are turned left to right, to train */
+    double hold;         /* share of the images to validate on, where there are no others */
+    unsigned bad;        /* what becomes of photographs that cannot be decoded: */
+    const char *density; /* of sparse maps: "D,R", or "none" */
+    const char *csv;     /* eval: file for the confusion matrix; NULL: none */
 } cnn_settings;
 enum { CNN_BAD_STOP, CNN_BAD_SKIP };
 _Static_assert(sizeof(cnn_settings) <= SETTINGS_OWN_BYTES, "room for the kind's settings");

@@ -10,6 +10,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const train_option options[] = {
     /* clang-format off */
@@ -46,6 +48,8 @@ static const train_option options[] = {
      "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
+    {"density", "Batch", OPTION_TEXT, OWN(cnn_settings, density), "D[,R]", "0.55,0.7", NULL, {0}, ANY, MODEL, OPTION_SHOWN,
+     "memory for what relu layers give, as shares of its elements: D of them may be above 0 on average, R behind a residual sum; where a step has more, it is done in another, slower way; none: zeros take memory too; changes no bit"},
     OPTION_SHARDS,
     OPTION_STASH,
     OPTIONS_OPTIMISER("sgd", "0.05", "learning rate; 0.001 where the optimiser is adam or adamw", "none"),
@@ -85,6 +89,37 @@ void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes) {
     (void)snprintf(text, bytes, "%s, %" PRId64 " x %" PRId64 " x %" PRId64 ", batch %s, %s",
                    own->net, own->channels, own->size, own->size, ebb__settings_batch(s).text,
                    ebb__settings_optimizers[s->optimizer]);
+}
+
+/* ---- density ---- */
+
+/* "0.5", or "0.5,0.65": shares, above 0 and at most 1. Without a second one, a third of what is
+ * missing to 1 is added. */
+static bool read_density(const char *text, pass_density *out) {
+    char *end = NULL;
+    bool plain = strspn(text, "0123456789.,") == strlen(text) && text[0] != ',' && *text != '\0';
+    if (strcmp(text, "none") == 0) {
+        *out = (pass_density){0, 0};
+        return true;
+    }
+    out->cut = plain ? strtod(text, &end) : 0;
+    out->sum = (1 + 2 * out->cut) / 3;
+    if (plain && *end == ',') {
+        const char *second = end + 1;
+        out->sum = strtod(second, &end);
+        plain = end != second;
+    }
+    return plain && *end == '\0' && out->cut > 0 && out->cut <= 1 && out->sum > 0 && out->sum <= 1;
+}
+
+static ebb_status settle_density(ebb_ctx *ctx, train_settings *s) {
+    const char *text = cnn_own(s)->density;
+    return read_density(text, &s->density)
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "--density %.100s: is not D or D,R, shares above 0 and at most 1, "
+                           "such as 0.55,0.7; or none",
+                           text);
 }
 
 /* ---- the net ---- */
@@ -206,6 +241,7 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
         TRY(ask_images(ctx, s, own));
     }
     TRY(ask_net(ctx, s, own));
+    TRY(settle_density(ctx, s));
     if (s->shards > 1) {
         return ebb__fail(ctx, EBB_USAGE,
                          "--shards %" PRId64 ": a convolutional net is trained on "

@@ -1,0 +1,399 @@
+/* heap.c - what has many zeros waits for backward without them (Gist's sparse form).
+ *
+ * Of a forward value that has no element below 0, and of which backward reads values, the bits of
+ * its elements above 0 are kept, and those elements in a heap that it shares with others
+ * (op/heap.h). Right before a late reader the value is put together again; who reads nothing but
+ * signs takes the bits. Readers get the same bits.
+ *
+ * How many elements are above 0 is known only when a step runs. So a heap has room for a share of
+ * all elements of all its values together (pass_density), and where they do not fit the step is
+ * given up: give_up stands behind the last value of the heap and before whatever changes a
+ * variable, so that the step can be done once more by a program without heaps (run/session.c).
+ *
+ * A heap takes up values until the first of them is read; the next value begins a new one. So where
+ * a few images go through the whole net before the next, their heaps do not exist at once.
+ *
+ * What is computed again is decided before: only what waits is looked at here.
+ */
+#include "pass/pass.h"
+
+#include "op/heap.h"
+
+#include <math.h>
+
+enum {
+    LEAST_ELEMENTS = OP_HEAP_BLOCK, /* of a value that is worth three instructions */
+    MOST_ROOM = 1 << 30,            /* floats of a heap: their numbers fit 32 bits */
+    NEAR = 16, /* nodes between two readers, up to which they share a decoded value */
+    KEY_STEP = 4
+};
+static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is saved */
+
+typedef struct heap {
+    int64_t room;         /* floats */
+    int32_t left;         /* values that are still to be pushed */
+    ir_val content, last; /* with all values pushed so far; the starts of the last */
+} heap;
+
+typedef struct heaper {
+    pass_unit *unit;
+    ir_graph *g;
+    int32_t n_values, n_order; /* before the pass */
+    ir_node *order;            /* likewise */
+    int64_t *keys;             /* by node, for the sort in the end */
+    size_t cap_keys;
+    double *share;    /* by value: most of its elements that are above 0; 0: not known, or
+                         there may be some below it */
+    bool *wanted;     /* by value: a late node reads it in full, by itself or joined to others */
+    bool *blocked;    /* by value: it must be there as it is */
+    int32_t *heap_of; /* by value; IR_NONE: in none */
+    ir_val *bits, *starts; /* by value that is in a heap */
+    ir_val *whole;         /* by value: decoded, for readers up to NEAR behind: */
+    int32_t *whole_at;     /* ... this position */
+    ir_val *now;           /* by value: what stands for it from now on */
+    heap *heaps;
+    int32_t n_heaps;
+    ir_val *written; /* variables that forward itself changes, behind two of a heap */
+    int32_t n_written;
+} heaper;
+
+static bool is_late(const ir_node_rec *node) {
+    return node->label.phase != IR_FORWARD;
+}
+
+static bool is_view(const ir_node_rec *node) {
+    return (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
+}
+
+/* The node that joins v; NULL: v is no join. */
+static const ir_node_rec *join_of(const ir_graph *g, ir_val v, int32_t *axis) {
+    ir_node def = g->values[v].def;
+    return def != IR_NONE && ebb__op_is_join(&g->nodes[def], axis) ? &g->nodes[def] : NULL;
+}
+
+/* Whether the node reads nothing of operand k that its bits do not say. */
+static bool reads_bits(const ir_node_rec *node, int32_t k) {
+    const op_def *def = ebb__op(node->op);
+    return def->coded.code != 0 && def->coded.in == k && k < OP_MAX_READS &&
+           def->reads[k] == READ_SIGN;
+}
+
+/* ---- how many zeros there are ---- */
+
+static double share_of_cut(const heaper *h, const ir_node_rec *node) {
+    const pass_density *d = &h->unit->config->density;
+    ir_node def = h->g->values[ir_in(h->g, node, 0)].def;
+    op_zeros from = def == IR_NONE ? ZEROS_UNKNOWN : ebb__op(h->g->nodes[def].op)->zeros;
+    return from == ZEROS_SUM ? d->sum : from == ZEROS_FEWER ? (1 + d->cut) / 2 : d->cut;
+}
+
+/* Of the first result, by what is known of the operands. */
+static double share_of(const heaper *h, const ir_node_rec *node) {
+    double most = 0;
+    op_zeros zeros = ebb__op(node->op)->zeros;
+    if (zeros == ZEROS_CUT) {
+        return share_of_cut(h, node);
+    }
+    if (zeros != ZEROS_KEPT && zeros != ZEROS_FEWER && !is_view(node)) {
+        return 0;
+    }
+    for (int32_t k = 0; k < node->n_in; k++) {
+        double share = ir_in(h->g, node, k) == IR_NONE ? 0 : h->share[ir_in(h->g, node, k)];
+        if (share == 0) {
+            return 0;
+        }
+        most = fmax(most, share);
+    }
+    return zeros == ZEROS_FEWER ? (1 + most) / 2 : most;
+}
+
+/* ---- which values ---- */
+
+static int64_t elements_of(const heaper *h, ir_val v) {
+    return (int64_t)(ebb__ir_type_bytes(&h->g->values[v].type) / sizeof(float));
+}
+
+static int64_t room_of(const heaper *h, ir_val v) {
+    return (int64_t)ceil(h->share[v] * (double)elements_of(h, v));
+}
+
+static bool is_taken(const heaper *h, ir_val v) {
+    const ir_value *value = &h->g->values[v];
+    return h->share[v] > 0 && h->share[v] <= MOST_SHARE && h->wanted[v] && !h->blocked[v] &&
+           !value->output && !is_view(&h->g->nodes[value->def]) &&
+           elements_of(h, v) >= LEAST_ELEMENTS && room_of(h, v) <= MOST_ROOM;
+}
+
+/* Marks v, or all that is joined in it. */
+static void mark(const heaper *h, ir_val v, bool *marks) {
+    int32_t axis;
+    const ir_node_rec *join = join_of(h->g, v, &axis);
+    marks[v] = true;
+    for (int32_t k = 0; join != NULL && k < join->n_in; k++) {
+        mark(h, ir_in(h->g, join, k), marks);
+    }
+}
+
+/* Is v in heaps, with all that is joined in it? */
+static bool all_taken(const heaper *h, ir_val v) {
+    int32_t axis;
+    const ir_node_rec *join = join_of(h->g, v, &axis);
+    bool all = join != NULL || is_taken(h, v);
+    for (int32_t k = 0; join != NULL && all && k < join->n_in; k++) {
+        all = all_taken(h, ir_in(h->g, join, k));
+    }
+    return all;
+}
+
+/* A late node that reads values, not one that only shows them to others; views that are no joins
+ * want them as they are. */
+static void find_reads(heaper *h) {
+    const ir_graph *g = h->g;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[h->order[i]];
+        int32_t axis;
+        if (!is_late(node) || ebb__op_is_join(node, &axis)) {
+            continue;
+        }
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE && is_view(node)) {
+                mark(h, v, h->blocked);
+            } else if (v != IR_NONE && !reads_bits(node, k)) {
+                mark(h, v, h->wanted);
+            }
+        }
+    }
+}
+
+/* A join that is read late and of which a part stays as it is stays as it is with all its parts,
+ * which may be parts of others. */
+static void block_joins(heaper *h) {
+    const ir_graph *g = h->g;
+    for (bool again = true; again;) {
+        again = false;
+        for (int32_t i = 0; i < h->n_order; i++) {
+            const ir_node_rec *node = &g->nodes[h->order[i]];
+            int32_t axis;
+            ir_val v = node->out;
+            if (ebb__op_is_join(node, &axis) && h->wanted[v] && !h->blocked[v] &&
+                !all_taken(h, v)) {
+                mark(h, v, h->blocked);
+                again = true;
+            }
+        }
+    }
+}
+
+/* ---- heaps ---- */
+
+/* Does the node read something of the heap? */
+static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
+    int32_t axis;
+    const ir_node_rec *join = join_of(h->g, v, &axis);
+    bool reads = h->heap_of[v] == number;
+    for (int32_t k = 0; join != NULL && !reads && k < join->n_in; k++) {
+        reads = reads_heap(h, ir_in(h->g, join, k), number);
+    }
+    return reads;
+}
+
+static void give_heap(heaper *h, ir_val v, int32_t *open) {
+    int64_t room = room_of(h, v);
+    if (*open >= 0 && h->heaps[*open].room + room > MOST_ROOM) {
+        *open = IR_NONE;
+    }
+    if (*open < 0) {
+        *open = h->n_heaps++;
+        h->heaps[*open] = (heap){.room = OP_HEAP_FIRST, .content = IR_NONE, .last = IR_NONE};
+    }
+    h->heaps[*open].room += room;
+    h->heaps[*open].left++;
+    h->heap_of[v] = *open;
+}
+
+static void give_heaps(heaper *h) {
+    const ir_graph *g = h->g;
+    int32_t open = IR_NONE, axis;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[h->order[i]];
+        bool reads = is_late(node) && !ebb__op_is_join(node, &axis);
+        for (int32_t k = 0; reads && open >= 0 && k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            open = v != IR_NONE && reads_heap(h, v, open) ? IR_NONE : open;
+        }
+        if (!is_late(node) && is_taken(h, node->out)) {
+            give_heap(h, node->out, &open);
+        }
+    }
+}
+
+/* ---- pushing ---- */
+
+static ebb_status set_keys(heaper *h, ir_node first, int64_t key) {
+    return ebb__pass_set_keys(h->g, &h->unit->scratch, &h->keys, &h->cap_keys, first, key);
+}
+
+/* It reads all that forward writes, so that it comes before that. It is an output only so that it
+ * stays. */
+static ebb_status emit_give_up(heaper *h, const heap *full) {
+    ir_attr attr = {.i = {[GIVE_UP_HEAPS] = 1}};
+    ir_val out;
+    h->written[0] = full->last;
+    h->written[1] = full->content;
+    TRY(ebb__op_emit(h->g, OP_GIVE_UP, h->written, 2 + h->n_written, &attr, &out));
+    h->g->values[out].output = true;
+    return EBB_OK;
+}
+
+static ebb_status push(heaper *h, ir_val v) {
+    ir_graph *g = h->g;
+    ir_node first = g->n_nodes, def = g->values[v].def;
+    heap *to = &h->heaps[h->heap_of[v]];
+    ir_attr attr = {.i = {[HEAP_CAPACITY] = (int32_t)to->room}};
+    g->label = g->nodes[def].label;
+    if (to->content == IR_NONE) {
+        TRY(ebb__op_heap(g, (int32_t)to->room, &to->content));
+    }
+    TRY(ebb__op_emit(g, OP_SIGN_BITS, &v, 1, NULL, &h->bits[v]));
+    TRY(ebb__op_emit(g, OP_SPARSE_STARTS, (ir_val[]){h->bits[v], to->last}, 2, &attr,
+                     &h->starts[v]));
+    to->last = h->starts[v];
+    TRY(ebb__op_emit(g, OP_SPARSE_PUSH, (ir_val[]){to->content, v, h->bits[v], to->last}, 4, NULL,
+                     &to->content));
+    if (--to->left == 0) {
+        TRY(emit_give_up(h, to));
+    }
+    return set_keys(h, first, h->keys[def] + 1);
+}
+
+/* ---- reading ---- */
+
+/* v decoded, or a join of what is joined in it. */
+static ebb_status pull(heaper *h, ir_val v, int32_t at, ir_val *out) {
+    ir_graph *g = h->g;
+    int32_t axis;
+    const ir_node_rec *join = join_of(g, v, &axis);
+    bool near = h->whole[v] != IR_NONE && at - h->whole_at[v] <= NEAR;
+    h->whole_at[v] = at;
+    *out = h->whole[v];
+    if (near) {
+        return EBB_OK;
+    }
+    if (join != NULL) {
+        const ir_node_rec node = *join;
+        ir_val *parts = NULL;
+        TRY(ebb__region_alloc(&h->unit->scratch, (size_t)node.n_in, sizeof *parts, &parts));
+        for (int32_t k = 0; k < node.n_in; k++) {
+            TRY(pull(h, ir_in(g, &node, k), at, &parts[k]));
+        }
+        g->label = node.label;
+        g->label.phase = IR_RECOMPUTE;
+        TRY(ebb__op_join(g, axis, parts, node.n_in, out));
+    } else {
+        const ir_type type = g->values[v].type;
+        g->label = g->nodes[g->values[v].def].label;
+        g->label.phase = IR_RECOMPUTE;
+        TRY(ebb__op_heap_pull(g, h->heaps[h->heap_of[v]].content, h->bits[v], h->starts[v], &type,
+                              out));
+    }
+    h->whole[v] = *out;
+    return EBB_OK;
+}
+
+/* The reader of signs alone takes the bits instead. */
+static ebb_status take_bits(heaper *h, ir_node n, ir_val bits) {
+    ir_graph *g = h->g;
+    const ir_node_rec node = g->nodes[n];
+    ir_node first = g->n_nodes;
+    ir_val out[IR_MAX_OUT];
+    g->label = node.label;
+    TRY(ebb__op_emit_coded(g, &node, bits, out));
+    for (int32_t k = 0; k < node.n_out; k++) {
+        h->now[node.out + k] = out[k];
+        g->values[out[k]].param_grad = g->values[node.out + k].param_grad;
+    }
+    return set_keys(h, first, h->keys[n]);
+}
+
+static ebb_status read(heaper *h, int32_t i) {
+    ir_graph *g = h->g;
+    ir_node n = h->order[i], first = g->n_nodes;
+    int32_t n_in = g->nodes[n].n_in, axis;
+    ir_val bits = IR_NONE;
+    if (!is_late(&g->nodes[n]) || ebb__op_is_join(&g->nodes[n], &axis)) {
+        return EBB_OK;
+    }
+    for (int32_t k = 0; k < n_in; k++) {
+        ir_val v = ir_in(g, &g->nodes[n], k), from;
+        if (v == IR_NONE || !(h->wanted[v] && all_taken(h, v))) {
+            continue;
+        }
+        if (reads_bits(&g->nodes[n], k) && h->heap_of[v] >= 0) {
+            bits = h->bits[v];
+            continue;
+        }
+        TRY(pull(h, v, i, &from));
+        ir_set_in(g, &g->nodes[n], k, from);
+    }
+    TRY(set_keys(h, first, h->keys[n] - 1));
+    return bits != IR_NONE ? take_bits(h, n, bits) : EBB_OK;
+}
+
+/* ---- the whole ---- */
+
+static ebb_status open_heaper(heaper *h) {
+    ir_graph *g = h->g;
+    alloc_region *region = &h->unit->scratch;
+    size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
+    TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
+                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv), ARRAY_NONE(h->bits, nv),
+                      ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv),
+                      ARRAY(h->now, nv), ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
+    TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
+    for (int32_t i = 0; i < h->n_order; i++) {
+        h->order[i] = g->order[i];
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        h->share[node->out] = is_late(node) ? 0 : share_of(h, node);
+    }
+    for (ir_val v = 0; v < h->n_values; v++) {
+        ir_val next = g->values[v].next;
+        h->now[v] = v;
+        ir_node def = next == IR_NONE ? (ir_node)IR_NONE : g->values[next].def;
+        if (def != IR_NONE && !is_late(&g->nodes[def])) {
+            h->written[2 + h->n_written++] = v;
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status run(pass_unit *unit) {
+    ir_graph *g = &unit->graph;
+    heaper h = {.unit = unit,
+                .g = g,
+                .n_values = g->n_values,
+                .n_order = g->n_order,
+                .cap_keys = (size_t)g->n_nodes};
+    if (!unit->config->training || unit->config->knobs.encode < 2) {
+        return EBB_OK;
+    }
+    TRY(open_heaper(&h));
+    find_reads(&h);
+    block_joins(&h);
+    give_heaps(&h);
+    for (int32_t i = 0; i < h.n_order; i++) {
+        ir_val v = g->nodes[h.order[i]].out;
+        TRY(h.heap_of[v] >= 0 ? push(&h, v) : EBB_OK);
+    }
+    for (int32_t i = 0; h.n_heaps > 0 && i < h.n_order; i++) {
+        TRY(read(&h, i));
+    }
+    if (h.n_heaps == 0) {
+        return EBB_OK;
+    }
+    ebb__pass_rewire(g, h.now, h.n_values);
+    TRY(ebb__pass_sort(g, h.keys));
+    return ebb__pass_drop_dead(g);
+}
+
+const pass_def ebb__pass_heap = {.id = PASS_HEAP, .run = run};
