@@ -102,6 +102,29 @@ static bool is_cleared(const train_option *const *list, size_t n, const train_op
     return found;
 }
 
+/* What is assigned for an item: of a list all values up to and with it, with commas between. */
+static ebb_status join_values(const parse_state *state, size_t item, const char **out) {
+    const train_option *option = state->items[item].option;
+    size_t bytes = 0, used = 0;
+    char *joined = NULL;
+    *out = state->items[item].value;
+    if ((option->flags & OPTION_LIST) == 0) {
+        return EBB_OK;
+    }
+    for (size_t i = 0; i <= item; i++) {
+        bytes += state->items[i].option == option ? strlen(state->items[i].value) + 1 : 0;
+    }
+    TRY(ebb__region_alloc(&state->settings->region, bytes, 1, &joined));
+    for (size_t i = 0; i <= item; i++) {
+        if (state->items[i].option == option) {
+            used += (size_t)snprintf(joined + used, bytes - used, "%s%s", used > 0 ? "," : "",
+                                     state->items[i].value);
+        }
+    }
+    *out = joined;
+    return EBB_OK;
+}
+
 static ebb_status apply(parse_state *state) {
     cli_settings *settings = state->settings;
     const train_option *cleared[OPTION_MAX] = {NULL};
@@ -123,8 +146,10 @@ static ebb_status apply(parse_state *state) {
             *(uint32_t *)((char *)settings + option->offset) = 0;
             cleared[n_cleared++] = option;
         }
+        const char *value = NULL;
         (void)snprintf(where, sizeof where, "--%s", option->name);
-        TRY(ebb__cli_assign(settings, option, state->items[i].value, false, where));
+        TRY(join_values(state, i, &value));
+        TRY(ebb__cli_assign(settings, option, value, false, where));
     }
     return EBB_OK;
 }

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct builder {
     model_builder b;
@@ -108,7 +109,41 @@ static ir_start start_of(const net_model *net, const net_layer *layer, int32_t i
     return (ir_start){.draw = IR_NORMAL, .scale = sqrtf(2.0F * (float)layer->n.groups / fan)};
 }
 
-/* The variables of a layer, in the order of ebb__net_params. */
+/* One pattern, which ends at `end`. */
+static bool matches(const char *pattern, const char *end, const char *name) {
+    const char *star = NULL, *behind = NULL; /* the last * and what it must end before */
+    while (*name != '\0') {
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            behind = name;
+        } else if (pattern < end && (*pattern == '?' || *pattern == *name)) {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star;
+            name = ++behind;
+        } else {
+            return false;
+        }
+    }
+    while (pattern < end && *pattern == '*') {
+        pattern++;
+    }
+    return pattern == end;
+}
+
+bool ebb__cnn_is_frozen(const char *patterns, const char *name) {
+    bool found = false;
+    while (patterns != NULL && !found) {
+        const char *end = patterns + strcspn(patterns, ",");
+        found = matches(patterns, end, name);
+        patterns = *end == ',' ? end + 1 : NULL;
+    }
+    return found;
+}
+
+/* The variables of a layer, in the order of ebb__net_params. Those that are frozen are a part of
+ * the model that no step changes: nothing is kept or computed for their gradient. */
 static ebb_status add_params(builder *b, const net_layer *layer, ir_val *out) {
     net_param params[NET_MOST_PARAMS];
     int32_t n = ebb__net_params(b->net, layer, params);
@@ -119,8 +154,8 @@ static ebb_status add_params(builder *b, const net_layer *layer, ir_val *out) {
             type.dim[d] = params[i].dim[d];
         }
         (void)snprintf(name, sizeof name, "%s.%s", layer->name, params[i].suffix);
-        TRY(ebb__ir_add_variable(b->g, params[i].trained ? IR_PARAM : IR_BUFFER, name, &type,
-                                 &out[i]));
+        bool trained = params[i].trained && !ebb__cnn_is_frozen(b->m->freeze, name);
+        TRY(ebb__ir_add_variable(b->g, trained ? IR_PARAM : IR_BUFFER, name, &type, &out[i]));
         b->g->values[out[i]].start = start_of(b->net, layer, i);
     }
     return EBB_OK;

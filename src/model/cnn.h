@@ -27,9 +27,15 @@ typedef struct cnn_model {
     int64_t
         lanes;  /* images of a group of the maps, which divide the batch; 0: op_map_image_lanes */
     bool train; /* statistics of the batch and dropout; else those that are carried, and none */
-    double dropout; /* in place of the net's own; below 0: the net's own */
-    uint64_t seed;  /* of dropout */
+    const char *freeze; /* patterns of parameters that are not trained, with commas between them;
+                           NULL: none */
+    double dropout;     /* in place of the net's own; below 0: the net's own */
+    uint64_t seed;      /* of dropout */
 } cnn_model;
+
+/* Whether one of the patterns (cnn_model.freeze) is that of a parameter: * stands for any text, ?
+ * for any character. */
+bool ebb__cnn_is_frozen(const char *patterns, const char *name);
 
 ebb_status ebb__cnn_build(ir_graph *graph, const cnn_model *model) EBB_MUST_CHECK;
 

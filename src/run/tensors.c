@@ -95,7 +95,8 @@ static ebb_status load_variable(run_session *session, const plan_variable *v,
     return status == EBB_OK ? closed : status;
 }
 
-ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_reader *reader) {
+static ebb_status load_roles(run_session *session, uint32_t roles, const st_reader *reader,
+                             tensors_skip skip, void *user) {
     const ebb_plan *plan = session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
@@ -107,7 +108,11 @@ ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_read
             return ebb__fail(session->ctx, EBB_MODEL, "%s: tensor %s is missing", reader->path,
                              v->name);
         }
-        if (!same_shape(v, t)) {
+        bool same = same_shape(v, t);
+        if (!same && skip != NULL && skip(user, v, t)) {
+            continue;
+        }
+        if (!same) {
             return ebb__fail(session->ctx, EBB_MODEL,
                              "%s: tensor %s has another type or shape than this model's",
                              reader->path, v->name);
@@ -115,6 +120,10 @@ ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_read
         TRY(load_variable(session, v, reader, t));
     }
     return EBB_OK;
+}
+
+ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_reader *reader) {
+    return load_roles(session, roles, reader, NULL, NULL);
 }
 
 ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) {
@@ -152,8 +161,13 @@ ebb_status ebb__tensors_not_finite(run_session *session, const char **name) {
 }
 
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
+    return ebb__tensors_load_most(session, reader, NULL, NULL);
+}
+
+ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_skip skip,
+                                  void *user) {
     const char *bad = NULL;
-    TRY(ebb__tensors_load(session, TENSORS_MODEL, reader));
+    TRY(load_roles(session, TENSORS_MODEL, reader, skip, user));
     TRY(ebb__tensors_not_finite(session, &bad));
     return bad == NULL
                ? EBB_OK

@@ -234,6 +234,9 @@ typedef struct model_kind {
     /* Whether a file to start from may have this tensor, which is none of the model's; it is then
      * ignored. NULL: any. */
     bool (*spares)(const char *name);
+    /* The name of the layer that has a row of parameters for each class: in a file to start from,
+     * there may be more or fewer of them. NULL: there is no such layer. */
+    ebb_status (*head)(ebb_ctx *ctx, const train_settings *s, char *name, size_t bytes);
     /* Puts the lengths of the longest planned shape into the settings that say them where there is
      * no text, for reports. NULL: there are none. */
     void (*set_longest)(train_settings *s, int64_t source, int64_t target);

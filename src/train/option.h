@@ -48,7 +48,8 @@ typedef enum option_flag {
     OPTION_PART = 1 << 6,      /* has a meaning only in some runs of the kind (model_kind.lacks) */
     OPTION_RARE = 1 << 7,      /* part of the dump only where it is not off */
     OPTION_PATH = 1 << 8,      /* a path that a run stores */
-    OPTION_EMPTY = 1 << 9      /* a text that may be empty */
+    OPTION_EMPTY = 1 << 9,     /* a text that may be empty */
+    OPTION_LIST = 1 << 10      /* a text; given again, it is joined with a comma */
 } option_flag;
 
 typedef struct option_range {

@@ -30,8 +30,8 @@
 /* clang-format off */
 #define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; those of a run only with the same vocabulary")
 #define OPTION_INIT_OF(WHOSE) \
-    {"init", "Model", OPTION_TEXT, AT(init_path), "FILE", "none", "none", {0}, ANY, RUN, MATH, \
-     "safetensors file with the weights to start from, " WHOSE "; none: drawn from --seed"}
+    {"init", "Model", OPTION_TEXT, AT(init_path), "FILE|DIR", "none", "none", {0}, ANY, RUN, MATH, \
+     "safetensors file, or folder of a run, with the weights to start from, " WHOSE "; none: drawn from --seed"}
 
 #define OPTION_SHARDS \
     {"shards", "Batch", OPTION_INT, AT(shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | FOR_EVAL, MATH, \

@@ -164,8 +164,7 @@ static ebb_status load_tensors(train_run *r) {
         return status;
     }
     TRY(ebb__tensors_draw(r->session, r->s->seed));
-    return r->s->init_path == NULL ? EBB_OK
-                                   : ebb__weights_load(r->session, r->s->kind, r->s->init_path);
+    return r->s->init_path == NULL ? EBB_OK : ebb__weights_load(r->session, r->s, r->s->init_path);
 }
 
 /* What a kill between two system calls may have left: half generations, names one step behind. What

@@ -1,6 +1,8 @@
 /* weights.c - see weights.h. */
 #include "train/weights.h"
 
+#include "base/file.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -75,12 +77,84 @@ static ebb_status check_others(run_session *session, const model_kind *kind,
     return EBB_OK;
 }
 
-ebb_status ebb__weights_load(run_session *session, const model_kind *kind, const char *path) {
+/* The layer whose rows are classes, and what the file has of it. */
+typedef struct head_rows {
+    char name[256];
+    int64_t found, wanted; /* classes of the file and of the model; 0: they are the same */
+} head_rows;
+
+static bool is_of_head(const head_rows *head, const plan_variable *v) {
+    size_t n = strlen(head->name);
+    return strncmp(v->name, head->name, n) == 0 && v->name[n] == '.';
+}
+
+/* A tensor of that layer which differs in the number of rows alone. */
+static bool skip_head(void *user, const plan_variable *v, const st_tensor *t) {
+    head_rows *head = user;
+    bool same = is_of_head(head, v) && v->type.dtype == IR_F32 && t->dtype == ST_F32 &&
+                t->rank == v->type.rank && t->rank > 0;
+    for (int32_t d = 1; same && d < t->rank; d++) {
+        same = t->dims[d] == v->type.dim[d];
+    }
+    if (same) {
+        head->found = (int64_t)t->dims[0];
+        head->wanted = v->type.dim[0];
+    }
+    return same;
+}
+
+/* All tensors of the layer have as many rows in the file. */
+static ebb_status check_head(run_session *session, const head_rows *head, const st_reader *reader) {
+    for (int32_t i = 0; i < session->plan->n_variables; i++) {
+        const plan_variable *v = &session->plan->variables[i];
+        if (!tensors_is_stored(v, TENSORS_MODEL) || !is_of_head(head, v)) {
+            continue;
+        }
+        int64_t rows = (int64_t)ebb__safetensors_find(reader, v->name)->dims[0];
+        if (rows != head->found) {
+            return ebb__fail(session->ctx, EBB_MODEL,
+                             "%s: tensor %s is for %lld classes, another one of the layer for %lld",
+                             reader->path, v->name, (long long)rows, (long long)head->found);
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status load_most(run_session *session, const train_settings *s,
+                            const st_reader *reader) {
+    head_rows head = {.name = ""};
+    TRY(s->kind->head(session->ctx, s, head.name, sizeof head.name));
+    TRY(ebb__tensors_load_most(session, reader, skip_head, &head));
+    if (head.wanted != 0) {
+        TRY(check_head(session, &head, reader));
+        ebb__log(session->ctx, EBB_LOG_INFO,
+                 "%s: tells %lld classes apart and this model %lld: layer %s starts anew",
+                 reader->path, (long long)head.found, (long long)head.wanted, head.name);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__weights_file(ebb_ctx *ctx, const char *path, char file[JOB_PATH_BYTES]) {
+    static const char *const names[] = {"best.safetensors", "last.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        TRY(ebb__job_path(ctx, path, names[i], file));
+        if (ebb__file_exists(file)) {
+            return EBB_OK;
+        }
+    }
+    (void)snprintf(file, JOB_PATH_BYTES, "%s", path); /* shorter than the above */
+    return EBB_OK;
+}
+
+ebb_status ebb__weights_load(run_session *session, const train_settings *s, const char *path) {
+    char file[JOB_PATH_BYTES];
     st_reader reader = {0};
-    TRY(ebb__safetensors_open(session->ctx, path, &reader));
-    ebb_status status = ebb__tensors_load_weights(session, &reader);
-    if (status == EBB_OK && kind->spares != NULL) {
-        status = check_others(session, kind, &reader);
+    TRY(ebb__weights_file(session->ctx, path, file));
+    TRY(ebb__safetensors_open(session->ctx, file, &reader));
+    ebb_status status = s->kind->head != NULL ? load_most(session, s, &reader)
+                                              : ebb__tensors_load_weights(session, &reader);
+    if (status == EBB_OK && s->kind->spares != NULL) {
+        status = check_others(session, s->kind, &reader);
     }
     ebb__safetensors_close(&reader);
     return status;

@@ -6,6 +6,7 @@
 #include "model/net_named.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the model ---- */
@@ -25,6 +26,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                        .batch = s->batch,
                        .lanes = cnn_own(s)->lanes,
                        .train = use == JOB_TRAIN,
+                       .freeze = cnn_own(s)->freeze,
                        .dropout = cnn_own(s)->dropout,
                        .seed = s->seed};
     (void)request, (void)shape;
@@ -225,6 +227,17 @@ static bool spares(const char *name) {
     return spared;
 }
 
+static ebb_status head(ebb_ctx *ctx, const train_settings *s, char *name, size_t bytes) {
+    net_model net;
+    ebb__net_init(&net, ctx);
+    ebb_status status = ebb__cnn_net(s, &net);
+    if (status == EBB_OK) {
+        (void)snprintf(name, bytes, "%s", ebb__cnn_head(&net)->name);
+    }
+    ebb__net_fini(&net);
+    return status;
+}
+
 /* ---- the kind ---- */
 
 static ebb_status choose(corpus *base, job_request *request) {
@@ -286,6 +299,7 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .counted = "running_var",
                                   .counter = NORM_COUNTER,
                                   .spares = spares,
+                                  .head = head,
                                   .is_name = is_name,
                                   .eval = ebb__cnn_eval,
                                   .predict = ebb__cnn_predict};

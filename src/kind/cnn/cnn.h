@@ -12,6 +12,7 @@ typedef struct cnn_settings {
     const char *net; /* a name that ebb__net_named knows, or a file */
     int64_t size;    /* of the images: they are square; 0, as the two below: not settled yet */
     int64_t channels, classes;
+    const char *freeze;  /* patterns of parameters that are not trained, with commas; NULL: none */
     double dropout;      /* below 0: the net's own */
     int64_t lanes;       /* images of a group of the maps; 0: as suits the batch */
     int64_t shift;       /* pixels that images are shifted by, at most, to train */
@@ -35,6 +36,9 @@ static inline image_size cnn_image_size(const train_settings *s) {
 
 /* The net of settled settings; `net` is empty. */
 ebb_status ebb__cnn_net(const train_settings *s, net_model *net) EBB_MUST_CHECK;
+
+/* The last layer that has parameters: a row of them for each class. */
+const net_layer *ebb__cnn_head(const net_model *net);
 
 /* How images are looked for: photographs are brought to the size of the net. */
 image_request ebb__cnn_images(const train_settings *s, image_part part);

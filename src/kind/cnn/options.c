@@ -39,7 +39,9 @@ static const train_option options[] = {
      "of an image; auto: those of the images or, without any, the net's own"},
     {"classes", "Model", OPTION_INT, OWN(cnn_settings, classes), "N", "auto", "auto", {0}, RANGE(2, 65536), MODEL, MATH,
      "that images are told apart by; auto: as many as the images have or, without any, the net's own"},
-    OPTION_INIT_OF("those of a run, or of torchvision's net of the same name (docs/nets.md)"),
+    OPTION_INIT_OF("or of torchvision's net of the same name; if that tells another number of classes apart, the last layer starts anew (docs/nets.md)"),
+    {"freeze", "Model", OPTION_TEXT, OWN(cnn_settings, freeze), "PATTERN", "none", "none", {0}, ANY, MODEL, MATH | OPTION_LIST,
+     "parameters that are not trained, by their names, as 'layer1.*' or '*.bias'; * is any text and ? any character; may be given several times"},
     {"dropout", "Model", OPTION_REAL, OWN(cnn_settings, dropout), "P", "-1", NULL, {0}, BELOW(-1, 1), MODEL, MATH,
      "share of units dropped where the net has dropout layers; -1: as the net has it"},
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
@@ -123,6 +125,14 @@ static ebb_status settle_density(ebb_ctx *ctx, train_settings *s) {
 }
 
 /* ---- the net ---- */
+
+const net_layer *ebb__cnn_head(const net_model *net) {
+    int32_t i = net->n_layers - 1;
+    while (i > 0 && ebb__net_weights(net, &net->layers[i]) == 0) {
+        i--;
+    }
+    return &net->layers[i];
+}
 
 static const char *name_at(const void *user, size_t index) {
     (void)user;
@@ -229,6 +239,57 @@ static ebb_status ask_net(ebb_ctx *ctx, const train_settings *s, cnn_settings *o
     return status;
 }
 
+/* How many trained parameters the patterns stand for; all: how many there are. */
+static int32_t count_frozen(const net_model *net, const char *patterns, int32_t *all) {
+    int32_t n = 0;
+    *all = 0;
+    for (int32_t i = 1; i < net->n_layers; i++) {
+        net_param params[NET_MOST_PARAMS];
+        int32_t n_params = ebb__net_params(net, &net->layers[i], params);
+        for (int32_t k = 0; k < n_params; k++) {
+            char name[NET_MOST_NAME + 32];
+            (void)snprintf(name, sizeof name, "%s.%s", net->layers[i].name, params[k].suffix);
+            *all += params[k].trained;
+            n += params[k].trained && ebb__cnn_is_frozen(patterns, name);
+        }
+    }
+    return n;
+}
+
+/* A pattern that stands for nothing was probably meant to. */
+static ebb_status check_pattern(const net_model *net, const char *pattern, size_t length) {
+    char alone[NET_MOST_NAME + 32];
+    int32_t all = 0;
+    (void)snprintf(alone, sizeof alone, "%.*s", (int)length, pattern);
+    return length < sizeof alone && count_frozen(net, alone, &all) > 0
+               ? EBB_OK
+               : ebb__fail(net->ctx, EBB_USAGE,
+                           "--freeze %.*s: the net has no parameter of such a name; its last is "
+                           "%s.weight",
+                           (int)(length < 200 ? length : 200), pattern, ebb__cnn_head(net)->name);
+}
+
+static ebb_status check_frozen(const train_settings *s, ebb_ctx *ctx) {
+    const char *patterns = cnn_own(s)->freeze;
+    net_model net;
+    int32_t all = 0;
+    ebb_status status;
+    ebb__net_init(&net, ctx);
+    TRY_OUT(ebb__cnn_net(s, &net));
+    for (const char *at = patterns; at != NULL;) {
+        size_t length = strcspn(at, ",");
+        TRY_OUT(check_pattern(&net, at, length));
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    if (count_frozen(&net, patterns, &all) == all) {
+        TRY_OUT(
+            ebb__fail(ctx, EBB_USAGE, "--freeze %.200s: nothing is left to be trained", patterns));
+    }
+out:
+    ebb__net_fini(&net);
+    return status;
+}
+
 ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
     cnn_settings *own = (void *)s->own;
     if (own->net == NULL) {
@@ -242,6 +303,9 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
     }
     TRY(ask_net(ctx, s, own));
     TRY(settle_density(ctx, s));
+    if (own->freeze != NULL) {
+        TRY(check_frozen(s, ctx));
+    }
     if (s->shards > 1) {
         return ebb__fail(ctx, EBB_USAGE,
                          "--shards %" PRId64 ": a convolutional net is trained on "

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "train/trained.h"
+#include "train/weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,12 +48,13 @@ static ebb_status find_vocabs(ebb_ctx *ctx, const train_settings *s, const char 
 ebb_status ebb__use_check_init(const corpus *c) {
     const train_settings *s = c->s;
     text_vocabs vocabs = {.s = s};
-    char dir[JOB_PATH_BYTES];
+    char file[JOB_PATH_BYTES], dir[JOB_PATH_BYTES];
     bool known = false;
     if (s->init_path == NULL || c->resumed || c->dir == NULL) {
         return EBB_OK;
     }
-    TRY(folder_of(c->ctx, s->init_path, dir));
+    TRY(ebb__weights_file(c->ctx, s->init_path, file));
+    TRY(folder_of(c->ctx, file, dir));
     TRY(find_vocabs(c->ctx, s, dir, &known));
     if (!known) {
         return EBB_OK;
