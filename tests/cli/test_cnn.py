@@ -214,7 +214,7 @@ def test_table_of_layers():
 
 def test_what_decisions_bought():
     """By layer and form, with bytes and seconds; the picture of a step has a colour for each form."""
-    plan = ["plan", "cnn", "--net", "nin", "--size", "64", "--batch", "8", "--threads", "1", "--disable", "recompute,chunk"]
+    plan = ["plan", "cnn", "--net", "nin", "--size", "64", "--batch", "8", "--threads", "1", "--density", "none", "--disable", "recompute,chunk"]
     shown = ebb(*plan, "--json").json()
     bought = {form: [one for one in shown["decisions"] if one["form"] == form] for form in ["sign", "index"]}
     assert bought["sign"] and bought["index"] and len(shown["decisions"]) == sum(map(len, bought.values()))
