@@ -199,6 +199,7 @@ enum {
     LIGHT_WAYS = sizeof light_ways / sizeof *light_ways,
     PRICES = sizeof heavy_prices / sizeof *heavy_prices,
     PRICED_PLACES = 3,
+    MANY_PLACES = 150,
     OTHER_PLACES = sizeof heavy_places / sizeof *heavy_places - PRICED_PLACES,
     DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED_PLACES + OTHER_PLACES
 };
@@ -219,7 +220,10 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
         k->price = other < 0 ? heavy_prices[heavy / PRICED_PLACES] : ANY_PRICE;
         k->places = heavy_places[other < 0 ? heavy % PRICED_PLACES : PRICED_PLACES + other];
     }
-    return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps);
+    /* Of a deep net, plans lie closer and take longer to find. */
+    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED_PLACES % 4 != 1;
+    return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
+           !(k->heavy && skipped);
 }
 
 static void describe_depth(const pass_knobs *k, bool again, char *text, size_t bytes) {
