@@ -25,11 +25,11 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
         return cost.flops / (dev->flops_per_second * dev->scalar_share) +
                cost.bytes / dev->bytes_per_second + dev->seconds_per_instr;
     }
-    double arithmetic = cost.flops / (dev->flops_per_second * members);
+    const device_kernel *k = &dev->kernels[kernel];
+    double pace = k->pace == NULL ? 1.0 : k->pace(graph, node);
+    double arithmetic = pace * cost.flops / (dev->flops_per_second * members);
     double traffic = cost.bytes / memory_rate(dev, members, cost.bytes);
-    double extra = dev->kernels[kernel].extra_bytes == NULL
-                       ? 0.0
-                       : dev->kernels[kernel].extra_bytes(graph, node);
+    double extra = k->extra_bytes == NULL ? 0.0 : k->extra_bytes(graph, node);
     return fmax(arithmetic, traffic) + EXPOSED * fmin(arithmetic, traffic) +
            extra / memory_rate(dev, members, HUGE_VAL) + dev->seconds_per_instr;
 }

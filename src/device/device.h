@@ -38,6 +38,8 @@ typedef struct device_kernel {
     op_kernel_fn run;
     /* Bytes it moves beside the op's own operands, e.g. to pack a weight; NULL: none. */
     double (*extra_bytes)(const ir_graph *graph, const ir_node_rec *node);
+    /* How long its arithmetic takes where flops_per_second would say 1; NULL: 1. */
+    double (*pace)(const ir_graph *graph, const ir_node_rec *node);
 } device_kernel;
 
 /* One step of a program, ready to run. */

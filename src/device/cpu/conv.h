@@ -161,6 +161,9 @@ size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, in
                               int members);
 size_t ebb__conv_weights_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                                int members);
+/* device_kernel.pace and extra_bytes of the kernels through libxsmm. */
+double ebb__conv_pace(const ir_graph *graph, const ir_node_rec *node);
+double ebb__conv_packing(const ir_graph *graph, const ir_node_rec *node);
 void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back);
 void ebb__conv_weights(const op_call *call, conv_codes *codes);
 

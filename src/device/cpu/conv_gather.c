@@ -104,10 +104,29 @@ static void pack_points(const gather *g, const conv_engine *engine, const conv_p
     }
 }
 
+/* Forward, channels [at, at + len) of the operand: some of their taps are turned at a time, in the
+ * order in which they lie, and put where they belong. */
+static void pack_piece(const gather *g, const conv_engine *engine, const conv_piece *tile,
+                       int64_t at, int64_t len, float *to) {
+    enum { TURNED = 8 };
+    float turned[TURNED * OP_MAP_CHANNELS];
+    int64_t taps = g->window_y * g->window_x, wide = conv_round_lanes(tile->len);
+    const float *from = g->weights + (tile->begin * g->from_group + at) * taps;
+    for (int64_t i = 0; i < len * taps; i += TURNED) {
+        int64_t count = conv_least(TURNED, len * taps - i);
+        engine->transpose(turned, OP_MAP_CHANNELS, from + i, g->from_group * taps, tile->len,
+                          count);
+        for (int64_t j = 0; j < count; j++) {
+            int64_t c = (i + j) / taps, tap = (i + j) % taps;
+            memcpy(to + (tap * len + c) * wide, turned + j * OP_MAP_CHANNELS,
+                   (size_t)tile->len * sizeof(float));
+        }
+    }
+}
+
 /* [piece][r][s][channel of the operand][lane of the tile], rows of a multiple of 8 lanes. */
 static void pack(const gather *g, const conv_engine *engine, const conv_piece *tile, float *panel) {
     int64_t taps = g->window_y * g->window_x, wide = conv_round_lanes(tile->len);
-    int64_t inputs = g->back ? g->to_group : g->from_group; /* of w: [K, inputs, R, S] */
     int64_t group = tile->begin / g->to_group, in_group = tile->begin % g->to_group;
     conv_piece p = {.len = 0};
     if (taps == 1) {
@@ -117,11 +136,14 @@ static void pack(const gather *g, const conv_engine *engine, const conv_piece *t
     for (int64_t at = 0; at < g->from_group; at += p.len) {
         p = conv_piece_at(&g->from, group * g->from_group, g->from_group, at);
         float *to = panel + at * taps * wide;
-        for (int64_t c = 0; c < p.len; c++) {
-            int64_t k = g->back ? group * g->from_group + at + c : tile->begin;
-            int64_t of = g->back ? in_group : at + c;
-            engine->transpose(to + c * wide, p.len * wide, g->weights + (k * inputs + of) * taps,
-                              g->back ? taps : inputs * taps, tile->len, taps);
+        if (!g->back) {
+            pack_piece(g, engine, tile, at, p.len, to);
+        }
+        for (int64_t c = 0; g->back && c < p.len; c++) {
+            int64_t k = group * g->from_group + at + c;
+            engine->transpose(to + c * wide, p.len * wide,
+                              g->weights + (k * g->to_group + in_group) * taps, taps, tile->len,
+                              taps);
         }
     }
 }

@@ -183,39 +183,52 @@ static int64_t weight_at(const op_conv *v, const conv_piece *k, const conv_piece
     return (k->begin * v->inputs + c->begin % v->inputs) * taps_of(v) + tap;
 }
 
+/* Sums of a pair of tiles lie [tap][c][k] here and [k][c][tap] among the weights: those that follow
+ * each other there are turned some at a time. Where all taps are the unit's, that goes on over the
+ * channels of x. */
+enum { TURNED = 8 };
+
+/* Number i of the `count` taps of channels that follow each other: where it lies in the tiles. */
+static int64_t tile_at(const unit *u, const conv_piece *c, int64_t i) {
+    int64_t count = u->t1 - u->t0;
+    return i % count * c->len + i / count;
+}
+
 static void load_pair(const work *w, const unit *u, int64_t i, int64_t j) {
     const conv_piece *k = &u->k[i], *c = &u->c[j];
     const op_conv *v = &w->s->v;
-    int64_t taps = taps_of(v), tile = c->len * k->len, count = u->t1 - u->t0;
-    float *to = tiles_at(w, u, i, j);
+    float *to = tiles_at(w, u, i, j), turned[TURNED * OP_MAP_CHANNELS];
+    int64_t taps = taps_of(v), count = u->t1 - u->t0, run = count == taps ? c->len * taps : count;
     if (w->s->start == NULL) {
-        memset(to, 0, (size_t)(tile * count) * sizeof(float));
+        memset(to, 0, (size_t)(c->len * k->len * count) * sizeof(float));
         return;
     }
     const float *from = w->s->start + weight_at(v, k, c, u->t0);
-    if (taps == 1) {
-        w->codes->engine->transpose(to, k->len, from, v->inputs, k->len, c->len);
-        return;
-    }
-    for (int64_t lane = 0; lane < c->len; lane++) {
-        w->codes->engine->transpose(to + lane * k->len, tile, from + lane * taps, v->inputs * taps,
-                                    k->len, count);
+    for (int64_t at = 0, n; at < c->len * count; at += n) {
+        n = conv_least(TURNED, run - at % run);
+        w->codes->engine->transpose(turned, k->len, from + at / run * taps + at % run,
+                                    v->inputs * taps, k->len, n);
+        for (int64_t t = 0; t < n; t++) {
+            memcpy(to + tile_at(u, c, at + t) * k->len, turned + t * k->len,
+                   (size_t)k->len * sizeof(float));
+        }
     }
 }
 
 static void store_pair(const work *w, const unit *u, int64_t i, int64_t j) {
     const conv_piece *k = &u->k[i], *c = &u->c[j];
     const op_conv *v = &w->s->v;
-    int64_t taps = taps_of(v), tile = c->len * k->len, count = u->t1 - u->t0;
     const float *from = tiles_at(w, u, i, j);
-    float *to = w->s->result + weight_at(v, k, c, u->t0);
-    if (taps == 1) {
-        w->codes->engine->transpose(to, v->inputs, from, k->len, c->len, k->len);
-        return;
-    }
-    for (int64_t lane = 0; lane < c->len; lane++) {
-        w->codes->engine->transpose(to + lane * taps, v->inputs * taps, from + lane * k->len, tile,
-                                    count, k->len);
+    float *to = w->s->result + weight_at(v, k, c, u->t0), turned[TURNED * OP_MAP_CHANNELS];
+    int64_t taps = taps_of(v), count = u->t1 - u->t0, run = count == taps ? c->len * taps : count;
+    for (int64_t at = 0, n; at < c->len * count; at += n) {
+        n = conv_least(TURNED, run - at % run);
+        for (int64_t t = 0; t < n; t++) {
+            memcpy(turned + t * k->len, from + tile_at(u, c, at + t) * k->len,
+                   (size_t)k->len * sizeof(float));
+        }
+        w->codes->engine->transpose(to + at / run * taps + at % run, v->inputs * taps, turned,
+                                    k->len, n, k->len);
     }
 }
 

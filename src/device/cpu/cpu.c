@@ -109,7 +109,8 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
 #define CONV_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = CONV_BYTES_##upper)
 #define CONV_XSMM(upper, lower)                                                                    \
     KERNEL(upper, lower, xsmm, avx2, .workspace = CONV_BYTES_##upper,                              \
-           .prepare = ebb__cpu_##lower##_prepare)
+           .prepare = ebb__cpu_##lower##_prepare, .pace = ebb__conv_pace,                          \
+           .extra_bytes = ebb__conv_packing)
 #define CHANNELS_AVX2(upper, lower)                                                                \
     KERNEL(upper, lower, avx2, avx2, .workspace = channels_workspace)
 #define CHANNELS_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = channels_workspace)
