@@ -6,7 +6,8 @@
  * the same taps that lie side by side are the rows of one product. Weights of a block of channels
  * stay in cache while they go over the strip. Where the window is one pixel, what a strip reads is
  * much and used once by a tile: there a strip is what fits a cache of the operand, and all tiles go
- * over some channels of it before the next. */
+ * over some channels of it before the next. Where the operand has a few channels only (the first
+ * layer), what each pixel of a strip reads is laid out side by side, and taps are one product. */
 #include "device/cpu/conv.h"
 
 #include "base/team.h"
@@ -22,6 +23,9 @@ enum {
     POINT_FLOATS = 3 << 13, /* windows of a pixel: of the operand, in a strip, */
     POINT_TILES = 8,        /* weights that go over it at a time, */
     POINT_HELD = 1 << 18,   /* and weights that are held: they are read in order */
+    FEW = 8,                /* below these channels windows are laid out, */
+    LEAST_LAID = 64,        /* if they are as large as this */
+    LAID_FLOATS = 3 << 13,  /* of them, in a strip */
 };
 
 /* Both directions: the result `to` gathers from `from`. */
@@ -34,6 +38,7 @@ typedef struct gather {
     const float *start; /* a bias; a map, if `back`; NULL: zeros */
     float *result;
     bool back;
+    bool laid; /* windows are laid out */
 } gather;
 
 /* The taps along one axis that fall on the operand, for one position of the result: r = lo, lo +
@@ -53,8 +58,21 @@ static gather_taps taps_of(const gather *g, int64_t o, int64_t size, int64_t win
     return (gather_taps){lo, conv_least(window, t + 1), g->stride, (t - lo) / g->stride, -1};
 }
 
-static bool same_taps(const gather_taps *a, const gather_taps *b, int64_t apart) {
-    return a->lo == b->lo && a->hi == b->hi && b->at == a->at + apart;
+/* Do pixels `apart` from each other have the same taps, and these, unless they are laid out, lie
+ * side by side? */
+static bool same_taps(const gather *g, const gather_taps *a, const gather_taps *b, int64_t apart) {
+    return a->lo == b->lo && a->hi == b->hi && (g->laid || b->at == a->at + apart);
+}
+
+static bool is_laid(const op_map *from, int64_t group, int64_t taps, bool back) {
+    return !back && from->blocks == 1 && group == from->channels && group < FEW &&
+           taps * group >= LEAST_LAID;
+}
+
+/* How many pixels of a row have their windows laid out together: whole runs. */
+static int64_t laid_pixels(const op_map *to, int64_t window) {
+    int64_t run = conv_most(1, RUN_ROWS / to->images);
+    return conv_least(to->wide, conv_most(1, LAID_FLOATS / (window * to->images) / run) * run);
 }
 
 static gather gather_of(const op_call *call, bool back) {
@@ -78,6 +96,7 @@ static gather gather_of(const op_call *call, bool back) {
                 .start = start->data,
                 .result = to->data,
                 .back = back};
+    g.laid = is_laid(&g.from, g.from_group, g.window_y * g.window_x, back);
     if (v.high == 1 && v.wide == 1 && v.stride == 1 && v.pad_y == 0 && v.pad_x == 0) {
         g.from.wide *= g.from.high; /* all pixels are one row */
         g.to.wide *= g.to.high;
@@ -155,6 +174,7 @@ typedef struct strip {
     conv_piece tile;
     int64_t images, y0, y1, x0, x1; /* not all pixels if it is one row */
     const float *panel;
+    float *laid; /* [pixel of the strip][image][r][s][channel]; taps outside are not written */
 } strip;
 
 /* Where the sums of a run of pixels begin, from what they start. */
@@ -190,6 +210,60 @@ static void push_tap(const gather *g, const strip *s, conv_codes *codes, conv_li
     }
 }
 
+/* ---- windows laid out ---- */
+
+/* `count` pixels of one image, `apart` floats from each other, side by side. */
+static inline void lay_taps(float *to, const float *from, int64_t count, int64_t apart,
+                            size_t bytes, int64_t channels) {
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + i * channels, from + i * apart, bytes);
+    }
+}
+
+static void lay_row(const gather *g, const gather_taps *x, const float *from, float *to) {
+    int64_t channels = g->from.channels, apart = op_map_pixel(&g->from), count = x->hi - x->lo;
+    if (channels == 3) { /* of a size that is known */
+        lay_taps(to, from, count, apart, 3 * sizeof(float), 3);
+    } else {
+        lay_taps(to, from, count, apart, (size_t)channels * sizeof(float), channels);
+    }
+}
+
+/* The windows of a strip of one row. */
+static void lay(const gather *g, const strip *s) {
+    int64_t n = g->to.images, c = g->from.channels, window = g->window_y * g->window_x * c;
+    gather_taps y = taps_of(g, s->y0, g->from.high, g->window_y, g->pad_y);
+    for (int64_t ox = s->x0; ox < s->x1; ox++) {
+        gather_taps x = taps_of(g, ox, g->from.wide, g->window_x, g->pad_x);
+        for (int64_t r = y.lo; r < y.hi; r++) {
+            int64_t pixel = (y.at + r - y.lo) * g->from.wide + x.at;
+            const float *from =
+                g->source + s->images * g->from_pitch + pixel * op_map_pixel(&g->from);
+            float *to = s->laid + (ox - s->x0) * n * window + (r * g->window_x + x.lo) * c;
+            for (int64_t i = 0; i < n; i++) {
+                lay_row(g, &x, from + i * c, to + i * window);
+            }
+        }
+    }
+}
+
+/* Taps of the run of pixels from ox on: those of a row, or of all rows, are one product. */
+static void add_laid(const gather *g, const strip *s, conv_codes *codes, const gather_taps *y,
+                     const gather_taps *x, conv_list *list, int64_t ox) {
+    int64_t c = g->from.channels, window = list->tile.b_row, wide = g->window_x;
+    bool all = x->lo == 0 && x->hi == wide;
+    int64_t rows = y->hi - y->lo, taps = all ? rows * wide : x->hi - x->lo;
+    const float *laid = s->laid + (ox - s->x0) * g->to.images * window;
+    for (int64_t i = 0; i < (all ? 1 : rows) && taps > 0; i++) {
+        int64_t at = ((y->lo + i) * wide + x->lo) * c;
+        conv_push(codes, list, s->panel + at * list->tile.a_row, laid + at, taps * c,
+                  CONV_MOST_TILES);
+    }
+    conv_flush(codes, list);
+}
+
+/* ---- runs and rows ---- */
+
 /* Channels [begin, end) of the operand, for the run of pixels of the list with the taps y and x. */
 static void add_run(const gather *g, const strip *s, conv_codes *codes, const gather_taps *y,
                     const gather_taps *x, conv_list *list, int64_t begin, int64_t end) {
@@ -215,13 +289,16 @@ static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t 
                                .a_row = conv_round_lanes(s->tile.len),
                                .b_row = g->from.channels,
                                .out_row = g->to.channels}};
+    if (g->laid) {
+        list.tile.b_row *= g->window_y * g->window_x;
+    }
     float *row = g->result + s->images * g->to_pitch + s->tile.block * op_map_block(&g->to) +
                  oy * g->to.wide * op_map_pixel(&g->to) + s->tile.lane;
     for (int64_t ox = s->x0, run; ox < s->x1; ox += run) {
         x = taps_of(g, ox, g->from.wide, g->window_x, g->pad_x);
         for (run = 1; run < limit && ox + run < s->x1; run++) {
             next = taps_of(g, ox + run, g->from.wide, g->window_x, g->pad_x);
-            if (!same_taps(&x, &next, run)) {
+            if (!same_taps(g, &x, &next, run)) {
                 break;
             }
         }
@@ -230,7 +307,11 @@ static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t 
         if (begin == 0 && !codes->engine->dry) {
             start_run(g, s, run, list.out);
         }
-        add_run(g, s, codes, &y, &x, &list, begin, end);
+        if (g->laid) {
+            add_laid(g, s, codes, &y, &x, &list, ox);
+        } else {
+            add_run(g, s, codes, &y, &x, &list, begin, end);
+        }
     }
 }
 
@@ -258,6 +339,10 @@ static strips strips_of(const gather *g) {
         s.wide = conv_least(s.wide, conv_most(1, pixels / run) * run);
     }
     s.rows = conv_most(1, pixels / g->to.wide);
+    if (g->laid) {
+        s.wide = laid_pixels(&g->to, taps * g->from_group);
+        s.rows = 1;
+    }
     s.high = (g->to.high + s.rows - 1) / s.rows;
     s.each = s.high * ((g->to.wide + s.wide - 1) / s.wide);
     return s;
@@ -275,6 +360,13 @@ static int64_t held_tiles(int64_t floats, int64_t tiles, int64_t taps) {
     return conv_most(1, conv_least(tiles, conv_least(room, MOST_HELD)));
 }
 
+/* Windows of `group` channels that a member lays out. */
+static int64_t laid_floats(const op_map *from, const op_map *to, int64_t group, int64_t taps,
+                           bool back) {
+    int64_t window = taps * group;
+    return is_laid(from, group, taps, back) ? laid_pixels(to, window) * to->images * window : 0;
+}
+
 size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                               int members) {
     const ir_type *w = op_in_type(graph, node, 2);
@@ -284,15 +376,18 @@ size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, in
     int64_t taps = (int64_t)w->dim[2] * w->dim[3];
     int64_t floats = panel_floats(back ? outputs : w->dim[1], taps, to.channels);
     int64_t tiles = conv_tile_count(&to, back ? w->dim[1] : outputs, 0, op_map_channels(&to));
+    op_map from = op_map_of(op_in_type(graph, node, 1));
+    int64_t each = held_tiles(floats, tiles, taps) * floats;
     (void)form;
-    return (size_t)(members * held_tiles(floats, tiles, taps) * floats) * sizeof(float);
+    return (size_t)(members * (each + laid_floats(&from, &to, w->dim[1], taps, back))) *
+           sizeof(float);
 }
 
 /* Tiles whose weights are held together. */
 typedef struct held {
     conv_piece tiles[MOST_HELD];
     int64_t count, most, floats; /* floats: of a tile's weights */
-    float *panels;
+    float *panels, *laid;
 } held;
 
 /* One strip of all tiles that are held. */
@@ -304,7 +399,11 @@ static void add_strip(const gather *g, const strips *cut, const held *h, int64_t
                .y0 = y,
                .y1 = conv_least(g->to.high, y + cut->rows),
                .x0 = x * cut->wide,
-               .x1 = conv_least(g->to.wide, (x + 1) * cut->wide)};
+               .x1 = conv_least(g->to.wide, (x + 1) * cut->wide),
+               .laid = h->laid};
+    if (g->laid && !codes->engine->dry) {
+        lay(g, &s);
+    }
     for (int64_t i = 0; i < h->count * stretches; i++) {
         int64_t tile = cut->by_channels ? i % h->count : i / stretches;
         int64_t begin = (cut->by_channels ? i / h->count : i % stretches) * cut->channels;
@@ -341,7 +440,9 @@ void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
     int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels), each = cut.each * g.to.groups;
     held h = {.floats = panel_floats(g.from_group, taps, g.to.channels)};
     h.most = held_tiles(h.floats, tiles, taps);
-    h.panels = (float *)call->workspace + call->member * h.most * h.floats;
+    int64_t laid = laid_floats(&g.from, &g.to, g.from_group, taps, back);
+    h.panels = (float *)call->workspace + call->member * (h.most * h.floats + laid);
+    h.laid = h.panels + h.most * h.floats;
     ebb__team_share((tiles + h.most - 1) / h.most * each, 1, call->member, call->members, &begin,
                     &end);
     for (int64_t at = 0, first = 0; at < channels; first += each) {
