@@ -76,7 +76,7 @@ static void run_source(op_views *v, const conv_engine *engine, int members) {
     conv_sums s = ebb__conv_sums_of(&v->call, &v->in[2].type);
     copy from = {{copy_rows}, op_map_of(&v->in[2].type), v->in[2].data, op_map_pitch(&v->in[2])};
     size_t bytes = ebb__conv_sums_bytes(&s.v, true, members);
-    assert_true(bytes > ebb__conv_sums_bytes(&s.v, false, members));
+    assert_true(bytes > ebb__conv_sums_bytes(&s.v, false, members) || s.v.stride > 1);
     unsigned char *block = block_make(bytes);
     s.source = &from.source;
     v->call.workspace = block + GUARD;

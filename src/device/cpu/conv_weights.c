@@ -34,11 +34,14 @@ typedef struct unit {
     int64_t n_k, n_c, t0, t1;
 } unit;
 
-/* Rows of x that a source wrote, of each tile and each group of images: row y is at y % ring. */
+/* Rows of x that a source wrote, of each tile and each group of images: row y is at y % ring. Where
+ * a stride would leave pixels out between those that a tap reads, they are copies: pixels of the
+ * same remainder lie side by side. */
 typedef struct held {
-    float *rows;
+    float *rows;                 /* NULL: x is read where it lies */
     int64_t ring, groups, first; /* the first of the groups held */
     int64_t next;                /* rows from here on are not there yet */
+    bool copied;                 /* by remainders */
 } held;
 
 /* What a member works with. */
@@ -115,8 +118,19 @@ static int64_t ring_rows(const op_conv *v, const unit_cut *c) {
     return conv_least(v->x.high, (strip_rows(v, c) - 1) * v->stride + v->high);
 }
 
+/* Of a row that is held: as many pixels of each remainder. */
+static int64_t row_floats(const op_conv *v) {
+    return up(v->x.wide, v->stride) * v->stride * op_map_pixel(&v->x);
+}
+
 static int64_t held_floats(const op_conv *v, const unit_cut *c) {
-    return c->c * groups_held(v) * ring_rows(v, c) * v->x.wide * op_map_pixel(&v->x);
+    return c->c * groups_held(v) * ring_rows(v, c) * row_floats(v);
+}
+
+/* Are rows copied: do the images of a chain at several pixels then follow each other? */
+static bool is_copied(const op_conv *v) {
+    return v->stride > 1 &&
+           (v->x.images == OP_MAP_IMAGES || (v->x.groups == 1 && v->x.images < OP_MAP_IMAGES));
 }
 
 static bool fits(const op_conv *v, bool source, const unit_cut *c) {
@@ -163,6 +177,7 @@ static int64_t member_floats(const op_conv *v, bool source, const unit_cut *c) {
 
 size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members) {
     int64_t most = 0;
+    source = source || is_copied(v);
     for (int m = 1; m <= members; m++) { /* a call may have fewer of them */
         unit_cut c = cut_of(v, source, m);
         most = conv_most(most, m * member_floats(v, source, &c));
@@ -246,18 +261,31 @@ static void each_pair(const work *w, const unit *u,
 /* Row y of tile c of x, of a group of images. */
 static float *held_row(const work *w, int64_t c, int64_t group, int64_t y) {
     const held *h = &w->held;
-    const op_map *x = &w->s->v.x;
     int64_t row = (c * h->groups + group - h->first) * h->ring + y % h->ring;
-    return h->rows + row * x->wide * op_map_pixel(x);
+    return h->rows + row * row_floats(&w->s->v);
 }
 
-static const float *row_of(const work *w, const unit *u, int64_t c, int64_t group, int64_t y) {
-    const conv_sums *s = w->s;
-    const op_map *x = &s->v.x;
-    const conv_piece *p = &u->c[c];
-    return p->lane + (s->source != NULL ? held_row(w, c, group, y)
-                                        : s->x + group * s->x_pitch + p->block * op_map_block(x) +
-                                              y * x->wide * op_map_pixel(x));
+/* Where pixel ix of a row is, in pixels. */
+static int64_t pixel_at(const work *w, int64_t ix) {
+    const op_conv *v = &w->s->v;
+    return w->held.copied ? ix % v->stride * up(v->x.wide, v->stride) + ix / v->stride : ix;
+}
+
+static void copy_row(const op_conv *v, const float *from, float *to) {
+    int64_t pixel = op_map_pixel(&v->x), each = up(v->x.wide, v->stride);
+    for (int64_t s = 0; s < conv_least(v->wide, v->stride); s++) {
+        int64_t first = ((s - v->pad_x) % v->stride + v->stride) % v->stride;
+        for (int64_t ix = first, i = first * each; ix < v->x.wide; ix += v->stride, i++) {
+            memcpy(to + i * pixel, from + ix * pixel, (size_t)pixel * sizeof(float));
+        }
+    }
+}
+
+/* The same where it lies. */
+static const float *plain_row(const work *w, const conv_piece *c, int64_t group, int64_t y) {
+    const op_map *x = &w->s->v.x;
+    return w->s->x + group * w->s->x_pitch + c->block * op_map_block(x) +
+           y * x->wide * op_map_pixel(x);
 }
 
 /* Writes what rows [y0, y1) of dy need of x and is not there yet. */
@@ -271,7 +299,12 @@ static void hold(work *w, const unit *u, int64_t y0, int64_t y1, int64_t last_gr
         }
         for (int64_t c = 0; c < u->n_c; c++) {
             for (int64_t g = h->first; g <= last_group; g++) {
-                w->s->source->rows(w->s->source, g, u->c[c].block, y, y + 1, held_row(w, c, g, y));
+                if (h->copied) {
+                    copy_row(v, plain_row(w, &u->c[c], g, y), held_row(w, c, g, y));
+                } else {
+                    w->s->source->rows(w->s->source, g, u->c[c].block, y, y + 1,
+                                       held_row(w, c, g, y));
+                }
             }
         }
         h->next = y + 1;
@@ -306,8 +339,10 @@ static void push_pixels(const work *w, const unit *u, tap *t, const lanes *l, in
     const float *a = w->s->dy + l->group * w->s->dy_pitch + k->block * op_map_block(&v->y) +
                      k->lane + (oy * v->y.wide + ox) * op_map_pixel(&v->y) +
                      l->first * v->y.channels;
+    const float *row = w->held.rows != NULL ? held_row(w, t->c, l->group, iy)
+                                            : plain_row(w, &u->c[t->c], l->group, iy);
     const float *b =
-        row_of(w, u, t->c, l->group, iy) + ix * op_map_pixel(&v->x) + l->first * v->x.channels;
+        row + u->c[t->c].lane + pixel_at(w, ix) * op_map_pixel(&v->x) + l->first * v->x.channels;
     conv_push(w->codes, &t->list, a, b, deep, conv_most(1, DEEP / deep));
 }
 
@@ -329,7 +364,7 @@ static void add_row(const work *w, const unit *u, tap *t, int64_t oy, int64_t lo
                     int64_t image, int64_t end) {
     const op_conv *v = &w->s->v;
     lanes l = lanes_at(v, image, end);
-    if (v->stride == 1 && l.count == v->x.images && l.count == end - image) {
+    if ((v->stride == 1 || w->held.copied) && l.count == v->x.images && l.count == end - image) {
         int64_t piece = piece_pixels(v);
         for (int64_t ox = lo, next; ox < hi; ox = next) {
             next = conv_least(hi, (ox / piece + 1) * piece);
@@ -395,7 +430,7 @@ static void add_images(work *w, const unit *u, int64_t image, int64_t end) {
     w->held.next = 0;
     for (int64_t y = 0; y < v->y.high; y += rows) {
         strip p = {.y0 = y, .y1 = conv_least(v->y.high, y + rows)};
-        if (w->s->source != NULL && !w->codes->engine->dry) {
+        if (w->held.rows != NULL && !w->codes->engine->dry) {
             hold(w, u, p.y0, p.y1, (end - 1) / v->x.images);
         }
         for (; p.x0 < v->y.wide; p.x0 = p.x1) {
@@ -468,14 +503,17 @@ static void join_rows(conv_sums *s) {
 
 void ebb__conv_sums_add(const conv_sums *sums, const op_call *call, conv_codes *codes) {
     conv_sums s = *sums;
-    bool source = s.source != NULL;
+    bool copied = s.source == NULL && is_copied(&s.v), holds = s.source != NULL || copied;
     int64_t begin, end, number = 0;
     join_rows(&s);
-    unit_cut c = cut_of(&s.v, source, call->members);
-    float *own = (float *)call->workspace + call->member * member_floats(&s.v, source, &c);
+    unit_cut c = cut_of(&s.v, holds, call->members);
+    float *own = (float *)call->workspace + call->member * member_floats(&s.v, holds, &c);
     work w = {.s = &s, .codes = codes, .cut = c, .tiles = own};
-    if (source) {
-        w.held = (held){own + sums_floats(&s.v, &c), ring_rows(&s.v, &c), groups_held(&s.v), 0, 0};
+    if (holds) {
+        w.held = (held){.rows = own + sums_floats(&s.v, &c),
+                        .ring = ring_rows(&s.v, &c),
+                        .groups = groups_held(&s.v),
+                        .copied = copied};
     }
     ebb__team_share(unit_count(&s.v, &c), 1, call->member, call->members, &begin, &end);
     for (int64_t g = 0; g < s.v.groups; g++) {
