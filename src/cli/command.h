@@ -157,8 +157,8 @@ void ebb__cli_progress_init(cli_progress *progress, const cli_settings *settings
 void ebb__cli_progress_clear(cli_progress *progress);
 void ebb__cli_progress_show(cli_progress *progress, const job_progress *now, bool tick);
 void ebb__cli_progress_sample(cli_progress *progress, const job_sample *sample);
-/* How many programs are planned, of many; an ebb_progress_fn whose user is a cli_progress. Where no
- * line can be redrawn, one now and then, if it takes long. */
+/* How many programs are planned, of many, or images made; an ebb_progress_fn whose user is a
+ * cli_progress. Where no line can be redrawn, one now and then, if it takes long. */
 void ebb__cli_progress_plan(void *user, const char *what, uint64_t done, uint64_t total);
 void ebb__cli_log(void *user, ebb_log_level level, const char *line); /* user: cli_progress */
 

@@ -1,8 +1,9 @@
-/* data_build.c - `ebb data build`: vocabularies and token files, made ahead in the folder of a run
- * to come, as training itself would make them. */
+/* data_build.c - `ebb data build`: vocabularies and token files, or sets of images, made ahead in
+ * the folder of a run to come, as training itself would make them. */
 #include "cli/command.h"
 
 #include "base/file.h"
+#include "data/image_set.h"
 #include "store/folder.h"
 #include "train/job_int.h"
 #include "train/progress.h"
@@ -32,7 +33,7 @@ typedef struct build_state {
 
 static ebb_status name_vocabs(build_state *b) {
     for (int side = 0; side < KIND_SIDES; side++) {
-        if (ebb__vocabs_has(b->run, (kind_side)side)) {
+        if (b->run->kind->vocab_file != NULL && ebb__vocabs_has(b->run, (kind_side)side)) {
             TRY(ebb__vocabs_path(b->ctx, b->run, (kind_side)side, b->run->out_dir, false,
                                  b->vocabs[b->n_vocabs++].path));
         }
@@ -76,6 +77,9 @@ static ebb_status measure_vocab(ebb_ctx *ctx, build_vocab *v) {
 /* The vocabularies of the text are those of the run: files that hold something else are damaged,
  * and written again. */
 static ebb_status mend_vocabs(build_state *b) {
+    if (b->n_vocabs == 0) {
+        return EBB_OK;
+    }
     const build_vocab *last = &b->vocabs[b->n_vocabs - 1];
     uint64_t found = ebb__kind_join_hashes(b->run, b->vocabs[0].hash, last->hash);
     if (found == b->text->vocab_hash) {
@@ -92,18 +96,19 @@ static ebb_status respect_run(build_state *b, const checkpoint_info *found) {
     const char *settings = json_string_value(json_object_get(found->train, "settings"));
     TRY(ebb__progress_unpack(b->ctx, b->run->out_dir, found, settings != NULL ? settings : "",
                              &stored, &at));
-    bool train = stored.vocab_hash == b->text->vocab_hash, valid = false;
+    bool train = b->n_vocabs == 0 || stored.vocab_hash == b->text->vocab_hash, valid = false;
     if (train) {
         TRY(mend_vocabs(b));
         TRY(b->run->kind->corpus.compare(&stored, b->run->out_dir, &train, &valid));
     }
     if (!train || !valid) {
         return ebb__fail(b->ctx, EBB_USAGE,
-                         "%s: holds a run that was started with another text or vocabulary; use "
-                         "another --out",
-                         b->run->out_dir);
+                         "%s: holds a run that was started with another %s; use another --out",
+                         b->run->out_dir,
+                         b->n_vocabs > 0 ? "text or vocabulary" : kind_data(b->run));
     }
     b->text->resumed = true;
+    b->text->vocab_hash = stored.vocab_hash;
     b->text->train_count = stored.train_count;
     b->text->train_hash = stored.train_hash;
     b->text->valid_hash = stored.valid_hash;
@@ -149,6 +154,9 @@ static ebb_status build(build_state *b) {
 
 /* Token file i of at most 2 * KIND_SIDES; NULL: there is none. */
 static const tokens_reader *file_at(const build_state *b, int i) {
+    if (b->text->sets[i / KIND_SIDES] == NULL) {
+        return NULL;
+    }
     const tokens_reader *file = &b->text->sets[i / KIND_SIDES]->tokens[i % KIND_SIDES];
     return file->fd >= 0 ? file : NULL;
 }
@@ -166,6 +174,15 @@ static json_t *tokens_json(const tokens_reader *t) {
                      "bytes", ebb__cli_json_bytes(t->file_bytes));
 }
 
+static json_t *images_json(const image_set *set) {
+    const image_size *size = &set->facts.size;
+    return json_pack("{s:s, s:s, s:b, s:o, s:i, s:i, s:i, s:i, s:o}", "path", set->path, "kind",
+                     "images", "made", (int)set->made, "images",
+                     ebb__cli_json_bytes(set->facts.count), "classes", (int)set->facts.classes,
+                     "height", (int)size->height, "width", (int)size->width, "channels",
+                     (int)size->channels, "bytes", ebb__cli_json_bytes(set->file_bytes));
+}
+
 static json_t *to_json(const build_state *b) {
     json_t *files = json_array();
     bool done = files != NULL;
@@ -175,6 +192,9 @@ static json_t *to_json(const build_state *b) {
     for (int i = 0; done && i < 2 * KIND_SIDES; i++) {
         const tokens_reader *file = file_at(b, i);
         done = file == NULL || json_array_append_new(files, tokens_json(file)) == 0;
+    }
+    for (int i = 0; done && i < 2 && b->text->images[i] != NULL; i++) {
+        done = json_array_append_new(files, images_json(b->text->images[i])) == 0;
     }
     if (!done) {
         json_decref(files);
@@ -204,6 +224,13 @@ static void print_files(const build_state *b) {
                    ebb__unit_bytes(t->file_bytes).text);
         }
     }
+    for (int i = 0; i < 2 && b->text->images[i] != NULL; i++) {
+        const image_set *set = b->text->images[i];
+        printf("%s: %s, %" PRIu64 " images of %u x %u, %u channel%s, %u classes, %s\n", set->path,
+               how(set->made), set->facts.count, set->facts.size.height, set->facts.size.width,
+               set->facts.size.channels, set->facts.size.channels == 1 ? "" : "s",
+               set->facts.classes, ebb__unit_bytes(set->file_bytes).text);
+    }
 }
 
 /* ---- the command ---- */
@@ -224,8 +251,11 @@ ebb_status ebb__cli_data_build(cli_call *call) {
     TRY(ebb__cli_need_texts(&call->settings, "build"));
     TRY(ebb__cli_resolve(&call->settings));
     simplify(run);
+    ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
     TRY_OUT(ebb__corpus_new(call->ctx, run, run->out_dir, &state.text));
-    TRY_OUT(build(&state));
+    status = build(&state);
+    ebb__cli_progress_clear(&call->progress);
+    TRY_OUT(status);
     if (call->settings.json) {
         TRY_OUT(ebb__cli_print_json(call->ctx, to_json(&state)));
     } else if (!call->settings.quiet) {

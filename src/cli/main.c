@@ -74,13 +74,15 @@ static const main_command others[] = {
      "epoch of the model would take. Takes the model options of train lm or, with\n"
      "--nmt, of train nmt; ebb data plan --nmt --help lists those.\n"},
     {"data", "build", NULL, FOR_DATA_BUILD, 0, ebb__cli_data_build,
-     "data build --lm FILE | --nmt SRC TGT", "make the files that training reads, ahead",
+     "data build --lm FILE | --nmt SRC TGT | --cnn PATH",
+     "make the files that training reads, ahead",
      "Makes what training would make first, in the folder --out: vocabularies, and\n"
-     "texts as token files. ebb train with the same texts and the same of these\n"
-     "options finds them there. What is whole stays; token files that are stale or\n"
-     "damaged are made again. A folder with a run of other texts or another\n"
-     "vocabulary is refused. With --nmt the options are those of translation;\n"
-     "ebb data build --nmt --help lists them.\n"},
+     "texts as token files; with --cnn, images decoded once and brought to one size.\n"
+     "ebb train with the same data and the same of these options finds them there.\n"
+     "What is whole stays; files that are stale or damaged are made again. A folder\n"
+     "with a run of other data or another vocabulary is refused. With --nmt or --cnn\n"
+     "the options are those of translation or of nets; ebb data build --nmt --help\n"
+     "lists them.\n"},
 };
 
 enum { N_OTHERS = sizeof others / sizeof *others, MOST_COMMANDS = 64 };

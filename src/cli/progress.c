@@ -127,10 +127,16 @@ void ebb__cli_progress_plan(void *user, const char *what, uint64_t done, uint64_
     cli_progress *progress = user;
     char line[LINE_MOST], bar[BAR_WIDTH + 4];
     double now = ebb__clock_seconds();
-    if (progress->quiet || total < MANY || strcmp(what, "plan") != 0) {
+    bool plan = strcmp(what, "plan") == 0, images = strcmp(what, "make images") == 0;
+    if (progress->quiet || total < MANY || !(plan || images)) {
         return;
     }
-    (void)snprintf(line, sizeof line, "planning: %" PRIu64 " of %" PRIu64 " programs", done, total);
+    if (plan) {
+        (void)snprintf(line, sizeof line, "planning: %" PRIu64 " of %" PRIu64 " programs", done,
+                       total);
+    } else {
+        (void)snprintf(line, sizeof line, "%s: %.0f%%", what, 100 * (double)done / (double)total);
+    }
     if (progress->live && now - progress->drawn_at >= redraw_seconds) {
         job_progress share = {.step = (int64_t)done, .steps = (int64_t)total};
         progress->drawn_at = now;

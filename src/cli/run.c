@@ -79,6 +79,9 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     TRY_OUT(config_path(asked->ctx, dir, &path));
     TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
     TRY_OUT(ebb__cli_paths_of_run(run, path.bytes));
+    if (run->run.kind->at_home != NULL) {
+        TRY_OUT(run->run.kind->at_home(run->ctx, &run->run, dir, &run->region));
+    }
     TRY_OUT(resolve_stored(run, path.bytes));
     if (ebb__cli_given(asked, "batch")) {
         TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));

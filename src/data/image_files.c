@@ -4,6 +4,7 @@
 #include "data/image_files.h"
 
 #include "base/file.h"
+#include "data/image_npy.h"
 #include "data/source.h"
 
 #include <endian.h>
@@ -198,6 +199,9 @@ static ebb_status add_idx(image_files *files, image_file *file, const file_look 
     file_look labels;
     TRY(check_idx_head(files->ctx, file->path, images, size));
     file->count = head_word(images, 4);
+    file->head = HEAD;
+    file->labels_head = LABEL_HEAD;
+    file->label_bytes = 1;
     TRY(check_length(files->ctx, "image file", file->path, images, HEAD, file->count,
                      image_bytes(size)));
     TRY(find_labels(files, file->path, &file->labels));
@@ -209,13 +213,124 @@ static ebb_status add_idx(image_files *files, image_file *file, const file_look 
     return EBB_OK;
 }
 
+/* ---- NumPy ---- */
+
+/* The first bytes, unpacked: at most NPY_MOST_HEAD of them. */
+static ebb_status read_head(ebb_ctx *ctx, const char *what, const char *path, npy_head *out) {
+    data_source source;
+    uint8_t *bytes = NULL;
+    size_t got = 0;
+    ebb_status status;
+    TRY(ebb__source_open(ctx, path, "check images", NULL, &source));
+    TRY_OUT(ebb__alloc(ctx, NPY_MOST_HEAD, 1, &bytes));
+    TRY_OUT(ebb__source_read(&source, bytes, NPY_MOST_HEAD, &got));
+    TRY_OUT(ebb__npy_read(ctx, what, path, bytes, got, out));
+out:
+    ebb__free(ctx, bytes);
+    ebb__source_close(&source);
+    return status;
+}
+
+/* The number of little-endian bytes; one with a sign that is negative is large. */
+uint64_t ebb__image_label(const uint8_t *bytes, uint32_t n) {
+    uint64_t label = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        label |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return label;
+}
+
+/* The largest label of the file, each below IMAGE_MOST_CLASSES. */
+static ebb_status scan_labels(ebb_ctx *ctx, const image_file *file, uint64_t *largest) {
+    data_source source;
+    uint8_t *part = NULL;
+    size_t got = 0;
+    uint64_t number_of = 0;
+    ebb_status status;
+    *largest = 0;
+    TRY(ebb__source_open(ctx, file->labels, "check images", NULL, &source));
+    TRY_OUT(ebb__alloc(ctx, PART, 1, &part));
+    TRY_OUT(ebb__source_read(&source, part, file->labels_head, &got));
+    do {
+        TRY_OUT(ebb__source_read(&source, part, PART, &got));
+        for (size_t at = 0; at + file->label_bytes <= got; at += file->label_bytes, number_of++) {
+            uint64_t label = ebb__image_label(part + at, file->label_bytes);
+            *largest = label > *largest ? label : *largest;
+            if (label >= IMAGE_MOST_CLASSES) {
+                status = ebb__fail(ctx, EBB_DATA,
+                                   "label file %s: label %llu is not a number from 0 to %d",
+                                   file->labels, (number)number_of, IMAGE_MOST_CLASSES - 1);
+                goto out;
+            }
+        }
+    } while (got > 0);
+out:
+    ebb__free(ctx, part);
+    ebb__source_close(&source);
+    return status;
+}
+
+static ebb_status check_npy_images(ebb_ctx *ctx, image_file *file, const file_look *images,
+                                   image_size *size) {
+    npy_head head;
+    TRY(read_head(ctx, "image file", file->path, &head));
+    *size = (image_size){0, 0, 0};
+    if (head.rank >= 3 && head.dim[1] <= IMAGE_MOST_SIDE && head.dim[2] <= IMAGE_MOST_SIDE &&
+        (head.rank == 3 || head.dim[3] <= IMAGE_MOST_CHANNELS)) {
+        *size = (image_size){(uint32_t)head.dim[1], (uint32_t)head.dim[2],
+                             head.rank == 4 ? (uint32_t)head.dim[3] : 1};
+    }
+    if (head.element != 1 || head.is_signed || head.dim[0] == 0 ||
+        !ebb__image_size_sound(size, head.dim[0])) {
+        return ebb__fail(ctx, EBB_DATA,
+                         "image file %s: images are bytes without a sign (uint8) [N,Y,X] or "
+                         "[N,Y,X,C], of 1 to %d pixels on a side and up to %d channels",
+                         file->path, IMAGE_MOST_SIDE, IMAGE_MOST_CHANNELS);
+    }
+    file->count = head.dim[0];
+    file->head = head.bytes;
+    return check_length(ctx, "image file", file->path, images, head.bytes, file->count,
+                        image_bytes(size));
+}
+
+static ebb_status check_npy_labels(ebb_ctx *ctx, image_file *file, const file_look *labels) {
+    npy_head head;
+    TRY(read_head(ctx, "label file", file->labels, &head));
+    if (head.rank < 1 || (head.rank > 1 && (head.rank > 2 || head.dim[1] != 1)) ||
+        head.dim[0] != file->count) {
+        return ebb__fail(ctx, EBB_DATA,
+                         "label file %s: is not a list of %llu numbers, one for each image of %s",
+                         file->labels, (number)file->count, file->path);
+    }
+    file->labels_head = head.bytes;
+    file->label_bytes = head.element;
+    return check_length(ctx, "label file", file->labels, labels, head.bytes, file->count,
+                        head.element);
+}
+
+static ebb_status add_npy(image_files *files, image_file *file, const file_look *images,
+                          image_form *form, image_size *size) {
+    file_look labels;
+    uint64_t largest = 0;
+    *form = IMAGE_NPY;
+    TRY(check_npy_images(files->ctx, file, images, size));
+    TRY(find_labels(files, file->path, &file->labels));
+    TRY(look(files->ctx, file->labels, &labels));
+    TRY(check_npy_labels(files->ctx, file, &labels));
+    TRY(scan_labels(files->ctx, file, &largest));
+    file->labels_hash = labels.hash;
+    files->classes = largest >= files->classes ? (uint32_t)largest + 1 : files->classes;
+    join(files, &labels);
+    return EBB_OK;
+}
+
 /* ---- CIFAR ---- */
 
 static ebb_status not_known(ebb_ctx *ctx, const char *path, const file_look *file) {
     bool pickle = file->head[0] == 0x80 && file->head[1] <= 5;
     return ebb__fail(ctx, EBB_DATA,
                      "image file %s: %s neither IDX (00 00 08 03 at its start) nor CIFAR's binary "
-                     "form (records of 3073 or 3074 bytes; it has %llu bytes)%s",
+                     "form (records of 3073 or 3074 bytes; it has %llu bytes) nor NumPy's%s",
                      path, pickle ? "is a Python pickle," : "is", (number)file->bytes,
                      pickle ? "; take the binary version of the data" : "; copy it again");
 }
@@ -242,7 +357,7 @@ static ebb_status add_cifar(image_files *files, image_file *file, const file_loo
 /* ---- the list ---- */
 
 static const char *form_name(image_form form) {
-    static const char *const names[] = {"IDX", "CIFAR-10", "CIFAR-100", "folders"};
+    static const char *const names[] = {"IDX", "CIFAR-10", "CIFAR-100", "NumPy", "folders"};
     return names[form];
 }
 
@@ -276,8 +391,12 @@ ebb_status ebb__image_files_add(image_files *files, const char *path) {
     TRY(look(files->ctx, path, &images));
     file.hash = images.hash;
     join(files, &images);
-    TRY(looks_like_idx(path, &images) ? add_idx(files, &file, &images, &size)
-                                      : add_cifar(files, &file, &images, &form, &size));
+    if (ebb__npy_known(images.head, sizeof images.head)) {
+        TRY(add_npy(files, &file, &images, &form, &size));
+    } else {
+        TRY(looks_like_idx(path, &images) ? add_idx(files, &file, &images, &size)
+                                          : add_cifar(files, &file, &images, &form, &size));
+    }
     TRY(check_alike(files, &file, form, &size));
     TRY(ebb__region_grow(&files->region, &files->at, &files->room, files->n + 1,
                          sizeof *files->at));

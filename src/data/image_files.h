@@ -1,12 +1,14 @@
-/* image_files.h - which files hold labelled images, and what is in them: IDX (MNIST and its kin)
- * and the binary form of CIFAR-10 and CIFAR-100, each file plain or gzip; folders of PNG and
- * JPEG files.
+/* image_files.h - which files hold labelled images, and what is in them: IDX (MNIST and its kin),
+ * the binary form of CIFAR-10 and CIFAR-100, and NumPy's, each file plain or gzip; folders of PNG
+ * and JPEG files.
  *
  *   IDX     images: 00 00 08 03, number, height, width (32 bits, big-endian), then a byte a pixel;
  *           labels in a file of their own, found by the name: "images" -> "labels", "idx3" ->
  *           "idx1"; 00 00 08 01, number, then a byte each
  *   CIFAR   records of 1 label (10 classes) or 2 (20 coarse, then the 100 fine classes, which are
  *           taken) and 3072 bytes: a plane of 32 x 32 for red, green, blue
+ *   npy     bytes [N,Y,X] or [N,Y,X,C] in C order; labels likewise in a file of their own, whole
+ *           numbers [N] or [N,1]: "images" -> "labels"
  *   folder  a folder for each class, which names it, numbered in the order of their names; in it,
  *           or in folders below, PNG and JPEG files, which all become one size
  *
@@ -22,7 +24,13 @@ enum { IMAGE_MOST_SIDE = 20000, IMAGE_MOST_CHANNELS = 4, IMAGE_MOST_CLASSES = 65
 /* Pixels of all images together: sums of squares stay below 2^64. */
 #define IMAGE_MOST_PIXELS ((uint64_t)1 << 47)
 
-typedef enum image_form { IMAGE_IDX, IMAGE_CIFAR10, IMAGE_CIFAR100, IMAGE_FOLDER } image_form;
+typedef enum image_form {
+    IMAGE_IDX,
+    IMAGE_CIFAR10,
+    IMAGE_CIFAR100,
+    IMAGE_NPY,
+    IMAGE_FOLDER
+} image_form;
 typedef enum image_part { IMAGE_TRAIN, IMAGE_TEST } image_part; /* of what a folder holds */
 
 typedef struct image_size {
@@ -38,6 +46,8 @@ bool ebb__image_size_sound(const image_size *size, uint64_t count);
 typedef struct image_file {
     char *path, *labels;        /* labels NULL: they lie among the images */
     uint64_t count;             /* images */
+    uint32_t head, labels_head; /* bytes before the first of each */
+    uint32_t label_bytes;       /* of each, little-endian, where they have a file */
     uint64_t hash, labels_hash; /* XXH3-64 of the files as they lie on disk; of a PNG or JPEG file
                                    of its size and time */
     int32_t label;              /* of a PNG or JPEG file */
@@ -51,7 +61,7 @@ typedef struct image_files {
     bool told;     /* what is left out was said before: not again */
     image_size size;
     uint64_t count;   /* images of all files; with skip_bad some may be left out */
-    uint32_t classes; /* 10 or 100 of CIFAR; of IDX the largest label and one more */
+    uint32_t classes; /* 10 or 100 of CIFAR; of IDX and npy the largest label and one more */
     image_file *at;   /* [n], in the order in which they are read */
     size_t n, room;
     char *names; /* of the classes, each with a zero byte after it; NULL: not known */
@@ -67,7 +77,8 @@ typedef struct image_request {
 
 /* What `paths` hold. Each is a file of images, or a folder with files of the usual names, of which
  * those of `part` are taken: train-images-idx3-ubyte, data_batch_1.bin and what follows it,
- * train.bin; t10k-images-idx3-ubyte, test_batch.bin, test.bin; each also with .gz. A folder of
+ * train.bin, train-images.npy; t10k-images-idx3-ubyte, test_batch.bin, test.bin, test-images.npy;
+ * each also with .gz. A folder of
  * folders of PNG and JPEG files is named alone, and `part` does not count. All must be of one form
  * and one size. Names of classes are read where CIFAR has them beside the first file
  * (batches.meta.txt, fine_label_names.txt). Reads every file once, but for PNG and JPEG, which
@@ -86,6 +97,8 @@ ebb_status ebb__image_files_renumber(image_files *files, const char *names, size
 /* Whether a class's name can be shown to people: not empty, UTF-8 without control characters. */
 bool ebb__image_name_sound(const char *name, size_t length);
 
+/* For image_reader.c: a label of so many bytes. */
+uint64_t ebb__image_label(const uint8_t *bytes, uint32_t n);
 /* For image_find.c: lists a folder of folders, if it is one; *found tells. */
 ebb_status ebb__image_folder_add(image_files *files, const char *folder,
                                  const image_request *request, bool *found) EBB_MUST_CHECK;

@@ -23,16 +23,20 @@ static const struct known_file {
     {IMAGE_TRAIN, false, "train-images.idx3-ubyte", ""},
     {IMAGE_TRAIN, true, "data_batch_", ".bin"},
     {IMAGE_TRAIN, false, "train", ".bin"},
+    {IMAGE_TRAIN, false, "train-images", ".npy"},
+    {IMAGE_TRAIN, false, "train_images", ".npy"},
     {IMAGE_TEST, false, "t10k-images-idx3-ubyte", ""},
     {IMAGE_TEST, false, "t10k-images.idx3-ubyte", ""},
     {IMAGE_TEST, false, "test_batch", ".bin"},
     {IMAGE_TEST, false, "test", ".bin"},
+    {IMAGE_TEST, false, "test-images", ".npy"},
+    {IMAGE_TEST, false, "test_images", ".npy"},
 };
 enum { KNOWN_FILES = sizeof known_files / sizeof known_files[0] };
 
 static const char *const looked_for[] = {
-    [IMAGE_TRAIN] = "train-images-idx3-ubyte, data_batch_1.bin, train.bin",
-    [IMAGE_TEST] = "t10k-images-idx3-ubyte, test_batch.bin, test.bin",
+    [IMAGE_TRAIN] = "train-images-idx3-ubyte, data_batch_1.bin, train.bin, train-images.npy",
+    [IMAGE_TEST] = "t10k-images-idx3-ubyte, test_batch.bin, test.bin, test-images.npy",
 };
 
 static bool is_folder(const char *path) {
@@ -170,7 +174,7 @@ static ebb_status find_names(image_files *files) {
         [IMAGE_CIFAR10] = "batches.meta.txt", [IMAGE_CIFAR100] = "fine_label_names.txt"};
     char folder[PATH_BYTES], path[PATH_BYTES];
     const char *first = files->at[0].path, *slash = strrchr(first, '/');
-    if (files->form == IMAGE_IDX || files->form == IMAGE_FOLDER) {
+    if (files->form != IMAGE_CIFAR10 && files->form != IMAGE_CIFAR100) {
         return EBB_OK;
     }
     int length = slash == NULL ? 0 : (int)(slash - first);

@@ -3,12 +3,16 @@
  * end. */
 #include "data/image_reader.h"
 
+#include "data/image_npy.h"
+
 #include <string.h>
 
 #define XXH_STATIC_LINKING_ONLY /* the state's size */
 #include <xxhash.h>
 
-enum { IDX_HEAD = 16, IDX_LABEL_HEAD = 8, PLANE = 32 * 32, CHANNELS = 3 };
+enum { PLANE = 32 * 32, CHANNELS = 3 };
+
+_Static_assert((int)NPY_MOST_HEAD <= (int)IMAGE_STAGING, "a header can be staged");
 
 ebb_status ebb__image_reader_open(const image_files *files, const char *phase, image_reader *out) {
     *out = (image_reader){.files = files, .phase = phase};
@@ -53,15 +57,15 @@ static ebb_status begin(image_reader *reader, const char *path, int which, size_
                         data_source *out) {
     XXH3_64bits_reset(&reader->hashes[which]);
     TRY(ebb__source_open(reader->files->ctx, path, reader->phase, &reader->hashes[which], out));
-    return read_exactly(reader, out, reader->staging, head);
+    return read_exactly(reader, out, reader->staging, head); /* at most NPY_MOST_HEAD */
 }
 
 static ebb_status begin_file(image_reader *reader) {
     const image_file *file = &reader->files->at[reader->file];
     reader->open = true;
     reader->taken = 0;
-    TRY(begin(reader, file->path, 0, file->labels != NULL ? IDX_HEAD : 0, &reader->images));
-    return file->labels != NULL ? begin(reader, file->labels, 1, IDX_LABEL_HEAD, &reader->labels)
+    TRY(begin(reader, file->path, 0, file->head, &reader->images));
+    return file->labels != NULL ? begin(reader, file->labels, 1, file->labels_head, &reader->labels)
                                 : EBB_OK;
 }
 
@@ -89,14 +93,18 @@ static ebb_status end_file(image_reader *reader) {
 
 /* ---- images ---- */
 
-static ebb_status read_idx(image_reader *reader, size_t n, uint8_t *pixels, int32_t *labels) {
-    TRY(read_exactly(reader, &reader->images, pixels, n * image_bytes(&reader->files->size)));
-    TRY(read_exactly(reader, &reader->labels, reader->staging, n));
+/* IDX and NumPy: images in one file, labels in another. */
+static ebb_status read_both(image_reader *reader, size_t n, uint8_t *pixels, int32_t *labels) {
+    const image_files *files = reader->files;
+    uint32_t each = files->at[reader->file].label_bytes;
+    TRY(read_exactly(reader, &reader->images, pixels, n * image_bytes(&files->size)));
+    TRY(read_exactly(reader, &reader->labels, reader->staging, n * each));
     for (size_t i = 0; i < n; i++) {
-        labels[i] = reader->staging[i];
-        if (reader->staging[i] >= reader->files->classes) {
+        uint64_t label = ebb__image_label(reader->staging + i * each, each);
+        if (label >= files->classes) {
             return changed(reader, reader->labels.path);
         }
+        labels[i] = (int32_t)label;
     }
     return EBB_OK;
 }
@@ -183,10 +191,11 @@ ebb_status ebb__image_reader_next(image_reader *reader, size_t most, uint8_t *pi
         TRY(begin_file(reader));
     }
     uint64_t left = files->at[reader->file].count - reader->taken;
-    size_t part = most < IMAGE_STAGING ? most : IMAGE_STAGING;
+    bool both = files->at[reader->file].labels != NULL;
+    size_t room = both ? IMAGE_STAGING / files->at[reader->file].label_bytes : IMAGE_STAGING;
+    size_t part = most < room ? most : room;
     part = left < part ? (size_t)left : part;
-    TRY(files->form == IMAGE_IDX ? read_idx(reader, part, pixels, labels)
-                                 : read_cifar(reader, part, pixels, labels));
+    TRY(both ? read_both(reader, part, pixels, labels) : read_cifar(reader, part, pixels, labels));
     reader->taken += part;
     *n = part;
     return EBB_OK;

@@ -96,6 +96,7 @@ struct corpus {
     uint64_t valid_hash; /* of the text that perplexities belong to; 0: none yet */
     job_buckets buckets; /* to train on; resumed: as stored, no shapes if they are not */
     const struct sentence_set *sets[2]; /* to train, to validate: token files, once stored */
+    const struct image_set *images[2];  /* likewise, of a kind that has images */
     job_reader train, valid;
 };
 
@@ -198,6 +199,9 @@ typedef struct model_kind {
     bool nats; /* the loss is a mean negative log likelihood: its exponential is a perplexity */
     /* Fills in what follows from other settings, checks sizes. NULL: nothing. */
     ebb_status (*resolve)(ebb_ctx *ctx, train_settings *s);
+    /* Settings of a run that is used, before they are resolved: files that have a copy in its
+     * folder are meant to be these. Texts are of `region`. NULL: there are none. */
+    ebb_status (*at_home)(ebb_ctx *ctx, train_settings *s, const char *dir, alloc_region *region);
     /* Whether the text of an option that is a path (OPTION_PATH) is none, but the name of
      * something. NULL: never. */
     bool (*is_name)(const train_option *option, const char *text);

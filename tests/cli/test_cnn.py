@@ -301,6 +301,87 @@ def test_what_does_not_fit_together():
     assert "train cnn --train" in said and "predict DIR" in said and "decode" not in said and "nmt" not in said
 
 
+# ---- data ----
+
+def npy(path, kind, shape, data, order="False", version=1):
+    """As numpy.save writes it."""
+    text = f"{{'descr': '{kind}', 'fortran_order': {order}, 'shape': {shape}, }}".encode()
+    start = 10 if version == 1 else 12
+    text += b" " * (-(start + len(text) + 1) % 64) + b"\n"
+    return write(path, b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(text)) + text + data)
+
+
+def test_numpy_files_are_what_idx_files_are():
+    net()
+    idx("data", "train", 60, 1)
+    pixels_of = open("data/train-images-idx3-ubyte", "rb").read()[16:]
+    labels = open("data/train-labels-idx1-ubyte", "rb").read()[8:]
+    os.makedirs("np")
+    npy("np/train-images.npy", "|u1", "(60, 8, 8)", pixels_of)
+    npy("np/train-labels.npy", "<i8", "(60, 1)", struct.pack("<60q", *labels))
+    npy("own-images.npy", "|u1", "(60, 8, 8, 1)", pixels_of, version=2)
+    npy("own-labels.npy", "|u1", "(60,)", labels)
+    train = ["train", "cnn", *RUN, "--epochs", "1", "--quiet"]
+    ebb(*train, "--train", "data", "--out", "a")
+    ebb(*train, "--train", "np", "--out", "b")
+    ebb(*train, "--train", "own-images.npy", "--out", "c")
+    assert weights("a") == weights("b") == weights("c")
+    for kind, shape, order, says in [("<f4", "(15, 8, 8)", "False", "type '<f4'"), ("|u1", "(60, 8, 8)", "True", "Fortran"), ("|u1", "(61, 8, 8)", "False", "ends early"),
+                                     ("|u1", "(59, 8, 8)", "False", "goes on after its end"), ("|u1", "(60, 64)", "False", "[N,Y,X]"),
+                                     ("|u1", "(60, 8, 8, 1, 1)", "False", "axes"), ("|i1", "(60, 8, 8)", "False", "without a sign"),
+                                     ("|u1", "(99999999999999999999, 8, 8)", "False", "header"), ("|u1", "(0, 8, 8)", "False", "[N,Y,X]")]:
+        npy("own-images.npy", kind, shape, pixels_of, order)
+        refused(3, *train, "--train", "own-images.npy", "--out", "d", says=["own-images.npy", says])
+    npy("own-images.npy", "|u1", "(60, 8, 8)", pixels_of)
+    for kind, shape, data, says in [("|u1", "(59,)", labels[1:], "60 numbers"), ("<i4", "(60,)", struct.pack("<60i", *[-1] * 60), "label 0 is not a number"),
+                                    ("<i4", "(60,)", struct.pack("<60i", *[65536] * 60), "label 0 is not a number"), (">i4", "(60,)", bytes(240), "little-endian"),
+                                    ("|u1", "(60,)", labels[1:], "ends early")]:
+        npy("own-labels.npy", kind, shape, data)
+        refused(3, *train, "--train", "own-images.npy", "--out", "d", says=["own-labels.npy", says])
+    os.remove("own-labels.npy")
+    refused(3, *train, "--train", "own-images.npy", "--out", "d", says=["own-images.npy", "labels are not there"])
+
+
+def test_images_can_be_made_ahead():
+    net(channels=3)
+    photos("photos", 12, 1)
+    build = ["data", "build", "--cnn", "photos", "--net", "net.txt", "--hold", "0.25", "--out", "run"]
+    made = {os.path.basename(one["path"]): one for one in ebb(*build, "--json").json()["files"]}
+    assert sorted(made) == ["train.images", "valid.images"] and all(one["made"] and one["kind"] == "images" for one in made.values())
+    assert sum(one["images"] for one in made.values()) == 36 and made["train.images"]["classes"] == 3
+    assert made["train.images"]["bytes"] == os.path.getsize("run/train.images")
+    assert "run/train.images: found, " in ebb(*build).out
+    train = ["train", "cnn", "--train", "photos", *RUN, "--hold", "0.25", "--epochs", "1", "--quiet"]
+    before = os.stat("run/train.images").st_mtime_ns
+    ebb(*train, "--out", "run")
+    ebb(*train, "--out", "other")
+    assert os.stat("run/train.images").st_mtime_ns == before and weights("run") == weights("other")
+    ebb(*build)  # of the run that is there
+    write("photos/down/bad.png", b"\x89PNG\r\n\x1a\n")
+    refused(3, *build, says="photos/down/bad.png")
+    assert "photos/down/bad.png" in ebb(*build[:-1], "more", "--bad", "skip").err
+    os.remove("photos/down/bad.png")
+    photos("photos", 13, 2)
+    refused(2, *build, says=["run: holds a run", "another set of images"])
+    refused(2, "data", "build", "--out", "x", says="--cnn PATH")
+
+
+def test_a_run_keeps_its_net():
+    """A copy of the net's file: the run can be used without it, and does not go on with another one."""
+    trained()
+    assert open("run/net.txt").read() == open("net.txt").read()
+    found = ebb("eval", "cnn", "run", "run/valid.images", "--json").json()
+    os.makedirs("elsewhere")
+    shutil.move("run", "elsewhere/run")
+    write("net.txt", NET.format(channels=3, classes=3).replace("conv 8 3 pad 1", "conv 8 3"))
+    assert ebb("eval", "cnn", "elsewhere/run", "elsewhere/run/valid.images", "--json").json() == found
+    os.remove("net.txt")
+    assert ebb("eval", "cnn", "elsewhere/run", "elsewhere/run/valid.images", "--json").json() == found
+    shutil.move("elsewhere/run", "run")
+    write("net.txt", NET.format(channels=3, classes=3).replace("conv 8 3 pad 1", "conv 8 3"))
+    refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "7", "--out", "run", says=["net.txt", "not what it was"])
+
+
 # ---- report ----
 
 def test_report_shows_what_is_taken_for_what():

@@ -86,6 +86,7 @@ ebb_status ebb__cnn_layers(const train_settings *s, alloc_region *region, kind_l
 
 #define CNN_CARD "images.json" /* what a trained run must know of them (data/image_card.h) */
 #define CNN_VALID_SET "valid.images"
+#define CNN_NET_COPY "net.txt" /* of the file that the net was read from */
 
 /* The images of a run: [0] to train on, [1] to validate on. */
 typedef struct cnn_corpus {
@@ -106,6 +107,8 @@ ebb_status ebb__cnn_score(corpus *base, run_session *session, const job_observer
 ebb_status ebb__cnn_compare(const corpus *base, const char *dir, bool *train,
                             bool *valid) EBB_MUST_CHECK;
 ebb_status ebb__cnn_adopt(corpus *base) EBB_MUST_CHECK;
+ebb_status ebb__cnn_at_home(ebb_ctx *ctx, train_settings *s, const char *dir,
+                            alloc_region *region) EBB_MUST_CHECK;
 void ebb__cnn_close(corpus *base);
 /* EBB_USAGE if the net does not take images of this size, which are those of `path`. */
 ebb_status ebb__cnn_check_size(ebb_ctx *ctx, const train_settings *s, const char *path,

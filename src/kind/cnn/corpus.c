@@ -3,6 +3,7 @@
 #include "kind/cnn/cnn.h"
 
 #include "base/file.h"
+#include "model/net_named.h"
 
 #include <string.h>
 
@@ -90,8 +91,65 @@ static ebb_status store_card(cnn_corpus *c) {
     return base->resumed && ebb__file_exists(path) ? EBB_OK : ebb__image_card_write(&c->card, path);
 }
 
+/* ---- the net's file ---- */
+
+enum { NET_FILE_MOST = 4 << 20 };
+
+static ebb_status write_copy(ebb_ctx *ctx, const char *path, const char *text, size_t bytes) {
+    file_writer file = {.ctx = ctx, .fd = -1};
+    ebb_status status;
+    TRY_OUT(ebb__file_create(ctx, path, &file));
+    TRY_OUT(ebb__file_write(&file, text, bytes));
+    TRY_OUT(ebb__file_commit(&file));
+out:
+    ebb__file_abandon(&file);
+    return status;
+}
+
+/* Into the run's folder, so that this can be used wherever it is taken. A run that goes on must
+ * have the net that it began with. */
+static ebb_status copy_net(const corpus *base) {
+    const char *net = cnn_own(base->s)->net;
+    char path[JOB_PATH_BYTES], *text = NULL, *old = NULL;
+    size_t bytes = 0, old_bytes = 0;
+    ebb_status status;
+    TRY(ebb__job_path(base->ctx, base->dir, CNN_NET_COPY, path));
+    if (ebb__net_is_named(net)) {
+        return base->resumed ? EBB_OK : ebb__file_remove(base->ctx, path);
+    }
+    TRY_OUT(ebb__file_read_all(base->ctx, net, NET_FILE_MOST, &text, &bytes));
+    if (base->resumed && ebb__file_exists(path)) {
+        TRY_OUT(ebb__file_read_all(base->ctx, path, NET_FILE_MOST, &old, &old_bytes));
+        bool same = bytes == old_bytes && memcmp(text, old, bytes) == 0;
+        status = same ? EBB_OK
+                      : ebb__fail(base->ctx, EBB_USAGE,
+                                  "%s: is not what it was when the run in %s was started, which "
+                                  "%s is a copy of; use that, another --out, or --fresh",
+                                  net, base->dir, path);
+    } else {
+        TRY_OUT(write_copy(base->ctx, path, text, bytes));
+    }
+out:
+    ebb__free(base->ctx, text);
+    ebb__free(base->ctx, old);
+    return status;
+}
+
+ebb_status ebb__cnn_at_home(ebb_ctx *ctx, train_settings *s, const char *dir,
+                            alloc_region *region) {
+    cnn_settings *own = (void *)s->own;
+    char path[JOB_PATH_BYTES], *copy = NULL;
+    TRY(ebb__job_path(ctx, dir, CNN_NET_COPY, path));
+    if (own->net != NULL && !ebb__net_is_named(own->net) && ebb__file_exists(path)) {
+        TRY(ebb__region_strdup(region, path, &copy));
+        own->net = copy;
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__cnn_adopt(corpus *base) {
     char from[JOB_PATH_BYTES], to[JOB_PATH_BYTES];
+    TRY(copy_net(base));
     TRY(ebb__job_path(base->ctx, base->dir, FRESH_CARD, from));
     TRY(ebb__job_path(base->ctx, base->dir, CNN_CARD, to));
     return ebb__file_rename(base->ctx, from, to);
@@ -105,7 +163,11 @@ ebb_status ebb__cnn_store(corpus *base) {
         TRY(ebb__job_path(base->ctx, base->dir, side == 0 ? TRAIN_SET : CNN_VALID_SET, path));
         TRY(ebb__image_set_ensure(files_of(c, side), &choice, path, &c->sets[side]));
         c->open[side] = true;
+        base->images[side] = &c->sets[side];
         files_of(c, side)->told = true; /* of images held back: the same files once more */
+    }
+    if (base->resumed) {
+        TRY(copy_net(base));
     }
     const image_facts *train = &c->sets[0].facts;
     TRY(ebb__corpus_same(base, path_of(base, 0), train->count, train->hash, "images"));
