@@ -26,12 +26,18 @@ typedef struct table {
     alloc_region region;
     const op_forms *forms;
     const kind_layer *layers; /* as they are */
-    const plan_kept **kept;   /* by layer; NULL: nothing of it is in the plan */
-    row *rows;                /* by layer, until they are folded */
+    const plan_kept *kept;
+    int32_t *kept_at; /* by layer: its number in `kept`; -1: nothing of it is in the plan */
+    row *rows;        /* by layer, until they are folded */
     int32_t n, n_layers;
 } table;
 
 /* ---- rows ---- */
+
+/* NULL: nothing of the layer is in the plan. */
+static const plan_kept *kept_of(const table *t, int32_t layer) {
+    return t->kept_at[layer] < 0 ? NULL : &t->kept[t->kept_at[layer]];
+}
 
 static void fill_row(const table *t, const kind_layer *layer, const plan_kept *kept, row *out) {
     *out = (row){
@@ -75,16 +81,17 @@ static ebb_status make_table(const train_settings *s, const ebb_plan *plan, cons
     t->n = t->n_layers;
     TRY_OUT(name_layers(t, &names));
     TRY_OUT(ebb__plan_kept(plan, &t->region, &kept, &n_kept));
-    TRY_OUT(REGION_ARRAYS(&t->region, ARRAY(t->kept, (size_t)t->n + 1),
+    t->kept = kept;
+    TRY_OUT(REGION_ARRAYS(&t->region, ARRAY_NONE(t->kept_at, (size_t)t->n + 1),
                           ARRAY(t->rows, (size_t)t->n + 1)));
     for (int32_t i = 0; i < n_kept; i++) {
         int32_t at = ebb__names_find(&names, layers, sizeof *layers, kept[i].layer);
         if (at >= 0) {
-            t->kept[at] = &kept[i];
+            t->kept_at[at] = i;
         }
     }
     for (int32_t i = 0; i < t->n; i++) {
-        fill_row(t, &layers[i], t->kept[i], &t->rows[i]);
+        fill_row(t, &layers[i], kept_of(t, i), &t->rows[i]);
     }
     add_decisions(t, &names, plan);
 out:
@@ -282,14 +289,15 @@ ebb_status ebb__cli_print_layers(FILE *file, const train_settings *s, const ebb_
 
 static json_t *layer_json(const table *t, int32_t i) {
     const row *r = &t->rows[i];
+    const plan_kept *form = kept_of(t, i);
     json_t *output = json_array(), *kept = json_object();
     for (int32_t d = 0; d < r->rank; d++) {
         (void)json_array_append_new(output, json_integer(r->dim[d]));
     }
     for (int32_t k = 0; k < t->forms->n; k++) {
-        if (t->kept[i] != NULL && t->kept[i]->bytes[k] > 0) {
+        if (form != NULL && form->bytes[k] > 0) {
             (void)json_object_set_new(kept, t->forms->names[k],
-                                      ebb__cli_json_bytes(t->kept[i]->bytes[k]));
+                                      ebb__cli_json_bytes(form->bytes[k]));
         }
     }
     return json_pack("{s:s, s:s, s:o, s:I, s:f, s:o, s:o}", "layer", r->name, "what", r->what,

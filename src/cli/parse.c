@@ -112,7 +112,8 @@ static ebb_status join_values(const parse_state *state, size_t item, const char 
         return EBB_OK;
     }
     for (size_t i = 0; i <= item; i++) {
-        bytes += state->items[i].option == option ? strlen(state->items[i].value) + 1 : 0;
+        const parse_item *one = &state->items[i];
+        bytes += one->option == option && one->value != NULL ? strlen(one->value) + 1 : 0;
     }
     TRY(ebb__region_alloc(&state->settings->region, bytes, 1, &joined));
     for (size_t i = 0; i <= item; i++) {

@@ -8,6 +8,7 @@
 #include "data/source.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 #define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
@@ -135,8 +136,8 @@ static bool rename_part(char *name, const char *from, const char *to) {
     for (char *at = strstr(name, from); at != NULL; at = strstr(at + 1, from)) {
         found = at;
     }
-    if (found != NULL) {
-        memcpy(found, to, strlen(to));
+    for (size_t i = 0; found != NULL && to[i] != '\0'; i++) {
+        found[i] = to[i];
     }
     return found != NULL;
 }
@@ -146,7 +147,7 @@ static ebb_status find_labels(image_files *files, const char *path, char **out) 
     size_t length = strlen(path);
     char *labels = NULL;
     TRY(ebb__region_alloc(&files->region, length + sizeof ".gz", 1, &labels));
-    memcpy(labels, path, length);
+    (void)snprintf(labels, length + 1, "%s", path);
     char *name = labels + (base_name(path) - path);
     if (!rename_part(name, "images", "labels")) {
         return ebb__fail(files->ctx, EBB_DATA,

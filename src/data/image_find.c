@@ -99,7 +99,7 @@ static ebb_status add_classes(image_files *files, const char *folder,
 
 static ebb_status add_folder(image_files *files, const char *folder, const image_request *request) {
     const struct known_file *first = NULL;
-    char path[PATH_BYTES], other[PATH_BYTES];
+    char path[PATH_BYTES] = "", other[PATH_BYTES] = "";
     for (int i = 0; i < KNOWN_FILES; i++) {
         const struct known_file *known = &known_files[i];
         bool found = false;

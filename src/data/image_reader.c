@@ -125,11 +125,11 @@ static ebb_status read_cifar(image_reader *reader, size_t n, uint8_t *pixels, in
         TRY(read_exactly(reader, &reader->images, reader->staging, record));
         labels[i] = reader->staging[marks - 1];
         if (reader->staging[marks - 1] >= files->classes) {
-            unsigned long long number = reader->taken + i;
             return ebb__fail(files->ctx, EBB_DATA,
                              "image file %s: image %llu, at byte %llu, has the label %d, but there "
                              "are %u classes; copy it again",
-                             reader->images.path, number, number * record, labels[i],
+                             reader->images.path, (unsigned long long)(reader->taken + i),
+                             (unsigned long long)((reader->taken + i) * record), labels[i],
                              files->classes);
         }
         interleave(reader->staging + marks, pixels + i * CHANNELS * PLANE);

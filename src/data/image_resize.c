@@ -38,7 +38,7 @@ static uint64_t all_weights(axis a, int64_t o) {
     for (int64_t i = first_tap(a, o), end = end_tap(a, o); i < end; i++) {
         sum += (uint64_t)weight(a, i, o);
     }
-    return sum;
+    return sum > 0 ? sum : 1; /* it is: the nearest tap has a weight */
 }
 
 ebb_status ebb__image_resizer_init(ebb_ctx *ctx, const image_size *want, image_resizer *out) {
@@ -92,6 +92,7 @@ static void resize_along_x(image_resizer *resizer, const uint8_t *row) {
                 sum[c] += w * row[IMAGE_RGB * i + c];
             }
         }
+        all = all > 0 ? all : 1; /* it is: the nearest tap has a weight */
         for (int c = 0; c < IMAGE_RGB; c++) {
             resizer->row[IMAGE_RGB * x + c] = (uint16_t)((256 * sum[c] + all / 2) / all);
         }

@@ -143,7 +143,7 @@ typedef struct set_maker {
     const image_choice *choice;
     data_sink *sink;   /* NULL: only the facts are wanted */
     image_split split; /* unless all images are taken */
-    XXH3_state_t *hash;
+    XXH3_state_t hash; /* of the records so far */
     image_facts facts;
 } set_maker;
 
@@ -155,7 +155,7 @@ static ebb_status put_image(set_maker *maker, const uint8_t *pixels, int32_t lab
     uint32_t word = htole32((uint32_t)label);
     uint8_t bytes[IMAGE_LABEL];
     memcpy(bytes, &word, sizeof bytes);
-    add_image(&maker->facts, maker->hash, bytes, pixels);
+    add_image(&maker->facts, &maker->hash, bytes, pixels);
     if (maker->sink == NULL) {
         return EBB_OK;
     }
@@ -200,10 +200,8 @@ static ebb_status check_count(const set_maker *maker) {
 static ebb_status make_records(set_maker *maker, set_trailer *trailer) {
     ebb_status status;
     const image_files *files = maker->files;
-    XXH3_state_t hash;
     image_reader reader;
-    XXH3_64bits_reset(&hash);
-    maker->hash = &hash;
+    XXH3_64bits_reset(&maker->hash);
     maker->facts =
         (image_facts){.size = files->size, .classes = (uint32_t)get_field(trailer, FIELD_CLASSES)};
     TRY(ebb__image_reader_open(files, maker->sink != NULL ? "make images" : "check images",
@@ -214,7 +212,7 @@ static ebb_status make_records(set_maker *maker, set_trailer *trailer) {
     }
     TRY_OUT(put_images(maker, &reader));
     TRY_OUT(check_count(maker));
-    end_facts(&maker->facts, &hash, trailer);
+    end_facts(&maker->facts, &maker->hash, trailer);
     set_field(trailer, FIELD_TRAILER_HASH, trailer_hash(trailer));
 out:
     ebb__image_split_free(&maker->split);

@@ -188,7 +188,7 @@ static ebb_status build_fc(builder *b, const net_layer *layer, ir_val *out) {
 
 /* weight, bias, running_mean, running_var. */
 static ebb_status build_norm(builder *b, const net_layer *layer, ir_val *out) {
-    ir_val p[NET_MOST_PARAMS], x = in_of(b, layer, 0), made[2], next[2], stat = IR_NONE;
+    ir_val p[NET_MOST_PARAMS] = {0}, x = in_of(b, layer, 0), made[2], next[2], stat = IR_NONE;
     ir_attr eps = {.f = {(float)layer->n.eps}}, momentum = {.f = {(float)layer->n.momentum}};
     TRY(add_params(b, layer, p));
     if (!b->m->train) {

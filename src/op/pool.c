@@ -19,6 +19,11 @@ static bool fits(const op_pool_axis *a) {
     return a->pad < a->size && (a->windows - 1) * a->stride - a->pad < a->pixels;
 }
 
+/* Pools have all their operands. */
+static const ir_type *in_type(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
+    return &graph->values[ir_in(graph, node, i)].type;
+}
+
 static ebb_status need_fit(const ir_graph *graph, const ir_node_rec *node, const op_pool *p) {
     const op_pool_axis *rows = &p->rows, *cols = &p->cols;
     if (rows->size < 1 || rows->size > OP_MAP_WINDOW || cols->size < 1 ||
@@ -43,8 +48,8 @@ static ebb_status need_fit(const ir_graph *graph, const ir_node_rec *node, const
 
 static ebb_status infer_pool(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(ebb__op_need_map(graph, node, 0));
-    out[0] = op_pool_resized(op_in_type(graph, node, 0), &node->attr);
-    op_pool p = op_pool_of(op_in_type(graph, node, 0), &out[0], &node->attr);
+    out[0] = op_pool_resized(in_type(graph, node, 0), &node->attr);
+    op_pool p = op_pool_of(in_type(graph, node, 0), &out[0], &node->attr);
     return need_fit(graph, node, &p);
 }
 
@@ -53,8 +58,8 @@ static ebb_status infer_max_pool_grad(const ir_graph *graph, const ir_node_rec *
                                       ir_type *out) {
     TRY(ebb__op_need_map(graph, node, 0));
     TRY(ebb__op_need_map(graph, node, 1));
-    const ir_type *dy = op_in_type(graph, node, 0);
-    out[0] = *op_in_type(graph, node, 1);
+    const ir_type *dy = in_type(graph, node, 0);
+    out[0] = *in_type(graph, node, 1);
     op_pool p = op_pool_of(&out[0], dy, &node->attr);
     if (p.x.groups != p.y.groups || p.x.blocks != p.y.blocks || p.x.images != p.y.images ||
         p.x.channels != p.y.channels) {
@@ -67,8 +72,8 @@ static ebb_status infer_max_pool_grad(const ir_graph *graph, const ir_node_rec *
 static ebb_status infer_avg_pool_grad(const ir_graph *graph, const ir_node_rec *node,
                                       ir_type *out) {
     TRY(ebb__op_need_map(graph, node, 0));
-    out[0] = op_pool_resized(op_in_type(graph, node, 0), &node->attr);
-    op_pool p = op_pool_of(&out[0], op_in_type(graph, node, 0), &node->attr);
+    out[0] = op_pool_resized(in_type(graph, node, 0), &node->attr);
+    op_pool p = op_pool_of(&out[0], in_type(graph, node, 0), &node->attr);
     return need_fit(graph, node, &p);
 }
 
@@ -84,7 +89,7 @@ static ebb_status infer_pool_index(const ir_graph *graph, const ir_node_rec *nod
     ir_type y;
     TRY(infer_pool(graph, node, &y));
     TRY(ebb__ir_type_check(graph->ctx, &y, "pool_index"));
-    op_pool p = op_pool_of(op_in_type(graph, node, 0), &y, &node->attr);
+    op_pool p = op_pool_of(in_type(graph, node, 0), &y, &node->attr);
     TRY(need_taps(graph, node, &p));
     int64_t wide = op_code_bytes(op_map_group(&p.y), op_pool_bits(&p));
     return ebb__op_code_type(graph, node, &y, IR_U8, wide, &out[0]);
@@ -94,7 +99,7 @@ static ebb_status infer_pool_index(const ir_graph *graph, const ir_node_rec *nod
 static ebb_status infer_max_pool_grad_at(const ir_graph *graph, const ir_node_rec *node,
                                          ir_type *out) {
     TRY(infer_avg_pool_grad(graph, node, out));
-    const ir_type *dy = op_in_type(graph, node, 0);
+    const ir_type *dy = in_type(graph, node, 0);
     op_pool p = op_pool_of(&out[0], dy, &node->attr);
     TRY(need_taps(graph, node, &p));
     int64_t wide = op_code_bytes(op_map_group(&p.y), op_pool_bits(&p));
@@ -103,7 +108,7 @@ static ebb_status infer_max_pool_grad_at(const ir_graph *graph, const ir_node_re
 
 /* Of max_pool_grad(dy, x): pool_index counts windows as dy does, max_pool_grad_at pixels as x. */
 static void coded_attr(const ir_graph *graph, const ir_node_rec *node, op_coded_attr *out) {
-    op_map dy = op_map_of(op_in_type(graph, node, 0)), x = op_map_of(op_in_type(graph, node, 1));
+    op_map dy = op_map_of(in_type(graph, node, 0)), x = op_map_of(in_type(graph, node, 1));
     out->code = out->reader = node->attr;
     out->code.i[POOL_HIGH] = dy.high;
     out->code.i[POOL_WIDE] = dy.wide;
@@ -120,7 +125,7 @@ static ebb_status max_pool_grad(op_grad *g) {
 }
 
 static ebb_status avg_pool_grad(op_grad *g) {
-    op_map x = op_map_of(op_grad_type(g, 0));
+    op_map x = op_map_of(&g->graph->values[op_grad_in(g, 0)].type);
     ir_attr attr = g->node.attr;
     attr.i[POOL_HIGH] = x.high;
     attr.i[POOL_WIDE] = x.wide;
@@ -139,11 +144,11 @@ static op_cost cost_pool(const ir_graph *graph, const ir_node_rec *node) {
     return cost_of(graph, node, &graph->values[node->out].type);
 }
 static op_cost cost_pool_index(const ir_graph *graph, const ir_node_rec *node) {
-    ir_type y = op_pool_resized(op_in_type(graph, node, 0), &node->attr);
+    ir_type y = op_pool_resized(in_type(graph, node, 0), &node->attr);
     return cost_of(graph, node, &y);
 }
 static op_cost cost_pool_grad(const ir_graph *graph, const ir_node_rec *node) {
-    return cost_of(graph, node, op_in_type(graph, node, 0));
+    return cost_of(graph, node, in_type(graph, node, 0));
 }
 
 /* ---- samples ---- */

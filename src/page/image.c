@@ -95,6 +95,7 @@ static uint8_t mean_of(const page_image *image, uint32_t y, uint32_t x, uint32_t
             n++;
         }
     }
+    n = n > 0 ? n : 1; /* it is: a square begins in the image */
     return (uint8_t)((sum + n / 2) / n);
 }
 

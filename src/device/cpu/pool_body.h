@@ -46,7 +46,8 @@ enum { MANY = 4, MANY_WINNERS = 2 }; /* what registers hold */
 
 /* Does x take the place of the best so far: larger, or the first NaN? */
 static INLINE vi beats(vf x, vf best) {
-    return ~(x <= best) & (best == best);
+    vf same = best; /* a NaN is none */
+    return ~(x <= best) & (best == same);
 }
 
 static INLINE void max_area(const float *x, const pool_area *a, float *y, int64_t m, int vectors) {
