@@ -169,7 +169,7 @@ OP_DEFINE(round_to, .schema.ints = {"format"}, .n_in = 1, .n_out = 1,
           .units = ebb__op_units_columns, SAMPLES(samples_narrow));
 
 OP_DEFINE(narrow, .schema.ints = {"format"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
-          .layout = LAYOUT_MAPS, .infer = infer_narrow, .work = {10, OPERAND(0)},
+          .form = "rounded", .layout = LAYOUT_MAPS, .infer = infer_narrow, .work = {10, OPERAND(0)},
           .rows = ebb__op_rows_split, SAMPLES(samples_narrow));
 
 OP_DEFINE(widen, .schema.ints = {"format", "rank", "d1", "d2", "d3", "d4", "d5"}, .n_in = 1,

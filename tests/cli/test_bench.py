@@ -10,9 +10,9 @@ WORDS = {"lm": 6 * 8, "nmt": 6 * 7}
 PLAN = """schema peak_bytes keep_all_bytes least_bytes bytes_by_kind bytes_by_layer activation_bytes
     keep_all_activation_bytes nodes plan_seconds seconds_per_step budget_bytes plan_hash
     recomputed_nodes seconds_per_step_keep_all decisions batch batch_tokens words_per_second
-    forms""".split()
+    forms stash""".split()
 BENCH = """schema batch words_per_second seconds_per_step cpu_seconds joules planned_peak_bytes measured_peak_bytes vm_hwm_bytes
-    loss weights_hash allocations_after_first_step threads plan_hash forms""".split()
+    loss weights_hash allocations_after_first_step threads plan_hash forms stash""".split()
 KINDS = "weights gradients optimizer stash workspace data program unused".split()
 
 
@@ -128,6 +128,20 @@ def test_lengths_of_sentences():
     WORDS["nmt"] = 1
     assert bench("nmt", *one, "--threads", "1")["loss"] > 0
     WORDS["nmt"] = 6 * 7
+
+
+def test_rounded_stash():
+    """Other bits than without, the same whatever the plan; ratios stay against f32."""
+    for kind in SMALL:
+        keep_all = ebb("plan", kind, *SMALL[kind], "--json").json()["keep_all_bytes"]
+        seen = {bench(kind)["weights_hash"]}
+        for stash in "fp16", "fp10", "fp8":
+            plan = ebb("plan", kind, *SMALL[kind], "--stash", stash, "--json").json()
+            assert plan["keep_all_bytes"] == keep_all and plan["stash"] == stash
+            ways = [["--memory", plan["least_bytes"]], ["--disable", "encode,batch_time"], ["--disable", "recompute", "--threads", "1"]]
+            hashes = {bench(kind, "--stash", stash, *way)["weights_hash"] for way in ways}
+            assert len(hashes) == 1 and not hashes & seen, (kind, stash)
+            seen |= hashes
 
 
 def test_absurd_sizes():

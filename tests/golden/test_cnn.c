@@ -106,12 +106,38 @@ static void steps_of_sgd_are_pytorchs(void **state) {
     }
 }
 
+/* One step whose backward reads rounded values, in files of tools/golden/cnn_stash.py; whatever the
+ * plan does. */
+static void a_step_with_rounded_values_is_pytorchs(void **state) {
+    (void)state;
+    static const char *const rounded[] = {"cnn_fp10", "cnn_fp8"};
+    for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
+        golden g;
+        ir_graph graph;
+        open_golden(&g, rounded[i]);
+        build(&g, true, 0, &graph);
+        for (uint32_t off = 0; off < 2; off++) {
+            plan_options options = {.members = 2,
+                                    .budget = UINT64_MAX,
+                                    .disabled = off << PASS_ENCODE,
+                                    .stash = (int32_t)number(&g, "", "stash"),
+                                    .update = {.optimizer = UPDATE_SGD}};
+            run_session *session = start(&g, &graph, true, &options);
+            check_steps_of(&g, session, "sgd", 1, number(&g, "", "lr"));
+            ebb__run_free(session);
+        }
+        ebb__ir_fini(&graph);
+        close_golden(&g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_gradients_and_statistics_are_pytorchs),
         cmocka_unit_test(logits_are_pytorchs),
         cmocka_unit_test(lanes_do_not_show),
         cmocka_unit_test(steps_of_sgd_are_pytorchs),
+        cmocka_unit_test(a_step_with_rounded_values_is_pytorchs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
