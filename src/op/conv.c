@@ -4,7 +4,9 @@
  * accumulate without a buffer of their own. */
 #include "op/conv.h"
 
+#include "op/batch_norm.h"
 #include "op/define.h"
+#include "op/narrow.h"
 
 #define REF_FAMILY "op/ref/conv.inc"
 #include "op/ref/twice.h"
@@ -104,14 +106,13 @@ static ebb_status infer_conv_data(const ir_graph *graph, const ir_node_rec *node
                : ebb__op_bad(graph, node, "c must be like the result");
 }
 
-/* c, dy, x; the window is an attribute. */
-static ebb_status infer_conv_weights(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+/* c, dy and, in whatever form, an x of this type; the window is an attribute. */
+static ebb_status infer_sums(const ir_graph *graph, const ir_node_rec *node, const ir_type *of,
+                             ir_type *out) {
     const int32_t *a = node->attr.i;
     const ir_type *c = op_in_type(graph, node, 0);
-    TRY(ebb__op_need_map(graph, node, 1));
-    TRY(ebb__op_need_map(graph, node, 2));
     TRY(need_numbers(graph, node));
-    op_map y = op_map_of(op_in_type(graph, node, 1)), x = op_map_of(op_in_type(graph, node, 2));
+    op_map y = op_map_of(op_in_type(graph, node, 1)), x = op_map_of(of);
     int32_t groups = a[CONV_GROUPS];
     out[0] =
         (ir_type){.dtype = IR_F32,
@@ -122,6 +123,46 @@ static ebb_status infer_conv_weights(const ir_graph *graph, const ir_node_rec *n
     return c == NULL || ebb__ir_type_equal(c, &out[0])
                ? EBB_OK
                : ebb__op_bad(graph, node, "c must be like the result");
+}
+
+/* c, dy, x. */
+static ebb_status infer_conv_weights(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need_map(graph, node, 1));
+    TRY(ebb__op_need_map(graph, node, 2));
+    return infer_sums(graph, node, op_in_type(graph, node, 2), out);
+}
+
+/* Statistics, gain and bias of so many channels, all or none of them. */
+static ebb_status need_norm(const ir_graph *graph, const ir_node_rec *node, int64_t channels) {
+    const ir_type *stat = op_in_type(graph, node, 3);
+    bool gain = op_in_type(graph, node, 4) != NULL, bias = op_in_type(graph, node, 5) != NULL;
+    if (gain != (stat != NULL) || bias != gain) {
+        return ebb__op_bad(graph, node, "stat, gain and bias come together");
+    }
+    if (stat != NULL && (stat->dtype != IR_F32 || stat->rank != 2 || stat->dim[0] != STAT_ROWS ||
+                         stat->dim[1] != channels)) {
+        return ebb__op_bad(graph, node, "stat must be [%d,%lld]", STAT_ROWS, (long long)channels);
+    }
+    TRY(ebb__op_need_list(graph, node, 4, IR_F32, channels));
+    return ebb__op_need_list(graph, node, 5, IR_F32, channels);
+}
+
+/* c, dy, codes, stat, gain, bias. */
+static ebb_status infer_conv_weights_narrow(const ir_graph *graph, const ir_node_rec *node,
+                                            ir_type *out) {
+    op_format f = op_format_of(node->attr.i[CONV_FORMAT]);
+    TRY(ebb__op_need_map(graph, node, 1));
+    if (f.bits == 0) {
+        return ebb__op_bad(graph, node, "format must be 16, 10 or 8, not %d",
+                           node->attr.i[CONV_FORMAT]);
+    }
+    ir_type x = op_conv_narrow_x(op_in_type(graph, node, 1), &node->attr);
+    TRY(ebb__ir_type_check(graph->ctx, &x, "conv_weights_narrow"));
+    TRY(ebb__op_need_code(graph, node, 2, &x, op_format_dtype(&f),
+                          op_format_wide(&f, op_step_elements(&x))));
+    op_map m = op_map_of(&x);
+    TRY(need_norm(graph, node, op_map_channels(&m)));
+    return infer_sums(graph, node, &x, out);
 }
 
 /* c, dy. */
@@ -172,6 +213,11 @@ static op_cost cost_conv_weights(const ir_graph *graph, const ir_node_rec *node)
                    op_in_type(graph, node, 1));
 }
 
+static op_cost cost_conv_weights_narrow(const ir_graph *graph, const ir_node_rec *node) {
+    ir_type x = op_conv_narrow_x(op_in_type(graph, node, 1), &node->attr);
+    return cost_of(graph, node, &x, &graph->values[node->out].type, op_in_type(graph, node, 1));
+}
+
 static void rows_conv(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                       op_row_role *out) {
     (void)graph, (void)node;
@@ -191,6 +237,14 @@ static void rows_conv_sum(const ir_graph *graph, const ir_node_rec *node, op_row
     for (int32_t i = 1; i < node->n_in; i++) {
         in[i] = ROWS_SPLIT;
     }
+}
+
+static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                             op_row_role *out) {
+    (void)graph, (void)node;
+    in[0] = out[0] = ROWS_CARRY;
+    in[1] = in[2] = ROWS_SPLIT;
+    in[3] = in[4] = in[5] = ROWS_WHOLE;
 }
 
 /* ---- samples ---- */
@@ -219,12 +273,24 @@ static void rows_conv_sum(const ir_graph *graph, const ir_node_rec *node, op_row
 #define CONV_WEIGHTS(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
     {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), MAP(g, xb, xh, xw, n, xl)), \
      .fill = {f}, .attr = {.i = {st, py, px, gr, 0, r, s}}},
+#define CODED(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f, type, wide, format, last, norm) \
+    {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), {type, 2, {g, wide}}, \
+        F2(STAT_ROWS, (xb) * (xl)), F1((xb) * (xl)), F1((xb) * (xl))), \
+     .fill = {f, FILL_NORMAL, FILL_BYTE, norm, norm, norm}, \
+     .attr = {.i = {st, py, px, gr, 0, r, s, format, last, xb, xh, xw, n, xl}}},
+#define CODED_8(g, n, xb, xl, xh, xw, ...) \
+    CODED(g, n, xb, xl, xh, xw, __VA_ARGS__, IR_U8, (xb) * (xl) * (xh) * (xw) * (n), 8, 1, FILL_NORMAL)
+#define CODED_10(g, n, xb, xl, xh, xw, ...) \
+    CODED(g, n, xb, xl, xh, xw, __VA_ARGS__, IR_U8, ((xb) * (xl) * (xh) * (xw) * (n) + 2) / 3 * 4, 10, 0, FILL_NORMAL)
+#define CODED_16(g, n, xb, xl, xh, xw, ...) \
+    CODED(g, n, xb, xl, xh, xw, __VA_ARGS__, IR_U16, (xb) * (xl) * (xh) * (xw) * (n), 16, 0, FILL_ABSENT)
 #define CONV_BIAS(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
     {IN(F1((yb) * (yl)), MAP(g, yb, yh, yw, n, yl)), .fill = {f}},
 /* clang-format on */
 static const op_sample samples_conv[] = {SIZES(CONV)};
 static const op_sample samples_conv_data[] = {SIZES(CONV_DATA)};
 static const op_sample samples_conv_weights[] = {SIZES(CONV_WEIGHTS)};
+static const op_sample samples_conv_narrow[] = {SIZES(CODED_8) SIZES(CODED_10) SIZES(CODED_16)};
 static const op_sample samples_conv_bias[] = {SIZES(CONV_BIAS)};
 
 /* ---- definitions ---- */
@@ -244,6 +310,14 @@ OP_DEFINE(conv_weights, .schema.ints = {NUMBERS, "lanes", "high", "wide"}, .n_in
           .optional = 1u << 0, .n_out = 1, .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_conv_weights, INPLACE({0, 0}), .cost = cost_conv_weights,
           .rows = rows_conv_sum, SAMPLES(samples_conv_weights));
+
+OP_DEFINE(conv_weights_narrow,
+          .schema.ints = {NUMBERS, "lanes", "high", "wide", "format", "relu", "x_blocks", "x_high",
+                          "x_wide", "x_images", "x_channels"},
+          .n_in = 6, .optional = 1u << 0 | 1u << 3 | 1u << 4 | 1u << 5, .n_out = 1,
+          .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
+          .infer = infer_conv_weights_narrow, INPLACE({0, 0}), .cost = cost_conv_weights_narrow,
+          .rows = rows_conv_narrow, SAMPLES(samples_conv_narrow));
 
 OP_DEFINE(conv_bias, .n_in = 2, .optional = 1u << 0, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .infer = infer_conv_bias, INPLACE({0, 0}), .work = {1, OPERAND(1)},

@@ -11,6 +11,14 @@
  * two sizes: of conv_data the image's, of conv_weights the window's. */
 enum { CONV_STRIDE, CONV_PAD_Y, CONV_PAD_X, CONV_GROUPS, CONV_LANES, CONV_HIGH, CONV_WIDE };
 
+/* Further attributes of conv_weights_narrow: the format of its codes (narrow.h), whether relu comes
+ * last, and from here on the sizes of x but for its groups, which are those of dy. */
+enum { CONV_FORMAT = CONV_WIDE + 1, CONV_RELU, CONV_X };
+static inline ir_type op_conv_narrow_x(const ir_type *dy, const ir_attr *attr) {
+    const int32_t *x = &attr->i[CONV_X];
+    return op_map_type((op_map){dy->dim[0], x[0], x[1], x[2], x[3], x[4]});
+}
+
 typedef struct op_conv {
     op_map x, y;
     int32_t groups;

@@ -95,6 +95,10 @@ static void put_code(const op_format *f, void *row, int64_t e, int64_t n, uint32
     }
 }
 
+double ebb__op_code_value(const op_format *f, const void *row, int64_t e, int64_t n) {
+    return format_value(f, get_code(f, row, e, n));
+}
+
 #define REF_FAMILY "op/ref/narrow.inc"
 #include "op/ref/twice.h"
 

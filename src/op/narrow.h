@@ -37,6 +37,9 @@ static inline op_format op_format_of(int32_t bits) {
                         : (op_format){0, 0, 0, 0};
 }
 
+/* The number of element e of a row of n that narrow has made. */
+double ebb__op_code_value(const op_format *f, const void *row, int64_t e, int64_t n);
+
 /* How codes are stored. */
 enum { NARROW_BLOCK = 24, NARROW_WORDS = 8 }; /* of fp10: elements, and words of theirs */
 static inline ir_dtype op_format_dtype(const op_format *f) {

@@ -5,7 +5,12 @@
  * once for every layer that reads, so that numbers do not wait from one layer to another. Where a
  * late node reads a view of rounded values that forward has (chunks of images, joined), it reads
  * the same view of those numbers.
+ *
+ * The gradient of a convolution's weights reads the codes themselves, also where batch norm and
+ * relu come in between: the numbers then never exist as a whole.
  */
+#include "op/conv.h"
+#include "op/narrow.h"
 #include "pass/pass.h"
 
 enum { KEY_STEP = 4, MOST_VIEWS = 16 /* of views that are looked through */ };
@@ -99,6 +104,69 @@ static ebb_status take(narrower *w, ir_val v, ir_node reader, int32_t depth, ir_
     return EBB_OK;
 }
 
+/* ---- products that read codes ---- */
+
+static const ir_node_rec *late_def(const ir_graph *g, ir_val v, op_code op) {
+    ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+    bool found = def != IR_NONE && g->nodes[def].op == op && is_late(&g->nodes[def]);
+    return found ? &g->nodes[def] : NULL;
+}
+
+/* What conv_weights would read instead of its x: operands from codes on; false: it reads numbers.
+ */
+static bool find_codes(const ir_graph *g, const ir_node_rec *reader, ir_val in[6], ir_attr *attr) {
+    ir_val x = ir_in(g, reader, 2);
+    const ir_node_rec *relu = late_def(g, x, OP_RELU);
+    const ir_node_rec *norm = late_def(g, relu != NULL ? ir_in(g, relu, 0) : x, OP_BATCH_APPLY);
+    const ir_node_rec *last = norm != NULL ? norm : relu;
+    const ir_node_rec *widened = late_def(g, last != NULL ? ir_in(g, last, 0) : x, OP_WIDEN);
+    if (widened == NULL) {
+        return false;
+    }
+    const ir_type *type = &g->values[x].type;
+    in[0] = ir_in(g, reader, 0);
+    in[1] = ir_in(g, reader, 1);
+    in[2] = ir_in(g, widened, 0);
+    for (int32_t k = 0; k < 3; k++) {
+        in[3 + k] = norm != NULL ? ir_in(g, norm, 1 + k) : (ir_val)IR_NONE;
+    }
+    *attr = reader->attr;
+    attr->i[CONV_FORMAT] = widened->attr.i[NARROW_FORMAT];
+    attr->i[CONV_RELU] = relu != NULL;
+    for (int32_t d = 1; d < type->rank; d++) {
+        attr->i[CONV_X + d - 1] = type->dim[d];
+    }
+    return true;
+}
+
+static ebb_status read_codes(narrower *w) {
+    ir_graph *g = w->g;
+    int32_t n_values = g->n_values;
+    ir_val *now = NULL, in[6], out;
+    TRY(ebb__region_alloc(&w->unit->scratch, (size_t)n_values + 1, sizeof *now, &now));
+    for (ir_val v = 0; v < n_values; v++) {
+        now[v] = v;
+    }
+    for (int32_t i = 0, n = g->n_order; i < n; i++) {
+        ir_node reader = g->order[i], first = g->n_nodes;
+        ir_val v = g->nodes[reader].out;
+        ir_attr attr;
+        if (g->nodes[reader].op != OP_CONV_WEIGHTS || g->values[v].output ||
+            !find_codes(g, &g->nodes[reader], in, &attr)) {
+            continue;
+        }
+        g->label = g->nodes[reader].label;
+        TRY(ebb__op_emit(g, OP_CONV_WEIGHTS_NARROW, in, 6, &attr, &out));
+        g->values[out].param_grad = g->values[v].param_grad;
+        TRY(set_keys(w, first, w->keys[reader]));
+        now[v] = out;
+    }
+    ebb__pass_rewire(g, now, n_values);
+    return EBB_OK;
+}
+
+/* ---- the whole ---- */
+
 ebb_status ebb__encode_narrow(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     narrower w = {.unit = unit, .g = g, .n_values = g->n_values, .cap_keys = (size_t)g->n_nodes};
@@ -114,6 +182,7 @@ ebb_status ebb__encode_narrow(pass_unit *unit) {
             ir_set_in(g, &g->nodes[reader], k, now);
         }
     }
+    TRY(read_codes(&w));
     TRY(ebb__pass_sort(g, w.keys));
     return ebb__pass_drop_dead(g);
 }

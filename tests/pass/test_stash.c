@@ -1,6 +1,7 @@
 /* test_stash.c - what backward reads where values that wait for it are rounded: which are, which
  * are made again of those, which stay exact; and how they wait. That plans agree on the bits is the
  * matter of test_fuzz and test_fuzz_nets, which draw formats. */
+#include "op/conv.h"
 #include "support/graphs.h"
 
 /* Pixels through convolution, norm and relu, a second convolution, relu and pool, and a product. */
@@ -138,6 +139,13 @@ static void codes_wait(void **state) {
     assert_ptr_equal(from(g, code, 0, OP_CONV, IR_FORWARD), test_node(g, OP_CONV, 0));
     const ir_node_rec *numbers = from(g, test_node(g, OP_BATCH_GRAD, 0), 1, OP_WIDEN, IR_RECOMPUTE);
     assert_int_equal(ir_in(g, numbers, 0), code->out);
+    /* The second convolution's gradient normalises them itself; the first reads images. */
+    assert_int_equal(test_count(g, OP_CONV_WEIGHTS), 1);
+    const ir_node_rec *sums = test_node(g, OP_CONV_WEIGHTS_NARROW, 0);
+    assert_int_equal(ir_in(g, sums, 2), code->out);
+    from(g, sums, 3, OP_BATCH_STAT, IR_FORWARD);
+    assert_int_equal(sums->attr.i[CONV_RELU], 1);
+    assert_int_equal(test_count(g, OP_BATCH_APPLY), 1); /* forward's */
     assert_int_equal(test_count(g, OP_SIGN_BITS), 2);
     assert_int_equal(test_count(g, OP_POOL_INDEX), 1);
     test_unit_fini(&t);

@@ -13,6 +13,9 @@ static void loops_conv_data(const op_call *call, conv_codes *codes) {
 static void loops_conv_weights(const op_call *call, conv_codes *codes) {
     ebb__conv_weights(call, codes);
 }
+static void loops_conv_weights_narrow(const op_call *call, conv_codes *codes) {
+    ebb__conv_narrow(call, codes);
+}
 
 #define RUN_BASE(upper, lower)                                                                     \
     void ebb__cpu_##lower##_base(const op_call *call) {                                            \

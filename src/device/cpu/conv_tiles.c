@@ -51,7 +51,8 @@ static void run_base(conv_codes *codes, const conv_list *list) {
     }
 }
 
-const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_base};
+const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_base,
+                                    ebb__cpu_narrow_rows_base};
 
 #ifndef EBB_NO_AVX2
 static void run_avx2(conv_codes *codes, const conv_list *list) {
@@ -62,7 +63,8 @@ static void run_avx2(conv_codes *codes, const conv_list *list) {
         ebb__cpu_conv_list_avx2(list);
     }
 }
-const conv_engine ebb__conv_avx2 = {false, run_avx2, ebb__cpu_transpose_block_avx2};
+const conv_engine ebb__conv_avx2 = {false, run_avx2, ebb__cpu_transpose_block_avx2,
+                                    ebb__cpu_narrow_rows_avx2};
 #endif
 
 /* ---- libxsmm ---- */
@@ -115,12 +117,13 @@ static void run_xsmm(conv_codes *codes, const conv_list *list) {
     code_of(codes, &list->tile)((const float **)list->a, (const float **)list->b, list->out,
                                 &count);
 }
-const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2};
+const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2,
+                                    ebb__cpu_narrow_rows_avx2};
 
 static void prepare_xsmm(conv_codes *codes, const conv_list *list) {
     if (!is_ours(&list->tile)) {
         codes->failed = code_of(codes, &list->tile) == NULL || codes->failed;
     }
 }
-const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL};
+const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL, NULL};
 #endif

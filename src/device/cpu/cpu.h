@@ -142,7 +142,8 @@ CPU_PRODUCTS(CPU_DECLARE)
 #define CPU_CONVS(X)                                                                               \
     X(CONV, conv)                                                                                  \
     X(CONV_DATA, conv_data)                                                                        \
-    X(CONV_WEIGHTS, conv_weights)
+    X(CONV_WEIGHTS, conv_weights)                                                                  \
+    X(CONV_WEIGHTS_NARROW, conv_weights_narrow)
 #define CPU_DECLARE(upper, lower)                                                                  \
     void ebb__cpu_##lower##_avx2(const op_call *call);                                             \
     void ebb__cpu_##lower##_base(const op_call *call);                                             \

@@ -4,7 +4,7 @@
  * Of a magnitude, normal numbers are rounded as integers: the bits that go are added half of what
  * they could be. Below them, adding and taking off a number whose last bit is the format's smallest
  * rounds as well, and the sum's mantissa is the code. Formats are known when this is compiled. */
-#include "device/cpu/cpu.h"
+#include "device/cpu/conv.h"
 #include "device/cpu/span.h"
 #include "device/cpu/steps.h"
 #include "device/cpu/vec.h"
@@ -229,5 +229,51 @@ void CPU_FN(widen)(const op_call *call) {
     while (cpu_steps_next(&it)) {
         WITH_FORMAT(bits, widen_run, cpu_step_code(&it, &call->in[0], block_bytes(bits)),
                     cpu_step(&it, &call->out[0]), it.len);
+    }
+}
+
+/* ---- rows for products ----------------------------------------------------------------------- */
+
+/* Elements [first, first + len) of a row of n; blocks of fp10 need not begin or end there. */
+static INLINE void widen_part(const conv_narrow *c, float *to, op_format f) {
+    int64_t first = c->first, len = c->len;
+    if (f.bits != 10) {
+        widen_run(c->row + first * f.bits / 8, to, len, f);
+        return;
+    }
+    for (int64_t count; len > 0; first += count, to += count, len -= count) {
+        int64_t at = first % NARROW_BLOCK, left = c->n - (first - at);
+        int64_t r = left < NARROW_BLOCK ? left : NARROW_BLOCK;
+        const uint8_t *from = c->row + first / NARROW_BLOCK * 4 * NARROW_WORDS;
+        float part[NARROW_BLOCK];
+        count = r - at < len ? r - at : len;
+        widen_block(from, count == r ? to : part, r, f);
+        if (count < r) {
+            __builtin_memcpy(to, part + at, (size_t)count * sizeof *to);
+        }
+    }
+}
+
+/* As batch_apply and relu do. */
+static INLINE vf norm1(const conv_narrow *c, vf x, int64_t j, int64_t m) {
+    vf hat = (x - v_load(c->mean + j, m)) * v_load(c->scale + j, m);
+    vf y = v_fma(hat, v_load(c->gain + j, m), v_load(c->bias + j, m));
+    return c->relu ? v_select(y <= 0.0f, v_all(0.0f), y) : y;
+}
+
+void CPU_FN(narrow_rows)(const conv_narrow *c, float *to) {
+    WITH_FORMAT(c->bits, widen_part, c, to);
+    if (c->mean == NULL) {
+#define RELU_ROW(j, m)                                                                             \
+    v_store(to + (j), v_select(v_load(to + (j), m) <= 0.0f, v_all(0.0f), v_load(to + (j), m)), m)
+        if (c->relu) {
+            EACH_VECTOR(c->len, RELU_ROW);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < c->len; i += c->channels) {
+        float *y = to + i;
+#define NORM_ROW(j, m) v_store(y + (j), norm1(c, v_load(y + (j), m), j, m), m)
+        EACH_VECTOR(c->channels, NORM_ROW);
     }
 }
