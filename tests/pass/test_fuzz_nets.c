@@ -48,6 +48,10 @@ static void draw_conv(drawer *d, int32_t from) {
     n.groups = roll(d, 4) == 0 ? 2 : 1;
     n.no_bias = roll(d, 2) == 0;
     add_map(d, NET_CONV, &n, &from, 1);
+    if (roll(d, 2) == 0) {
+        net_numbers relu = ebb__net_usual(NET_RELU);
+        add_map(d, NET_RELU, &relu, &d->maps[d->n_maps - 1], 1);
+    }
 }
 
 static void draw_pool(drawer *d, int32_t from) {

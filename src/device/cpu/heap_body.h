@@ -169,7 +169,7 @@ static void push_stretch(const cpu_steps *it, const op_call *call, float *heap) 
             push_block(x + e, bits + e / 8, n, heap + *starts);
         }
         if (has_nan(x + e, n)) {
-            const float one = 1; /* whoever else has one writes the same */
+            float one = 1; /* whoever else has one writes the same */
             __atomic_store(heap, &one, __ATOMIC_RELAXED);
         }
     }

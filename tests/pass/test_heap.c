@@ -1,0 +1,125 @@
+/* test_heap.c - sparse values in heaps: what is pushed and where, who reads what, and that a step
+ * which does not fit leaves no trace. That no bit changes is test_fuzz_nets' matter. */
+#include "support/twin.h"
+
+#include "op/heap.h"
+
+/* Two convolutions behind relus, of which the first is read in full by a weight gradient; then a
+ * residual sum. */
+static const char *const model =
+    "param %0 f32[2,1,4,4,8,8] \"x\"\nparam %1 f32[8,8,1,1] \"w\"\nparam %2 f32[4,128] \"v\"\n"
+    "param %3 f32[8,8,1,1] \"u\"\n"
+    "input %4 i32[16] \"y\"\n"
+    "%5:f32[2,1,4,4,8,8] = relu %0\n"
+    "%6:f32[2,1,4,4,8,8] = conv - %5 %1 {stride=1 groups=1 lanes=8}\n"
+    "%7:f32[2,1,4,4,8,8] = add %6 %5\n"
+    "%8:f32[2,1,4,4,8,8] = relu %7\n"
+    "%9:f32[2,1,4,4,8,8] = conv - %8 %3 {stride=1 groups=1 lanes=8}\n"
+    "%10:f32[16,128] = flatten %9\n"
+    "%11:f32[16,4] = matmul - %10 %2 {trans_b=1}\n"
+    "%12:f32[16], %13:f32[16] = xent %11 %4\n"
+    "%14:f32[1] = mean_valid %12 %4\n"
+    "loss %14\noutput %14 \"loss\"\n";
+
+static void start(test_unit *t, ebb_ctx *ctx, int32_t encode, pass_density density) {
+    test_unit_text(t, ctx, model);
+    t->config.training = true;
+    t->config.knobs.encode = encode;
+    t->config.density = density;
+    test_pass(t, &ebb__pass_grad);
+    test_pass(t, &ebb__pass_simplify);
+    test_pass(t, &ebb__pass_encode);
+    test_pass(t, &ebb__pass_heap);
+}
+
+static void values_share_a_heap(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    start(&t, ctx, 2, (pass_density){0.5, 0.75});
+    const ir_graph *g = &t.unit.graph;
+    assert_int_equal(test_count(g, OP_HEAP), 1);
+    assert_int_equal(test_count(g, OP_SPARSE_PUSH), 2);
+    assert_int_equal(test_count(g, OP_SPARSE_PULL), 2);
+    assert_int_equal(test_count(g, OP_GIVE_UP), 1);
+    /* Signs are read from the bits that are there anyway. */
+    assert_int_equal(test_count(g, OP_SIGN_BITS), 2);
+    assert_int_equal(test_count(g, OP_RELU_GRAD), 0);
+    assert_int_equal(test_count(g, OP_RELU_GRAD_BITS), 2);
+    /* Room for half of one and three quarters of the other, of 2048 elements each. */
+    int64_t room = g->values[test_node(g, OP_HEAP, 0)->out].type.dim[0];
+    assert_int_equal(room, OP_HEAP_FIRST + 1024 + 1536);
+    assert_int_equal(test_node(g, OP_SPARSE_STARTS, 0)->attr.i[HEAP_CAPACITY], room);
+    /* The second goes on where the first ended. */
+    const ir_node_rec *first = test_node(g, OP_SPARSE_STARTS, 0);
+    const ir_node_rec *second = test_node(g, OP_SPARSE_STARTS, 1);
+    assert_int_equal(ir_in(g, first, 1), IR_NONE);
+    assert_int_equal(ir_in(g, second, 1), first->out);
+    /* Nothing late comes before it is known whether all fits. */
+    int32_t known = test_place_of(g, (ir_node)(test_node(g, OP_GIVE_UP, 0) - g->nodes));
+    for (int32_t i = 0; i < known; i++) {
+        assert_int_equal(g->nodes[g->order[i]].label.phase, IR_FORWARD);
+    }
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
+static void only_where_asked_for(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    start(&t, ctx, 1, (pass_density){0.5, 0.5});
+    assert_int_equal(test_count(&t.unit.graph, OP_SPARSE_PUSH), 0);
+    test_unit_fini(&t);
+    start(&t, ctx, 2, (pass_density){0.5, 0.95}); /* the second would save nothing */
+    assert_int_equal(test_count(&t.unit.graph, OP_SPARSE_PUSH), 1);
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
+/* Of 3 steps with this density, so many fall back. */
+static void check_steps(double density, uint64_t least, uint64_t most) {
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph g;
+    test_parse(ctx, model, &g);
+    grad_update_settings update = {.optimizer = UPDATE_SGD};
+    plan_request request = {.name = "t", .graph = &g, .training = true};
+    pass_config config = {
+        .members = 2, .knobs.encode = 2, .density = {density, density}, .update = update};
+    ebb_plan *plan = test_compile(ctx, &request, &config);
+    assert_true(plan->programs[0].size.heap_bytes > 0);
+    run_session *session = NULL;
+    test_twin twin;
+    test_twin_init(&twin, &g, true, &update, 3);
+    assert_ok(ctx, ebb__run_new(ctx, plan, &session));
+    test_twin_load(&twin, session);
+    for (int i = 0; i < 3; i++) {
+        test_twin_inputs(&twin, session);
+        test_twin_step(&twin);
+        assert_int_equal(ebb__run_step(session, 0), EBB_OK);
+        assert_null(test_twin_differs(&twin, session, 0));
+    }
+    assert_in_range(session->fallback_steps, least, most);
+    assert_true(most > 0 || session->sparse_bytes > 0);
+    assert_true(session->sparse_bytes <= plan->programs[0].size.heap_bytes);
+    assert_int_equal(session->measured_bytes, plan->peak_bytes);
+    ebb__run_free(session);
+    test_twin_fini(&twin);
+    ebb__ir_fini(&g);
+    test_ctx_free(ctx);
+}
+
+static void steps_fall_back(void **state) {
+    (void)state;
+    check_steps(0.1, 3, 3);
+    check_steps(0.9, 0, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_share_a_heap),
+        cmocka_unit_test(only_where_asked_for),
+        cmocka_unit_test(steps_fall_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
