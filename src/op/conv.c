@@ -1,8 +1,9 @@
 /* conv.c - convolution of maps with weights [K, C/groups, R, S], and its three gradients.
  *
  * The gradients of x and of the weights continue from the sum so far, as matmul does, so that they
- * accumulate without a buffer of their own. */
-#include "op/conv.h"
+ * accumulate without a buffer of their own. That of the weights can also read x where it lies in a
+ * heap (conv_sparse.h). */
+#include "op/conv_sparse.h"
 
 #include "op/batch_norm.h"
 #include "op/define.h"
@@ -165,6 +166,64 @@ static ebb_status infer_conv_weights_narrow(const ir_graph *graph, const ir_node
     return infer_sums(graph, node, &x, out);
 }
 
+/* Operand i and the one behind it are the bits and starts of a part of x. */
+static ebb_status need_part(const ir_graph *graph, const ir_node_rec *node, int32_t i, op_map *x) {
+    const ir_type *bits = op_in_type(graph, node, i), *starts = op_in_type(graph, node, i + 1);
+    int64_t block = op_map_block(x);
+    bool codes = bits != NULL && starts != NULL && bits->dtype == IR_U8 && bits->rank == 2 &&
+                 bits->dim[0] == x->groups && starts->dtype == IR_I32 && starts->rank == 2 &&
+                 starts->dim[0] == x->groups && starts->dim[1] == op_heap_blocks(bits->dim[1]) + 1;
+    int32_t blocks = codes && block >= 8 ? op_conv_part_blocks(x, bits) : 0;
+    x->blocks += blocks;
+    return blocks > 0 && bits->dim[1] == op_code_bytes(blocks * block, 1)
+               ? EBB_OK
+               : ebb__op_bad(graph, node,
+                             "operands %d and %d must be bits and starts of blocks of "
+                             "%lld elements, at least 8",
+                             i, i + 1, (long long)block);
+}
+
+/* c, dy, heap, then bits and starts of every part of x. */
+static ebb_status infer_conv_weights_sparse(const ir_graph *graph, const ir_node_rec *node,
+                                            ir_type *out) {
+    const int32_t *a = node->attr.i;
+    const ir_type *c = op_in_type(graph, node, 0);
+    if (node->n_in < CONV_PARTS + 2 || node->n_in % 2 != CONV_PARTS % 2) {
+        return ebb__op_bad(graph, node, "%d operands are no c, dy, heap and pairs", node->n_in);
+    }
+    TRY(ebb__op_need_map(graph, node, 1));
+    TRY(ebb__op_need(graph, node, CONV_HEAP, IR_F32));
+    TRY(need_numbers(graph, node));
+    if (a[CONV_X_HIGH] < 1 || a[CONV_X_WIDE] < 1 || a[CONV_X_LANES] < 1 ||
+        op_in_type(graph, node, 1) == NULL || op_in_type(graph, node, CONV_HEAP) == NULL) {
+        return ebb__op_bad(graph, node, "x must have a size, dy and the heap be there");
+    }
+    op_map y = op_map_of(op_in_type(graph, node, 1)),
+           x = op_conv_sparse_x(op_in_type(graph, node, 1), &node->attr);
+    for (int32_t i = CONV_PARTS; i < node->n_in; i += 2) {
+        TRY(need_part(graph, node, i, &x));
+    }
+    out[0] = (ir_type){.dtype = IR_F32,
+                       .rank = 4,
+                       .dim = {(int32_t)op_map_channels(&y),
+                               (int32_t)(op_map_channels(&x) / a[CONV_GROUPS]), a[CONV_HIGH],
+                               a[CONV_WIDE]}};
+    TRY(need_fit(graph, node, &x, &out[0], &y));
+    return c == NULL || ebb__ir_type_equal(c, &out[0])
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "c must be like the result");
+}
+
+/* Of conv_weights, for the op that reads x from a heap. */
+static bool heaped_attr(const ir_graph *graph, const ir_node_rec *node, ir_attr *out) {
+    op_map x = op_map_of(op_in_type(graph, node, 2));
+    *out = node->attr;
+    out->i[CONV_X_HIGH] = x.high;
+    out->i[CONV_X_WIDE] = x.wide;
+    out->i[CONV_X_LANES] = x.channels;
+    return op_map_block(&x) >= 8;
+}
+
 /* c, dy. */
 static ebb_status infer_conv_bias(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(ebb__op_need_map(graph, node, 1));
@@ -216,6 +275,20 @@ static op_cost cost_conv_weights(const ir_graph *graph, const ir_node_rec *node)
 static op_cost cost_conv_weights_narrow(const ir_graph *graph, const ir_node_rec *node) {
     ir_type x = op_conv_narrow_x(op_in_type(graph, node, 1), &node->attr);
     return cost_of(graph, node, &x, &graph->values[node->out].type, op_in_type(graph, node, 1));
+}
+
+/* Of the heap only what x has of it; half of x is not 0, about. */
+static op_cost cost_conv_weights_sparse(const ir_graph *graph, const ir_node_rec *node) {
+    op_map x = op_conv_sparse_x(op_in_type(graph, node, 1), &node->attr);
+    const ir_type *dw = &graph->values[node->out].type, *dy = op_in_type(graph, node, 1);
+    x.blocks = dw->dim[1] * node->attr.i[CONV_GROUPS] / x.channels;
+    ir_type type = op_map_type(x);
+    op_conv v = op_conv_of(&type, dw, dy, &node->attr);
+    double elements = (double)ebb__op_elements(&type);
+    double taps = (double)v.inputs * v.high * v.wide;
+    return (op_cost){2.0 * taps * (double)ebb__op_elements(dy) + 8 * elements,
+                     (double)ebb__ir_type_bytes(dy) + 2 * (double)ebb__ir_type_bytes(dw) +
+                         2.25 * elements};
 }
 
 static void rows_conv(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
@@ -286,12 +359,38 @@ static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_
     CODED(g, n, xb, xl, xh, xw, __VA_ARGS__, IR_U16, (xb) * (xl) * (xh) * (xw) * (n), 16, 0, FILL_ABSENT)
 #define CONV_BIAS(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
     {IN(F1((yb) * (yl)), MAP(g, yb, yh, yw, n, yl)), .fill = {f}},
+#define BYTES(xb, xh, xw, n, xl) (((xb) * (xh) * (xw) * (n) * (xl) + 7) / 8)
+#define PART(g, bytes) {IR_U8, 2, {g, bytes}}, {IR_I32, 2, {g, ((bytes) * 8 + 255) / 256 + 1}}
+#define SPARSE(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
+    {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), F1(1300), PART(g, BYTES(xb, xh, xw, n, xl))), \
+     .fill = {f, FILL_NORMAL, FILL_NORMAL, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1, \
+     .attr = {.i = {st, py, px, gr, 0, r, s, xh, xw, xl}}},
+#define SPARSE_SIZES(X)                                                  \
+    X(1, 8, 1, 32, 5, 6, 1, 32, 5, 6, 32, 3, 3, 1, 1, 1, 1, FILL_NORMAL) \
+    X(2, 8, 2, 32, 3, 4, 1, 16, 3, 4, 64, 1, 1, 1, 0, 0, 1, FILL_ABSENT) \
+    X(1, 3, 1, 3, 9, 7, 1, 8, 5, 4, 3, 5, 5, 2, 2, 2, 1, FILL_NORMAL)    \
+    X(3, 4, 3, 16, 4, 3, 2, 16, 4, 3, 24, 3, 3, 1, 1, 1, 2, FILL_NORMAL) \
+    X(2, 8, 1, 16, 2, 8, 1, 10, 2, 8, 16, 1, 7, 1, 0, 3, 1, FILL_NORMAL) \
+    X(1, 5, 2, 25, 3, 3, 2, 32, 5, 5, 50, 3, 3, 1, 2, 2, 1, FILL_ABSENT) \
+    X(1, 8, 2, 32, 6, 6, 3, 32, 3, 3, 64, 1, 1, 2, 0, 0, 1, FILL_NORMAL)
 /* clang-format on */
 static const op_sample samples_conv[] = {SIZES(CONV)};
 static const op_sample samples_conv_data[] = {SIZES(CONV_DATA)};
 static const op_sample samples_conv_weights[] = {SIZES(CONV_WEIGHTS)};
 static const op_sample samples_conv_narrow[] = {SIZES(CODED_8) SIZES(CODED_10) SIZES(CODED_16)};
 static const op_sample samples_conv_bias[] = {SIZES(CONV_BIAS)};
+static const op_sample samples_conv_sparse[] = {
+    SPARSE_SIZES(SPARSE)
+    /* 24 channels and 40, of which the parts have 1 and 2 blocks, or 3 and 2. */
+    {IN(F4(16, 24, 3, 3), MAP(2, 1, 5, 4, 8, 16), F1(1300), PART(2, BYTES(1, 5, 4, 8, 8)),
+        PART(2, BYTES(2, 5, 4, 8, 8))),
+     .fill = {FILL_NORMAL, FILL_NORMAL, FILL_NORMAL, FILL_BYTE, FILL_LABEL, FILL_BYTE, FILL_LABEL},
+     .limit = 1300 - 256 + 1, .attr = {.i = {1, 1, 1, 1, 0, 3, 3, 5, 4, 8}}},
+    {IN(F4(8, 15, 1, 1), MAP(1, 1, 3, 3, 5, 8), F1(1300), PART(1, BYTES(3, 3, 3, 5, 3)),
+        PART(1, BYTES(2, 3, 3, 5, 3))),
+     .fill = {FILL_ABSENT, FILL_NORMAL, FILL_NORMAL, FILL_BYTE, FILL_LABEL, FILL_BYTE, FILL_LABEL},
+     .limit = 1300 - 256 + 1, .attr = {.i = {1, 0, 0, 1, 0, 1, 1, 3, 3, 3}}},
+};
 
 /* ---- definitions ---- */
 
@@ -309,6 +408,7 @@ OP_DEFINE(conv_data, .schema.ints = {NUMBERS, "lanes", "high", "wide"}, .n_in = 
 OP_DEFINE(conv_weights, .schema.ints = {NUMBERS, "lanes", "high", "wide"}, .n_in = 3,
           .optional = 1u << 0, .n_out = 1, .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_conv_weights, INPLACE({0, 0}), .cost = cost_conv_weights,
+          .heaped = {.reader = OP_CONV_WEIGHTS_SPARSE, .in = 2, .attr = heaped_attr},
           .rows = rows_conv_sum, SAMPLES(samples_conv_weights));
 
 OP_DEFINE(conv_weights_narrow,
@@ -318,6 +418,13 @@ OP_DEFINE(conv_weights_narrow,
           .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_conv_weights_narrow, INPLACE({0, 0}), .cost = cost_conv_weights_narrow,
           .rows = rows_conv_narrow, SAMPLES(samples_conv_narrow));
+
+OP_DEFINE(conv_weights_sparse,
+          .schema.ints = {NUMBERS, "lanes", "high", "wide", "x_high", "x_wide", "x_lanes"},
+          .n_in = 1, .optional = 1u << 0, .n_out = 1,
+          .flags = OPF_HEAVY | OPF_NOGRAD | OPF_VARIADIC, .layout = LAYOUT_MAPS,
+          .infer = infer_conv_weights_sparse, INPLACE({0, 0}), .cost = cost_conv_weights_sparse,
+          SAMPLES(samples_conv_sparse));
 
 OP_DEFINE(conv_bias, .n_in = 2, .optional = 1u << 0, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .infer = infer_conv_bias, INPLACE({0, 0}), .work = {1, OPERAND(1)},

@@ -7,9 +7,21 @@
 
 #include "op/map.h"
 
-/* Attributes. The last three say what operands do not tell: the lanes of the result's channels, and
- * two sizes: of conv_data the image's, of conv_weights the window's. */
-enum { CONV_STRIDE, CONV_PAD_Y, CONV_PAD_X, CONV_GROUPS, CONV_LANES, CONV_HIGH, CONV_WIDE };
+/* Attributes. From the fifth on they say what operands do not tell: the lanes of the result's
+ * channels; two sizes, of conv_data the image's, of conv_weights the window's; and of an x that
+ * does not lie as a map (conv_sparse.h) its size and lanes of channels. */
+enum {
+    CONV_STRIDE,
+    CONV_PAD_Y,
+    CONV_PAD_X,
+    CONV_GROUPS,
+    CONV_LANES,
+    CONV_HIGH,
+    CONV_WIDE,
+    CONV_X_HIGH,
+    CONV_X_WIDE,
+    CONV_X_LANES
+};
 
 /* Further attributes of conv_weights_narrow: the format of its codes (narrow.h), whether relu comes
  * last, and from here on the sizes of x but for its groups, which are those of dy. */

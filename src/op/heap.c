@@ -167,3 +167,29 @@ ebb_status ebb__op_heap_pull(ir_graph *graph, ir_val heap, ir_val bits, ir_val s
     ir_attr attr = ebb__op_attr_of(type);
     return ebb__op_emit(graph, OP_SPARSE_PULL, (ir_val[]){heap, bits, starts}, 3, &attr, out);
 }
+
+bool ebb__op_is_heaped(const ir_graph *graph, const ir_node_rec *reader, int32_t operand) {
+    const op_def *def = ebb__op(reader->op);
+    ir_attr attr;
+    return def->heaped.reader != 0 && def->heaped.in == operand &&
+           def->heaped.attr(graph, reader, &attr);
+}
+
+ebb_status ebb__op_emit_heaped(ir_graph *graph, const ir_node_rec *reader, ir_val heap,
+                               const ir_val *list, int32_t n, ir_val *out) {
+    const op_def *def = ebb__op(reader->op);
+    ir_val in[OP_MAX_SAMPLE_IN + 2 * OP_HEAP_MOST_PARTS];
+    int32_t n_in = 0;
+    ir_attr attr;
+    if (!def->heaped.attr(graph, reader, &attr) || n > 2 * OP_HEAP_MOST_PARTS) {
+        return ebb__op_bad(graph, reader, "cannot be read from a heap");
+    }
+    for (; n_in < def->heaped.in; n_in++) {
+        in[n_in] = ir_in(graph, reader, n_in);
+    }
+    in[n_in++] = heap;
+    for (int32_t i = 0; i < n; i++) {
+        in[n_in++] = list[i];
+    }
+    return ebb__op_emit(graph, (op_code)def->heaped.reader, in, n_in, &attr, out);
+}

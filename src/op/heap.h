@@ -16,7 +16,7 @@
 
 #include "op/code.h"
 
-enum { OP_HEAP_BLOCK = 256, OP_HEAP_FULL = -1, OP_HEAP_FIRST = 1 };
+enum { OP_HEAP_BLOCK = 256, OP_HEAP_FULL = -1, OP_HEAP_FIRST = 1, OP_HEAP_MOST_PARTS = 8 };
 enum { HEAP_CAPACITY }; /* attribute of sparse_starts: floats of the heap */
 enum { GIVE_UP_HEAPS }; /* attribute of give_up: how many heaps it looks at */
 enum { GIVE_UP_FULL, GIVE_UP_USED, GIVE_UP_WORDS }; /* its result */

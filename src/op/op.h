@@ -22,7 +22,7 @@ enum {
     OP_MAX_SPLIT = 6,
     OP_MAX_READS = 3,
     OP_MAX_PAIRS = 3,
-    OP_MAX_SAMPLE_IN = 6,
+    OP_MAX_SAMPLE_IN = 7,
     OP_MAX_REBUILD = 2
 };
 
@@ -213,6 +213,14 @@ typedef struct op_def {
     /* What reports call the form that its results are in, of ops that make something smaller to
      * wait for backward; NULL: dense. */
     const char *form;
+    /* Operand `in`, the last, can be read where it lies in a heap (heap.h): op `reader`, of the
+     * operands before it, the heap, and bits and starts of every part that is joined in it along
+     * axis 1, makes the result with the same bits. `attr` gives its attributes; false: not here. */
+    struct {
+        uint16_t reader;
+        int16_t in;
+        bool (*attr)(const ir_graph *graph, const ir_node_rec *node, ir_attr *out);
+    } heaped;
     /* Arithmetic of a node: so many operations for each element of its results or, if `of` is
      * 1 + i, of operand i. An exponential or tanh counts as 20. */
     struct {
@@ -301,6 +309,11 @@ ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir
 /* ---- heaps (heap.c, heap.h) ---- */
 /* An empty one with room for so many floats. */
 ebb_status ebb__op_heap(ir_graph *graph, int32_t floats, ir_val *out) EBB_MUST_CHECK;
+/* What reads operand column `heaped` of `reader`, a copy of the node, from a heap; list: bits and
+ * starts of its parts, n of both together. */
+bool ebb__op_is_heaped(const ir_graph *graph, const ir_node_rec *reader, int32_t operand);
+ebb_status ebb__op_emit_heaped(ir_graph *graph, const ir_node_rec *reader, ir_val heap,
+                               const ir_val *list, int32_t n, ir_val *out) EBB_MUST_CHECK;
 /* The tensor of this type that was pushed into a heap with these bits and starts. */
 ebb_status ebb__op_heap_pull(ir_graph *graph, ir_val heap, ir_val bits, ir_val starts,
                              const ir_type *type, ir_val *out) EBB_MUST_CHECK;

@@ -2,8 +2,9 @@
  *
  * Of a forward value that has no element below 0, and of which backward reads values, the bits of
  * its elements above 0 are kept, and those elements in a heap that it shares with others
- * (op/heap.h). Right before a late reader the value is put together again; who reads nothing but
- * signs takes the bits. Readers get the same bits.
+ * (op/heap.h). Right before a late reader the value is put together again, unless it can read it
+ * where it lies (op_def.heaped), which takes more time and no bytes; who reads nothing but signs
+ * takes the bits. Readers get the same bits.
  *
  * How many elements are above 0 is known only when a step runs. So a heap has room for a share of
  * all elements of all its values together (pass_density), and where they do not fit the step is
@@ -301,6 +302,13 @@ static ebb_status pull(heaper *h, ir_val v, int32_t at, ir_val *out) {
     return EBB_OK;
 }
 
+static void replace(heaper *h, const ir_node_rec *node, const ir_val *out) {
+    for (int32_t k = 0; k < node->n_out; k++) {
+        h->now[node->out + k] = out[k];
+        h->g->values[out[k]].param_grad = h->g->values[node->out + k].param_grad;
+    }
+}
+
 /* The reader of signs alone takes the bits instead. */
 static ebb_status take_bits(heaper *h, ir_node n, ir_val bits) {
     ir_graph *g = h->g;
@@ -309,10 +317,44 @@ static ebb_status take_bits(heaper *h, ir_node n, ir_val bits) {
     ir_val out[IR_MAX_OUT];
     g->label = node.label;
     TRY(ebb__op_emit_coded(g, &node, bits, out));
-    for (int32_t k = 0; k < node.n_out; k++) {
-        h->now[node.out + k] = out[k];
-        g->values[out[k]].param_grad = g->values[node.out + k].param_grad;
+    replace(h, &node, out);
+    return set_keys(h, first, h->keys[n]);
+}
+
+/* Lists bits and starts of v, or of all that is joined in it along the second axis; false: not all
+ * of them are in one heap. */
+static bool list_parts(const heaper *h, ir_val v, int32_t *number, ir_val *list, int32_t *n) {
+    int32_t axis = 1;
+    const ir_node_rec *join = join_of(h->g, v, &axis);
+    bool all = axis == 1;
+    for (int32_t k = 0; join != NULL && all && k < join->n_in; k++) {
+        all = list_parts(h, ir_in(h->g, join, k), number, list, n);
     }
+    if (join == NULL) {
+        all = *n < 2 * OP_HEAP_MOST_PARTS && h->heap_of[v] >= 0 &&
+              (*number < 0 || h->heap_of[v] == *number);
+        *number = h->heap_of[v];
+        list[all ? (*n)++ : 0] = h->bits[v];
+        list[all ? (*n)++ : 0] = h->starts[v];
+    }
+    return all;
+}
+
+/* Operand k of the reader stays in its heap, if it can; *done: so it is. */
+static ebb_status read_there(heaper *h, ir_node n, int32_t k, bool *done) {
+    ir_graph *g = h->g;
+    const ir_node_rec node = g->nodes[n];
+    ir_node first = g->n_nodes;
+    ir_val list[2 * OP_HEAP_MOST_PARTS], out[IR_MAX_OUT];
+    int32_t number = IR_NONE, parts = 0;
+    *done = h->unit->config->knobs.encode > 2 && ebb__op_is_heaped(g, &node, k) &&
+            list_parts(h, ir_in(g, &node, k), &number, list, &parts);
+    if (!*done) {
+        return EBB_OK;
+    }
+    g->label = node.label;
+    TRY(ebb__op_emit_heaped(g, &node, h->heaps[number].content, list, parts, out));
+    replace(h, &node, out);
     return set_keys(h, first, h->keys[n]);
 }
 
@@ -332,6 +374,11 @@ static ebb_status read(heaper *h, int32_t i) {
         if (reads_bits(&g->nodes[n], k) && h->heap_of[v] >= 0) {
             bits = h->bits[v];
             continue;
+        }
+        bool there = false;
+        TRY(read_there(h, n, k, &there));
+        if (there) {
+            return EBB_OK; /* it is the last operand */
         }
         TRY(pull(h, v, i, &from));
         ir_set_in(g, &g->nodes[n], k, from);

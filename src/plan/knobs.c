@@ -81,7 +81,8 @@ static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
 
 static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
     (void)again;
-    static const char *const words[] = {"", ", encoded", ", encoded and sparse"};
+    static const char *const words[] = {"", ", encoded", ", encoded and sparse",
+                                        ", encoded and sparse throughout"};
     (void)snprintf(text, bytes, "%s", words[knobs->encode]);
 }
 
@@ -242,7 +243,7 @@ static const plan_knob table[] = {
     {"pack", PASS_LAYOUT, false, 2, pack_way, describe_pack},
     {"chunk", PASS_CHUNK, false, CHUNK_WAYS, chunk_way, describe_chunk},
     {"slices", PASS_SLICES, true, 2, slices_way, describe_slices},
-    {"encode", PASS_ENCODE, true, 3, encode_way, describe_encode},
+    {"encode", PASS_ENCODE, true, 4, encode_way, describe_encode},
     {"images", PASS_CHUNK, false, sizeof cuts / sizeof *cuts, cut_way, describe_cut},
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},

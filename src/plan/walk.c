@@ -22,6 +22,7 @@ static const double PACE = 1.02; /* what saving memory may cost unasked */
 enum {
     LEAST_SAVING = 256, /* part of the peak that the next way of row 1 must save */
     FEW_NODES = 6000, /* of a plan that a knob's every way is joined to, where knobs are crossed */
+    FEW_WAYS = 8,     /* of a knob that the one behind it is joined to whole */
 };
 
 /* The passes before it do the same for every candidate, so that they run once for a program. */
@@ -388,14 +389,21 @@ static ebb_status try_knob(search *s, int32_t knob) {
 }
 
 /* What a knob's ways are joined to where knobs are crossed: every plan listed so far and, since
- * what saves nothing now may matter once more is repeated, every way of row 0. */
-static int32_t crossed_bases(const plan_walk *w, plan_choice *bases) {
+ * what saves nothing now may matter once more is repeated, every way of row 0, and every way of the
+ * knob before it with what else the smallest plan does: values that wait in few bytes save nothing
+ * as long as gradients of a whole batch are larger, nor do cuts as long as what waits is. */
+static int32_t crossed_bases(const plan_walk *w, int32_t knob, plan_choice *bases) {
     int32_t n = w->n_list;
     memcpy(bases, w->list, (size_t)n * sizeof *bases);
     for (int32_t i = 0; i < w->grid.knobs[PLAN_KNOB_WHOLE].n; i++) {
         if (w->whole[i].size.placed && i != w->keep_all) {
             bases[n++] = w->whole[i];
         }
+    }
+    const int32_t ways = knob > PLAN_KNOB_SAVING ? w->grid.knobs[knob - 1].n : 0;
+    for (int32_t i = 1; ways <= FEW_WAYS && i < ways; i++) {
+        bases[n] = *smallest(w);
+        n += turn_to(&w->grid, &bases[n], knob - 1, i);
     }
     return n;
 }
@@ -420,8 +428,8 @@ static ebb_status try_bases(search *s, const plan_choice *bases, int32_t n, int3
 
 static ebb_status try_crossed(search *s, int32_t knob) {
     plan_choice *bases = NULL;
-    TRY(ebb__alloc(s->w->ctx, PLAN_MAX_CHOICES + PLAN_MAX_WHOLE, sizeof *bases, &bases));
-    ebb_status status = try_bases(s, bases, crossed_bases(s->w, bases), knob);
+    TRY(ebb__alloc(s->w->ctx, PLAN_MAX_CHOICES + PLAN_MAX_WHOLE + FEW_WAYS, sizeof *bases, &bases));
+    ebb_status status = try_bases(s, bases, crossed_bases(s->w, knob, bases), knob);
     ebb__free(s->w->ctx, bases);
     return status;
 }

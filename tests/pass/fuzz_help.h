@@ -33,7 +33,7 @@ static pass_knobs some_knobs(test_dice *dice) {
                         .chunk_rows = test_below(dice, 12),
                         .chunk_images = 8 * test_below(dice, 3),
                         .chunk_net = test_below(dice, 2) != 0,
-                        .encode = test_below(dice, 3),
+                        .encode = test_below(dice, 4),
                         .price = prices[test_below(dice, 4)],
                         .merge = test_below(dice, 4),
                         .scan = test_below(dice, 4),

@@ -17,6 +17,10 @@ static void loops_conv_weights_narrow(const op_call *call, conv_codes *codes) {
     ebb__conv_narrow(call, codes);
 }
 
+static void loops_conv_weights_sparse(const op_call *call, conv_codes *codes) {
+    ebb__conv_weights_sparse(call, codes);
+}
+
 #define RUN_BASE(upper, lower)                                                                     \
     void ebb__cpu_##lower##_base(const op_call *call) {                                            \
         loops_##lower(call, &(conv_codes){.engine = &ebb__conv_base});                             \

@@ -19,7 +19,7 @@ typedef struct conv_tile {
     bool across;
 } conv_tile;
 
-enum { CONV_MOST_TILES = 32, CONV_MOST_CODES = 16, CONV_MOST_IN = 6 };
+enum { CONV_MOST_TILES = 32, CONV_MOST_CODES = 16, CONV_MOST_IN = 24 };
 
 /* Pairs of one size, whose products are added one after the other. */
 typedef struct conv_list {
@@ -183,5 +183,9 @@ size_t ebb__conv_narrow_bytes(const ir_graph *graph, const ir_node_rec *node, in
 void ebb__conv_narrow(const op_call *call, conv_codes *codes);
 void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back);
 void ebb__conv_weights(const op_call *call, conv_codes *codes);
+/* conv_sparse.c: the same where x lies in a heap. */
+size_t ebb__conv_weights_sparse_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                                      int members);
+void ebb__conv_weights_sparse(const op_call *call, conv_codes *codes);
 
 #endif

@@ -138,12 +138,20 @@ void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, in
 CPU_PRODUCTS(CPU_DECLARE)
 #undef CPU_DECLARE
 
+/* Elements [e, e + n) of a step whose bits and starts these are (op/heap.h), decoded; the heap ends
+ * at `end`. */
+void ebb__cpu_heap_range_avx2(const float *heap, const float *end, const uint8_t *bits,
+                              const int32_t *starts, int64_t e, int64_t n, float *to);
+void ebb__cpu_heap_range_base(const float *heap, const float *end, const uint8_t *bits,
+                              const int32_t *starts, int64_t e, int64_t n, float *to);
+
 /* Convolutions (conv.c), by the engine that does their arithmetic. */
 #define CPU_CONVS(X)                                                                               \
     X(CONV, conv)                                                                                  \
     X(CONV_DATA, conv_data)                                                                        \
     X(CONV_WEIGHTS, conv_weights)                                                                  \
-    X(CONV_WEIGHTS_NARROW, conv_weights_narrow)
+    X(CONV_WEIGHTS_NARROW, conv_weights_narrow)                                                    \
+    X(CONV_WEIGHTS_SPARSE, conv_weights_sparse)
 #define CPU_DECLARE(upper, lower)                                                                  \
     void ebb__cpu_##lower##_avx2(const op_call *call);                                             \
     void ebb__cpu_##lower##_base(const op_call *call);                                             \

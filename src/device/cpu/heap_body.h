@@ -129,6 +129,28 @@ static void pull_block(const float *from, const float *end, const uint8_t *bits,
     }
 }
 
+void CPU_FN(heap_range)(const float *heap, const float *end, const uint8_t *bits,
+                        const int32_t *starts, int64_t e, int64_t n, float *to) {
+    for (int64_t stop = e + n; e < stop;) {
+        int64_t first = e / OP_HEAP_BLOCK * OP_HEAP_BLOCK, last = first + OP_HEAP_BLOCK;
+        int64_t start = starts[e / OP_HEAP_BLOCK];
+        last = last < stop ? last : stop;
+        if (start < 0) {
+            memset(to, 0, (size_t)(last - e) * sizeof(float));
+            to += last - e;
+            e = last;
+            continue;
+        }
+        const float *from = heap + start + count_set(bits + first / 8, e - first);
+        for (; e < last && e % 8 != 0; e++) {
+            *to++ = (bits[e / 8] >> e % 8 & 1) != 0 ? *from++ : 0.0f;
+        }
+        pull_block(from, end, bits + e / 8, last - e, to);
+        to += last - e;
+        e = last;
+    }
+}
+
 /* ---- kernels ---- */
 
 /* bits, the starts of what is before it. One member does it: bits are few bytes, and every start
