@@ -1,6 +1,7 @@
 /* conv.c - the convolution kernels of the CPU: the loops with one engine each, and libxsmm's code
  * made ready for them. */
 #include "device/cpu/conv.h"
+#include "op/conv_sparse.h"
 
 #include <math.h>
 
@@ -50,15 +51,32 @@ static double taps_on(int64_t size, int64_t places, int64_t window, int64_t stri
     return (double)on / (double)(places * window);
 }
 
+/* The convolution that a node is about, whatever form its x has. */
+static op_conv conv_of(const ir_graph *graph, const ir_node_rec *node) {
+    const ir_type *out = &graph->values[node->out].type, *a = op_in_type(graph, node, 1),
+                  *b = op_in_type(graph, node, 2);
+    ir_type x;
+    if (node->op == OP_CONV || node->op == OP_CONV_DATA) {
+        return node->op == OP_CONV ? op_conv_of(a, b, out, &node->attr)
+                                   : op_conv_of(out, b, a, &node->attr);
+    }
+    if (node->op == OP_CONV_WEIGHTS_NARROW) {
+        x = op_conv_narrow_x(a, &node->attr);
+    } else if (node->op == OP_CONV_WEIGHTS_SPARSE) {
+        op_map m = op_conv_sparse_x(a, &node->attr);
+        m.blocks = out->dim[1] * node->attr.i[CONV_GROUPS] / m.channels;
+        x = op_map_type(m);
+    } else {
+        x = *b;
+    }
+    return op_conv_of(&x, out, a, &node->attr);
+}
+
 /* Measured by shapes on one core of the device's 76 GFLOP/s: 3x3 at 90, windows of a pixel at 78,
  * strided ones at 72, tiles of few lanes at 74, first layers at 66. The op counts all taps; those
  * that are skipped take a fifth of the time, in runs that they cut. */
 double ebb__conv_pace(const ir_graph *graph, const ir_node_rec *node) {
-    const ir_type *out = &graph->values[node->out].type, *a = op_in_type(graph, node, 1),
-                  *b = op_in_type(graph, node, 2);
-    op_conv v = node->op == OP_CONV        ? op_conv_of(a, b, out, &node->attr)
-                : node->op == OP_CONV_DATA ? op_conv_of(out, b, a, &node->attr)
-                                           : op_conv_of(b, out, a, &node->attr);
+    op_conv v = conv_of(graph, node);
     double on = taps_on(v.x.high, v.y.high, v.high, v.stride, v.pad_y) *
                 taps_on(v.x.wide, v.y.wide, v.wide, v.stride, v.pad_x);
     int64_t lanes = node->op == OP_CONV_DATA ? v.x.channels : v.y.channels;
@@ -72,8 +90,8 @@ double ebb__conv_pace(const ir_graph *graph, const ir_node_rec *node) {
 /* Weights are packed, or sums of them taken and put back, once for every call, against the grain.
  */
 double ebb__conv_packing(const ir_graph *graph, const ir_node_rec *node) {
-    const ir_type *w =
-        node->op == OP_CONV_WEIGHTS ? &graph->values[node->out].type : op_in_type(graph, node, 2);
+    bool reads = node->op == OP_CONV || node->op == OP_CONV_DATA;
+    const ir_type *w = reads ? op_in_type(graph, node, 2) : &graph->values[node->out].type;
     return 3.0 * (double)ebb__ir_type_bytes(w);
 }
 
