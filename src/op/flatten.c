@@ -115,6 +115,6 @@ OP_DEFINE(unflatten, .schema.ints = {"blocks", "high", "wide", "images", "channe
           .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_unflatten, .grad = unflatten_grad,
           .rows = ebb__op_rows_split, .stash = {STASH_EITHER}, SAMPLES(samples_unflatten));
 
-OP_DEFINE(images, .schema.ints = {"lanes", "channels"}, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD,
-          .layout = LAYOUT_MAPS, .infer = infer_images, .work.flops = 2, .rows = rows_images,
-          .stash = {STASH_AGAIN}, SAMPLES(samples_images));
+OP_DEFINE(images, .schema.ints = {"lanes", "channels"}, .n_in = 3, .n_out = 1,
+          .flags = OPF_NOGRAD | OPF_DECODES, .layout = LAYOUT_MAPS, .infer = infer_images,
+          .work.flops = 2, .rows = rows_images, .stash = {STASH_AGAIN}, SAMPLES(samples_images));

@@ -121,6 +121,54 @@ static ebb_status rewire(encoder *e) {
     return EBB_OK;
 }
 
+/* ---- variables that are codes themselves ---- */
+
+/* Whether forward only makes numbers of variables, bytes of an image say: these wait anyway. */
+static bool decodes_variables(const ir_graph *g, ir_val v) {
+    ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+    bool decodes = def != IR_NONE && !is_late(&g->nodes[def]) &&
+                   (ebb__op(g->nodes[def].op)->flags & OPF_DECODES) != 0;
+    for (int32_t k = 0; decodes && k < g->nodes[def].n_in; k++) {
+        ir_val x = ir_in(g, &g->nodes[def], k);
+        op_range rows;
+        while (x != IR_NONE && g->values[x].def != IR_NONE &&
+               ebb__op_is_slice(&g->nodes[g->values[x].def], &rows)) {
+            x = ir_in(g, &g->nodes[g->values[x].def], 0);
+        }
+        decodes = x == IR_NONE || (g->values[x].def == IR_NONE && g->values[x].next == IR_NONE);
+    }
+    return decodes;
+}
+
+/* Late readers have them made numbers of again, right before the first of them. */
+static ebb_status decode_again(encoder *e) {
+    ir_graph *g = e->g;
+    for (int32_t i = 0, n = g->n_order; i < n; i++) {
+        ir_node reader = g->order[i];
+        for (int32_t k = 0; is_late(&g->nodes[reader]) && k < g->nodes[reader].n_in; k++) {
+            ir_val v = ir_in(g, &g->nodes[reader], k);
+            if (v >= e->n_values || !decodes_variables(g, v)) {
+                continue;
+            }
+            if (e->codes[v] == IR_NONE) {
+                const ir_node_rec node = g->nodes[g->values[v].def];
+                ir_node first = g->n_nodes;
+                g->label = node.label;
+                g->label.phase = IR_RECOMPUTE;
+                ir_val in[OP_MAX_SPLIT];
+                for (int32_t j = 0; j < node.n_in; j++) {
+                    in[j] = ir_in(g, &node, j);
+                }
+                TRY(ebb__op_emit(g, (op_code)node.op, in, node.n_in, &node.attr, &e->codes[v]));
+                TRY(set_keys(e, first, e->keys[reader] - 1));
+                e->changed = true;
+            }
+            ir_set_in(g, &g->nodes[reader], k, e->codes[v]);
+        }
+    }
+    return EBB_OK;
+}
+
 static ebb_status encode_readers(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     encoder e = {.unit = unit, .g = g, .n_values = g->n_values, .cap_keys = (size_t)g->n_nodes};
@@ -131,6 +179,7 @@ static ebb_status encode_readers(pass_unit *unit) {
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         TRY(encode_reader(&e, g->order[i]));
     }
+    TRY(decode_again(&e));
     if (!e.changed) {
         return EBB_OK;
     }
