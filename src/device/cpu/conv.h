@@ -142,6 +142,21 @@ static inline int64_t conv_round_lanes(int64_t lanes) {
     return (lanes + 7) / 8 * 8;
 }
 
+/* ---- strides ---- */
+
+/* Rows whose pixels are copied so that those which a tap reads, `stride` from each other, lie side
+ * by side: where pixel x of them is, and how many pixels such a row takes. */
+static inline int64_t conv_copied_at(int64_t wide, int64_t stride, int64_t x) {
+    return x % stride * ((wide + stride - 1) / stride) + x / stride;
+}
+static inline int64_t conv_copied_wide(int64_t wide, int64_t stride) {
+    return (wide + stride - 1) / stride * stride;
+}
+
+/* Copies a row of x, but for pixels that no tap of a window of `window` pixels meets. */
+void ebb__conv_copy_row(const op_map *x, int64_t stride, int64_t window, int64_t pad,
+                        const float *from, float *to);
+
 /* ---- x in another form ---- */
 
 /* Where backward's x does not lie as a map: the rows are written as they are needed, into a buffer

@@ -7,7 +7,8 @@
  * stay in cache while they go over the strip. Where the window is one pixel, what a strip reads is
  * much and used once by a tile: there a strip is what fits a cache of the operand, and all tiles go
  * over some channels of it before the next. Where the operand has a few channels only (the first
- * layer), what each pixel of a strip reads is laid out side by side, and taps are one product. */
+ * layer), what each pixel of a strip reads is laid out side by side, and taps are one product. With
+ * a stride, rows of some channels are copied so that pixels of a tap lie side by side. */
 #include "device/cpu/conv.h"
 
 #include "base/team.h"
@@ -26,6 +27,7 @@ enum {
     FEW = 8,                /* below these channels windows are laid out, */
     LEAST_LAID = 64,        /* if they are as large as this */
     LAID_FLOATS = 3 << 13,  /* of them, in a strip */
+    COPY_FLOATS = 1 << 16,  /* of rows that are copied, unless one row of the result needs more */
 };
 
 /* Both directions: the result `to` gathers from `from`. */
@@ -38,7 +40,8 @@ typedef struct gather {
     const float *start; /* a bias; a map, if `back`; NULL: zeros */
     float *result;
     bool back;
-    bool laid; /* windows are laid out */
+    bool laid;   /* windows are laid out */
+    bool copied; /* rows of the operand are copied */
 } gather;
 
 /* The taps along one axis that fall on the operand, for one position of the result: r = lo, lo +
@@ -61,7 +64,8 @@ static gather_taps taps_of(const gather *g, int64_t o, int64_t size, int64_t win
 /* Do pixels `apart` from each other have the same taps, and these, unless they are laid out, lie
  * side by side? */
 static bool same_taps(const gather *g, const gather_taps *a, const gather_taps *b, int64_t apart) {
-    return a->lo == b->lo && a->hi == b->hi && (g->laid || b->at == a->at + apart);
+    return a->lo == b->lo && a->hi == b->hi &&
+           (g->laid || b->at == a->at + apart * (g->copied ? g->stride : 1));
 }
 
 static bool is_laid(const op_map *from, int64_t group, int64_t taps, bool back) {
@@ -75,33 +79,40 @@ static int64_t laid_pixels(const op_map *to, int64_t window) {
     return conv_least(to->wide, conv_most(1, LAID_FLOATS / (window * to->images) / run) * run);
 }
 
-static gather gather_of(const op_call *call, bool back) {
-    const op_view *from = &call->in[1], *to = &call->out[0], *start = &call->in[0];
-    op_conv v = op_conv_of(back ? &to->type : &from->type, &call->in[2].type,
-                           back ? &from->type : &to->type, call->attr);
-    gather g = {.from = back ? v.y : v.x,
-                .to = back ? v.x : v.y,
-                .from_pitch = op_map_pitch(from),
-                .to_pitch = op_map_pitch(to),
-                .start_pitch = back && start->data != NULL ? op_map_pitch(start) : 0,
-                .from_group = back ? v.outputs : v.inputs,
-                .to_group = back ? v.inputs : v.outputs,
-                .window_y = v.high,
-                .window_x = v.wide,
-                .stride = v.stride,
-                .pad_y = v.pad_y,
-                .pad_x = v.pad_x,
-                .source = from->data,
-                .weights = call->in[2].data,
-                .start = start->data,
-                .result = to->data,
+/* What follows from the sizes. */
+static gather gather_sized(const op_conv *v, bool back) {
+    gather g = {.from = back ? v->y : v->x,
+                .to = back ? v->x : v->y,
+                .from_group = back ? v->outputs : v->inputs,
+                .to_group = back ? v->inputs : v->outputs,
+                .window_y = v->high,
+                .window_x = v->wide,
+                .stride = v->stride,
+                .pad_y = v->pad_y,
+                .pad_x = v->pad_x,
                 .back = back};
     g.laid = is_laid(&g.from, g.from_group, g.window_y * g.window_x, back);
-    if (v.high == 1 && v.wide == 1 && v.stride == 1 && v.pad_y == 0 && v.pad_x == 0) {
+    g.copied = !back && !g.laid && v->stride > 1 && v->groups == 1 && v->y.blocks > 1;
+    if (v->high == 1 && v->wide == 1 && v->stride == 1 && v->pad_y == 0 && v->pad_x == 0) {
         g.from.wide *= g.from.high; /* all pixels are one row */
         g.to.wide *= g.to.high;
         g.from.high = g.to.high = 1;
     }
+    return g;
+}
+
+static gather gather_of(const op_call *call, bool back) {
+    const op_view *from = &call->in[1], *to = &call->out[0], *start = &call->in[0];
+    op_conv v = op_conv_of(back ? &to->type : &from->type, &call->in[2].type,
+                           back ? &from->type : &to->type, call->attr);
+    gather g = gather_sized(&v, back);
+    g.from_pitch = op_map_pitch(from);
+    g.to_pitch = op_map_pitch(to);
+    g.start_pitch = back && start->data != NULL ? op_map_pitch(start) : 0;
+    g.source = from->data;
+    g.weights = call->in[2].data;
+    g.start = start->data;
+    g.result = to->data;
     return g;
 }
 
@@ -174,7 +185,10 @@ typedef struct strip {
     conv_piece tile;
     int64_t images, y0, y1, x0, x1; /* not all pixels if it is one row */
     const float *panel;
-    float *laid; /* [pixel of the strip][image][r][s][channel]; taps outside are not written */
+    /* Of a member: windows, [pixel of the strip][image][r][s][channel], of which taps outside are
+     * not written; or rows, [block][row], from a first block and a first row on. */
+    float *own;
+    int64_t block, row, rows;
 } strip;
 
 /* Where the sums of a run of pixels begin, from what they start. */
@@ -196,17 +210,48 @@ static void start_run(const gather *g, const strip *s, int64_t pixels, float *ou
     }
 }
 
-/* One tap of the channels [begin, end), a block of the chain, at a pixel of the operand. */
+/* Where pixel (y, x) of a block of the operand is. */
+static const float *pixel_of(const gather *g, const strip *s, int64_t block, int64_t y, int64_t x) {
+    int64_t pixel = op_map_pixel(&g->from);
+    if (g->copied) {
+        int64_t row = (block - s->block) * s->rows + y - s->row;
+        return s->own + (row * conv_copied_wide(g->from.wide, g->stride) +
+                         conv_copied_at(g->from.wide, g->stride, x)) *
+                            pixel;
+    }
+    return g->source + s->images * g->from_pitch + block * op_map_block(&g->from) +
+           (y * g->from.wide + x) * pixel;
+}
+
+/* Tap (r, t) of the channels [begin, end), a block of the chain, at pixel (y, x) of the operand. */
 static void push_tap(const gather *g, const strip *s, conv_codes *codes, conv_list *list,
-                     int64_t tap, int64_t pixel, int64_t begin, int64_t end) {
+                     int64_t tap, int64_t y, int64_t x, int64_t begin, int64_t end) {
     int64_t taps = g->window_y * g->window_x, wide = list->tile.a_row;
     int64_t first = s->tile.begin / g->to_group * g->from_group;
-    const float *source = g->source + s->images * g->from_pitch + pixel * op_map_pixel(&g->from);
     conv_piece p = {.len = 0};
     for (int64_t at = begin; at < end; at += p.len) {
         p = conv_piece_at(&g->from, first, g->from_group, at);
         conv_push(codes, list, s->panel + (at * taps + tap * p.len) * wide,
-                  source + p.block * op_map_block(&g->from) + p.lane, p.len, CONV_MOST_TILES);
+                  pixel_of(g, s, p.block, y, x) + p.lane, p.len, CONV_MOST_TILES);
+    }
+}
+
+/* ---- rows copied ---- */
+
+/* What a strip reads of the channels [begin, end). */
+static void copy_rows(const gather *g, const strip *s, int64_t end) {
+    int64_t last = (s->y1 - 1) * g->stride - g->pad_y + g->window_y;
+    int64_t wide = conv_copied_wide(g->from.wide, g->stride) * op_map_pixel(&g->from);
+    for (int64_t block = s->block; block * g->from.channels < end; block++) {
+        for (int64_t y = s->row; y < conv_least(last, g->from.high); y++) {
+            if ((y + g->pad_y) % g->stride < g->window_y) {
+                const float *from = g->source + s->images * g->from_pitch +
+                                    block * op_map_block(&g->from) +
+                                    y * g->from.wide * op_map_pixel(&g->from);
+                ebb__conv_copy_row(&g->from, g->stride, g->window_x, g->pad_x, from,
+                                   s->own + ((block - s->block) * s->rows + y - s->row) * wide);
+            }
+        }
     }
 }
 
@@ -239,7 +284,7 @@ static void lay(const gather *g, const strip *s) {
             int64_t pixel = (y.at + r - y.lo) * g->from.wide + x.at;
             const float *from =
                 g->source + s->images * g->from_pitch + pixel * op_map_pixel(&g->from);
-            float *to = s->laid + (ox - s->x0) * n * window + (r * g->window_x + x.lo) * c;
+            float *to = s->own + (ox - s->x0) * n * window + (r * g->window_x + x.lo) * c;
             for (int64_t i = 0; i < n; i++) {
                 lay_row(g, &x, from + i * c, to + i * window);
             }
@@ -253,7 +298,7 @@ static void add_laid(const gather *g, const strip *s, conv_codes *codes, const g
     int64_t c = g->from.channels, window = list->tile.b_row, wide = g->window_x;
     bool all = x->lo == 0 && x->hi == wide;
     int64_t rows = y->hi - y->lo, taps = all ? rows * wide : x->hi - x->lo;
-    const float *laid = s->laid + (ox - s->x0) * g->to.images * window;
+    const float *laid = s->own + (ox - s->x0) * g->to.images * window;
     for (int64_t i = 0; i < (all ? 1 : rows) && taps > 0; i++) {
         int64_t at = ((y->lo + i) * wide + x->lo) * c;
         conv_push(codes, list, s->panel + at * list->tile.a_row, laid + at, taps * c,
@@ -272,8 +317,7 @@ static void add_run(const gather *g, const strip *s, conv_codes *codes, const ga
         for (int64_t r = y->lo; r < y->hi; r += y->step, iy += y->move) {
             int64_t ix = x->at;
             for (int64_t t = x->lo; t < x->hi; t += x->step, ix += x->move) {
-                push_tap(g, s, codes, list, r * g->window_x + t, iy * g->from.wide + ix, block,
-                         stop);
+                push_tap(g, s, codes, list, r * g->window_x + t, iy, ix, block, stop);
             }
         }
     }
@@ -323,12 +367,28 @@ typedef struct strips {
     int64_t rows, wide, channels;
     int64_t high, each; /* strips along the rows; of a group of images */
     bool by_channels;   /* some channels of all tiles, then the next */
+    int64_t copied;     /* rows of the operand that are copied */
+    int64_t own;        /* floats of a member beside weights */
 } strips;
+
+/* Rows of the operand that `rows` rows of the result read. */
+static int64_t rows_read(const gather *g, int64_t rows) {
+    return conv_least(g->from.high, (rows - 1) * g->stride + g->window_y);
+}
+
+static void cut_copied(const gather *g, strips *s) {
+    int64_t lanes = g->from.channels, blocks = (s->channels + lanes - 2) / lanes + 1;
+    int64_t row = blocks * conv_copied_wide(g->from.wide, g->stride) * op_map_pixel(&g->from);
+    s->rows = conv_most(1, (COPY_FLOATS / row - g->window_y) / g->stride + 1);
+    s->rows = conv_least(s->rows, g->to.high);
+    s->copied = rows_read(g, s->rows);
+    s->own = s->copied * row;
+}
 
 static strips strips_of(const gather *g) {
     int64_t taps = g->window_y * g->window_x, pixel = op_map_pixel(&g->to);
-    strips s = {.wide = g->to.wide, .by_channels = taps == 1};
-    s.channels = conv_most(1, (s.by_channels ? POINT_TILES : STRETCH_TILES) / taps);
+    strips s = {.wide = g->to.wide, .by_channels = taps == 1 || g->copied};
+    s.channels = conv_most(1, (taps == 1 ? POINT_TILES : STRETCH_TILES) / taps);
     s.channels = conv_least(s.channels * OP_MAP_CHANNELS, g->from_group);
     int64_t pixels = STRIP_FLOATS / pixel;
     if (s.by_channels) {
@@ -342,6 +402,10 @@ static strips strips_of(const gather *g) {
     if (g->laid) {
         s.wide = laid_pixels(&g->to, taps * g->from_group);
         s.rows = 1;
+        s.own = s.wide * g->to.images * taps * g->from_group;
+    } else if (g->copied) {
+        s.wide = g->to.wide;
+        cut_copied(g, &s);
     }
     s.high = (g->to.high + s.rows - 1) / s.rows;
     s.each = s.high * ((g->to.wide + s.wide - 1) / s.wide);
@@ -350,45 +414,40 @@ static strips strips_of(const gather *g) {
 
 /* ---- the kernel ---- */
 
-static int64_t panel_floats(int64_t channels, int64_t taps, int64_t lanes) {
-    return channels * taps * conv_round_lanes(conv_least(lanes, OP_MAP_CHANNELS));
-}
-
-/* How many tiles of weights are held packed at a time. */
-static int64_t held_tiles(int64_t floats, int64_t tiles, int64_t taps) {
-    int64_t room = (taps == 1 ? POINT_HELD : HELD_FLOATS) / floats;
-    return conv_most(1, conv_least(tiles, conv_least(room, MOST_HELD)));
-}
-
-/* Windows of `group` channels that a member lays out. */
-static int64_t laid_floats(const op_map *from, const op_map *to, int64_t group, int64_t taps,
-                           bool back) {
-    int64_t window = taps * group;
-    return is_laid(from, group, taps, back) ? laid_pixels(to, window) * to->images * window : 0;
-}
-
-size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
-                              int members) {
-    const ir_type *w = op_in_type(graph, node, 2);
-    bool back = node->op == OP_CONV_DATA;
-    op_map to = op_map_of(&graph->values[node->out].type);
-    int64_t outputs = w->dim[0] / node->attr.i[CONV_GROUPS];
-    int64_t taps = (int64_t)w->dim[2] * w->dim[3];
-    int64_t floats = panel_floats(back ? outputs : w->dim[1], taps, to.channels);
-    int64_t tiles = conv_tile_count(&to, back ? w->dim[1] : outputs, 0, op_map_channels(&to));
-    op_map from = op_map_of(op_in_type(graph, node, 1));
-    int64_t each = held_tiles(floats, tiles, taps) * floats;
-    (void)form;
-    return (size_t)(members * (each + laid_floats(&from, &to, w->dim[1], taps, back))) *
-           sizeof(float);
-}
-
 /* Tiles whose weights are held together. */
 typedef struct held {
     conv_piece tiles[MOST_HELD];
     int64_t count, most, floats; /* floats: of a tile's weights */
-    float *panels, *laid;
+    float *panels, *own;
 } held;
+
+static held held_of(const gather *g) {
+    int64_t taps = g->window_y * g->window_x;
+    int64_t tiles = conv_tile_count(&g->to, g->to_group, 0, op_map_channels(&g->to));
+    held h = {.floats = g->from_group * taps *
+                        conv_round_lanes(conv_least(g->to.channels, OP_MAP_CHANNELS))};
+    int64_t room = (taps == 1 || g->copied ? POINT_HELD : HELD_FLOATS) / h.floats;
+    h.most = conv_most(1, conv_least(tiles, conv_least(room, MOST_HELD)));
+    return h;
+}
+
+/* Of a member: weights, then windows or rows. */
+static int64_t member_floats(const held *h, const strips *cut) {
+    return h->most * h->floats + cut->own;
+}
+
+size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                              int members) {
+    const ir_type *from = op_in_type(graph, node, 1), *to = &graph->values[node->out].type;
+    bool back = node->op == OP_CONV_DATA;
+    op_conv v =
+        op_conv_of(back ? to : from, op_in_type(graph, node, 2), back ? from : to, &node->attr);
+    gather g = gather_sized(&v, back);
+    strips cut = strips_of(&g);
+    held h = held_of(&g);
+    (void)form;
+    return (size_t)(members * member_floats(&h, &cut)) * sizeof(float);
+}
 
 /* One strip of all tiles that are held. */
 static void add_strip(const gather *g, const strips *cut, const held *h, int64_t unit,
@@ -400,7 +459,9 @@ static void add_strip(const gather *g, const strips *cut, const held *h, int64_t
                .y1 = conv_least(g->to.high, y + cut->rows),
                .x0 = x * cut->wide,
                .x1 = conv_least(g->to.wide, (x + 1) * cut->wide),
-               .laid = h->laid};
+               .own = h->own,
+               .row = conv_most(0, y * g->stride - g->pad_y),
+               .rows = cut->copied};
     if (g->laid && !codes->engine->dry) {
         lay(g, &s);
     }
@@ -409,8 +470,13 @@ static void add_strip(const gather *g, const strips *cut, const held *h, int64_t
         int64_t begin = (cut->by_channels ? i / h->count : i % stretches) * cut->channels;
         s.tile = h->tiles[tile];
         s.panel = h->panels + tile * h->floats;
+        s.block = begin / g->from.channels;
+        int64_t end = conv_least(g->from_group, begin + cut->channels);
+        if (g->copied && tile == 0 && !codes->engine->dry) {
+            copy_rows(g, &s, end);
+        }
         for (y = s.y0; y < s.y1; y++) {
-            add_row(g, &s, codes, y, begin, conv_least(g->from_group, begin + cut->channels));
+            add_row(g, &s, codes, y, begin, end);
         }
     }
 }
@@ -436,17 +502,29 @@ static int64_t add_tiles(const gather *g, const strips *cut, held *h, int64_t at
 void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
     gather g = gather_of(call, back);
     strips cut = strips_of(&g);
-    int64_t channels = op_map_channels(&g.to), taps = g.window_y * g.window_x, begin, end;
-    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels), each = cut.each * g.to.groups;
-    held h = {.floats = panel_floats(g.from_group, taps, g.to.channels)};
-    h.most = held_tiles(h.floats, tiles, taps);
-    int64_t laid = laid_floats(&g.from, &g.to, g.from_group, taps, back);
-    h.panels = (float *)call->workspace + call->member * (h.most * h.floats + laid);
-    h.laid = h.panels + h.most * h.floats;
+    held h = held_of(&g);
+    int64_t channels = op_map_channels(&g.to), each = cut.each * g.to.groups, begin, end;
+    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels);
+    h.panels = (float *)call->workspace + call->member * member_floats(&h, &cut);
+    h.own = h.panels + h.most * h.floats;
     ebb__team_share((tiles + h.most - 1) / h.most * each, 1, call->member, call->members, &begin,
                     &end);
     for (int64_t at = 0, first = 0; at < channels; first += each) {
         at = add_tiles(&g, &cut, &h, at, conv_most(begin - first, 0), conv_least(end - first, each),
                        codes);
+    }
+}
+
+/* ---- for both loops ---- */
+
+void ebb__conv_copy_row(const op_map *x, int64_t stride, int64_t window, int64_t pad,
+                        const float *from, float *to) {
+    int64_t pixel = op_map_pixel(x);
+    for (int64_t s = 0; s < conv_least(window, stride); s++) {
+        int64_t first = ((s - pad) % stride + stride) % stride;
+        float *at = to + conv_copied_at(x->wide, stride, first) * pixel;
+        for (int64_t ix = first; ix < x->wide; ix += stride, at += pixel) {
+            memcpy(at, from + ix * pixel, (size_t)pixel * sizeof(float));
+        }
     }
 }

@@ -118,9 +118,8 @@ static int64_t ring_rows(const op_conv *v, const unit_cut *c) {
     return conv_least(v->x.high, (strip_rows(v, c) - 1) * v->stride + v->high);
 }
 
-/* Of a row that is held: as many pixels of each remainder. */
 static int64_t row_floats(const op_conv *v) {
-    return up(v->x.wide, v->stride) * v->stride * op_map_pixel(&v->x);
+    return conv_copied_wide(v->x.wide, v->stride) * op_map_pixel(&v->x);
 }
 
 static int64_t held_floats(const op_conv *v, const unit_cut *c) {
@@ -268,17 +267,7 @@ static float *held_row(const work *w, int64_t c, int64_t group, int64_t y) {
 /* Where pixel ix of a row is, in pixels. */
 static int64_t pixel_at(const work *w, int64_t ix) {
     const op_conv *v = &w->s->v;
-    return w->held.copied ? ix % v->stride * up(v->x.wide, v->stride) + ix / v->stride : ix;
-}
-
-static void copy_row(const op_conv *v, const float *from, float *to) {
-    int64_t pixel = op_map_pixel(&v->x), each = up(v->x.wide, v->stride);
-    for (int64_t s = 0; s < conv_least(v->wide, v->stride); s++) {
-        int64_t first = ((s - v->pad_x) % v->stride + v->stride) % v->stride;
-        for (int64_t ix = first, i = first * each; ix < v->x.wide; ix += v->stride, i++) {
-            memcpy(to + i * pixel, from + ix * pixel, (size_t)pixel * sizeof(float));
-        }
-    }
+    return w->held.copied ? conv_copied_at(v->x.wide, v->stride, ix) : ix;
 }
 
 /* The same where it lies. */
@@ -300,7 +289,8 @@ static void hold(work *w, const unit *u, int64_t y0, int64_t y1, int64_t last_gr
         for (int64_t c = 0; c < u->n_c; c++) {
             for (int64_t g = h->first; g <= last_group; g++) {
                 if (h->copied) {
-                    copy_row(v, plain_row(w, &u->c[c], g, y), held_row(w, c, g, y));
+                    ebb__conv_copy_row(&v->x, v->stride, v->wide, v->pad_x,
+                                       plain_row(w, &u->c[c], g, y), held_row(w, c, g, y));
                 } else {
                     w->s->source->rows(w->s->source, g, u->c[c].block, y, y + 1,
                                        held_row(w, c, g, y));
