@@ -382,6 +382,17 @@ def test_a_run_keeps_its_net():
     refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "7", "--out", "run", says=["net.txt", "not what it was"])
 
 
+def test_nets_that_cannot_be():
+    """One line that says where and what."""
+    head = "input 3 32 32\n"
+    for text, says in [("foo 3\n", ":2: no layer is called 'foo'"), ("conv 8 3\nmaxpool 40\nflatten\nfc 10\n", "larger than its map"),
+                       ("conv 8 3 groups 2\nflatten\nfc 10\n", "groups do not divide"), ("x: conv 8 3\ny: conv 8 5 from=x\nadd x y\nflatten\nfc 10\n", "which differ"),
+                       ("repeat 1000000 { conv 8 3 pad 1 }\nflatten\nfc 10\n", "more than 65535 layers"), ("relu\n" * 10**6 + "flatten\nfc 10\n", "more than the 4194304"),
+                       ("conv 8 3\n", "ends with a map"), ("conv 99999999999 3\n", "no number"), ("conv 16777216 1\n", "elements"), ("conv 8 \0", "zero byte")]:
+        write("bad.txt", head + text)
+        refused(3, "plan", "cnn", "--net", "bad.txt", says=["bad.txt", says])
+
+
 # ---- report ----
 
 def test_report_shows_what_is_taken_for_what():
