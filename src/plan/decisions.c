@@ -33,7 +33,7 @@ static uint64_t bytes_of_results(const ir_graph *g, const ir_node_rec *node) {
 
 typedef struct decision_sum {
     int32_t nodes;
-    uint64_t bytes;
+    int64_t bytes;
     double seconds;
 } decision_sum;
 
@@ -42,40 +42,60 @@ typedef struct collector {
     const ir_graph *g;
     op_forms forms;
     decision_sum *sums; /* by layer and form; form 0, dense, stands for what is computed again */
-    int32_t *first;     /* by value: 1 + where the first code of it is counted; 0: none was */
+    int32_t *slot;      /* by value that is encoded: 1 + which of the sums has what that saves */
+    uint64_t *made;     /* by value: bytes of its codes */
+    bool *shares;       /* by value: it is encoded into what others are encoded into too */
+    uint64_t shared;    /* bytes of that */
+    uint64_t sharing;   /* of these values */
 } collector;
 
-/* What is encoded: the largest operand. One that has the type of the result is carried on by it,
- * and then the result is no code of its own. */
-static ir_val find_encoded(const ir_graph *g, const ir_node_rec *node, uint64_t *made) {
+static uint64_t bytes_of(const ir_graph *g, ir_val v) {
+    return ebb__ir_type_bytes(&g->values[v].type);
+}
+
+/* What is encoded: the largest operand that is no code itself; IR_NONE: the node makes room for
+ * others. *carried: the result is an operand gone on with, which values share. */
+static ir_val find_encoded(const ir_graph *g, const ir_node_rec *node, bool *carried) {
     ir_val found = IR_NONE;
-    uint64_t most = 0;
-    *made = bytes_of_results(g, node);
+    *carried = false;
     for (int32_t i = 0; i < node->n_in; i++) {
         const ir_type *type = op_in_type(g, node, i);
-        uint64_t bytes = type != NULL ? ebb__ir_type_bytes(type) : 0;
-        if (type != NULL && ebb__ir_type_equal(type, &g->values[node->out].type)) {
-            *made = 0;
-        } else if (bytes > most) {
-            most = bytes;
+        if (type == NULL || type->dtype != IR_F32) {
+            continue;
+        }
+        if (ebb__ir_type_equal(type, &g->values[node->out].type)) {
+            *carried = true;
+        } else if (found == IR_NONE || ebb__ir_type_bytes(type) > bytes_of(g, found)) {
             found = ir_in(g, node, i);
         }
     }
     return found;
 }
 
-/* A value with several codes is saved once: the others take from what the first one saves. */
+/* A value with several codes is saved once: the first one has that, or what it shares. */
 static void add_code(collector *c, const ir_node_rec *node, int32_t slot) {
-    uint64_t made = 0;
-    ir_val v = find_encoded(c->g, node, &made);
+    bool carried = false;
+    ir_val v = find_encoded(c->g, node, &carried);
     if (v == IR_NONE) {
+        c->shared += bytes_of_results(c->g, node);
         return;
     }
-    bool fresh = c->first[v] == 0;
-    c->first[v] = fresh ? slot + 1 : c->first[v];
-    uint64_t *bytes = &c->sums[c->first[v] - 1].bytes;
-    *bytes += fresh ? ebb__ir_type_bytes(&c->g->values[v].type) : 0;
-    *bytes -= made < *bytes ? made : *bytes;
+    c->made[v] += carried ? 0 : bytes_of_results(c->g, node);
+    c->sharing += carried ? bytes_of(c->g, v) : 0;
+    c->shares[v] = c->shares[v] || carried;
+    c->slot[v] = c->slot[v] == 0 || carried ? slot + 1 : c->slot[v];
+}
+
+/* What every encoded value saves, once all its codes are known. */
+static void add_savings(collector *c) {
+    double share = c->sharing > 0 ? (double)c->shared / (double)c->sharing : 0;
+    for (ir_val v = 0; v < c->g->n_values; v++) {
+        if (c->slot[v] > 0) {
+            uint64_t bytes = bytes_of(c->g, v);
+            double room = c->shares[v] ? share * (double)bytes : 0;
+            c->sums[c->slot[v] - 1].bytes += (int64_t)(bytes - c->made[v]) - (int64_t)room;
+        }
+    }
 }
 
 /* First those that are computed again, then form by form; in each the most bytes first. */
@@ -91,19 +111,20 @@ static void add_node(collector *c, ir_node n) {
     const pass_unit *unit = c->unit;
     const ir_node_rec *node = &c->g->nodes[n];
     int32_t form = c->forms.of[node->op];
-    bool again = is_again(unit, n);
-    if (unit->kernels[n] == DEVICE_KERNEL_NONE ||
-        !(again || (form > 0 && node->label.phase == IR_FORWARD))) {
+    bool again = is_again(unit, n), runs = unit->kernels[n] != DEVICE_KERNEL_NONE;
+    int32_t slot = node->label.layer * c->forms.n + (again ? 0 : form);
+    if (!again && (form == 0 || node->label.phase != IR_FORWARD)) {
         return;
     }
-    int32_t slot = node->label.layer * c->forms.n + (again ? 0 : form);
-    c->sums[slot].nodes++;
-    c->sums[slot].seconds += ebb__cost_expected(unit->config->pace, unit->dev, c->g, node,
-                                                unit->kernels[n], unit->config->members);
-    if (again) {
-        c->sums[slot].bytes += bytes_of_results(c->g, node);
-    } else {
+    if (runs) {
+        c->sums[slot].nodes++;
+        c->sums[slot].seconds += ebb__cost_expected(unit->config->pace, unit->dev, c->g, node,
+                                                    unit->kernels[n], unit->config->members);
+    }
+    if (!again) {
         add_code(c, node, slot);
+    } else {
+        c->sums[slot].bytes += (int64_t)bytes_of_results(c->g, node);
     }
 }
 
@@ -123,7 +144,7 @@ static ebb_status keep_sums(ebb_plan *plan, const collector *c) {
         plan_decision *d = &plan->decisions[plan->n_decisions++];
         *d = (plan_decision){.form = i % forms->n > 0 ? forms->names[i % forms->n] : NULL,
                              .nodes = sum->nodes,
-                             .bytes = sum->bytes,
+                             .bytes = sum->bytes > 0 ? (uint64_t)sum->bytes : 0,
                              .seconds = sum->seconds};
         (void)snprintf(d->layer, sizeof d->layer, "%s", c->g->layers[i / forms->n]);
     }
@@ -137,11 +158,13 @@ ebb_status ebb__plan_list_decisions(ebb_plan *plan) {
     alloc_region region;
     ebb_status status;
     ebb__region_init(&region, plan->ctx);
+    size_t nv = (size_t)c.g->n_values + 1;
     TRY_OUT(REGION_ARRAYS(&region, ARRAY(c.sums, (size_t)(c.g->n_layers * c.forms.n) + 1),
-                          ARRAY(c.first, (size_t)c.g->n_values + 1)));
+                          ARRAY(c.slot, nv), ARRAY(c.made, nv), ARRAY(c.shares, nv)));
     for (int32_t i = 0; i < c.g->n_order; i++) {
         add_node(&c, c.g->order[i]);
     }
+    add_savings(&c);
     TRY_OUT(keep_sums(plan, &c));
 out:
     ebb__region_fini(&region);

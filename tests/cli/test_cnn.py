@@ -226,6 +226,10 @@ def test_what_decisions_bought():
     saved = sum(one["bytes"] for one in shown["decisions"])
     whole = [sum(sum(one["kept_bytes"].values()) for one in each["layers"]) for each in (kept, shown)]
     assert saved == whole[0] - whole[1] and kept["decisions"] == [], (saved, whole)
+    both = ["plan", "cnn", "--net", "nin", "--size", "64", "--batch", "8", "--threads", "1", "--disable", "recompute,chunk", "--json"]
+    heap = ebb(*both).json()  # what shares a heap has its part of that
+    whole[1] = sum(sum(one["kept_bytes"].values()) for one in heap["layers"])
+    assert abs(sum(one["bytes"] for one in heap["decisions"]) - (whole[0] - whole[1])) <= 64 and heap["forms"]["sparse"] > 0
     said = ebb(*plan, "--explain").out
     for one in shown["decisions"]:
         assert re.search(r"^  " + re.escape(one["layer"]) + r" +" + one["form"] + r" +\d+ ", said, re.M)
