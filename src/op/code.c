@@ -65,8 +65,8 @@ int32_t ebb__op_rounds(const ir_node_rec *node) {
     return node->op == OP_ROUND_TO ? node->attr.i[NARROW_FORMAT] : 0;
 }
 
-ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out) {
-    const ir_attr attr = {.i = {[NARROW_FORMAT] = format}};
+ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, bool mark, ir_val *out) {
+    const ir_attr attr = {.i = {[NARROW_FORMAT] = format, [NARROW_MARK] = mark}};
     return ebb__op_emit(graph, OP_NARROW, &x, 1, &attr, out);
 }
 

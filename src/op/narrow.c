@@ -143,6 +143,17 @@ static ebb_status infer_widen(const ir_graph *graph, const ir_node_rec *node, ir
     return ebb__op_need_code(graph, node, 0, &out[0], op_format_dtype(&f), wide);
 }
 
+/* dy, codes. */
+static ebb_status infer_relu_grad_codes(const ir_graph *graph, const ir_node_rec *node,
+                                        ir_type *out) {
+    op_format f;
+    TRY(format_of(graph, node, &f));
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    out[0] = *op_in_type(graph, node, 0);
+    int64_t wide = op_format_wide(&f, op_step_elements(&out[0]));
+    return ebb__op_need_code(graph, node, 1, &out[0], op_format_dtype(&f), wide);
+}
+
 /* ---- samples ---- */
 
 /* clang-format off */
@@ -161,8 +172,14 @@ static ebb_status infer_widen(const ir_graph *graph, const ir_node_rec *node, ir
 #define NARROW(f, x, rank, d, n, ...) {IN(x), .attr = {.i = {f}}},
 #define WIDEN(f, x, rank, d, n, ...) \
     {IN(CODES(f, d, n)), .fill = {FILL_BYTE}, .attr = {.i = {f, rank, __VA_ARGS__}}},
+#define MARKED(f, x, rank, d, n, ...) {IN(x), .attr = {.i = {f, 1}}},
+#define GRAD(f, x, rank, d, n, ...) \
+    {IN(x, CODES(f, d, n)), .fill = {FILL_NORMAL, FILL_BYTE}, .attr = {.i = {f}}},
 /* clang-format on */
-static const op_sample samples_narrow[] = {SIZES(NARROW, 16) SIZES(NARROW, 10) SIZES(NARROW, 8)};
+static const op_sample samples_round[] = {SIZES(NARROW, 16) SIZES(NARROW, 10) SIZES(NARROW, 8)};
+static const op_sample samples_narrow[] = {SIZES(NARROW, 16) SIZES(NARROW, 10) SIZES(
+    NARROW, 8) SIZES(MARKED, 16) SIZES(MARKED, 10) SIZES(MARKED, 8)};
+static const op_sample samples_grad[] = {SIZES(GRAD, 16) SIZES(GRAD, 10) SIZES(GRAD, 8)};
 static const op_sample samples_widen[] = {SIZES(WIDEN, 16) SIZES(WIDEN, 10) SIZES(WIDEN, 8)};
 
 /* ---- definitions ---- */
@@ -170,11 +187,15 @@ static const op_sample samples_widen[] = {SIZES(WIDEN, 16) SIZES(WIDEN, 10) SIZE
 OP_DEFINE(round_to, .schema.ints = {"format"}, .n_in = 1, .n_out = 1,
           .flags = OPF_ELEMENTWISE | OPF_NOGRAD, .layout = LAYOUT_FOLDED, .infer = infer_round_to,
           INPLACE({0, 0}), .work.flops = 10, .rows = ebb__op_rows_split,
-          .units = ebb__op_units_columns, SAMPLES(samples_narrow));
+          .units = ebb__op_units_columns, SAMPLES(samples_round));
 
-OP_DEFINE(narrow, .schema.ints = {"format"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
+OP_DEFINE(narrow, .schema.ints = {"format", "mark"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
           .form = "rounded", .layout = LAYOUT_MAPS, .infer = infer_narrow, .work = {10, OPERAND(0)},
           .rows = ebb__op_rows_split, SAMPLES(samples_narrow));
+
+OP_DEFINE(relu_grad_codes, .schema.ints = {"format"}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
+          .layout = LAYOUT_MAPS, .infer = infer_relu_grad_codes, INPLACE({0, 0}), .work.flops = 1,
+          .rows = ebb__op_rows_split, SAMPLES(samples_grad));
 
 OP_DEFINE(widen, .schema.ints = {"format", "rank", "d1", "d2", "d3", "d4", "d5"}, .n_in = 1,
           .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_widen,

@@ -23,6 +23,9 @@
 /* Attributes of narrow, round_to and widen; the last has the sizes of its result too, but for the
  * first, which is that of the codes: rank and the other axes. */
 enum { NARROW_FORMAT, WIDEN_RANK, WIDEN_DIM };
+/* Of narrow too: what is above 0 and rounded to 0 has the code of -0. Of numbers that are not below
+ * 0, codes then tell which are above it (relu_grad_codes), and relu makes their numbers. */
+enum { NARROW_MARK = 1 };
 
 typedef struct op_format {
     int32_t bits, mantissa, bias;
@@ -35,6 +38,10 @@ static inline op_format op_format_of(int32_t bits) {
            : bits == 10 ? (op_format){10, 4, 15, 0x1ef}
            : bits == 8  ? (op_format){8, 3, 7, 0x7e}
                         : (op_format){0, 0, 0, 0};
+}
+
+static inline uint32_t op_format_sign(const op_format *f) {
+    return 1u << (f->bits - 1);
 }
 
 /* The number of element e of a row of n that narrow has made. */

@@ -300,7 +300,8 @@ ebb_status ebb__op_emit_coded(ir_graph *graph, const ir_node_rec *reader, ir_val
                               ir_val *out) EBB_MUST_CHECK;
 /* Formats are 16, 10 or 8 (narrow.h); `like` has the type of what widen makes of the codes. */
 ebb_status ebb__op_round_to(ir_graph *graph, ir_val x, int32_t format, ir_val *out) EBB_MUST_CHECK;
-ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, bool mark,
+                          ir_val *out) EBB_MUST_CHECK;
 /* The format that the node rounds to; 0: it does not round. */
 int32_t ebb__op_rounds(const ir_node_rec *node);
 ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir_type *like,

@@ -6,6 +6,9 @@
  * late node reads a view of rounded values that forward has (chunks of images, joined), it reads
  * the same view of those numbers.
  *
+ * Of a relu's result that waits so, codes also tell what is above 0: the relu's gradient then needs
+ * no bits beside them.
+ *
  * The gradient of a convolution's weights reads the codes themselves, also where batch norm and
  * relu come in between: the numbers then never exist as a whole.
  */
@@ -21,7 +24,8 @@ typedef struct narrower {
     int32_t n_values; /* before */
     int64_t *keys;    /* by node, for the sort in the end */
     size_t cap_keys;
-    ir_val *codes;  /* by value */
+    bool *marked;   /* by value: a late node reads its signs from its codes */
+    ir_val *codes;  /* by value; of what is marked, also by the value that was rounded */
     ir_val *again;  /* by value: its numbers, or the view of such, ... */
     int32_t *maker; /* ... made for readers of this layer */
 } narrower;
@@ -47,14 +51,19 @@ static ebb_status widen(narrower *w, ir_val v, ir_node reader) {
     const ir_node_rec node = g->nodes[def];
     const ir_type type = g->values[v].type;
     int32_t format = ebb__op_rounds(&node);
+    ir_val exact = ir_in(g, &node, 0);
     if (w->codes[v] == IR_NONE) {
         g->label = node.label;
-        TRY(ebb__op_narrow(g, ir_in(g, &node, 0), format, &w->codes[v]));
+        TRY(ebb__op_narrow(g, exact, format, w->marked[exact], &w->codes[v]));
         TRY(set_keys(w, first, w->keys[def]));
+        w->codes[exact] = w->codes[v];
     }
     first = g->n_nodes;
     label_for(w, &node, reader);
     TRY(ebb__op_widen(g, w->codes[v], format, &type, &w->again[v]));
+    if (w->marked[exact]) {
+        TRY(ebb__op_emit(g, OP_RELU, &w->again[v], 1, NULL, &w->again[v]));
+    }
     return set_keys(w, first, w->keys[reader] - 1);
 }
 
@@ -104,6 +113,43 @@ static ebb_status take(narrower *w, ir_val v, ir_node reader, int32_t depth, ir_
     return EBB_OK;
 }
 
+/* ---- signs from codes ---- */
+
+/* The relu's result whose signs the late node reads as bits; IR_NONE: it does not. */
+static ir_val signs_of(const ir_graph *g, const ir_node_rec *reader) {
+    if (reader->op != OP_RELU_GRAD_BITS || !is_late(reader)) {
+        return IR_NONE;
+    }
+    ir_node bits = g->values[ir_in(g, reader, 1)].def;
+    ir_val y = g->nodes[bits].op == OP_SIGN_BITS ? ir_in(g, &g->nodes[bits], 0) : (ir_val)IR_NONE;
+    ir_node def = y == IR_NONE ? (ir_node)IR_NONE : g->values[y].def;
+    return def != IR_NONE && g->nodes[def].op == OP_RELU ? y : (ir_val)IR_NONE;
+}
+
+static void mark(narrower *w) {
+    const ir_graph *g = w->g;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_val y = signs_of(g, &g->nodes[g->order[i]]);
+        if (y != IR_NONE) {
+            w->marked[y] = true;
+        }
+    }
+}
+
+/* The node in place of one that reads bits of what is marked; *out stays IR_NONE if there is none.
+ */
+static ebb_status read_signs(narrower *w, ir_node reader, ir_val *out) {
+    ir_graph *g = w->g;
+    ir_val y = signs_of(g, &g->nodes[reader]);
+    if (y == IR_NONE || y >= w->n_values || w->codes[y] == IR_NONE) {
+        return EBB_OK;
+    }
+    const ir_node_rec *code = &g->nodes[g->values[w->codes[y]].def];
+    const ir_attr attr = {.i = {[NARROW_FORMAT] = code->attr.i[NARROW_FORMAT]}};
+    ir_val in[] = {ir_in(g, &g->nodes[reader], 0), w->codes[y]};
+    return ebb__op_emit(g, OP_RELU_GRAD_CODES, in, 2, &attr, out);
+}
+
 /* ---- products that read codes ---- */
 
 static const ir_node_rec *late_def(const ir_graph *g, ir_val v, op_code op) {
@@ -139,27 +185,37 @@ static bool find_codes(const ir_graph *g, const ir_node_rec *reader, ir_val in[6
     return true;
 }
 
+static ebb_status read_sums(narrower *w, ir_node reader, ir_val *out) {
+    ir_graph *g = w->g;
+    ir_val in[6];
+    ir_attr attr;
+    if (g->nodes[reader].op != OP_CONV_WEIGHTS || !find_codes(g, &g->nodes[reader], in, &attr)) {
+        return EBB_OK;
+    }
+    return ebb__op_emit(g, OP_CONV_WEIGHTS_NARROW, in, 6, &attr, out);
+}
+
 static ebb_status read_codes(narrower *w) {
     ir_graph *g = w->g;
     int32_t n_values = g->n_values;
-    ir_val *now = NULL, in[6], out;
+    ir_val *now = NULL;
     TRY(ebb__region_alloc(&w->unit->scratch, (size_t)n_values + 1, sizeof *now, &now));
     for (ir_val v = 0; v < n_values; v++) {
         now[v] = v;
     }
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         ir_node reader = g->order[i], first = g->n_nodes;
-        ir_val v = g->nodes[reader].out;
-        ir_attr attr;
-        if (g->nodes[reader].op != OP_CONV_WEIGHTS || g->values[v].output ||
-            !find_codes(g, &g->nodes[reader], in, &attr)) {
-            continue;
-        }
+        ir_val v = g->nodes[reader].out, out = IR_NONE;
         g->label = g->nodes[reader].label;
-        TRY(ebb__op_emit(g, OP_CONV_WEIGHTS_NARROW, in, 6, &attr, &out));
-        g->values[out].param_grad = g->values[v].param_grad;
-        TRY(set_keys(w, first, w->keys[reader]));
-        now[v] = out;
+        if (!g->values[v].output) {
+            TRY(read_sums(w, reader, &out));
+            TRY(read_signs(w, reader, &out));
+        }
+        if (out != IR_NONE) {
+            g->values[out].param_grad = g->values[v].param_grad;
+            TRY(set_keys(w, first, w->keys[reader]));
+            now[v] = out;
+        }
     }
     ebb__pass_rewire(g, now, n_values);
     return EBB_OK;
@@ -171,9 +227,10 @@ ebb_status ebb__encode_narrow(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     narrower w = {.unit = unit, .g = g, .n_values = g->n_values, .cap_keys = (size_t)g->n_nodes};
     size_t nv = (size_t)g->n_values + 1;
-    TRY(REGION_ARRAYS(&unit->scratch, ARRAY_NONE(w.codes, nv), ARRAY_NONE(w.again, nv),
-                      ARRAY(w.maker, nv)));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(w.marked, nv), ARRAY_NONE(w.codes, nv),
+                      ARRAY_NONE(w.again, nv), ARRAY(w.maker, nv)));
     TRY(ebb__pass_keys(g, &unit->scratch, w.cap_keys, KEY_STEP, &w.keys));
+    mark(&w);
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         ir_node reader = g->order[i];
         for (int32_t k = 0; is_late(&g->nodes[reader]) && k < g->nodes[reader].n_in; k++) {

@@ -56,7 +56,8 @@ static op_view view_of(void *data, ir_dtype dtype, int64_t columns) {
 /* Number -1 is the reference, others are kernels; false: there is none of this number. */
 static bool run(op_code op, int32_t number, int32_t bits, int64_t n, op_view in, op_view out) {
     const device *dev = ebb__device_default();
-    const ir_attr attr = {.i = {bits, 2, (int32_t)n}};
+    const ir_attr widened = {.i = {bits, 2, (int32_t)n}}, plain = {.i = {bits}};
+    const ir_attr attr = op == OP_WIDEN ? widened : plain;
     const op_call call = {
         .in = &in, .out = &out, .n_in = 1, .n_out = 1, .attr = &attr, .members = 1};
     if (number < 0) {
@@ -247,6 +248,29 @@ static void words_of_three(void **state) {
     }
 }
 
+/* Of numbers that are not below 0, marked codes tell which are above it, also of those that are 0
+ * when rounded. */
+static void marks(void **state) {
+    (void)state;
+    float x[] = {0, 1e-9F, 1, NAN}, dy[] = {5, 6, 7, 8}, dx[4];
+    for (int k = 0; k < FORMATS; k++) {
+        uint16_t room[8] = {0};
+        ir_dtype dtype = formats[k].bits == 16 ? IR_U16 : IR_U8;
+        int64_t wide = formats[k].bits == 10 ? 8 : 4;
+        const ir_attr marked = {.i = {formats[k].bits, 1}};
+        op_view from = view_of(x, IR_F32, 4), code = view_of(room, dtype, wide);
+        op_view in[] = {view_of(dy, IR_F32, 4), code}, out = view_of(dx, IR_F32, 4);
+        op_call call = {.in = &from, .out = &code, .n_in = 1, .n_out = 1, .attr = &marked};
+        ebb__op(OP_NARROW)->ref(&call);
+        call.in = in;
+        call.n_in = 2;
+        call.out = &out;
+        ebb__op(OP_RELU_GRAD_CODES)->ref(&call);
+        const float want[] = {0, 6, 7, 0};
+        assert_memory_equal(dx, want, sizeof want);
+    }
+}
+
 /* The functions that graphs are made with: what is widened has the type of what was narrowed. */
 static void there_and_back(void **state) {
     (void)state;
@@ -257,7 +281,7 @@ static void there_and_back(void **state) {
         case_open(&c, OP_RELU, &sample);
         const ir_type type = c.sample->in[0];
         assert_int_equal(ebb__op_round_to(&c.graph, c.in[0], formats[k].bits, &y), EBB_OK);
-        assert_int_equal(ebb__op_narrow(&c.graph, y, formats[k].bits, &code), EBB_OK);
+        assert_int_equal(ebb__op_narrow(&c.graph, y, formats[k].bits, false, &code), EBB_OK);
         assert_int_equal(ebb__op_widen(&c.graph, code, formats[k].bits, &type, &again), EBB_OK);
         assert_true(ebb__ir_type_equal(&c.graph.values[again].type, &type));
         assert_int_equal(ebb__op_verify(&c.graph), EBB_OK);
@@ -269,7 +293,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number),     cmocka_unit_test(neighbours),
         cmocka_unit_test(every_code),     cmocka_unit_test(known_numbers),
-        cmocka_unit_test(words_of_three), cmocka_unit_test(there_and_back),
+        cmocka_unit_test(words_of_three), cmocka_unit_test(marks),
+        cmocka_unit_test(there_and_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,37 @@ static void codes_wait(void **state) {
     test_ctx_free(ctx);
 }
 
+/* A relu's result that waits as codes: its signs need no bits of their own. */
+static void codes_tell_signs(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    test_unit_text(&t, ctx,
+                   "input %0 f32[1,1,2,2,8,3] \"x\"\nparam %1 f32[3,3,1,1] \"w\"\n"
+                   "param %2 f32[3,3,1,1] \"w2\"\ninput %3 i32[8] \"y\"\n"
+                   "%4:f32[1,1,2,2,8,3] = conv - %0 %1 {stride=1 groups=1 lanes=3}\n"
+                   "%5:f32[1,1,2,2,8,3] = relu %4\n"
+                   "%6:f32[1,1,2,2,8,3] = conv - %5 %2 {stride=1 groups=1 lanes=3}\n"
+                   "%7:f32[8,12] = flatten %6\n"
+                   "%8:f32[8], %9:f32[8] = xent %7 %3\n"
+                   "%10:f32[1] = mean_valid %8 %3\n"
+                   "loss %10\noutput %10 \"loss\"\n");
+    t.config = (pass_config){.training = true, .stash = 8, .knobs.encode = true};
+    test_pass(&t, &ebb__pass_grad);
+    test_pass(&t, &ebb__pass_stash);
+    test_pass(&t, &ebb__pass_encode);
+    const ir_graph *g = &t.unit.graph;
+    const ir_node_rec *grad = test_node(g, OP_RELU_GRAD_CODES, 0);
+    const ir_node_rec *code = from(g, grad, 1, OP_NARROW, IR_FORWARD);
+    assert_int_equal(code->attr.i[1], 1); /* marked */
+    assert_int_equal(test_count(g, OP_SIGN_BITS), 0);
+    const ir_node_rec *sums = test_node(g, OP_CONV_WEIGHTS_NARROW, 0);
+    assert_int_equal(ir_in(g, sums, 2), code->out);
+    assert_int_equal(sums->attr.i[CONV_RELU], 1);
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_rounded),
@@ -159,6 +190,7 @@ int main(void) {
         cmocka_unit_test(signs_places_and_the_loss_are_exact),
         cmocka_unit_test(nothing_without_a_format),
         cmocka_unit_test(codes_wait),
+        cmocka_unit_test(codes_tell_signs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

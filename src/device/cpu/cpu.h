@@ -84,6 +84,7 @@
     X(POOL_INDEX, pool_index)               \
     X(MAX_POOL_GRAD_AT, max_pool_grad_at)   \
     X(NARROW, narrow)                       \
+    X(RELU_GRAD_CODES, relu_grad_codes)     \
     X(WIDEN, widen)                         \
     X(SPARSE_STARTS, sparse_starts)         \
     X(SPARSE_PUSH, sparse_push)             \

@@ -75,6 +75,23 @@ static INLINE vu narrow1(vf x, op_format f) {
     return code | (bits >> 31 << (f.bits - 1));
 }
 
+/* The code of -0 for what is above 0 and has that of 0. */
+static INLINE vu mark1(vu code, vf x, op_format f) {
+    vi lost = (vi)(x > 0.0f) & (vi)(code == 0);
+    return vu_select(lost, vu_all(op_format_sign(&f)), code);
+}
+
+static INLINE vu code1(vf x, bool mark, op_format f) {
+    vu code = narrow1(x, f);
+    return mark ? mark1(code, x, f) : code;
+}
+
+/* dy where the code is of a number above 0. */
+static INLINE vf keep1(vf dy, vu code, op_format f) {
+    vi above = (vi)(code != 0) & vu_below(code & (op_format_sign(&f) - 1), f.largest + 1);
+    return v_select(above, dy, v_all(0.0f));
+}
+
 static INLINE vf widen1(vu code, op_format f) {
     vu a = code & ((1u << (f.bits - 1)) - 1);
     vf small = __builtin_convertvector((vi)a, vf) * (vf)vu_all(power_bits(1 - f.bias - f.mantissa));
@@ -152,14 +169,14 @@ static INLINE int64_t lanes_of(int64_t part, int64_t words, int64_t j, int64_t m
 }
 
 /* A block of r elements, up to NARROW_BLOCK: words [j, j + m) have three parts of it. */
-static INLINE void narrow_block(const float *x, uint8_t *to, int64_t r, op_format f) {
+static INLINE void narrow_block(const float *x, uint8_t *to, int64_t r, bool mark, op_format f) {
     int64_t words = op_format_words(r);
     for (int64_t j = 0; j < words; j += VLEN) {
         int64_t m = words - j < VLEN ? words - j : VLEN;
         vu word = {0};
         for (int part = 0; part < 3; part++) {
             vf value = v_load(x + part * words + j, lanes_of(part, words, j, m, r));
-            word |= narrow1(value, f) << part * 10;
+            word |= code1(value, mark, f) << part * 10;
         }
         v_store((float *)(void *)(to + 4 * j), (vf)words_order(word), m);
     }
@@ -189,9 +206,9 @@ static INLINE void widen_block(const uint8_t *from, float *y, int64_t r, op_form
         }                                                                                          \
     } while (0)
 
-static INLINE void narrow_run(const float *x, uint8_t *to, int64_t len, op_format f) {
-#define NARROW_STEP(j, m) codes_put(to, j, narrow1(v_load(x + (j), m), f), m, f)
-#define NARROW_THREE(j, r) narrow_block(x + (j), to + (j) / 3 * 4, r, f)
+static INLINE void narrow_run(const float *x, uint8_t *to, int64_t len, bool mark, op_format f) {
+#define NARROW_STEP(j, m) codes_put(to, j, code1(v_load(x + (j), m), mark, f), m, f)
+#define NARROW_THREE(j, r) narrow_block(x + (j), to + (j) / 3 * 4, r, mark, f)
     if (f.bits == 10) {
         EACH_BLOCK(len, NARROW_THREE);
     } else {
@@ -209,6 +226,31 @@ static INLINE void widen_run(const uint8_t *from, float *y, int64_t len, op_form
     }
 }
 
+static INLINE void keep_block(const float *dy, const uint8_t *from, float *dx, int64_t r,
+                              op_format f) {
+    int64_t words = op_format_words(r);
+    for (int64_t j = 0; j < words; j += VLEN) {
+        int64_t m = words - j < VLEN ? words - j : VLEN;
+        vu word = words_order(vu_load((const uint32_t *)(const void *)(from + 4 * j), m));
+        for (int part = 0; part < 3; part++) {
+            int64_t at = part * words + j, lanes = lanes_of(part, words, j, m, r);
+            v_store(dx + at, keep1(v_load(dy + at, lanes), (word >> part * 10) & 0x3ff, f), lanes);
+        }
+    }
+}
+
+static INLINE void keep_codes_run(const float *dy, const uint8_t *from, float *dx, int64_t len,
+                                  op_format f) {
+#define KEEP_STEP(j, m)                                                                            \
+    v_store(dx + (j), keep1(v_load(dy + (j), m), codes_get(from, j, m, f), f), m)
+#define KEEP_THREE(j, r) keep_block(dy + (j), from + (j) / 3 * 4, dx + (j), r, f)
+    if (f.bits == 10) {
+        EACH_BLOCK(len, KEEP_THREE);
+    } else {
+        EACH_VECTOR(len, KEEP_STEP);
+    }
+}
+
 /* Bytes of a block of elements. */
 static int64_t block_bytes(int32_t bits) {
     return bits == 10 ? 4 * NARROW_WORDS : NARROW_BLOCK * bits / 8;
@@ -219,7 +261,8 @@ void CPU_FN(narrow)(const op_call *call) {
     cpu_steps it = cpu_steps_start(call, &call->in[0].type);
     while (cpu_steps_next(&it)) {
         WITH_FORMAT(bits, narrow_run, cpu_step(&it, &call->in[0]),
-                    cpu_step_code(&it, &call->out[0], block_bytes(bits)), it.len);
+                    cpu_step_code(&it, &call->out[0], block_bytes(bits)), it.len,
+                    call->attr->i[NARROW_MARK] != 0);
     }
 }
 
@@ -228,6 +271,17 @@ void CPU_FN(widen)(const op_call *call) {
     cpu_steps it = cpu_steps_start(call, &call->out[0].type);
     while (cpu_steps_next(&it)) {
         WITH_FORMAT(bits, widen_run, cpu_step_code(&it, &call->in[0], block_bytes(bits)),
+                    cpu_step(&it, &call->out[0]), it.len);
+    }
+}
+
+/* dy, codes. */
+void CPU_FN(relu_grad_codes)(const op_call *call) {
+    int32_t bits = call->attr->i[NARROW_FORMAT];
+    cpu_steps it = cpu_steps_start(call, &call->out[0].type);
+    while (cpu_steps_next(&it)) {
+        WITH_FORMAT(bits, keep_codes_run, cpu_step(&it, &call->in[0]),
+                    cpu_step_code(&it, &call->in[1], block_bytes(bits)),
                     cpu_step(&it, &call->out[0]), it.len);
     }
 }
