@@ -37,7 +37,7 @@ static const ir_node_rec *from(const ir_graph *g, const ir_node_rec *node, int32
                                ir_phase phase) {
     const ir_node_rec *def = test_def(g, ir_in(g, node, k));
     assert_non_null(def);
-    assert_string_equal(ebb__op(def->op)->schema.name, ebb__op(op)->schema.name);
+    assert_string_equal(ebb__op(def->op)->schema.name, ebb__op((int)op)->schema.name);
     assert_int_equal(def->label.phase, phase);
     return def;
 }
