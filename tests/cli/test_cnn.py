@@ -241,6 +241,24 @@ def test_what_decisions_bought():
         assert (form in words) == (count > 0)
 
 
+def test_sparse_maps():
+    """Whatever share of the maps has room: the same bits, and steps that do not fit are counted."""
+    bench = ["bench", "cnn", "--net", "nin", "--size", "64", "--batch", "16", "--steps", "2", "--disable", "recompute", "--json"]
+    whole = ebb(*bench, "--density", "none").json()
+    assert whole["sparse_reserved_bytes"] == whole["sparse_used_bytes"] == whole["fallback_steps"] == 0
+    for density, most in [("0.1", 4), ("0.8,0.85", 0)]:
+        plan = ebb("plan", *bench[1:], "--density", density).json()
+        result = ebb(*bench, "--density", density, "--memory", plan["least_bytes"]).json()
+        assert result["weights_hash"] == whole["weights_hash"], density
+        assert result["planned_peak_bytes"] == result["measured_peak_bytes"] < whole["planned_peak_bytes"]
+        assert result["allocations_after_first_step"] == 0 and result["fallback_steps"] == most, result
+        assert 0 < plan["sparse_reserved_bytes"] == result["sparse_reserved_bytes"] >= result["sparse_used_bytes"]
+        assert (result["sparse_used_bytes"] > 0) == (most == 0)
+        assert ebb(*bench, "--density", density, "--threads", "1").json()["weights_hash"] == whole["weights_hash"]
+    for bad in ["0", "1.1", "0.5,", ",0.5", "0.5,2", "x", "0.5 0.6", "0.5,0.6,0.7", "-0.5"]:
+        refused(2, "plan", "cnn", "--density", bad, says=["--density", bad])
+
+
 def test_rounded_stash():
     """What waits for backward in few bits: other bits than without, the same whatever the plan."""
     net()
