@@ -203,6 +203,33 @@ static ebb_status build_norm(builder *b, const net_layer *layer, ir_val *out) {
     return EBB_OK;
 }
 
+/* A relu that only a max pool reads is done behind that, where there is less of it: relu(max(x)) is
+ * max(relu(x)), also of NaN and of the signs of zeros, and so are the gradients: where a window has
+ * nothing above 0 none goes through, and else both take the same pixel. */
+static bool is_put_off(const builder *b, int32_t i) {
+    const net_layer *relu = &b->net->layers[i], *pool = relu + 1;
+    bool one = i + 1 < b->net->n_layers && relu->op == NET_RELU && relu->n.slope == 0 &&
+               pool->op == NET_MAXPOOL && net_in(b->net, pool, 0) == i;
+    for (int32_t k = i + 2; one && k < b->net->n_layers; k++) {
+        const net_layer *other = &b->net->layers[k];
+        for (int32_t j = 0; j < other->n_from; j++) {
+            one = one && net_in(b->net, other, j) != i;
+        }
+    }
+    return one;
+}
+
+static ebb_status build_relu(builder *b, int32_t i, ir_val x, ir_val *out) {
+    const net_layer *layer = &b->net->layers[i];
+    if (layer->n.slope != 0) {
+        return ebb__fail(b->g->ctx, EBB_USAGE,
+                         "layer %s has a slope below 0, which is not computed yet", layer->name);
+    }
+    TRY(ebb__model_layer(&b->b, layer->name));
+    b->g->label.at = b->place[i];
+    return ebb__op_emit(b->g, OP_RELU, &x, 1, NULL, out);
+}
+
 static ebb_status build_pool(builder *b, const net_layer *layer, ir_val *out) {
     const net_numbers *n = &layer->n;
     const net_shape *in = net_in_shape(b->net, layer);
@@ -283,12 +310,11 @@ static ebb_status build_layer(builder *b, int32_t i, ir_val *out) {
     case NET_BN:
         return build_norm(b, layer, out);
     case NET_RELU:
-        return layer->n.slope == 0
-                   ? ebb__op_emit(b->g, OP_RELU, &x, 1, NULL, out)
-                   : ebb__fail(b->g->ctx, EBB_USAGE,
-                               "layer %s has a slope below 0, which is not computed yet",
-                               layer->name);
+        *out = x;
+        return is_put_off(b, i) ? EBB_OK : build_relu(b, i, x, out);
     case NET_MAXPOOL:
+        TRY(build_pool(b, layer, out));
+        return is_put_off(b, i - 1) ? build_relu(b, i - 1, *out, out) : EBB_OK;
     case NET_AVGPOOL:
     case NET_GAP:
         return build_pool(b, layer, out);

@@ -10,9 +10,10 @@ WORDS = {"lm": 6 * 8, "nmt": 6 * 7}
 PLAN = """schema peak_bytes keep_all_bytes least_bytes bytes_by_kind bytes_by_layer activation_bytes
     keep_all_activation_bytes nodes plan_seconds seconds_per_step budget_bytes plan_hash
     recomputed_nodes seconds_per_step_keep_all decisions batch batch_tokens words_per_second
-    forms stash""".split()
+    forms stash sparse_reserved_bytes""".split()
 BENCH = """schema batch words_per_second seconds_per_step cpu_seconds joules planned_peak_bytes measured_peak_bytes vm_hwm_bytes
-    loss weights_hash allocations_after_first_step threads plan_hash forms stash""".split()
+    loss weights_hash allocations_after_first_step threads plan_hash forms stash sparse_reserved_bytes
+    sparse_used_bytes fallback_steps""".split()
 KINDS = "weights gradients optimizer stash workspace data program unused".split()
 
 
