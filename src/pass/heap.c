@@ -11,8 +11,11 @@
  * given up: give_up stands behind the last value of the heap and before whatever changes a
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
- * A heap takes up values until the first of them is read; the next value begins a new one. So where
- * a few images go through the whole net before the next, their heaps do not exist at once.
+ * A heap takes up values until the first of them is read, or it has about half of all; the next
+ * value begins a new one. So where a few images go through the whole net before the next, their
+ * heaps do not exist at once; and where all images do, the second is gone when backward comes to
+ * the first layers, whose gradients are the largest. More heaps would save more, but the first
+ * layers have fewer zeros than the others, which then could not make up for them.
  *
  * What is computed again is decided before: only what waits is looked at here.
  */
@@ -24,8 +27,10 @@
 
 enum {
     LEAST_ELEMENTS = OP_HEAP_BLOCK, /* of a value that is worth three instructions */
-    MOST_ROOM = 1 << 30,            /* floats of a heap: their numbers fit 32 bits */
-    NEAR = 16, /* nodes between two readers, up to which they share a decoded value */
+    HEAPS = 2,            /* of a step, about: the last is gone when backward comes to the first */
+    LEAST_ROOM = 1 << 16, /* floats of a heap beside which another is worth the while */
+    MOST_ROOM = 1 << 30,  /* floats of a heap: their numbers fit 32 bits */
+    NEAR = 16,            /* nodes between two readers, up to which they share a decoded value */
     KEY_STEP = 4
 };
 static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is saved */
@@ -199,9 +204,9 @@ static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
     return reads;
 }
 
-static void give_heap(heaper *h, ir_val v, int32_t *open) {
+static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
     int64_t room = room_of(h, v);
-    if (*open >= 0 && h->heaps[*open].room + room > MOST_ROOM) {
+    if (*open >= 0 && (h->heaps[*open].room >= enough || h->heaps[*open].room + room > MOST_ROOM)) {
         *open = IR_NONE;
     }
     if (*open < 0) {
@@ -216,6 +221,12 @@ static void give_heap(heaper *h, ir_val v, int32_t *open) {
 static void give_heaps(heaper *h) {
     const ir_graph *g = h->g;
     int32_t open = IR_NONE, axis;
+    int64_t all = 0;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        ir_val v = g->nodes[h->order[i]].out;
+        all += !is_late(&g->nodes[h->order[i]]) && is_taken(h, v) ? room_of(h, v) : 0;
+    }
+    const int64_t enough = all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
         bool reads = is_late(node) && !ebb__op_is_join(node, &axis);
@@ -224,7 +235,7 @@ static void give_heaps(heaper *h) {
             open = v != IR_NONE && reads_heap(h, v, open) ? IR_NONE : open;
         }
         if (!is_late(node) && is_taken(h, node->out)) {
-            give_heap(h, node->out, &open);
+            give_heap(h, node->out, enough, &open);
         }
     }
 }

@@ -67,6 +67,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
     const pass_config *c = unit->config;
     out->n_instrs = out->n_views = 0;
     out->heap_bytes = 0;
+    uint64_t heaps = 0; /* of the way forward so far: the way back empties them */
     out->seconds = out->product_seconds = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
@@ -76,9 +77,10 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
             out->n_instrs++;
             out->n_views += node->n_in + node->n_out;
         }
+        heaps = node->label.phase == IR_BACKWARD ? 0 : heaps;
         if ((ebb__op(node->op)->flags & OPF_ROOM) != 0) {
-            uint64_t bytes = ebb__ir_type_bytes(&g->values[node->out].type);
-            out->heap_bytes = bytes > out->heap_bytes ? bytes : out->heap_bytes;
+            heaps += ebb__ir_type_bytes(&g->values[node->out].type);
+            out->heap_bytes = heaps > out->heap_bytes ? heaps : out->heap_bytes;
         }
         double seconds = ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
         out->seconds += seconds;

@@ -71,7 +71,7 @@ typedef struct plan_size {
     uint64_t load_bytes; /* most transients alive at one time: no placement can take less */
     uint64_t transient_bytes; /* of the placement; before it is made, the load */
     uint64_t gradient_bytes;  /* gradients among the transients when most of those are alive */
-    uint64_t heap_bytes;      /* of the largest heap of sparse values (pass/heap.c); 0: none */
+    uint64_t heap_bytes;      /* of heaps of sparse values that are there at once (pass/heap.c) */
     uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are */
     uint64_t program_hash;    /* of kernels, forms and places */
     double seconds, product_seconds; /* of a step, of its products alone; by built-in times */

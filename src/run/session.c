@@ -135,13 +135,14 @@ static ebb_status run_list(run_session *s, const device_instr *const *list, int3
     return s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
 }
 
-/* Looks at what an instruction that may end the program says. */
-static ebb_status look_at_stop(run_session *s, const device_instr *instr, bool *stopped) {
+/* Looks at what an instruction that may end the program says; *used: bytes of heaps so far. */
+static ebb_status look_at_stop(run_session *s, const device_instr *instr, uint64_t *used,
+                               bool *stopped) {
     const char *base = s->plan->dev->buffer.address(s->buffer), *data = instr->call.out[0].data;
     int32_t state[GIVE_UP_WORDS];
     TRY(ebb__run_read(s, (run_place){(uint64_t)(data - base), sizeof state}, state));
-    uint64_t used = (uint64_t)state[GIVE_UP_USED] * sizeof(float);
-    s->sparse_bytes = used > s->sparse_bytes ? used : s->sparse_bytes;
+    *used += (uint64_t)state[GIVE_UP_USED] * sizeof(float);
+    s->sparse_bytes = *used > s->sparse_bytes ? *used : s->sparse_bytes;
     *stopped = state[GIVE_UP_FULL] != 0;
     return EBB_OK;
 }
@@ -152,10 +153,12 @@ static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
     int32_t n = s->plan->programs[index].size.n_instrs, from = 0;
     *stopped = false;
     s->ran = index;
+    uint64_t used = 0;
     for (int32_t i = 0; i < n && !*stopped; i++) {
+        used = list[i]->label.phase == IR_BACKWARD ? 0 : used; /* the way back empties them */
         if (list[i]->stops) {
             TRY(run_list(s, list + from, i + 1 - from));
-            TRY(look_at_stop(s, list[i], stopped));
+            TRY(look_at_stop(s, list[i], &used, stopped));
             from = i + 1;
         }
     }

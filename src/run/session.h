@@ -30,7 +30,7 @@ typedef struct run_session {
     uint64_t host_high, device_high; /* highest end of anything handed out so far */
     uint64_t measured_bytes;         /* the same of both together */
     /* Programs with sparse values: steps that did not fit and were done by the program that stands
-     * in; most bytes of a heap that the last step used, or would have; the program that was asked
+     * in; most bytes of heaps that the last step used at a time; the program that was asked
      * for last and the one that did it. */
     uint64_t fallback_steps, sparse_bytes;
     int32_t asked, ran;
