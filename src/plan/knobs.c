@@ -196,11 +196,11 @@ static const struct {
  * numbers, for depths beyond a hundred places, at any price. */
 static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9, 1.5e-9,
                                       2e-9,  3e-9,  4.5e-9, 6e-9,  9e-9,  1.2e-8, ANY_PRICE};
-static const int32_t heavy_places[] = {1, 2, 4, 8, 16, 32};
+static const int32_t heavy_places[] = {1, 2, 3, 4, 5, 6, 8, 16, 32};
 enum {
     LIGHT_WAYS = sizeof light_ways / sizeof *light_ways,
     PRICES = sizeof heavy_prices / sizeof *heavy_prices,
-    PRICED_PLACES = 3,
+    PRICED_PLACES = 6,
     MANY_PLACES = 150,
     OTHER_PLACES = sizeof heavy_places / sizeof *heavy_places - PRICED_PLACES,
     DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED_PLACES + OTHER_PLACES
@@ -223,7 +223,7 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
         k->places = heavy_places[other < 0 ? heavy % PRICED_PLACES : PRICED_PLACES + other];
     }
     /* Of a deep net, plans lie closer and take longer to find. */
-    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED_PLACES % 4 != 1;
+    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED_PLACES % 6 != 1;
     return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
            !(k->heavy && skipped);
 }

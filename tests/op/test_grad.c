@@ -115,16 +115,17 @@ static void build(problem *p, int code, const op_sample *sample, int copies, uns
     }
 }
 
+/* Of a large tensor the sum itself would cancel more than a difference shows. */
 static double loss(const problem *p, machine *m) {
-    double sum = 0;
+    long double sum = 0;
     machine_run(m, 0, p->n_forward);
     for (int32_t i = 0; i < p->n_targets; i++) {
         const tensor *y = &m->values[p->of[i]], *s = &m->values[p->seeds[i]];
         for (int64_t e = 0; e < tensor_count(y); e++) {
-            sum += tensor_get(y, e) * tensor_get(s, e);
+            sum += (long double)tensor_get(y, e) * (long double)tensor_get(s, e);
         }
     }
-    return sum;
+    return (double)sum;
 }
 
 /* ---- comparison ---- */

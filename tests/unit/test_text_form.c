@@ -149,7 +149,8 @@ static void malformed(void **state) {
         {"param %0 f32[2] \"x\"\n%1:f32[2] = scale %0 {factor=x}\n", ":2:", "expected a number"},
         {"param %0 f32[2] \"x\"\n%1:f32[2] = scale %0 {factor=1\n", ":2:", "expected a word"},
         {"param %0 f32[2] \"x\"\n%1:f32[2] = tanh %0 @ \"l\" t=1 now\n", ":2:", "expected fwd"},
-        {"%1:f32[2], %2:f32[2], %3:f32[2], %4:f32[2] = tanh\n", ":1:", "too many results"},
+        {"%1:f32[2], %2:f32[2], %3:f32[2], %4:f32[2], %5:f32[2] = tanh\n",
+         ":1:", "too many results"},
         {"loss %3\n", ":1:", "used before"},
         {"output %3 \"x\"\n", ":1:", "used before"},
     };
