@@ -261,7 +261,7 @@ class Decisions:
     """While it is entered, relus and maxima go by other operands than their own, which come in their order."""
 
     def __init__(self, operands):
-        self.operands, self.others, self.all, self.margin, self.maps = iter(operands), 0, 0, 0.0, 0.0
+        self.operands, self.others, self.all, self.margin, self.maps, self.last = iter(operands), 0, 0, 0.0, 0.0, None
         self.relu, self.max_pool2d = functional.relu, functional.max_pool2d
 
     def __enter__(self):
@@ -273,8 +273,12 @@ class Decisions:
         if next(self.operands, None) is not None:
             raise SystemExit("ebb decides more often than PyTorch")
 
-    def following(self, x):
+    def following(self, x, behind=None):
+        """The next operand, for x. ebb puts a relu off behind the maximum that reads it: where a maximum is meant, its operand
+        has gone to the relu already, and that of the relu, which has another shape, comes for the maximum."""
         operand = next(self.operands)
+        if behind is not None and operand.shape != x.shape:
+            operand = self.relu(behind)
         if operand.shape != x.shape:
             raise SystemExit(f"ebb decides on a map of {list(operand.shape)}, PyTorch on one of {list(x.shape)}")
         self.maps = max(self.maps, norm(operand.double() - x.detach().double()) / norm(x.detach()))
@@ -287,14 +291,15 @@ class Decisions:
             self.margin = max(self.margin, (by[differs].max() / x.std()).item())
 
     def decided_relu(self, x, inplace=False):
-        on = self.following(x) > 0
+        self.last = self.following(x)
+        on = self.last > 0
         with torch.no_grad():
             self.note(x, on != (x > 0), x.abs())
         return x * on
 
     def decided_max(self, x, *how, **more):
         more = {**more, "return_indices": True}
-        chosen = self.max_pool2d(self.following(x), *how, **more)[1]
+        chosen = self.max_pool2d(self.following(x, self.last), *how, **more)[1]
         made = x.flatten(2).gather(2, chosen.flatten(2)).view(chosen.shape)
         with torch.no_grad():
             best = self.max_pool2d(x, *how, **more)[0]
