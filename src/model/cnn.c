@@ -17,6 +17,7 @@ typedef struct builder {
     int32_t images; /* lanes of images */
     int32_t *lanes; /* by layer: of the channels of its map */
     int32_t *place; /* by layer: how deep in the net it is (ir_label.at) */
+    int32_t *last;  /* by layer: the last that reads it */
     ir_val *made;   /* by layer */
     alloc_region scratch;
 } builder;
@@ -71,12 +72,12 @@ static ebb_status find_lanes(builder *b) {
  * residual block is one place, as are the branches between two joins. */
 static ebb_status find_places(builder *b) {
     const net_model *net = b->net;
-    int32_t *last = NULL, alive = 1, place = -1; /* the input */
-    TRY(REGION_ARRAYS(&b->scratch, ARRAY(last, (size_t)net->n_layers),
+    int32_t alive = 1, place = -1; /* the input */
+    TRY(REGION_ARRAYS(&b->scratch, ARRAY(b->last, (size_t)net->n_layers),
                       ARRAY(b->place, (size_t)net->n_layers)));
     for (int32_t i = 1; i < net->n_layers; i++) {
         for (int32_t k = 0; k < net->layers[i].n_from; k++) {
-            last[net_in(net, &net->layers[i], k)] = i;
+            b->last[net_in(net, &net->layers[i], k)] = i;
         }
     }
     for (int32_t i = 1; i < net->n_layers; i++) {
@@ -85,8 +86,11 @@ static ebb_status find_places(builder *b) {
         b->place[i] = place;
         for (int32_t k = 0; k < layer->n_from; k++) {
             int32_t from = net_in(net, layer, k);
-            alive -= last[from] == i;
-            last[from] = last[from] == i ? 0 : last[from]; /* it may be read twice */
+            bool again = false; /* it may be read twice */
+            for (int32_t j = 0; j < k; j++) {
+                again = again || net_in(net, layer, j) == from;
+            }
+            alive -= b->last[from] == i && !again;
         }
         alive++;
     }
@@ -207,16 +211,9 @@ static ebb_status build_norm(builder *b, const net_layer *layer, ir_val *out) {
  * max(relu(x)), also of NaN and of the signs of zeros, and so are the gradients: where a window has
  * nothing above 0 none goes through, and else both take the same pixel. */
 static bool is_put_off(const builder *b, int32_t i) {
-    const net_layer *relu = &b->net->layers[i], *pool = relu + 1;
-    bool one = i + 1 < b->net->n_layers && relu->op == NET_RELU && relu->n.slope == 0 &&
-               pool->op == NET_MAXPOOL && net_in(b->net, pool, 0) == i;
-    for (int32_t k = i + 2; one && k < b->net->n_layers; k++) {
-        const net_layer *other = &b->net->layers[k];
-        for (int32_t j = 0; j < other->n_from; j++) {
-            one = one && net_in(b->net, other, j) != i;
-        }
-    }
-    return one;
+    const net_layer *relu = &b->net->layers[i];
+    return relu->op == NET_RELU && relu->n.slope == 0 && b->last[i] == i + 1 &&
+           relu[1].op == NET_MAXPOOL;
 }
 
 static ebb_status build_relu(builder *b, int32_t i, ir_val x, ir_val *out) {

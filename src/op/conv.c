@@ -326,17 +326,20 @@ static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_
 #define F4(a, b, c, d) {IR_F32, 4, {a, b, c, d}}
 /* X(groups of images, images a group, blocks of x, lanes, high, wide, blocks of y, lanes, high, wide,
  * channels of a group, window high, wide, stride, pads, groups, first operand absent) */
-#define SIZES(X)                                                      \
-    X(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, FILL_ABSENT) \
+/* A heap has room for these. */
+#define SPARSE_SIZES(X) \
     X(1, 8, 1, 32, 5, 6, 1, 32, 5, 6, 32, 3, 3, 1, 1, 1, 1, FILL_NORMAL) \
     X(2, 8, 2, 32, 3, 4, 1, 16, 3, 4, 64, 1, 1, 1, 0, 0, 1, FILL_ABSENT) \
     X(1, 3, 1, 3, 9, 7, 1, 8, 5, 4, 3, 5, 5, 2, 2, 2, 1, FILL_NORMAL) \
     X(3, 4, 3, 16, 4, 3, 2, 16, 4, 3, 24, 3, 3, 1, 1, 1, 2, FILL_NORMAL) \
-    X(1, 9, 5, 8, 5, 5, 1, 24, 3, 3, 40, 3, 3, 2, 1, 1, 1, FILL_ABSENT) \
-    X(1, 2, 1, 3, 19, 15, 2, 5, 5, 4, 3, 11, 11, 4, 4, 4, 1, FILL_NORMAL) \
     X(2, 8, 1, 16, 2, 8, 1, 10, 2, 8, 16, 1, 7, 1, 0, 3, 1, FILL_NORMAL) \
     X(1, 5, 2, 25, 3, 3, 2, 32, 5, 5, 50, 3, 3, 1, 2, 2, 1, FILL_ABSENT) \
     X(1, 8, 2, 32, 6, 6, 3, 32, 3, 3, 64, 1, 1, 2, 0, 0, 1, FILL_NORMAL)
+#define SIZES(X) \
+    SPARSE_SIZES(X) \
+    X(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, FILL_ABSENT) \
+    X(1, 9, 5, 8, 5, 5, 1, 24, 3, 3, 40, 3, 3, 2, 1, 1, 1, FILL_ABSENT) \
+    X(1, 2, 1, 3, 19, 15, 2, 5, 5, 4, 3, 11, 11, 4, 4, 4, 1, FILL_NORMAL)
 #define CONV(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
     {IN(F1((yb) * (yl)), MAP(g, xb, xh, xw, n, xl), F4((yb) * (yl), c, r, s)), .fill = {f}, \
      .attr = {.i = {st, py, px, gr, yl}}},
@@ -365,14 +368,6 @@ static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_
     {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), F1(1300), PART(g, BYTES(xb, xh, xw, n, xl))), \
      .fill = {f, FILL_NORMAL, FILL_NORMAL, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1, \
      .attr = {.i = {st, py, px, gr, 0, r, s, xh, xw, xl}}},
-#define SPARSE_SIZES(X)                                                  \
-    X(1, 8, 1, 32, 5, 6, 1, 32, 5, 6, 32, 3, 3, 1, 1, 1, 1, FILL_NORMAL) \
-    X(2, 8, 2, 32, 3, 4, 1, 16, 3, 4, 64, 1, 1, 1, 0, 0, 1, FILL_ABSENT) \
-    X(1, 3, 1, 3, 9, 7, 1, 8, 5, 4, 3, 5, 5, 2, 2, 2, 1, FILL_NORMAL)    \
-    X(3, 4, 3, 16, 4, 3, 2, 16, 4, 3, 24, 3, 3, 1, 1, 1, 2, FILL_NORMAL) \
-    X(2, 8, 1, 16, 2, 8, 1, 10, 2, 8, 16, 1, 7, 1, 0, 3, 1, FILL_NORMAL) \
-    X(1, 5, 2, 25, 3, 3, 2, 32, 5, 5, 50, 3, 3, 1, 2, 2, 1, FILL_ABSENT) \
-    X(1, 8, 2, 32, 6, 6, 3, 32, 3, 3, 64, 1, 1, 2, 0, 0, 1, FILL_NORMAL)
 /* clang-format on */
 static const op_sample samples_conv[] = {SIZES(CONV)};
 static const op_sample samples_conv_data[] = {SIZES(CONV_DATA)};

@@ -22,10 +22,6 @@ typedef struct encoder {
     bool changed;
 } encoder;
 
-static bool is_late(const ir_node_rec *node) {
-    return node->label.phase != IR_FORWARD;
-}
-
 /* Whether the node can read operand k as a code. */
 static bool can_code(const ir_node_rec *node, int32_t k) {
     const op_def *def = ebb__op(node->op);
@@ -36,7 +32,7 @@ static void find_readers(encoder *e) {
     const ir_graph *g = e->g;
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        for (int32_t k = 0; is_late(node) && k < node->n_in; k++) {
+        for (int32_t k = 0; pass_is_late(node) && k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
             if (v != IR_NONE && !can_code(node, k)) {
                 e->in_full[v] = true;
@@ -50,7 +46,7 @@ static bool is_stash(const encoder *e, ir_val v) {
     const ir_graph *g = e->g;
     ir_node def = g->values[v].def;
     int32_t axis;
-    if (def == IR_NONE || is_late(&g->nodes[def]) || g->values[v].output) {
+    if (def == IR_NONE || pass_is_late(&g->nodes[def]) || g->values[v].output) {
         return false;
     }
     const ir_node_rec *node = &g->nodes[def];
@@ -88,7 +84,8 @@ static ebb_status encode_reader(encoder *e, ir_node n) {
     const op_def *def = ebb__op(node.op);
     ir_val v = def->coded.code != 0 ? ir_in(g, &node, def->coded.in) : (ir_val)IR_NONE;
     ir_val code = IR_NONE, out[IR_MAX_OUT];
-    if (!is_late(&node) || v == IR_NONE || v >= e->n_values || e->in_full[v] || !is_stash(e, v)) {
+    if (!pass_is_late(&node) || v == IR_NONE || v >= e->n_values || e->in_full[v] ||
+        !is_stash(e, v)) {
         return EBB_OK;
     }
     TRY(code_for(e, &node, v, &code));
@@ -110,7 +107,7 @@ static ebb_status rewire(encoder *e) {
     TRY(ebb__region_alloc(&e->unit->scratch, (size_t)e->n_values + 1, sizeof *now, &now));
     for (ir_val v = 0; v < e->n_values; v++) {
         ir_node def = g->values[v].def;
-        bool replaced = def != IR_NONE && is_late(&g->nodes[def]) && e->codes[v] != IR_NONE;
+        bool replaced = def != IR_NONE && pass_is_late(&g->nodes[def]) && e->codes[v] != IR_NONE;
         now[v] = replaced ? e->codes[v] : v;
         if (replaced) {
             ir_value *to = &g->values[now[v]];
@@ -126,7 +123,7 @@ static ebb_status rewire(encoder *e) {
 /* Whether forward only makes numbers of variables, bytes of an image say: these wait anyway. */
 static bool decodes_variables(const ir_graph *g, ir_val v) {
     ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
-    bool decodes = def != IR_NONE && !is_late(&g->nodes[def]) &&
+    bool decodes = def != IR_NONE && !pass_is_late(&g->nodes[def]) &&
                    (ebb__op(g->nodes[def].op)->flags & OPF_DECODES) != 0;
     for (int32_t k = 0; decodes && k < g->nodes[def].n_in; k++) {
         ir_val x = ir_in(g, &g->nodes[def], k);
@@ -145,7 +142,7 @@ static ebb_status decode_again(encoder *e) {
     ir_graph *g = e->g;
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         ir_node reader = g->order[i];
-        for (int32_t k = 0; is_late(&g->nodes[reader]) && k < g->nodes[reader].n_in; k++) {
+        for (int32_t k = 0; pass_is_late(&g->nodes[reader]) && k < g->nodes[reader].n_in; k++) {
             ir_val v = ir_in(g, &g->nodes[reader], k);
             if (v >= e->n_values || !decodes_variables(g, v)) {
                 continue;

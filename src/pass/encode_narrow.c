@@ -30,10 +30,6 @@ typedef struct narrower {
     int32_t *maker; /* ... made for readers of this layer */
 } narrower;
 
-static bool is_late(const ir_node_rec *node) {
-    return node->label.phase != IR_FORWARD;
-}
-
 static ebb_status set_keys(narrower *w, ir_node first, int64_t key) {
     return ebb__pass_set_keys(w->g, &w->unit->scratch, &w->keys, &w->cap_keys, first, key);
 }
@@ -97,7 +93,7 @@ static ebb_status take(narrower *w, ir_val v, ir_node reader, int32_t depth, ir_
     ir_node def = v == IR_NONE || v >= w->n_values ? (ir_node)IR_NONE : g->values[v].def;
     int32_t layer = g->nodes[reader].label.layer;
     *out = v;
-    if (def == IR_NONE || is_late(&g->nodes[def]) || depth == MOST_VIEWS) {
+    if (def == IR_NONE || pass_is_late(&g->nodes[def]) || depth == MOST_VIEWS) {
         return EBB_OK;
     }
     bool rounds = ebb__op_rounds(&g->nodes[def]) != 0;
@@ -117,7 +113,7 @@ static ebb_status take(narrower *w, ir_val v, ir_node reader, int32_t depth, ir_
 
 /* The relu's result whose signs the late node reads as bits; IR_NONE: it does not. */
 static ir_val signs_of(const ir_graph *g, const ir_node_rec *reader) {
-    if (reader->op != OP_RELU_GRAD_BITS || !is_late(reader)) {
+    if (reader->op != OP_RELU_GRAD_BITS || !pass_is_late(reader)) {
         return IR_NONE;
     }
     ir_node bits = g->values[ir_in(g, reader, 1)].def;
@@ -154,7 +150,7 @@ static ebb_status read_signs(narrower *w, ir_node reader, ir_val *out) {
 
 static const ir_node_rec *late_def(const ir_graph *g, ir_val v, op_code op) {
     ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
-    bool found = def != IR_NONE && g->nodes[def].op == op && is_late(&g->nodes[def]);
+    bool found = def != IR_NONE && g->nodes[def].op == op && pass_is_late(&g->nodes[def]);
     return found ? &g->nodes[def] : NULL;
 }
 
@@ -233,7 +229,7 @@ ebb_status ebb__encode_narrow(pass_unit *unit) {
     mark(&w);
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         ir_node reader = g->order[i];
-        for (int32_t k = 0; is_late(&g->nodes[reader]) && k < g->nodes[reader].n_in; k++) {
+        for (int32_t k = 0; pass_is_late(&g->nodes[reader]) && k < g->nodes[reader].n_in; k++) {
             ir_val now = IR_NONE;
             TRY(take(&w, ir_in(g, &g->nodes[reader], k), reader, 0, &now));
             ir_set_in(g, &g->nodes[reader], k, now);

@@ -63,10 +63,6 @@ typedef struct heaper {
     int32_t n_written;
 } heaper;
 
-static bool is_late(const ir_node_rec *node) {
-    return node->label.phase != IR_FORWARD;
-}
-
 static bool is_view(const ir_node_rec *node) {
     return (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
 }
@@ -158,7 +154,7 @@ static void find_reads(heaper *h) {
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
         int32_t axis;
-        if (!is_late(node) || ebb__op_is_join(node, &axis)) {
+        if (!pass_is_late(node) || ebb__op_is_join(node, &axis)) {
             continue;
         }
         for (int32_t k = 0; k < node->n_in; k++) {
@@ -224,17 +220,17 @@ static void give_heaps(heaper *h) {
     int64_t all = 0;
     for (int32_t i = 0; i < h->n_order; i++) {
         ir_val v = g->nodes[h->order[i]].out;
-        all += !is_late(&g->nodes[h->order[i]]) && is_taken(h, v) ? room_of(h, v) : 0;
+        all += !pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v) ? room_of(h, v) : 0;
     }
     const int64_t enough = all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
-        bool reads = is_late(node) && !ebb__op_is_join(node, &axis);
+        bool reads = pass_is_late(node) && !ebb__op_is_join(node, &axis);
         for (int32_t k = 0; reads && open >= 0 && k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
             open = v != IR_NONE && reads_heap(h, v, open) ? IR_NONE : open;
         }
-        if (!is_late(node) && is_taken(h, node->out)) {
+        if (!pass_is_late(node) && is_taken(h, node->out)) {
             give_heap(h, node->out, enough, &open);
         }
     }
@@ -374,7 +370,7 @@ static ebb_status read(heaper *h, int32_t i) {
     ir_node n = h->order[i], first = g->n_nodes;
     int32_t n_in = g->nodes[n].n_in, axis;
     ir_val bits = IR_NONE;
-    if (!is_late(&g->nodes[n]) || ebb__op_is_join(&g->nodes[n], &axis)) {
+    if (!pass_is_late(&g->nodes[n]) || ebb__op_is_join(&g->nodes[n], &axis)) {
         return EBB_OK;
     }
     for (int32_t k = 0; k < n_in; k++) {
@@ -412,13 +408,13 @@ static ebb_status open_heaper(heaper *h) {
     for (int32_t i = 0; i < h->n_order; i++) {
         h->order[i] = g->order[i];
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        h->share[node->out] = is_late(node) ? 0 : share_of(h, node);
+        h->share[node->out] = pass_is_late(node) ? 0 : share_of(h, node);
     }
     for (ir_val v = 0; v < h->n_values; v++) {
         ir_val next = g->values[v].next;
         h->now[v] = v;
         ir_node def = next == IR_NONE ? (ir_node)IR_NONE : g->values[next].def;
-        if (def != IR_NONE && !is_late(&g->nodes[def])) {
+        if (def != IR_NONE && !pass_is_late(&g->nodes[def])) {
             h->written[2 + h->n_written++] = v;
         }
     }

@@ -150,6 +150,11 @@ typedef struct pass_def {
     ebb_status (*run)(pass_unit *unit);
 } pass_def;
 
+/* Is it done after forward: in backward, again for it, or in the update? */
+static inline bool pass_is_late(const ir_node_rec *node) {
+    return node->label.phase != IR_FORWARD;
+}
+
 /* Is a node that runs anything carried out together with the one before it? */
 static inline bool pass_joined(const pass_unit *unit, ir_node node) {
     return unit->joined != NULL && unit->joined[node];

@@ -44,10 +44,6 @@ typedef struct stasher {
     int32_t *maker;  /* ... made for readers of this layer and shard */
 } stasher;
 
-static bool is_forward(const ir_node_rec *node) {
-    return node->label.phase == IR_FORWARD;
-}
-
 static bool is_view(const ir_node_rec *node) {
     return (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
 }
@@ -109,7 +105,7 @@ static void find_forms(stasher *s) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         operands in = look_at_operands(s, node);
-        for (int32_t k = 0; k < node->n_out && is_forward(node); k++) {
+        for (int32_t k = 0; k < node->n_out && !pass_is_late(node); k++) {
             ir_val v = node->out + k;
             stash_form form = form_of(s, node, k, &in);
             s->form[v] = (uint8_t)form;

@@ -408,20 +408,25 @@ static int32_t crossed_bases(const plan_walk *w, int32_t knob, plan_choice *base
     return n;
 }
 
-/* A plan of many nodes, which takes long, is joined only to what the smallest two plans do. */
+/* A plan of many nodes, which takes long, is joined only to what the smallest two plans do. The
+ * others have been joined to that by then, but for way 0. */
 static ebb_status try_bases(search *s, const plan_choice *bases, int32_t n, int32_t knob) {
     plan_walk *w = s->w;
     const int32_t whole = w->whole[w->keep_all].size.n_nodes;
+    const int32_t few = whole > FEW_NODES ? whole : FEW_NODES;
     for (int32_t i = 0; i < n; i++) {
-        if (bases[i].size.n_nodes <= (whole > FEW_NODES ? whole : FEW_NODES)) {
+        if (bases[i].size.n_nodes <= few) {
             TRY(try_ways(s, &bases[i], knob));
         }
     }
-    const int32_t best = smallest(w)->at[knob];
-    const int32_t next = w->list[w->n_list > 1 ? w->n_list - 2 : 0].at[knob];
+    const int32_t ways[] = {smallest(w)->at[knob],
+                            w->list[w->n_list > 1 ? w->n_list - 2 : 0].at[knob]};
     for (int32_t i = 0; i < n; i++) {
-        TRY(try_way(s, bases[i], knob, best, NULL));
-        TRY(try_way(s, bases[i], knob, next, NULL));
+        for (int32_t k = 0; k < 2; k++) {
+            if (bases[i].size.n_nodes > few || ways[k] == 0) {
+                TRY(try_way(s, bases[i], knob, ways[k], NULL));
+            }
+        }
     }
     return EBB_OK;
 }
