@@ -148,6 +148,16 @@ static ebb_status need_norm(const ir_graph *graph, const ir_node_rec *node, int6
     return ebb__op_need_list(graph, node, 5, IR_F32, channels);
 }
 
+/* c, dy, x, stat, gain, bias. */
+static ebb_status infer_conv_weights_norm(const ir_graph *graph, const ir_node_rec *node,
+                                          ir_type *out) {
+    TRY(ebb__op_need_map(graph, node, 1));
+    TRY(ebb__op_need_map(graph, node, 2));
+    op_map m = op_map_of(op_in_type(graph, node, 2));
+    TRY(need_norm(graph, node, op_map_channels(&m)));
+    return infer_sums(graph, node, op_in_type(graph, node, 2), out);
+}
+
 /* c, dy, codes, stat, gain, bias. */
 static ebb_status infer_conv_weights_narrow(const ir_graph *graph, const ir_node_rec *node,
                                             ir_type *out) {
@@ -312,8 +322,8 @@ static void rows_conv_sum(const ir_graph *graph, const ir_node_rec *node, op_row
     }
 }
 
-static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
-                             op_row_role *out) {
+static void rows_conv_norm(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                           op_row_role *out) {
     (void)graph, (void)node;
     in[0] = out[0] = ROWS_CARRY;
     in[1] = in[2] = ROWS_SPLIT;
@@ -349,6 +359,10 @@ static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_
 #define CONV_WEIGHTS(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
     {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), MAP(g, xb, xh, xw, n, xl)), \
      .fill = {f}, .attr = {.i = {st, py, px, gr, 0, r, s}}},
+#define NORMED(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
+    {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), MAP(g, xb, xh, xw, n, xl), \
+        F2(STAT_ROWS, (xb) * (xl)), F1((xb) * (xl)), F1((xb) * (xl))), \
+     .fill = {f}, .attr = {.i = {st, py, px, gr, 0, r, s, (g) % 2}}},
 #define CODED(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f, type, wide, format, last, norm) \
     {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), {type, 2, {g, wide}}, \
         F2(STAT_ROWS, (xb) * (xl)), F1((xb) * (xl)), F1((xb) * (xl))), \
@@ -372,6 +386,7 @@ static void rows_conv_narrow(const ir_graph *graph, const ir_node_rec *node, op_
 static const op_sample samples_conv[] = {SIZES(CONV)};
 static const op_sample samples_conv_data[] = {SIZES(CONV_DATA)};
 static const op_sample samples_conv_weights[] = {SIZES(CONV_WEIGHTS)};
+static const op_sample samples_conv_norm[] = {SIZES(NORMED)};
 static const op_sample samples_conv_narrow[] = {SIZES(CODED_8) SIZES(CODED_10) SIZES(CODED_16)};
 static const op_sample samples_conv_bias[] = {SIZES(CONV_BIAS)};
 static const op_sample samples_conv_sparse[] = {
@@ -406,13 +421,18 @@ OP_DEFINE(conv_weights, .schema.ints = {NUMBERS, "lanes", "high", "wide"}, .n_in
           .heaped = {.reader = OP_CONV_WEIGHTS_SPARSE, .in = 2, .attr = heaped_attr},
           .rows = rows_conv_sum, SAMPLES(samples_conv_weights));
 
+OP_DEFINE(conv_weights_norm, .schema.ints = {NUMBERS, "lanes", "high", "wide", "relu"}, .n_in = 6,
+          .optional = 1u << 0, .n_out = 1, .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
+          .infer = infer_conv_weights_norm, INPLACE({0, 0}), .cost = cost_conv_weights,
+          .rows = rows_conv_norm, SAMPLES(samples_conv_norm));
+
 OP_DEFINE(conv_weights_narrow,
           .schema.ints = {NUMBERS, "lanes", "high", "wide", "format", "relu", "x_blocks", "x_high",
                           "x_wide", "x_images", "x_channels"},
           .n_in = 6, .optional = 1u << 0 | 1u << 3 | 1u << 4 | 1u << 5, .n_out = 1,
           .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_conv_weights_narrow, INPLACE({0, 0}), .cost = cost_conv_weights_narrow,
-          .rows = rows_conv_narrow, SAMPLES(samples_conv_narrow));
+          .rows = rows_conv_norm, SAMPLES(samples_conv_narrow));
 
 OP_DEFINE(conv_weights_sparse,
           .schema.ints = {NUMBERS, "lanes", "high", "wide", "x_high", "x_wide", "x_lanes"},

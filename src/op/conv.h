@@ -23,6 +23,9 @@ enum {
     CONV_X_LANES
 };
 
+/* A further attribute of conv_weights_norm: whether relu comes last. */
+enum { CONV_NORM_RELU = CONV_WIDE + 1 };
+
 /* Further attributes of conv_weights_narrow: the format of its codes (narrow.h), whether relu comes
  * last, and from here on the sizes of x but for its groups, which are those of dy. */
 enum { CONV_FORMAT = CONV_WIDE + 1, CONV_RELU, CONV_X };

@@ -214,6 +214,8 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
+/* What a batch norm gives is made again in the loops that read it (encode_norm.c). */
+ebb_status ebb__encode_norm(pass_unit *unit) EBB_MUST_CHECK;
 /* What is rounded waits in the bits of its format (encode_narrow.c). */
 ebb_status ebb__encode_narrow(pass_unit *unit) EBB_MUST_CHECK;
 /* Moves what is computed again down to its first reader (delay.c). */

@@ -441,7 +441,8 @@ static ebb_status settle(settling *s) {
     TRY(look_up_times(s));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         ir_role role = plan->variables[i].role;
-        weights += role == IR_PARAM || role == IR_BUFFER || role == IR_SLOT ? plan->variables[i].bytes : 0;
+        weights +=
+            role == IR_PARAM || role == IR_BUFFER || role == IR_SLOT ? plan->variables[i].bytes : 0;
     }
     plan->keep_all_bytes = arena_of(s, &s->exact);
     plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->exact.gradient_bytes;

@@ -53,7 +53,9 @@ static inline uint64_t plan_value_address(const plan_placement *p, ir_val value)
 
 /* Who owns the bytes of a variable. */
 static inline ir_kind plan_kind_of_role(ir_role role) {
-    return role == IR_PARAM || role == IR_BUFFER ? IR_WEIGHTS : role == IR_SLOT ? IR_OPTIMIZER : IR_DATA;
+    return role == IR_PARAM || role == IR_BUFFER ? IR_WEIGHTS
+           : role == IR_SLOT                     ? IR_OPTIMIZER
+                                                 : IR_DATA;
 }
 
 enum { PLAN_ALIGN = 64 };

@@ -1,6 +1,6 @@
-/* test_cnn_init.c - the same for convolutional nets as test_train.c for language models: memory runs
- * out, the disk is full, or the process is killed, at every possible place of a training run that
- * starts from a file of weights. */
+/* test_cnn_init.c - the same for convolutional nets as test_train.c for language models: memory
+ * runs out, the disk is full, or the process is killed, at every possible place of a training run
+ * that starts from a file of weights. */
 #include "fault/fault_help.h"
 
 #include "kind/cnn/cnn.h"

@@ -14,6 +14,9 @@ static void loops_conv_data(const op_call *call, conv_codes *codes) {
 static void loops_conv_weights(const op_call *call, conv_codes *codes) {
     ebb__conv_weights(call, codes);
 }
+static void loops_conv_weights_norm(const op_call *call, conv_codes *codes) {
+    ebb__conv_norm(call, codes);
+}
 static void loops_conv_weights_narrow(const op_call *call, conv_codes *codes) {
     ebb__conv_narrow(call, codes);
 }

@@ -34,18 +34,20 @@ void ebb__cpu_conv_list_avx2(const conv_list *list);
 
 typedef struct conv_engine conv_engine;
 
-/* Elements [first, first + len) of a row of n codes as numbers, normalised and without those below
- * 0 if that is asked for. Where they are normalised, the numbers of `channels` channels repeat. */
-typedef struct conv_narrow {
+/* Elements [first, first + len) of a row of n codes as numbers, or of numbers as they are,
+ * normalised and without those below 0 if that is asked for. Where they are normalised, the numbers
+ * of `channels` channels repeat. */
+typedef struct conv_made {
     const uint8_t *row;
+    const float *plain; /* numbers from `first` on; NULL: there are codes */
     int64_t first, len, n;
     int32_t bits;
     bool relu;
     int64_t channels;
-    const float *mean, *scale, *gain, *bias; /* mean NULL: not */
-} conv_narrow;
-void ebb__cpu_narrow_rows_avx2(const conv_narrow *from, float *to);
-void ebb__cpu_narrow_rows_base(const conv_narrow *from, float *to);
+    const float *mean, *scale, *gain, *bias; /* mean NULL: not, which plain ones always are */
+} conv_made;
+void ebb__cpu_made_rows_avx2(const conv_made *from, float *to);
+void ebb__cpu_made_rows_base(const conv_made *from, float *to);
 
 /* Code that was generated for sizes met so far in a call. */
 typedef struct conv_codes {
@@ -65,7 +67,7 @@ struct conv_engine {
     /* to[c * ldt + r] = from[r * ldf + c] for r < rows, c < cols. */
     void (*transpose)(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows,
                       int64_t cols);
-    void (*widen)(const conv_narrow *from, float *to);
+    void (*make)(const conv_made *from, float *to);
 };
 #ifndef EBB_NO_XSMM
 extern const conv_engine ebb__conv_xsmm;
@@ -196,6 +198,9 @@ double ebb__conv_packing(const ir_graph *graph, const ir_node_rec *node);
 size_t ebb__conv_narrow_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                               int members);
 void ebb__conv_narrow(const op_call *call, conv_codes *codes);
+size_t ebb__conv_norm_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                            int members);
+void ebb__conv_norm(const op_call *call, conv_codes *codes);
 void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back);
 void ebb__conv_weights(const op_call *call, conv_codes *codes);
 /* conv_sparse.c: the same where x lies in a heap. */

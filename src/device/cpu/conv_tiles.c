@@ -52,7 +52,7 @@ static void run_base(conv_codes *codes, const conv_list *list) {
 }
 
 const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_base,
-                                    ebb__cpu_narrow_rows_base};
+                                    ebb__cpu_made_rows_base};
 
 #ifndef EBB_NO_AVX2
 static void run_avx2(conv_codes *codes, const conv_list *list) {
@@ -64,7 +64,7 @@ static void run_avx2(conv_codes *codes, const conv_list *list) {
     }
 }
 const conv_engine ebb__conv_avx2 = {false, run_avx2, ebb__cpu_transpose_block_avx2,
-                                    ebb__cpu_narrow_rows_avx2};
+                                    ebb__cpu_made_rows_avx2};
 #endif
 
 /* ---- libxsmm ---- */
@@ -118,7 +118,7 @@ static void run_xsmm(conv_codes *codes, const conv_list *list) {
                                 &count);
 }
 const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2,
-                                    ebb__cpu_narrow_rows_avx2};
+                                    ebb__cpu_made_rows_avx2};
 
 static void prepare_xsmm(conv_codes *codes, const conv_list *list) {
     if (!is_ours(&list->tile)) {

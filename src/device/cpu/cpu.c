@@ -105,6 +105,7 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
 #define CONV_BYTES_CONV ebb__conv_gather_bytes
 #define CONV_BYTES_CONV_DATA ebb__conv_gather_bytes
 #define CONV_BYTES_CONV_WEIGHTS ebb__conv_weights_bytes
+#define CONV_BYTES_CONV_WEIGHTS_NORM ebb__conv_norm_bytes
 #define CONV_BYTES_CONV_WEIGHTS_NARROW ebb__conv_narrow_bytes
 #define CONV_BYTES_CONV_WEIGHTS_SPARSE ebb__conv_weights_sparse_bytes
 #define CONV_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .workspace = CONV_BYTES_##upper)

@@ -151,6 +151,7 @@ void ebb__cpu_heap_range_base(const float *heap, const float *end, const uint8_t
     X(CONV, conv)                                                                                  \
     X(CONV_DATA, conv_data)                                                                        \
     X(CONV_WEIGHTS, conv_weights)                                                                  \
+    X(CONV_WEIGHTS_NORM, conv_weights_norm)                                                        \
     X(CONV_WEIGHTS_NARROW, conv_weights_narrow)                                                    \
     X(CONV_WEIGHTS_SPARSE, conv_weights_sparse)
 #define CPU_DECLARE(upper, lower)                                                                  \

@@ -289,7 +289,7 @@ void CPU_FN(relu_grad_codes)(const op_call *call) {
 /* ---- rows for products ----------------------------------------------------------------------- */
 
 /* Elements [first, first + len) of a row of n; blocks of fp10 need not begin or end there. */
-static INLINE void widen_part(const conv_narrow *c, float *to, op_format f) {
+static INLINE void widen_part(const conv_made *c, float *to, op_format f) {
     int64_t first = c->first, len = c->len;
     if (f.bits != 10) {
         widen_run(c->row + first * f.bits / 8, to, len, f);
@@ -309,14 +309,17 @@ static INLINE void widen_part(const conv_narrow *c, float *to, op_format f) {
 }
 
 /* As batch_apply and relu do. */
-static INLINE vf norm1(const conv_narrow *c, vf x, int64_t j, int64_t m) {
+static INLINE vf norm1(const conv_made *c, vf x, int64_t j, int64_t m) {
     vf hat = (x - v_load(c->mean + j, m)) * v_load(c->scale + j, m);
     vf y = v_fma(hat, v_load(c->gain + j, m), v_load(c->bias + j, m));
     return c->relu ? v_select(y <= 0.0f, v_all(0.0f), y) : y;
 }
 
-void CPU_FN(narrow_rows)(const conv_narrow *c, float *to) {
-    WITH_FORMAT(c->bits, widen_part, c, to);
+void CPU_FN(made_rows)(const conv_made *c, float *to) {
+    const float *from = c->plain != NULL ? c->plain : to;
+    if (c->plain == NULL) {
+        WITH_FORMAT(c->bits, widen_part, c, to);
+    }
     if (c->mean == NULL) {
 #define RELU_ROW(j, m)                                                                             \
     v_store(to + (j), v_select(v_load(to + (j), m) <= 0.0f, v_all(0.0f), v_load(to + (j), m)), m)
@@ -326,8 +329,9 @@ void CPU_FN(narrow_rows)(const conv_narrow *c, float *to) {
         return;
     }
     for (int64_t i = 0; i < c->len; i += c->channels) {
+        const float *x = from + i;
         float *y = to + i;
-#define NORM_ROW(j, m) v_store(y + (j), norm1(c, v_load(y + (j), m), j, m), m)
+#define NORM_ROW(j, m) v_store(y + (j), norm1(c, v_load(x + (j), m), j, m), m)
         EACH_VECTOR(c->channels, NORM_ROW);
     }
 }

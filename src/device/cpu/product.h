@@ -1,4 +1,5 @@
-/* product.h - updates whose gradient is a product (op/optim.c): how many rows of it exist at once. */
+/* product.h - updates whose gradient is a product (op/optim.c): how many rows of it exist at once.
+ */
 #ifndef DEVICE_CPU_PRODUCT_H
 #define DEVICE_CPU_PRODUCT_H
 

@@ -227,8 +227,7 @@ static int64_t image_places(const op_map *m, int64_t pitch, int64_t first, int64
 }
 
 /* Adds `wide` channels from x on, at most a block of a chain, to sum. */
-static void add_channels(const op_map *m, int64_t pitch, const float *x, int64_t wide,
-                         float *sum) {
+static void add_channels(const op_map *m, int64_t pitch, const float *x, int64_t wide, float *sum) {
     enum { VECTORS = OP_MAP_CHANNELS / VLEN };
     int64_t at[OP_MAP_IMAGES], pixels = (int64_t)m->high * m->wide;
     vf acc[VECTORS];
