@@ -405,6 +405,64 @@ def test_a_run_keeps_its_net():
     refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "7", "--out", "run", says=["net.txt", "not what it was"])
 
 
+LEAKY = """[net]
+height=8
+width=8
+channels=1
+
+[convolutional]
+batch_normalize=1
+filters=6
+size=3
+pad=1
+activation=leaky
+
+[maxpool]
+size=2
+stride=2
+
+[convolutional]
+filters=8
+size=3
+pad=1
+activation=leaky
+
+[avgpool]
+
+[connected]
+output=3
+activation=linear
+
+[softmax]
+"""
+
+
+def test_leaky_relus_of_darknet():
+    """Trained as it is, and in ebb's own form: the same bits whatever the plan; signs wait in bits, and there are no zeros to leave out."""
+    write("leaky.cfg", LEAKY)
+    write("leaky.txt", "input 1 8 8\nconv 6 3 pad 1 nobias; bn; relu slope 0.1; maxpool 2\nconv 8 3 pad 1; relu slope 0.1; gap; flatten; fc 3\n")
+    idx("data", "train", 90, 1)
+    train = ["train", "cnn", "--train", "data", "--net", "leaky.cfg", *RUN[2:], "--epochs", "8"]
+    result = ebb(*train, "--out", "run", "--json").json()
+    assert result["best_top1"] > 0.6 and result["planned_peak_bytes"] == result["measured_peak_bytes"], result
+    least = ebb("plan", *train[1:2], "--train", "data", *train[4:-2], "--json").json()["least_bytes"]
+    assert ebb(*train, "--out", "least", "--memory", least, "--json").json()["measured_peak_bytes"] <= least
+    assert weights("run") == weights("least")
+    write("none.txt", open("leaky.txt").read().replace("0.1", "0"))
+    hashes = {}
+    for own in ["leaky.cfg", "leaky.txt", "none.txt"]:
+        bench = ["bench", "cnn", "--net", own, *RUN[2:], "--steps", "2", "--json"]
+        hashes[own] = {ebb(*bench, *more).json()["weights_hash"]
+                       for more in [[], ["--disable", "encode,recompute,chunk"], ["--threads", "2"], ["--disable", "recompute"]]}
+        assert len(hashes[own]) == 1, hashes
+    assert hashes["leaky.txt"] != hashes["none.txt"]
+    plan = ["plan", "cnn", *RUN[2:], "--disable", "recompute,chunk", "--json", "--net", "leaky.txt"]
+    plan = ebb(*plan, "--memory", ebb(*plan).json()["least_bytes"]).json()
+    assert plan["sparse_reserved_bytes"] == 0 and plan["forms"]["sign"] > 0
+    write("bad.txt", open("leaky.txt").read().replace("0.1", "-0.1"))
+    refused(3, "plan", "cnn", "--net", "bad.txt", says=["bad.txt:2", "slope"])
+
+
 def test_nets_that_cannot_be():
     """One line that says where and what."""
     head = "input 3 32 32\n"
