@@ -100,6 +100,27 @@ def test_killed_and_stopped_it_ends_with_the_same_bits():
     refused(2, *train, "whole", says=["is not the set of images", "--fresh"])
 
 
+def test_parts_of_images():
+    """Seen to train on, by seed, epoch and image: a run that was stopped ends with the same bits. Validation sees images as they are."""
+    net()
+    idx("data", "train", 90, 1)
+    train = ["train", "cnn", "--train", "data", *RUN, "--flip", "--quiet"]
+    parts = [*train, "--crop", "0.5"]
+    ebb(*parts, "--epochs", "6", "--out", "whole")
+    for epochs in "2", "3", "6":
+        ebb(*parts, "--epochs", epochs, "--out", "stopped")
+    ebb(*train, "--epochs", "6", "--out", "plain")
+    ebb(*train, "--epochs", "6", "--out", "all", "--crop", "1")
+    assert weights("whole") == weights("stopped") and metrics("whole") == metrics("stopped")
+    assert weights("plain") == weights("all") != weights("whole")
+    best = max(line["valid_top1"] for line in metrics("whole") if "valid_top1" in line)
+    assert ebb("eval", "cnn", "whole", "whole/valid.images", "--json").json()["top1"] == best > 0.5
+    refused(2, *train, "--crop", "0.4", "--epochs", "7", "--out", "whole", says=["crop", "--fresh"])
+    for bad in ["0", "-0.5", "1.1", "x"]:
+        refused(2, *train, "--crop", bad, "--out", "other", says="--crop")
+    refused(2, *parts, "--shift", "1", "--out", "other", says=["--crop 0.5", "--shift 1"])
+
+
 def test_folders_of_photographs_of_any_size():
     net(channels=3)
     dice = random.Random(1)
@@ -409,30 +430,24 @@ LEAKY = """[net]
 height=8
 width=8
 channels=1
-
 [convolutional]
 batch_normalize=1
 filters=6
 size=3
 pad=1
 activation=leaky
-
 [maxpool]
 size=2
 stride=2
-
 [convolutional]
 filters=8
 size=3
 pad=1
 activation=leaky
-
 [avgpool]
-
 [connected]
 output=3
 activation=linear
-
 [softmax]
 """
 

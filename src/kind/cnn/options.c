@@ -25,6 +25,8 @@ static const train_option options[] = {
      "share of the images that are held back to validate on, where there is no --valid"},
     {"shift", "Data", OPTION_INT, OWN(cnn_settings, shift), "PIXELS", "0", NULL, {0}, RANGE(0, 64), RUN, MATH,
      "images to learn from are shifted by up to so many pixels, as a crop of the image with a border of its mean"},
+    {"crop", "Data", OPTION_REAL, OWN(cnn_settings, crop), "LEAST", "1", NULL, {0}, ABOVE(0, 1), RUN, MATH,
+     "of images to learn from, parts are seen that have a share of LEAST to 1 of the area and are 3/4 to 4/3 as wide as high, brought to the image's size; 1: the images as they are; not with --shift"},
     {"flip", "Data", OPTION_SWITCH, OWN(cnn_settings, flip), NULL, "false", NULL, {0}, ANY, RUN, MATH,
      "half of the images to learn from are turned left to right"},
     {"bad", "Data", OPTION_CHOICE, OWN(cnn_settings, bad), NULL, "stop", NULL, {"stop", "skip"}, ANY, RUN | FOR_EVAL | FOR_PREDICT | FOR_DATA_BUILD, OPTION_SHOWN,
@@ -307,6 +309,12 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
     TRY(settle_density(ctx, s));
     if (own->freeze != NULL) {
         TRY(check_frozen(s, ctx));
+    }
+    if (own->shift > 0 && own->crop < 1) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--crop %g and --shift %" PRId64 ": parts of images are seen, or shifted "
+                         "images; leave one out",
+                         own->crop, own->shift);
     }
     if (s->shards > 1) {
         return ebb__fail(ctx, EBB_USAGE,
