@@ -302,8 +302,10 @@ static ebb_status walk_fallback(settling *s) {
     s->fallback_options = *s->options;
     s->fallback_options.disabled &= ~saving;
     s->fallback_options.chunks = CHUNKS_AUTO;
+    s->fallback_options.encode = ENCODE_AUTO;
     reach.disabled &= ~saving;
     reach.chunks = CHUNKS_AUTO;
+    reach.encode = ENCODE_AUTO;
     reach.sparse = false;
     s->fallback = s->walk;
     s->fallback.options = &s->fallback_options;
@@ -441,7 +443,8 @@ static ebb_status settle(settling *s) {
     TRY(look_up_times(s));
     for (int32_t i = 0; i < plan->n_variables; i++) {
         ir_role role = plan->variables[i].role;
-        weights += role == IR_PARAM || role == IR_BUFFER || role == IR_SLOT ? plan->variables[i].bytes : 0;
+        weights +=
+            role == IR_PARAM || role == IR_BUFFER || role == IR_SLOT ? plan->variables[i].bytes : 0;
     }
     plan->keep_all_bytes = arena_of(s, &s->exact);
     plan->keep_all_activation_bytes = plan->keep_all_bytes - weights - s->exact.gradient_bytes;
@@ -617,6 +620,7 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
                           .options = options,
                           .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled,
                                                                .chunks = options->chunks,
+                                                               .encode = options->encode,
                                                                .stash = options->stash != 0})};
     ebb_status status = ebb__alloc(ctx, 1, sizeof *s->plan, &s->plan);
     ebb_plan *plan = s->plan;

@@ -281,6 +281,30 @@ def test_sparse_maps():
         refused(2, "plan", "cnn", "--density", bad, says=["--density", bad])
 
 
+def test_forms_of_gist_alone():
+    """Codes of what waits, and nothing else: whole batches, nothing repeated; the same bits, and more bytes than with every way there is."""
+    model = ["cnn", "--net", "nin", "--size", "64", "--batch", "16", "--threads", "1", "--json"]
+    plain = ebb("bench", *model, "--steps", "1").json()["weights_hash"]
+    smallest = {}
+    for encode in "gist", "auto":
+        plan = ebb("plan", *model, "--encode", encode, "--curve").json()
+        smallest[encode] = plan["least_bytes"]
+        said = {word for one in plan["curve"] for word in one["decided"].split(", ")}
+        assert (said <= {"all kept", "packed", "encoded", "encoded and sparse"}) == (encode == "gist") and "encoded and sparse" in said, said
+    assert smallest["auto"] < smallest["gist"] < plan["keep_all_bytes"]
+    at = ["--encode", "gist", "--memory", smallest["gist"]]
+    plan = ebb("plan", *model, *at).json()
+    assert plan["recomputed_nodes"] == plan["chunk_images"] == 0 and min(plan["forms"][form] for form in ["sign", "index", "sparse"]) > 0
+    bench = ebb("bench", *model, *at, "--steps", "1").json()
+    assert bench["weights_hash"] == plain and bench["planned_peak_bytes"] == bench["measured_peak_bytes"] <= smallest["gist"], bench
+    ebb("plan", *model, "--encode", "gist", "--memory", smallest["gist"] - 1, expect=4)
+    rounded = [*model, "--stash", "fp8"]
+    least = ebb("plan", *rounded, "--encode", "gist").json()["least_bytes"]
+    assert ebb("plan", *rounded).json()["least_bytes"] < least < smallest["gist"]
+    bench = [ebb("bench", *rounded, *more, "--steps", "1").json()["weights_hash"] for more in [["--encode", "gist", "--memory", least], []]]
+    assert bench[0] == bench[1] != plain
+
+
 def test_rounded_stash():
     """What waits for backward in few bits: other bits than without, the same whatever the plan."""
     net()

@@ -54,6 +54,8 @@ static const train_option options[] = {
      "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
+    {"encode", "Batch", OPTION_CHOICE, AT(encode), NULL, "auto", NULL, {"auto", "gist"}, ANY, MODEL, OPTION_SHOWN,
+     "how memory may be saved: auto: in every way there is; gist: what waits for the backward pass is encoded as published in 2018, decoded as a whole before it is read, and nothing else is done; changes no bit"},
     {"density", "Batch", OPTION_TEXT, OWN(cnn_settings, density), "D[,R]", "0.55,0.7", NULL, {0}, ANY, MODEL, OPTION_SHOWN,
      "memory for what relu layers give, as shares of its elements: D of them may be above 0 on average, R behind a residual sum; where a step has more, it is done in another, slower way; none: zeros take memory too; changes no bit"},
     OPTION_SHARDS,
