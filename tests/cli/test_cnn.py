@@ -445,35 +445,24 @@ def test_a_run_keeps_its_net():
     assert ebb("eval", "cnn", "elsewhere/run", "elsewhere/run/valid.images", "--json").json() == found
     os.remove("net.txt")
     assert ebb("eval", "cnn", "elsewhere/run", "elsewhere/run/valid.images", "--json").json() == found
+    answers = ebb("predict", "elsewhere/run", "photos/down/000.png", "photos/both/001.png").out
+    assert answers.count("\n") == 2
     shutil.move("elsewhere/run", "run")
+    train = ["train", "cnn", "--train", "photos", *RUN, "--quiet"]
+    ebb(*train, "--epochs", "7", "--out", "run")  # goes on with its copy
+    other = [*train[:4], "--net", "other.txt", *RUN[2:], "--quiet"]
+    refused(2, *other, "--epochs", "8", "--out", "run", says="other.txt")
+    for more in [["--out", "run", "--fresh"], ["--out", "new"]]:
+        refused(2, *train, "--epochs", "7", *more, says=["--net net.txt", "is no file"])
+    net(channels=3)
+    ebb(*train, "--epochs", "7", "--out", "unbroken")
+    assert weights("unbroken") == weights("run")
     write("net.txt", NET.format(channels=3, classes=3).replace("conv 8 3 pad 1", "conv 8 3"))
-    refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "7", "--out", "run", says=["net.txt", "not what it was"])
+    refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "8", "--out", "run", says=["net.txt", "not what it was"])
 
 
-LEAKY = """[net]
-height=8
-width=8
-channels=1
-[convolutional]
-batch_normalize=1
-filters=6
-size=3
-pad=1
-activation=leaky
-[maxpool]
-size=2
-stride=2
-[convolutional]
-filters=8
-size=3
-pad=1
-activation=leaky
-[avgpool]
-[connected]
-output=3
-activation=linear
-[softmax]
-"""
+LEAKY = "\n".join("""[net] height=8 width=8 channels=1 [convolutional] batch_normalize=1 filters=6 size=3 pad=1 activation=leaky
+[maxpool] size=2 stride=2 [convolutional] filters=8 size=3 pad=1 activation=leaky [avgpool] [connected] output=3 activation=linear [softmax]""".split())
 
 
 def test_leaky_relus_of_darknet():

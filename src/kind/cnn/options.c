@@ -159,10 +159,14 @@ static ebb_status no_net(ebb_ctx *ctx, const char *name) {
 ebb_status ebb__cnn_net(const train_settings *s, net_model *net) {
     const cnn_settings *own = cnn_own(s);
     net_wish wish = {own->net, (int32_t)own->channels, (int32_t)own->size, (int32_t)own->classes};
+    char copy[JOB_PATH_BYTES] = "";
+    if (s->train_path != NULL && s->out_dir != NULL && !s->fresh) { /* a run may go on with it */
+        TRY(ebb__job_path(net->ctx, s->out_dir, CNN_NET_COPY, copy));
+    }
     if (ebb__net_is_named(own->net)) {
         TRY(ebb__net_named(net, &wish));
-    } else if (ebb__file_exists(own->net)) {
-        TRY(ebb__net_load(net, own->net));
+    } else if (ebb__file_exists(own->net) || (copy[0] != '\0' && ebb__file_exists(copy))) {
+        TRY(ebb__net_load(net, ebb__file_exists(own->net) ? own->net : copy));
     } else {
         return no_net(net->ctx, own->net);
     }
