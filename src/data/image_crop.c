@@ -56,34 +56,48 @@ image_cut ebb__image_crop_draw(rng_key key, const image_size *size, double least
 
 enum { WEIGHT_BITS = 11, WEIGHT_ONE = 1 << WEIGHT_BITS }; /* 255 of two axes fit 32 bits */
 
-/* Where pixel `o` of `out` has its centre among `in` of them: behind the centre of pixel `at` by
- * `weight` of WEIGHT_ONE; of the last pixel by nothing. */
-typedef struct place {
-    uint32_t at, weight;
-} place;
+/* Pixels of an axis, one after the other: the centre of each of `out` lies behind that of pixel
+ * `at` of the part's `in` by `rest` in units of which `pixel` are one; before the first if below 0.
+ */
+typedef struct axis {
+    int64_t rest, step, pixel;
+    uint64_t inverse; /* of pixel: rest times it is a weight and 32 bits behind the point */
+    uint32_t at, last;
+} axis;
 
-static place place_of(uint32_t o, uint32_t in, uint32_t out) {
-    int64_t centre = (2 * (int64_t)o + 1) * in - out, pixel = 2 * (int64_t)out;
-    if (centre <= 0) {
-        return (place){0, 0};
-    }
-    uint32_t at = (uint32_t)(centre / pixel);
-    return at >= in - 1 ? (place){in - 1, 0}
-                        : (place){at, (uint32_t)(centre % pixel * WEIGHT_ONE / pixel)};
+static axis axis_start(uint32_t in, uint32_t out) {
+    int64_t pixel = 2 * (int64_t)out;
+    return (axis){.rest = (int64_t)in - out,
+                  .step = 2 * (int64_t)in,
+                  .pixel = pixel,
+                  .inverse = ((uint64_t)WEIGHT_ONE << 32) / (uint64_t)pixel,
+                  .last = in - 1};
 }
 
-static void show_row(const image_size *size, const image_cut *cut, const uint8_t *upper,
+static void axis_next(axis *a) {
+    a->rest += a->step; /* at most a pixel */
+    if (a->rest >= a->pixel) {
+        a->rest -= a->pixel;
+        a->at++;
+    }
+}
+
+/* How much the pixel behind `at` counts, of WEIGHT_ONE; 0 also where there is none. */
+static uint32_t axis_weight(const axis *a) {
+    return a->rest <= 0 || a->at >= a->last ? 0 : (uint32_t)((uint64_t)a->rest * a->inverse >> 32);
+}
+
+static void show_row(const image_size *size, uint32_t width, const uint8_t *upper,
                      const uint8_t *lower, uint32_t down, bool flip, uint8_t *out) {
     size_t channels = size->channels;
-    for (uint32_t x = 0; x < size->width; x++) {
-        place p = place_of(x, cut->width, size->width);
-        size_t left = p.at * channels, right = left + (p.weight > 0 ? channels : 0);
+    axis a = axis_start(width, size->width);
+    for (uint32_t x = 0; x < size->width; x++, axis_next(&a)) {
+        uint32_t w = axis_weight(&a);
+        size_t left = a.at * channels, right = left + (w > 0 ? channels : 0);
         uint8_t *to = out + (flip ? size->width - 1 - x : x) * channels;
         for (size_t c = 0; c < channels; c++) {
-            uint32_t above =
-                upper[left + c] * (WEIGHT_ONE - p.weight) + upper[right + c] * p.weight;
-            uint32_t under =
-                lower[left + c] * (WEIGHT_ONE - p.weight) + lower[right + c] * p.weight;
+            uint32_t above = upper[left + c] * (WEIGHT_ONE - w) + upper[right + c] * w;
+            uint32_t under = lower[left + c] * (WEIGHT_ONE - w) + lower[right + c] * w;
             uint32_t sum = above * (WEIGHT_ONE - down) + under * down;
             to[c] = (uint8_t)((sum + (1U << (2 * WEIGHT_BITS - 1))) >> 2 * WEIGHT_BITS);
         }
@@ -94,10 +108,10 @@ void ebb__image_crop_show(const image_size *size, const image_cut *cut, bool fli
                           const uint8_t *image, uint8_t *out) {
     size_t row = (size_t)size->width * size->channels;
     const uint8_t *first = image + cut->top * row + (size_t)cut->left * size->channels;
-    for (uint32_t y = 0; y < size->height; y++) {
-        place p = place_of(y, cut->height, size->height);
-        const uint8_t *upper = first + p.at * row;
-        show_row(size, cut, upper, p.weight > 0 ? upper + row : upper, p.weight, flip,
-                 out + y * row);
+    axis a = axis_start(cut->height, size->height);
+    for (uint32_t y = 0; y < size->height; y++, axis_next(&a)) {
+        uint32_t w = axis_weight(&a);
+        const uint8_t *upper = first + a.at * row;
+        show_row(size, cut->width, upper, w > 0 ? upper + row : upper, w, flip, out + y * row);
     }
 }
