@@ -158,8 +158,9 @@ static ebb_status find_lead(settling *s) {
             most = made;
         }
     }
+    /* Where values are rounded, those with zeros wait as codes of that, which are smaller. */
     reach->sparse = training == 1 && reach->images > 0 && s->options->density.cut > 0 &&
-                    (reach->disabled >> PASS_ENCODE & 1) == 0;
+                    !reach->stash && (reach->disabled >> PASS_ENCODE & 1) == 0;
     return EBB_OK;
 }
 

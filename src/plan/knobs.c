@@ -76,7 +76,6 @@ static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t
 
 enum { SPARSE_WAY = 2 }; /* pass_knobs.encode */
 
-/* Where values are rounded, those with zeros wait as codes of that, which are smaller. */
 static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
     bool gist = reach->encode == ENCODE_GIST;
     out->knobs.encode = i;
@@ -84,7 +83,7 @@ static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
     if (i <= 1) {
         return i == 0 || reach->images > 0 || reach->stash;
     }
-    return reach->sparse && !reach->stash && (!gist || i <= SPARSE_WAY);
+    return reach->sparse && (!gist || i <= SPARSE_WAY);
 }
 
 static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
