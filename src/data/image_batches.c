@@ -20,6 +20,10 @@ static ebb_status check_options(const image_set *set, const image_batch_options 
             "may be left; choose less",
             size->height, size->width, how->augment.pad);
     }
+    if (how->train && how->augment.pad > 0 && how->augment.crop > 0 && how->augment.crop < 1) {
+        return ebb__fail(set->ctx, EBB_USAGE,
+                         "images are shifted, or parts of them are seen, not both; choose one");
+    }
     if (how->train && set->facts.count < how->images) {
         return ebb__fail(set->ctx, EBB_DATA,
                          "image set %s: has %llu images to train on, fewer than the %u of a batch; "
@@ -72,8 +76,8 @@ static ebb_status fill_row(const image_batches *b, uint64_t epoch, uint64_t numb
     const image_augment *how = &b->how.augment;
     const image_size *size = &b->set->facts.size;
     TRY(ebb__image_set_read(b->set, number, b->staging, label));
-    if (b->how.train && (how->pad > 0 || how->flip)) {
-        image_view view = ebb__image_augment_draw(b->key, how, epoch, number);
+    if (b->how.train && image_is_augmented(how)) {
+        image_view view = ebb__image_augment_draw(b->key, size, how, epoch, number);
         ebb__image_augment_show(size, how->pad, &view, b->border, b->staging + IMAGE_LABEL, pixels);
     } else {
         memcpy(pixels, b->staging + IMAGE_LABEL, image_bytes(size));

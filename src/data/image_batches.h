@@ -36,8 +36,8 @@ static inline size_t image_batches_bytes(const image_size *size) {
 }
 
 /* `set` and `staging`, of so many bytes, must outlive it; staging may be NULL until something is
- * filled in. EBB_DATA if the set is too small, EBB_USAGE for a batch of 0 or beyond 2^31 images, or
- * a border as wide as the images. */
+ * filled in. EBB_DATA if the set is too small, EBB_USAGE for a batch of 0 or beyond 2^31 images, a
+ * border as wide as the images, or parts of images and a border. */
 ebb_status ebb__image_batches_init(const image_set *set, const image_batch_options *options,
                                    void *staging, image_batches *out) EBB_MUST_CHECK;
 /* The number, in the set, of the image in a row of a step's batch; IMAGE_NONE: there is none. */

@@ -209,7 +209,8 @@ static ebb_status build_norm(builder *b, const net_layer *layer, ir_val *out) {
 
 /* A relu that only a max pool reads is done behind that, where there is less of it: relu(max(x)) is
  * max(relu(x)), also of NaN and of the signs of zeros, and so are the gradients: where a window has
- * nothing above 0 none goes through, and else both take the same pixel. */
+ * nothing above 0 none goes through, and else both take the same pixel. Not so with a slope: of two
+ * numbers below 0, products with it may round to the same one, and the first of these would win. */
 static bool is_put_off(const builder *b, int32_t i) {
     const net_layer *relu = &b->net->layers[i];
     return relu->op == NET_RELU && relu->n.slope == 0 && b->last[i] == i + 1 &&
@@ -218,13 +219,11 @@ static bool is_put_off(const builder *b, int32_t i) {
 
 static ebb_status build_relu(builder *b, int32_t i, ir_val x, ir_val *out) {
     const net_layer *layer = &b->net->layers[i];
-    if (layer->n.slope != 0) {
-        return ebb__fail(b->g->ctx, EBB_USAGE,
-                         "layer %s has a slope below 0, which is not computed yet", layer->name);
-    }
+    ir_attr slope = {.f = {(float)layer->n.slope}};
     TRY(ebb__model_layer(&b->b, layer->name));
     b->g->label.at = b->place[i];
-    return ebb__op_emit(b->g, OP_RELU, &x, 1, NULL, out);
+    return layer->n.slope == 0 ? ebb__op_emit(b->g, OP_RELU, &x, 1, NULL, out)
+                               : ebb__op_emit(b->g, OP_LEAKY_RELU, &x, 1, &slope, out);
 }
 
 static ebb_status build_pool(builder *b, const net_layer *layer, ir_val *out) {

@@ -39,6 +39,9 @@ ebb_status ebb__op_need_same(const ir_graph *graph, const ir_node_rec *node, int
 ebb_status ebb__op_need_wide(const ir_graph *graph, const ir_node_rec *node, int32_t i, int32_t j,
                              int32_t times) EBB_MUST_CHECK;
 
+/* Attribute `slope`, the first number, is finite and not below 0. */
+ebb_status ebb__op_need_slope(const ir_graph *graph, const ir_node_rec *node) EBB_MUST_CHECK;
+
 /* ---- types ---- */
 static inline ir_type op_list(ir_dtype dtype, int32_t count) {
     return (ir_type){.dtype = dtype, .rank = 1, .dim = {count}};

@@ -48,6 +48,10 @@ static ebb_status sigmoid_grad(op_grad *g) {
 static ebb_status relu_grad(op_grad *g) {
     return activation_grad(g, OP_RELU_GRAD);
 }
+static ebb_status leaky_relu_grad(op_grad *g) {
+    return ebb__op_grad_emit(g, 0, OP_LEAKY_RELU_GRAD, (ir_val[]){g->dy, g->node.out}, 2,
+                             &g->node.attr);
+}
 
 /* ---- types, rows, cost ---- */
 
@@ -55,6 +59,12 @@ static ebb_status infer_scale(const ir_graph *graph, const ir_node_rec *node, ir
     if (!isfinite(node->attr.f[0])) {
         return ebb__op_bad(graph, node, "factor must be finite");
     }
+    return ebb__op_infer_same(graph, node, out);
+}
+
+/* y is above 0 where x is, so that the gradient can go by y: not so with a slope below 0. */
+static ebb_status infer_leaky(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need_slope(graph, node));
     return ebb__op_infer_same(graph, node, out);
 }
 
@@ -68,6 +78,12 @@ static void rows_add_row(const ir_graph *graph, const ir_node_rec *node, op_row_
                          op_row_role *out) {
     ebb__op_rows_split(graph, node, in, out);
     in[1] = ROWS_WHOLE;
+}
+
+/* Signs are of any tensor alike; the slope goes with the reader. */
+static void leaky_coded(const ir_graph *graph, const ir_node_rec *node, op_coded_attr *out) {
+    (void)graph;
+    out->reader = node->attr;
 }
 
 /* ---- samples ---- */
@@ -92,6 +108,18 @@ static const op_sample samples_scale[] = {
     {IN(F2(3, 17)), .attr = {.f = {0.3f}}},
     {IN(F2(33, 40)), .attr = {.f = {2.0f}}},
     {IN(F2(301, 19)), .attr = {.f = {1e-3f}}},
+};
+static const op_sample samples_leaky[] = {
+    {IN(F2(1, 1)), .attr = {.f = {0.1f}}},   {IN(F1(7)), .attr = {.f = {0.25f}}},
+    {IN(F2(3, 17)), .attr = {.f = {0.1f}}},  {IN(F3(2, 5, 33)), .attr = {.f = {0.01f}}},
+    {IN(F2(24, 64)), .attr = {.f = {0.2f}}}, {IN(F2(301, 19)), .attr = {.f = {0.1f}}},
+};
+static const op_sample samples_leaky_grad[] = {
+    {IN(F2(1, 1), F2(1, 1)), .attr = {.f = {0.1f}}},
+    {IN(F1(7), F1(7)), .attr = {.f = {0.25f}}},
+    {IN(F2(3, 17), F2(3, 17)), .attr = {.f = {0.1f}}},
+    {IN(F3(2, 5, 33), F3(2, 5, 33)), .attr = {.f = {0.01f}}},
+    {IN(F2(301, 19), F2(301, 19)), .attr = {.f = {0.1f}}},
 };
 static const op_sample samples_add_row[] = {
     {IN(F2(1, 1), F1(1))},    {IN(F2(3, 17), F1(17))},   {IN(F3(2, 5, 33), F1(33))},
@@ -141,3 +169,16 @@ OP_DEFINE(relu_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .reads = {[1] = READ_SIGN
           .coded = {.code = OP_SIGN_BITS, .reader = OP_RELU_GRAD_BITS, .in = 1},
           .infer = ebb__op_infer_same, INPLACE({0, 0}, {1, 0}), .work.flops = 1,
           SAMPLES(samples_two));
+
+OP_DEFINE(leaky_relu, .schema.floats = {"slope"}, POINTWISE(0), .n_in = 1, .infer = infer_leaky,
+          .grad = leaky_relu_grad, INPLACE({0, 0}), .work.flops = 1, .stash = {STASH_AGAIN},
+          SAMPLES(samples_leaky));
+
+OP_DEFINE(leaky_relu_grad, .schema.floats = {"slope"}, POINTWISE(OPF_NOGRAD), .n_in = 2,
+          .reads = {[1] = READ_SIGN},
+          .coded = {.code = OP_SIGN_BITS,
+                    .reader = OP_LEAKY_RELU_GRAD_BITS,
+                    .in = 1,
+                    .attr = leaky_coded},
+          .infer = infer_leaky, INPLACE({0, 0}, {1, 0}), .work.flops = 1,
+          SAMPLES(samples_leaky_grad));

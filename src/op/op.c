@@ -6,6 +6,7 @@
 #include "op/define.h"
 #include "op/map.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -199,6 +200,13 @@ ebb_status ebb__op_need_same(const ir_graph *graph, const ir_node_rec *node, int
         return ebb__op_bad(graph, node, "operands %d and %d differ in type", i, j);
     }
     return EBB_OK;
+}
+
+ebb_status ebb__op_need_slope(const ir_graph *graph, const ir_node_rec *node) {
+    float slope = node->attr.f[0];
+    return isfinite(slope) && slope >= 0
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "slope must be finite and not below 0");
 }
 
 ebb_status ebb__op_need_wide(const ir_graph *graph, const ir_node_rec *node, int32_t i, int32_t j,

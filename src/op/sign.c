@@ -1,4 +1,4 @@
-/* sign.c - which elements are above zero, in a bit each, and the gradient that reads no more. */
+/* sign.c - which elements are above zero, in a bit each, and the gradients that read no more. */
 #include "op/code.h"
 #include "op/define.h"
 
@@ -22,6 +22,11 @@ static ebb_status infer_relu_grad_bits(const ir_graph *graph, const ir_node_rec 
     return ebb__op_need_code(graph, node, 1, dy, IR_U8, op_code_bytes(op_step_elements(dy), 1));
 }
 
+static ebb_status infer_leaky_bits(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need_slope(graph, node));
+    return infer_relu_grad_bits(graph, node, out);
+}
+
 /* ---- samples ---- */
 
 /* clang-format off */
@@ -39,9 +44,12 @@ static ebb_status infer_relu_grad_bits(const ir_graph *graph, const ir_node_rec 
     X(MAP(3, 2, 3, 2, 5, 3), 3, 23)
 #define SIGN(x, d, w) {IN(x)},
 #define GRAD(x, d, w) {IN(x, BITS(d, w)), .fill = {FILL_NORMAL, FILL_BYTE}},
+#define LEAKY(x, d, w)                                                    \
+    {IN(x, BITS(d, w)), .fill = {FILL_NORMAL, FILL_BYTE}, .attr = {.f = {0.1f}}},
 /* clang-format on */
 static const op_sample samples_sign[] = {SIZES(SIGN)};
 static const op_sample samples_grad[] = {SIZES(GRAD)};
+static const op_sample samples_leaky[] = {SIZES(LEAKY)};
 
 /* ---- definitions ---- */
 
@@ -52,3 +60,7 @@ OP_DEFINE(sign_bits, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOU
 OP_DEFINE(relu_grad_bits, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_relu_grad_bits, INPLACE({0, 0}), .work.flops = 1,
           .rows = ebb__op_rows_split, SAMPLES(samples_grad));
+
+OP_DEFINE(leaky_relu_grad_bits, .schema.floats = {"slope"}, .n_in = 2, .n_out = 1,
+          .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_leaky_bits, INPLACE({0, 0}),
+          .work.flops = 1, .rows = ebb__op_rows_split, SAMPLES(samples_leaky));

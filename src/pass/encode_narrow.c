@@ -10,7 +10,7 @@
  * no bits beside them.
  *
  * The gradient of a convolution's weights reads the codes themselves, also where batch norm and
- * relu come in between: the numbers then never exist as a whole.
+ * relu come in between: the numbers then never exist as a whole; unless the knob decode says so.
  */
 #include "op/conv.h"
 #include "op/narrow.h"
@@ -185,7 +185,8 @@ static ebb_status read_sums(narrower *w, ir_node reader, ir_val *out) {
     ir_graph *g = w->g;
     ir_val in[6];
     ir_attr attr;
-    if (g->nodes[reader].op != OP_CONV_WEIGHTS || !find_codes(g, &g->nodes[reader], in, &attr)) {
+    if (w->unit->config->knobs.decode || g->nodes[reader].op != OP_CONV_WEIGHTS ||
+        !find_codes(g, &g->nodes[reader], in, &attr)) {
         return EBB_OK;
     }
     return ebb__op_emit(g, OP_CONV_WEIGHTS_NARROW, in, 6, &attr, out);

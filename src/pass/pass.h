@@ -56,6 +56,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * slices      weight gradients are made and used up a few rows at a time
  * encode      1: what backward needs only the signs of, or the like, waits as a code of that;
  *             2: and what has many zeros without them; 3: which is read where it lies, if it can
+ * decode      no product reads codes of rounded values: they are made numbers of before it
  * The others say what is computed again instead of being kept from forward to backward:
  * price       seconds that a byte of stash is worth; 0: everything is kept
  * scan        states that only pointwise ops carry on are kept every so many time steps; 0: all
@@ -73,6 +74,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(bool, chunk_net, PASS_CHUNK)                                                                 \
     X(bool, slices, PASS_SLICES)                                                                   \
     X(int32_t, encode, PASS_HEAP)                                                                  \
+    X(bool, decode, PASS_ENCODE)                                                                   \
     X(double, price, PASS_RECOMPUTE)                                                               \
     X(int32_t, scan, PASS_RECOMPUTE)                                                               \
     X(int32_t, span, PASS_BATCH_TIME)                                                              \

@@ -158,8 +158,9 @@ static ebb_status find_lead(settling *s) {
             most = made;
         }
     }
+    /* Where values are rounded, those with zeros wait as codes of that, which are smaller. */
     reach->sparse = training == 1 && reach->images > 0 && s->options->density.cut > 0 &&
-                    (reach->disabled >> PASS_ENCODE & 1) == 0;
+                    !reach->stash && (reach->disabled >> PASS_ENCODE & 1) == 0;
     return EBB_OK;
 }
 
@@ -302,8 +303,10 @@ static ebb_status walk_fallback(settling *s) {
     s->fallback_options = *s->options;
     s->fallback_options.disabled &= ~saving;
     s->fallback_options.chunks = CHUNKS_AUTO;
+    s->fallback_options.encode = ENCODE_AUTO;
     reach.disabled &= ~saving;
     reach.chunks = CHUNKS_AUTO;
+    reach.encode = ENCODE_AUTO;
     reach.sparse = false;
     s->fallback = s->walk;
     s->fallback.options = &s->fallback_options;
@@ -618,6 +621,7 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
                           .options = options,
                           .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled,
                                                                .chunks = options->chunks,
+                                                               .encode = options->encode,
                                                                .stash = options->stash != 0})};
     ebb_status status = ebb__alloc(ctx, 1, sizeof *s->plan, &s->plan);
     ebb_plan *plan = s->plan;

@@ -74,10 +74,16 @@ static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t
 
 /* ---- codes ---- */
 
-/* Where values are rounded, those with zeros wait as codes of that, which are smaller. */
+enum { SPARSE_WAY = 2 }; /* pass_knobs.encode */
+
 static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    bool gist = reach->encode == ENCODE_GIST;
     out->knobs.encode = i;
-    return i == 0 || (i == 1 ? reach->images > 0 || reach->stash : reach->sparse && !reach->stash);
+    out->knobs.decode = gist && i > 0;
+    if (i <= 1) {
+        return i == 0 || reach->images > 0 || reach->stash;
+    }
+    return reach->sparse && (!gist || i <= SPARSE_WAY);
 }
 
 static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
@@ -260,7 +266,9 @@ plan_grid ebb__knobs_grid(plan_reach reach) {
 
 bool ebb__knobs_way(const plan_grid *grid, int32_t knob, int32_t i, plan_way *out) {
     const plan_knob *row = &grid->knobs[knob];
-    bool there = i == 0 || (grid->reach.disabled >> row->pass & 1) == 0;
+    bool wanted =
+        grid->reach.encode == ENCODE_AUTO || knob == PLAN_KNOB_WHOLE || row->pass == PASS_ENCODE;
+    bool there = i == 0 || (wanted && (grid->reach.disabled >> row->pass & 1) == 0);
     out->chained = false;
     out->saving = 0;
     return row->way(&grid->reach, i, out) && there;

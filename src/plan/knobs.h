@@ -22,11 +22,17 @@ enum {
 /* How nets over images may be cut (pass_knobs.chunk_images): as saves most, or only one way. */
 typedef enum plan_chunks { CHUNKS_AUTO, CHUNKS_NONE, CHUNKS_SEGMENT, CHUNKS_NET } plan_chunks;
 
+/* Ways to save of nets over images: whatever there is, or only the forms that Gist has for what
+ * waits (Jain et al. 2018): signs, indices of pools, what is left without zeros or in fewer bits,
+ * made numbers of as a whole right before it is read. Batches are whole, nothing is repeated. */
+typedef enum plan_encode { ENCODE_AUTO, ENCODE_GIST } plan_encode;
+
 /* What decides which ways are worth trying. */
 typedef struct plan_reach {
     int32_t rows, steps; /* most rows of a loss, most time steps, of any program */
     int32_t images;      /* most images of a batch of maps, of one that trains; 0: there are none */
     plan_chunks chunks;  /* ways to cut them that may be taken */
+    plan_encode encode;  /* ways to save that may be taken */
     bool stash;          /* what waits for backward is rounded: codes of that can be kept */
     bool sparse;         /* what has zeros may wait without them: the step may be given up */
     uint32_t disabled;   /* bit per pass_id */

@@ -46,7 +46,8 @@ typedef struct plan_options {
     uint64_t budget;         /* bytes; UINT64_MAX: no limit */
     const char *budget_name; /* what messages call it: "--memory" */
     uint32_t disabled;       /* bit per pass_id */
-    plan_chunks chunks;      /* how nets over images may be cut */
+    plan_chunks chunks;      /* how nets over images may be cut, and ... */
+    plan_encode encode;      /* ... what else may save memory */
     int32_t stash;           /* pass_config.stash */
     pass_density density;    /* of sparse values, where one program trains; 0: none is kept so */
     grad_update_settings update;

@@ -63,7 +63,7 @@ ebb_status ebb__tensors_hash(run_session *session, uint64_t *out) {
     size_t n = 0;
     XXH64_hash_t hash = 0;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = ebb__tensors_list(session, 1U << IR_PARAM, &region, &entries, &n);
+    ebb_status status = ebb__tensors_list(session, TENSORS_MODEL, &region, &entries, &n);
     for (size_t i = 0; status == EBB_OK && i < n; i++) {
         const plan_variable *v = &session->plan->variables[entries[i].number];
         const void *data = NULL;

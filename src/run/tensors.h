@@ -32,7 +32,8 @@ ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader,
 ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) EBB_MUST_CHECK;
 /* Name of the model's first tensor that holds a value that is NaN or infinite; NULL: none does. */
 ebb_status ebb__tensors_not_finite(run_session *session, const char **name) EBB_MUST_CHECK;
-/* XXH3-64 over the parameters' names sorted, each with its row-major fp32 bytes. */
+/* XXH3-64 over the names of all that a file of weights holds, sorted, each with its row-major fp32
+ * bytes. */
 ebb_status ebb__tensors_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;
 
 #endif

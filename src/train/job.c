@@ -51,6 +51,7 @@ static plan_options options_of(const train_settings *s) {
                           .budget_name = "--memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
+                          .encode = s->encode,
                           .stash = stash_bits[s->stash],
                           .density = s->density,
                           .update = update_of(s),

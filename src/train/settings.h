@@ -99,7 +99,8 @@ typedef struct train_settings {
     bool explain;            /* plan: list the products */
     bool profile;            /* bench: observe steps too */
     uint32_t disabled;       /* passes; bit per pass_id */
-    plan_chunks chunks;      /* how nets over images may be cut */
+    plan_chunks chunks;      /* how nets over images may be cut, and ... */
+    plan_encode encode;      /* ... what else may save memory */
     train_stash stash;       /* what waits for backward is rounded to */
     pass_density density;    /* of sparse values; 0: none is kept so */
     uint32_t dump_after;     /* passes; their graphs go to: */

@@ -100,6 +100,27 @@ def test_killed_and_stopped_it_ends_with_the_same_bits():
     refused(2, *train, "whole", says=["is not the set of images", "--fresh"])
 
 
+def test_parts_of_images():
+    """Seen to train on, by seed, epoch and image: a run that was stopped ends with the same bits. Validation sees images as they are."""
+    net()
+    idx("data", "train", 90, 1)
+    train = ["train", "cnn", "--train", "data", *RUN, "--flip", "--quiet"]
+    parts = [*train, "--crop", "0.5"]
+    ebb(*parts, "--epochs", "6", "--out", "whole")
+    for epochs in "2", "3", "6":
+        ebb(*parts, "--epochs", epochs, "--out", "stopped")
+    ebb(*train, "--epochs", "6", "--out", "plain")
+    ebb(*train, "--epochs", "6", "--out", "all", "--crop", "1")
+    assert weights("whole") == weights("stopped") and metrics("whole") == metrics("stopped")
+    assert weights("plain") == weights("all") != weights("whole")
+    best = max(line["valid_top1"] for line in metrics("whole") if "valid_top1" in line)
+    assert ebb("eval", "cnn", "whole", "whole/valid.images", "--json").json()["top1"] == best > 0.5
+    refused(2, *train, "--crop", "0.4", "--epochs", "7", "--out", "whole", says=["crop", "--fresh"])
+    for bad in ["0", "-0.5", "1.1", "x"]:
+        refused(2, *train, "--crop", bad, "--out", "other", says="--crop")
+    refused(2, *parts, "--shift", "1", "--out", "other", says=["--crop 0.5", "--shift 1"])
+
+
 def test_folders_of_photographs_of_any_size():
     net(channels=3)
     dice = random.Random(1)
@@ -260,6 +281,30 @@ def test_sparse_maps():
         refused(2, "plan", "cnn", "--density", bad, says=["--density", bad])
 
 
+def test_forms_of_gist_alone():
+    """Codes of what waits, and nothing else: whole batches, nothing repeated; the same bits, and more bytes than with every way there is."""
+    model = ["cnn", "--net", "nin", "--size", "64", "--batch", "16", "--threads", "1", "--json"]
+    plain = ebb("bench", *model, "--steps", "1").json()["weights_hash"]
+    smallest = {}
+    for encode in "gist", "auto":
+        plan = ebb("plan", *model, "--encode", encode, "--curve").json()
+        smallest[encode] = plan["least_bytes"]
+        said = {word for one in plan["curve"] for word in one["decided"].split(", ")}
+        assert (said <= {"all kept", "packed", "encoded", "encoded and sparse"}) == (encode == "gist") and "encoded and sparse" in said, said
+    assert smallest["auto"] < smallest["gist"] < plan["keep_all_bytes"]
+    at = ["--encode", "gist", "--memory", smallest["gist"]]
+    plan = ebb("plan", *model, *at).json()
+    assert plan["recomputed_nodes"] == plan["chunk_images"] == 0 and min(plan["forms"][form] for form in ["sign", "index", "sparse"]) > 0
+    bench = ebb("bench", *model, *at, "--steps", "1").json()
+    assert bench["weights_hash"] == plain and bench["planned_peak_bytes"] == bench["measured_peak_bytes"] <= smallest["gist"], bench
+    ebb("plan", *model, "--encode", "gist", "--memory", smallest["gist"] - 1, expect=4)
+    rounded = [*model, "--stash", "fp8"]
+    least = ebb("plan", *rounded, "--encode", "gist").json()["least_bytes"]
+    assert ebb("plan", *rounded).json()["least_bytes"] < least < smallest["gist"]
+    bench = [ebb("bench", *rounded, *more, "--steps", "1").json()["weights_hash"] for more in [["--encode", "gist", "--memory", least], []]]
+    assert bench[0] == bench[1] != plain
+
+
 def test_rounded_stash():
     """What waits for backward in few bits: other bits than without, the same whatever the plan."""
     net()
@@ -400,9 +445,50 @@ def test_a_run_keeps_its_net():
     assert ebb("eval", "cnn", "elsewhere/run", "elsewhere/run/valid.images", "--json").json() == found
     os.remove("net.txt")
     assert ebb("eval", "cnn", "elsewhere/run", "elsewhere/run/valid.images", "--json").json() == found
+    answers = ebb("predict", "elsewhere/run", "photos/down/000.png", "photos/both/001.png").out
+    assert answers.count("\n") == 2
     shutil.move("elsewhere/run", "run")
+    train = ["train", "cnn", "--train", "photos", *RUN, "--quiet"]
+    ebb(*train, "--epochs", "7", "--out", "run")  # goes on with its copy
+    other = [*train[:4], "--net", "other.txt", *RUN[2:], "--quiet"]
+    refused(2, *other, "--epochs", "8", "--out", "run", says="other.txt")
+    for more in [["--out", "run", "--fresh"], ["--out", "new"]]:
+        refused(2, *train, "--epochs", "7", *more, says=["--net net.txt", "is no file"])
+    net(channels=3)
+    ebb(*train, "--epochs", "7", "--out", "unbroken")
+    assert weights("unbroken") == weights("run")
     write("net.txt", NET.format(channels=3, classes=3).replace("conv 8 3 pad 1", "conv 8 3"))
-    refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "7", "--out", "run", says=["net.txt", "not what it was"])
+    refused(2, "train", "cnn", "--train", "photos", *RUN, "--epochs", "8", "--out", "run", says=["net.txt", "not what it was"])
+
+
+LEAKY = "\n".join("""[net] height=8 width=8 channels=1 [convolutional] batch_normalize=1 filters=6 size=3 pad=1 activation=leaky
+[maxpool] size=2 stride=2 [convolutional] filters=8 size=3 pad=1 activation=leaky [avgpool] [connected] output=3 activation=linear [softmax]""".split())
+
+
+def test_leaky_relus_of_darknet():
+    """Trained as it is, and in ebb's own form: the same bits whatever the plan; signs wait in bits, and there are no zeros to leave out."""
+    write("leaky.cfg", LEAKY)
+    write("leaky.txt", "input 1 8 8\nconv 6 3 pad 1 nobias; bn; relu slope 0.1; maxpool 2\nconv 8 3 pad 1; relu slope 0.1; gap; flatten; fc 3\n")
+    idx("data", "train", 90, 1)
+    train = ["train", "cnn", "--train", "data", "--net", "leaky.cfg", *RUN[2:], "--epochs", "8"]
+    result = ebb(*train, "--out", "run", "--json").json()
+    assert result["best_top1"] > 0.6 and result["planned_peak_bytes"] == result["measured_peak_bytes"], result
+    least = ebb("plan", *train[1:2], "--train", "data", *train[4:-2], "--json").json()["least_bytes"]
+    assert ebb(*train, "--out", "least", "--memory", least, "--json").json()["measured_peak_bytes"] <= least
+    assert weights("run") == weights("least")
+    write("none.txt", open("leaky.txt").read().replace("0.1", "0"))
+    hashes = {}
+    for own in ["leaky.cfg", "leaky.txt", "none.txt"]:
+        bench = ["bench", "cnn", "--net", own, *RUN[2:], "--steps", "2", "--json"]
+        hashes[own] = {ebb(*bench, *more).json()["weights_hash"]
+                       for more in [[], ["--disable", "encode,recompute,chunk"], ["--threads", "2"], ["--disable", "recompute"]]}
+        assert len(hashes[own]) == 1, hashes
+    assert hashes["leaky.txt"] != hashes["none.txt"]
+    plan = ["plan", "cnn", *RUN[2:], "--disable", "recompute,chunk", "--json", "--net", "leaky.txt"]
+    plan = ebb(*plan, "--memory", ebb(*plan).json()["least_bytes"]).json()
+    assert plan["sparse_reserved_bytes"] == 0 and plan["forms"]["sign"] > 0
+    write("bad.txt", open("leaky.txt").read().replace("0.1", "-0.1"))
+    refused(3, "plan", "cnn", "--net", "bad.txt", says=["bad.txt:2", "slope"])
 
 
 def test_nets_that_cannot_be():

@@ -227,4 +227,13 @@ def test_torchvisions_resnet18_for_ten_classes():
     assert found["fc.weight"][1] == [10, 512]
 
 
+def test_hash_covers_running_statistics():
+    """How far they go with each batch changes nothing else in training."""
+    found = []
+    for momentum in "0.1", "0.5":
+        write("net", NET.replace("norm: bn", f"norm: bn momentum {momentum}"))
+        found.append(ebb("bench", "cnn", "--net", "net", "--batch", "8", "--threads", "1", "--steps", "2", "--json").json())
+    assert found[0]["loss"] == found[1]["loss"] and found[0]["weights_hash"] != found[1]["weights_hash"], found
+
+
 main(globals())

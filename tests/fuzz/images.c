@@ -17,7 +17,8 @@ static void read_set(fuzz_room *room, const image_files *files, uint64_t hash, u
     fuzz_require(again.facts.hash == hash, "other images");
     uint8_t *staging = malloc(set.record_bytes), *pixels = malloc(set.record_bytes);
     fuzz_require(staging != NULL && pixels != NULL, "no memory");
-    const image_batch_options how = {.images = 1, .train = true, .augment = {.flip = true}};
+    const image_batch_options how = {
+        .images = 1, .train = true, .augment = {.flip = true, .crop = 0.3}};
     fuzz_require(ebb__image_batches_init(&again, &how, staging, &batches) == EBB_OK, "no batches");
     for (uint64_t i = 0; i < count && i < 100; i++) {
         int32_t label = -1;

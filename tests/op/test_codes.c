@@ -78,7 +78,7 @@ static void check_sample(int code, const op_sample *sample) {
 static void coded_readers_give_the_same_bits(void **state) {
     (void)state;
     static const op_sample maps[] = {
-        /* of relu_grad, whose samples are none */
+        /* of the gradients of relus, whose samples are none */
         {IN(MAP(1, 1, 1, 1, 1, 1), MAP(1, 1, 1, 1, 1, 1))},
         {IN(MAP(2, 2, 3, 5, 8, 32), MAP(2, 2, 3, 5, 8, 32))},
         {IN(MAP(3, 1, 2, 3, 5, 3), MAP(3, 1, 2, 3, 5, 3))},
@@ -92,7 +92,10 @@ static void coded_readers_give_the_same_bits(void **state) {
         }
     }
     for (size_t s = 0; s < sizeof maps / sizeof *maps; s++) {
+        op_sample leaky = maps[s];
+        leaky.attr.f[0] = 0.1f;
         check_sample(OP_RELU_GRAD, &maps[s]);
+        check_sample(OP_LEAKY_RELU_GRAD, &leaky);
     }
     assert_true(pairs > 0);
 }

@@ -138,7 +138,8 @@ static void check_operand(const problem *p, machine *m, int32_t operand, draw *d
     for (int64_t k = 0; k < probes; k++) {
         int64_t e = count <= PROBES ? k : (int64_t)(draw_bits(d) % (uint64_t)count);
         double at = tensor_get(x, e), got = tensor_get(&m->values[p->grads[operand]], e);
-        if (p->c.op == ebb__op(OP_RELU) && fabs(at) < 10 * h) {
+        bool bends = p->c.op == ebb__op(OP_RELU) || p->c.op == ebb__op(OP_LEAKY_RELU);
+        if (bends && fabs(at) < 10 * h) {
             continue; /* the kink */
         }
         tensor_set(x, e, at + h);

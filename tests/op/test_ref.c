@@ -503,6 +503,22 @@ static void batch_norms(void **state) {
     done(&r);
 }
 
+/* As PyTorch's leaky_relu: 0 and -0 are not above 0, NaN stays. */
+static void leaky(void **state) {
+    (void)state;
+    const ir_attr slope = {.f = {0.25f}};
+    const double *x = NUMBERS(3, -4, 0, 1e-3, -1e30, 0.5), *dy = NUMBERS(1, 2, 3, -4, -5, 6);
+    result r = run(OP_LEAKY_RELU, SAMPLE(IN(F1(6)), .attr = slope), VALUES(x));
+    expect(&r, 0, NUMBERS(3, -1, 0, 1e-3, -0.25e30, 0.5));
+    done(&r);
+    r = run(OP_LEAKY_RELU_GRAD, SAMPLE(IN(F1(6), F1(6)), .attr = slope), VALUES(dy, x));
+    expect(&r, 0, NUMBERS(1, 0.5, 0.75, -4, -1.25, 6));
+    done(&r);
+    r = run(OP_LEAKY_RELU, SAMPLE(IN(F1(1)), .attr = slope), VALUES(NUMBERS(NAN)));
+    assert_true(isnan(tensor_get(&r.data.out[0], 0)));
+    done(&r);
+}
+
 /* Where operands already lie inside the result, an alias op touches nothing. */
 static void aliases_do_nothing(void **state) {
     (void)state;
@@ -536,6 +552,7 @@ int main(void) {
         cmocka_unit_test(pools),
         cmocka_unit_test(local_response),
         cmocka_unit_test(batch_norms),
+        cmocka_unit_test(leaky),
         cmocka_unit_test(aliases_do_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

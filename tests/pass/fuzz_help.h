@@ -40,7 +40,8 @@ static pass_knobs some_knobs(test_dice *dice) {
                         .span = test_below(dice, 3) == 0 ? 0 : 1 + test_below(dice, 4),
                         .outer = test_below(dice, 4),
                         .heavy = test_below(dice, 2) != 0,
-                        .replay = test_below(dice, 2) != 0};
+                        .replay = test_below(dice, 2) != 0,
+                        .decode = test_below(dice, 2) != 0};
 }
 
 /* Some steps do not fit, or none does. */

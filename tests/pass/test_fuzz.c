@@ -89,11 +89,12 @@ static ir_val linear(maker *m, ir_val x, int32_t cols) {
 /* ---- what a random graph is made of ---- */
 
 static void make_pointwise(maker *m) {
-    static const op_code one[] = {OP_TANH, OP_SIGMOID, OP_RELU, OP_SCALE, OP_COPY, OP_SOFTMAX};
+    static const op_code one[] = {OP_TANH,  OP_SIGMOID, OP_RELU,   OP_LEAKY_RELU,
+                                  OP_SCALE, OP_COPY,    OP_SOFTMAX};
     static const op_code two[] = {OP_ADD, OP_SUB, OP_MUL};
     ir_val x = any(m), y = like(m, type_of(m, x)), out = IR_NONE;
     if (roll(m, 2) == 0) {
-        emit(m, one[roll(m, 6)], &x, 1, &(ir_attr){.f = {0.5F}}, &out);
+        emit(m, one[roll(m, 7)], &x, 1, &(ir_attr){.f = {0.5F}}, &out);
     } else {
         emit(m, two[roll(m, 3)], (ir_val[]){x, y}, 2, NULL, &out);
         emit(m, OP_TANH, &out, 1, NULL, &out);

@@ -35,6 +35,13 @@ static void add_map(drawer *d, net_op op, const net_numbers *n, const int32_t *f
     }
 }
 
+/* One of three is leaky. */
+static net_numbers draw_relu(drawer *d) {
+    net_numbers n = ebb__net_usual(NET_RELU);
+    n.slope = roll(d, 3) == 0 ? 0.1 : 0;
+    return n;
+}
+
 static void draw_conv(drawer *d, int32_t from) {
     static const int32_t outputs[] = {1, 3, 8, 16, 24, 40, 64};
     static const int32_t windows[] = {1, 1, 2, 3, 3, 5};
@@ -49,7 +56,7 @@ static void draw_conv(drawer *d, int32_t from) {
     n.no_bias = roll(d, 2) == 0;
     add_map(d, NET_CONV, &n, &from, 1);
     if (roll(d, 2) == 0) {
-        net_numbers relu = ebb__net_usual(NET_RELU);
+        net_numbers relu = draw_relu(d);
         add_map(d, NET_RELU, &relu, &d->maps[d->n_maps - 1], 1);
     }
 }
@@ -87,7 +94,7 @@ static void draw_layer(drawer *d) {
         draw_join(d, from);
     } else {
         net_op op = plain[roll(d, 5)];
-        net_numbers n = ebb__net_usual(op);
+        net_numbers n = op == NET_RELU ? draw_relu(d) : ebb__net_usual(op);
         n.rate = op == NET_DROPOUT ? 0.3 : n.rate;
         n.size = op == NET_LRN ? 1 + roll(d, 5) : n.size;
         if (op != NET_BN || roll(d, 2) == 0) {

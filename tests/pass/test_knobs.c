@@ -60,6 +60,26 @@ static void disabled_passes_leave_way_0(void **state) {
     }
 }
 
+/* Signs and the like, and what has zeros without them; never read where it lies, nothing cut in
+ * parts or repeated. */
+static void gist_has_its_forms_alone(void **state) {
+    (void)state;
+    const plan_reach reach = {
+        .rows = 1 << 20, .steps = 64, .images = 64, .encode = ENCODE_GIST, .sparse = true};
+    plan_grid grid = ebb__knobs_grid(reach);
+    int32_t encoded = 0;
+    for (int32_t k = 0; k < grid.n_knobs; k++) {
+        for (int32_t i = 1; i < grid.knobs[k].n; i++) {
+            plan_way way = {.saving = 0};
+            if (ebb__knobs_way(&grid, k, i, &way) && k != PLAN_KNOB_WHOLE) {
+                assert_true(way.knobs.encode == i && way.knobs.encode <= 2 && way.knobs.decode);
+                encoded++;
+            }
+        }
+    }
+    assert_int_equal(encoded, 2);
+}
+
 static void words(void **state) {
     (void)state;
     char text[96];
@@ -188,6 +208,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_another_candidate),
                                        cmocka_unit_test(every_setting_counts),
                                        cmocka_unit_test(disabled_passes_leave_way_0),
+                                       cmocka_unit_test(gist_has_its_forms_alone),
                                        cmocka_unit_test(words),
                                        cmocka_unit_test(an_added_knob_is_walked),
                                        cmocka_unit_test(lists_end),

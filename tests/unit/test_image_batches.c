@@ -60,13 +60,14 @@ static void views_as_defined(void **state) {
         for (uint32_t pad = 0; pad < 5; pad++) {
             for (uint32_t place = 0; place < (2 * pad + 1) * (2 * pad + 1) * 2; place++) {
                 uint32_t sides = 2 * pad + 1;
-                image_view view = {place / 2 / sides, place / 2 % sides, place % 2 == 1};
+                image_view view = {
+                    .down = place / 2 / sides, .right = place / 2 % sides, .flip = place % 2 == 1};
                 expect_view(&(image_size){5, 7, channels}, pad, &view, image);
                 expect_view(&(image_size){8, 5, channels}, pad, &view, image);
             }
         }
     }
-    expect_view(&(image_size){1, 1, 1}, 0, &(image_view){0, 0, true}, image);
+    expect_view(&(image_size){1, 1, 1}, 0, &(image_view){.flip = true}, image);
 }
 
 /* Each place and turn about equally often; other seeds, epochs and images are seen otherwise. */
@@ -74,20 +75,22 @@ static void draws_are_even(void **state) {
     (void)state;
     enum { N = 40000, PAD = 2, SIDES = 2 * PAD + 1, PLACES = SIDES * SIDES * 2 };
     const image_augment how = {.pad = PAD, .flip = true}, still = {.pad = 0};
+    const image_size any = {9, 9, 1};
     uint32_t found[PLACES] = {0}, same[3] = {0};
     for (uint64_t i = 0; i < N; i++) {
-        image_view v = ebb__image_augment_draw(ebb__image_augment_key(1), &how, 9, i);
+        image_view v = ebb__image_augment_draw(ebb__image_augment_key(1), &any, &how, 9, i);
         image_view others[] = {
-            ebb__image_augment_draw(ebb__image_augment_key(2), &how, 9, i),
-            ebb__image_augment_draw(ebb__image_augment_key(1), &how, 10, i),
-            ebb__image_augment_draw(ebb__image_augment_key(1), &how, 9, i + ((uint64_t)1 << 32))};
+            ebb__image_augment_draw(ebb__image_augment_key(2), &any, &how, 9, i),
+            ebb__image_augment_draw(ebb__image_augment_key(1), &any, &how, 10, i),
+            ebb__image_augment_draw(ebb__image_augment_key(1), &any, &how, 9,
+                                    i + ((uint64_t)1 << 32))};
         assert_true(v.down < SIDES && v.right < SIDES);
         found[(v.down * SIDES + v.right) * 2 + v.flip]++;
         for (int k = 0; k < 3; k++) {
             same[k] +=
                 v.down == others[k].down && v.right == others[k].right && v.flip == others[k].flip;
         }
-        image_view none = ebb__image_augment_draw(ebb__image_augment_key(1), &still, 9, i);
+        image_view none = ebb__image_augment_draw(ebb__image_augment_key(1), &any, &still, 9, i);
         assert_true(none.down == 0 && none.right == 0 && !none.flip);
     }
     for (int i = 0; i < PLACES; i++) {
@@ -131,7 +134,7 @@ static void expect_row(const image_batches *b, uint64_t step, uint32_t row, cons
     uint64_t number = ebb__image_batches_at(b, step, row);
     size_t each = image_bytes(size);
     const uint8_t *pixels = got->pixels + row * each;
-    image_view view = {b->how.augment.pad, b->how.augment.pad, false};
+    image_view view = {.down = b->how.augment.pad, .right = b->how.augment.pad};
     uint8_t image[1024];
     if (number == IMAGE_NONE) {
         assert_int_equal(got->labels[row], -1);
@@ -144,7 +147,7 @@ static void expect_row(const image_batches *b, uint64_t step, uint32_t row, cons
         image[i] = pixel_of(number, i);
     }
     if (b->how.train) {
-        view = ebb__image_augment_draw(b->key, &b->how.augment, step / b->batches, number);
+        view = ebb__image_augment_draw(b->key, size, &b->how.augment, step / b->batches, number);
     }
     assert_int_equal(got->labels[row], label_of(number, b->set->facts.classes));
     for (uint32_t i = 0; i < each; i++) {
@@ -182,7 +185,7 @@ static void epochs_to_train(void **state) {
     open_set(room, 100, 4, 6, &set);
     for (size_t i = 0; i < sizeof batch_sizes / sizeof batch_sizes[0]; i++) {
         for (int form = 0; form < 8; form++) {
-            image_batch_options how = {batch_sizes[i], true, 5, {0, false, false}};
+            image_batch_options how = {batch_sizes[i], true, 5, {0}};
             how.augment.pad = (form & 1) != 0 ? 3 : 0;
             how.augment.flip = (form & 2) != 0;
             how.augment.pad_mean = (form & 4) != 0;
@@ -203,7 +206,7 @@ static void epochs_to_validate(void **state) {
     image_set set;
     open_set(room, 100, 4, 6, &set);
     for (uint32_t n = 1; n <= 120; n += n % 8 == 0 ? 3 : 1) {
-        image_batch_options how = {n, false, 5, {2, true, true}};
+        image_batch_options how = {n, false, 5, {2, true, true, 0}};
         image_batches batches;
         static batch got;
         init(&set, &how, &batches);
@@ -219,12 +222,11 @@ static void epochs_to_validate(void **state) {
 }
 
 /* Steps in any order, rows in any parts, by a reader that was opened again. */
-static void parts_and_resumption_change_nothing(void **state) {
-    help_room *room = *state;
+static void expect_same_parts(help_room *room, const image_augment *augment) {
     static batch whole[9], part;
     image_set set, again;
     image_batches batches, other;
-    const image_batch_options how = {24, true, 77, {1, true, false}};
+    const image_batch_options how = {24, true, 77, *augment};
     open_set(room, 100, 4, 6, &set);
     init(&set, &how, &batches);
     for (uint64_t step = 0; step < 9; step++) {
@@ -247,12 +249,17 @@ static void parts_and_resumption_change_nothing(void **state) {
     ebb__image_set_close(&set);
 }
 
+static void parts_and_resumption_change_nothing(void **state) {
+    expect_same_parts(*state, &(image_augment){.pad = 1, .flip = true});
+    expect_same_parts(*state, &(image_augment){.flip = true, .crop = 0.3});
+}
+
 /* Seeds and epochs give other orders. */
 static void orders_differ(void **state) {
     help_room *room = *state;
     image_set set;
     image_batches one, two;
-    image_batch_options how = {100, true, 1, {0, false, false}};
+    image_batch_options how = {100, true, 1, {0}};
     uint32_t same[3] = {0};
     open_set(room, 100, 1, 1, &set);
     init(&set, &how, &one);
@@ -286,6 +293,9 @@ static void refusals(void **state) {
            "has 10 images to train on, fewer than the 11 of a batch");
     refuse(&set, (image_batch_options){.images = 1, .train = true, .augment = {.pad = 4}},
            EBB_USAGE, "of 4 x 6 pixels cannot be shifted by up to 4");
+    refuse(&set,
+           (image_batch_options){.images = 1, .train = true, .augment = {.pad = 1, .crop = 0.5}},
+           EBB_USAGE, "not both");
     image_batches batches;
     static batch got;
     init(&set, &(image_batch_options){.images = 10, .train = true}, &batches);

@@ -67,7 +67,7 @@ class Layer:
             return functional.batch_norm(x, own["running_mean"], own["running_var"], own["weight"], own["bias"], train,
                                          self.momentum, self.eps)
         if self.op == "relu":
-            return functional.relu(x)
+            return functional.leaky_relu(x, self.slope) if self.slope else functional.relu(x)
         if self.op in ("maxpool", "avgpool"):
             pool = functional.max_pool2d if self.op == "maxpool" else functional.avg_pool2d
             return pool(x, self.window, t.get("stride", self.window), self.pad, ceil_mode=self.ceil)

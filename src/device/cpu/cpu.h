@@ -20,6 +20,8 @@
     X(SIGMOID_GRAD, sigmoid_grad)           \
     X(RELU, relu)                           \
     X(RELU_GRAD, relu_grad)                 \
+    X(LEAKY_RELU, leaky_relu)               \
+    X(LEAKY_RELU_GRAD, leaky_relu_grad)     \
     X(ROUND_TO, round_to)                   \
     X(DROPOUT, dropout)                     \
     X(SGD, sgd)                             \
@@ -81,6 +83,7 @@
 #define CPU_CODES(X)                        \
     X(SIGN_BITS, sign_bits)                 \
     X(RELU_GRAD_BITS, relu_grad_bits)       \
+    X(LEAKY_RELU_GRAD_BITS, leaky_relu_grad_bits) \
     X(POOL_INDEX, pool_index)               \
     X(MAX_POOL_GRAD_AT, max_pool_grad_at)   \
     X(NARROW, narrow)                       \

@@ -83,6 +83,38 @@ void CPU_FN(scale)(const op_call *call) {
     }
 }
 
+/* NaN stays NaN. */
+void CPU_FN(leaky_relu)(const op_call *call) {
+    vf slope = v_all(call->attr->f[0]);
+    cpu_span span = cpu_span_same(call, 1);
+    while (cpu_span_next(&span)) {
+        const float *in = cpu_at(&call->in[0], span.row, span.col);
+        float *out = cpu_at(&call->out[0], span.row, span.col);
+#define LEAKY_STEP(j, m)                                                                           \
+    do {                                                                                           \
+        vf x = v_load(in + (j), m);                                                                \
+        v_store(out + (j), v_select(x > 0.0f, x, x * slope), m);                                   \
+    } while (0)
+        EACH_VECTOR(span.len, LEAKY_STEP);
+    }
+}
+
+void CPU_FN(leaky_relu_grad)(const op_call *call) {
+    vf slope = v_all(call->attr->f[0]);
+    cpu_span span = cpu_span_same(call, 2);
+    while (cpu_span_next(&span)) {
+        const float *in0 = cpu_at(&call->in[0], span.row, span.col);
+        const float *in1 = cpu_at(&call->in[1], span.row, span.col);
+        float *out = cpu_at(&call->out[0], span.row, span.col);
+#define LEAKY_GRAD_STEP(j, m)                                                                      \
+    do {                                                                                           \
+        vf dy = v_load(in0 + (j), m);                                                              \
+        v_store(out + (j), v_select(v_load(in1 + (j), m) > 0.0f, dy, dy * slope), m);              \
+    } while (0)
+        EACH_VECTOR(span.len, LEAKY_GRAD_STEP);
+    }
+}
+
 void CPU_FN(add_row)(const op_call *call) {
     const op_view *out_view = &call->out[0];
     cpu_span span = cpu_span_start(call, ebb__ir_rows(&out_view->type), ir_cols(&out_view->type));

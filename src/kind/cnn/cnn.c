@@ -164,7 +164,8 @@ ebb_status ebb__cnn_read(const train_settings *s, const image_set *set, run_sess
                                .seed = s->seed,
                                .augment = {.pad = (uint32_t)cnn_own(s)->shift,
                                            .flip = cnn_own(s)->flip,
-                                           .pad_mean = true}};
+                                           .pad_mean = true,
+                                           .crop = cnn_own(s)->crop}};
     *b = (cnn_batches){
         .session = session,
         .program = ebb__plan_program(session->plan, (int32_t)use, 0),

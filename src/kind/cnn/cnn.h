@@ -16,6 +16,7 @@ typedef struct cnn_settings {
     double dropout;      /* below 0: the net's own */
     int64_t lanes;       /* images of a group of the maps; 0: as suits the batch */
     int64_t shift;       /* pixels that images are shifted by, at most, to train */
+    double crop;         /* least share of an image that is seen of it, to train; 1: all of it */
     bool flip;           /* some are turned left to right, to train */
     double hold;         /* share of the images to validate on, where there are no others */
     unsigned bad;        /* what becomes of photographs that cannot be decoded: */

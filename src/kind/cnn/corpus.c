@@ -106,8 +106,8 @@ out:
     return status;
 }
 
-/* Into the run's folder, so that this can be used wherever it is taken. A run that goes on must
- * have the net that it began with. */
+/* Into the run's folder, so that this can be used wherever it is taken, and go on without the file.
+ * A run that goes on must have the net that it began with. */
 static ebb_status copy_net(const corpus *base) {
     const char *net = cnn_own(base->s)->net;
     char path[JOB_PATH_BYTES], *text = NULL, *old = NULL;
@@ -117,8 +117,12 @@ static ebb_status copy_net(const corpus *base) {
     if (ebb__net_is_named(net)) {
         return base->resumed ? EBB_OK : ebb__file_remove(base->ctx, path);
     }
+    bool copied = base->resumed && ebb__file_exists(path);
+    if (copied && !ebb__file_exists(net)) {
+        return EBB_OK; /* the run goes on with its copy */
+    }
     TRY_OUT(ebb__file_read_all(base->ctx, net, NET_FILE_MOST, &text, &bytes));
-    if (base->resumed && ebb__file_exists(path)) {
+    if (copied) {
         TRY_OUT(ebb__file_read_all(base->ctx, path, NET_FILE_MOST, &old, &old_bytes));
         bool same = bytes == old_bytes && memcmp(text, old, bytes) == 0;
         status = same ? EBB_OK

@@ -25,6 +25,8 @@ static const train_option options[] = {
      "share of the images that are held back to validate on, where there is no --valid"},
     {"shift", "Data", OPTION_INT, OWN(cnn_settings, shift), "PIXELS", "0", NULL, {0}, RANGE(0, 64), RUN, MATH,
      "images to learn from are shifted by up to so many pixels, as a crop of the image with a border of its mean"},
+    {"crop", "Data", OPTION_REAL, OWN(cnn_settings, crop), "LEAST", "1", NULL, {0}, ABOVE(0, 1), RUN, MATH,
+     "of images to learn from, parts are seen that have a share of LEAST to 1 of the area and are 3/4 to 4/3 as wide as high, brought to the image's size; 1: the images as they are; not with --shift"},
     {"flip", "Data", OPTION_SWITCH, OWN(cnn_settings, flip), NULL, "false", NULL, {0}, ANY, RUN, MATH,
      "half of the images to learn from are turned left to right"},
     {"bad", "Data", OPTION_CHOICE, OWN(cnn_settings, bad), NULL, "stop", NULL, {"stop", "skip"}, ANY, RUN | FOR_EVAL | FOR_PREDICT | FOR_DATA_BUILD, OPTION_SHOWN,
@@ -52,6 +54,8 @@ static const train_option options[] = {
      "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
+    {"encode", "Batch", OPTION_CHOICE, AT(encode), NULL, "auto", NULL, {"auto", "gist"}, ANY, MODEL, OPTION_SHOWN,
+     "how memory may be saved: auto: in every way there is; gist: what waits for the backward pass is encoded as published in 2018, decoded as a whole before it is read, and nothing else is done; changes no bit"},
     {"density", "Batch", OPTION_TEXT, OWN(cnn_settings, density), "D[,R]", "0.55,0.7", NULL, {0}, ANY, MODEL, OPTION_SHOWN,
      "memory for what relu layers give, as shares of its elements: D of them may be above 0 on average, R behind a residual sum; where a step has more, it is done in another, slower way; none: zeros take memory too; changes no bit"},
     OPTION_SHARDS,
@@ -155,10 +159,14 @@ static ebb_status no_net(ebb_ctx *ctx, const char *name) {
 ebb_status ebb__cnn_net(const train_settings *s, net_model *net) {
     const cnn_settings *own = cnn_own(s);
     net_wish wish = {own->net, (int32_t)own->channels, (int32_t)own->size, (int32_t)own->classes};
+    char copy[JOB_PATH_BYTES] = "";
+    if (s->train_path != NULL && s->out_dir != NULL && !s->fresh) { /* a run may go on with it */
+        TRY(ebb__job_path(net->ctx, s->out_dir, CNN_NET_COPY, copy));
+    }
     if (ebb__net_is_named(own->net)) {
         TRY(ebb__net_named(net, &wish));
-    } else if (ebb__file_exists(own->net)) {
-        TRY(ebb__net_load(net, own->net));
+    } else if (ebb__file_exists(own->net) || (copy[0] != '\0' && ebb__file_exists(copy))) {
+        TRY(ebb__net_load(net, ebb__file_exists(own->net) ? own->net : copy));
     } else {
         return no_net(net->ctx, own->net);
     }
@@ -307,6 +315,12 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
     TRY(settle_density(ctx, s));
     if (own->freeze != NULL) {
         TRY(check_frozen(s, ctx));
+    }
+    if (own->shift > 0 && own->crop < 1) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--crop %g and --shift %" PRId64 ": parts of images are seen, or shifted "
+                         "images; leave one out",
+                         own->crop, own->shift);
     }
     if (s->shards > 1) {
         return ebb__fail(ctx, EBB_USAGE,
