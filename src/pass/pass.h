@@ -66,7 +66,9 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * heavy       products (OPF_HEAVY) of a time step may be repeated too
  * places      of a net over images, what is handed on is kept every so many places; 0: there are
  *             none
- * replay      also those that wait for each other: only states between spans are kept */
+ * room        or at the ends of groups of places, each of which, repeated as a whole, takes at most
+ * so many times the least room that groups can do with beside what is kept before them replay also
+ * those that wait for each other: only states between spans are kept */
 #define PASS_KNOB_LIST(X)                                                                          \
     X(bool, pack, PASS_LAYOUT)                                                                     \
     X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
@@ -81,6 +83,7 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(int32_t, merge, PASS_BATCH_TIME)                                                             \
     X(int32_t, outer, PASS_RECOMPUTE)                                                              \
     X(bool, heavy, PASS_RECOMPUTE)                                                                 \
+    X(double, room, PASS_RECOMPUTE)                                                                \
     X(int32_t, places, PASS_RECOMPUTE)                                                             \
     X(bool, replay, PASS_RECOMPUTE)
 typedef struct pass_knobs {

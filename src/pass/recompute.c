@@ -33,6 +33,7 @@
 
 static const double TICK = 1e-13; /* seconds; unit of the cut's costs */
 enum {
+    ROOM_STEPS = 20,    /* halvings, in looking for the least room */
     MOST_ALIKE = 4,     /* nodes of one op and layer in a time step that are told apart */
     VIEW_KEPT = 1 << 20 /* ticks for keeping a view, which costs nothing to repeat */
 };
@@ -51,6 +52,7 @@ typedef struct recomputer {
     bool *pinned;       /* by value: kept if it is needed, whatever the price */
     int32_t *like;      /* by node: the same number as its like in every time step */
     bool *pinned_alike; /* by that number and result: all such values are pinned */
+    int32_t *group;     /* by place of a net, if `room`: see group_places; else NULL */
     bool *keep;         /* by value */
     int32_t *choice;    /* by value: number among the cut's choices; -1: none */
     ir_val *again;      /* by value: its clone */
@@ -70,7 +72,7 @@ static int32_t kept_every(const recomputer *r) {
 
 /* A state that goes from one group of steps to another is pinned. */
 static int32_t group_of(const recomputer *r, int32_t time) {
-    return time / kept_every(r);
+    return r->group != NULL ? r->group[time] : time / kept_every(r);
 }
 
 /* The span that a node belongs to; -1: none. */
@@ -145,6 +147,87 @@ static void pin(recomputer *r, ir_val v, const ir_node_rec *reader) {
     }
 }
 
+/* ---- groups of places ---- */
+
+/* What is there when backward comes to a group of places is what the group makes, done again as a
+ * whole, and what was kept of all groups before it: those behind it are done. So early groups can
+ * be large, though their maps are, and late ones small. */
+typedef struct place_bytes {
+    double made;   /* by forward nodes of the place, and read by backward */
+    double handed; /* of what is made before it and read from it on */
+} place_bytes;
+
+static ebb_status measure_places(const recomputer *r, int32_t *n, place_bytes **out) {
+    const ir_graph *g = r->g;
+    int32_t *last = NULL; /* by value: the last place that reads it in forward */
+    bool *late = NULL;    /* by value: backward reads it */
+    place_bytes *p = NULL;
+    *n = 0;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        int32_t at = g->nodes[g->order[i]].label.at;
+        *n = at >= *n ? at + 1 : *n;
+    }
+    TRY(REGION_ARRAYS(&r->unit->scratch, ARRAY(p, (size_t)*n + 1),
+                      ARRAY_NONE(last, (size_t)r->n_values + 1),
+                      ARRAY(late, (size_t)r->n_values + 1)));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE && r->model[g->order[i]] && node->label.at > last[v]) {
+                last[v] = node->label.at;
+            } else if (v != IR_NONE && r->late[g->order[i]]) {
+                late[v] = true;
+            }
+        }
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        bool makes = r->model[g->order[i]] && (ebb__op(node->op)->flags & OPF_ALIAS) == 0;
+        for (int32_t k = 0; k < node->n_out && makes && node->label.at >= 0; k++) {
+            double bytes = (double)ebb__ir_type_bytes(&g->values[node->out + k].type);
+            p[node->label.at].made += late[node->out + k] ? bytes : 0;
+            for (int32_t at = node->label.at + 1; at <= last[node->out + k]; at++) {
+                p[at].handed += bytes;
+            }
+        }
+    }
+    *out = p;
+    return EBB_OK;
+}
+
+/* Groups that take `room` with what is kept before them, as far as that can be; gives what the
+ * fullest takes. */
+static double fill_groups(const place_bytes *p, int32_t n, double room, int32_t *group) {
+    double kept = 0, used = 0, most = 0;
+    group[0] = 0;
+    for (int32_t i = 0; i < n; i++) {
+        bool full = i > 0 && kept + used + p[i].made > room;
+        kept += full ? p[i].handed : 0;
+        used = (full ? 0 : used) + p[i].made;
+        group[i] = i == 0 ? 0 : group[i - 1] + full;
+        most = fmax(most, kept + used);
+    }
+    return most;
+}
+
+/* Groups that take how.room times the least that the fullest can take. */
+static ebb_status group_places(recomputer *r) {
+    int32_t n;
+    place_bytes *p = NULL;
+    TRY(measure_places(r, &n, &p));
+    TRY(ebb__region_alloc(&r->unit->scratch, (size_t)n + 1, sizeof *r->group, &r->group));
+    double low = 0, high = fill_groups(p, n, INFINITY, r->group);
+    for (int32_t i = 0; i < ROOM_STEPS; i++) {
+        double room = (low + high) / 2;
+        bool fits = fill_groups(p, n, room, r->group) <= room;
+        low = fits ? low : room;
+        high = fits ? room : high;
+    }
+    (void)fill_groups(p, n, high * r->how.room, r->group);
+    return EBB_OK;
+}
+
 static ebb_status classify(recomputer *r) {
     const ir_graph *g = r->g;
     const pass_unit *unit = r->unit;
@@ -159,6 +242,9 @@ static ebb_status classify(recomputer *r) {
         r->repeatable[n] = r->model[n] && light;
     }
     TRY(number_alikes(r));
+    if (r->how.room > 0) {
+        TRY(group_places(r));
+    }
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         const ir_node_rec *node = &g->nodes[n];

@@ -198,25 +198,32 @@ static const struct {
     int32_t places;
 } light_ways[] = {{1e-10, ALL_PLACES}, {4e-10, ALL_PLACES}, {ANY_PRICE, ALL_PLACES},
                   {ANY_PRICE, 1},      {ANY_PRICE, 2},      {ANY_PRICE, 4}};
-/* With convolutions: every price with each of the first few numbers of places, then the other
- * numbers, for depths beyond a hundred places, at any price. */
+/* With convolutions: every price with each of the rooms of groups of places and the first few
+ * numbers of places, then other numbers, for depths beyond a hundred places, at any price. */
 static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9, 1.5e-9,
                                       2e-9,  3e-9,  4.5e-9, 6e-9,  9e-9,  1.2e-8, ANY_PRICE};
-static const int32_t heavy_places[] = {1, 2, 3, 4, 5, 6, 8, 16, 32};
+static const struct {
+    int32_t places;
+    double room;
+} heavy_groups[] = {{.places = 1}, {.places = 2},  {.places = 3}, {.places = 4},  {.places = 6},
+                    {.room = 1},   {.room = 1.2},  {.room = 1.3}, {.room = 1.75}, {.room = 3},
+                    {.places = 8}, {.places = 16}, {.places = 32}};
 enum {
     LIGHT_WAYS = sizeof light_ways / sizeof *light_ways,
     PRICES = sizeof heavy_prices / sizeof *heavy_prices,
-    PRICED_PLACES = 6,
+    GROUPS = sizeof heavy_groups / sizeof *heavy_groups,
+    OTHERS = 3, /* of the groups */
+    PRICED = GROUPS - OTHERS,
     MANY_PLACES = 150,
-    OTHER_PLACES = sizeof heavy_places / sizeof *heavy_places - PRICED_PLACES,
-    DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED_PLACES + OTHER_PLACES
+    DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED + OTHERS
 };
 
 /* Way 0 leaves the settings that it shares with recompute as that has them. */
 static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
     pass_knobs *k = &out->knobs;
-    int32_t heavy = i - 1 - LIGHT_WAYS, other = heavy - PRICES * PRICED_PLACES;
+    int32_t heavy = i - 1 - LIGHT_WAYS, other = heavy - PRICES * PRICED;
     k->places = 0;
+    k->room = 0;
     if (i == 0) {
         return true;
     }
@@ -225,22 +232,26 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
         k->price = light_ways[i - 1].price;
         k->places = light_ways[i - 1].places;
     } else {
-        k->price = other < 0 ? heavy_prices[heavy / PRICED_PLACES] : ANY_PRICE;
-        k->places = heavy_places[other < 0 ? heavy % PRICED_PLACES : PRICED_PLACES + other];
+        int32_t group = other < 0 ? heavy % PRICED : PRICED + other;
+        k->price = other < 0 ? heavy_prices[heavy / PRICED] : ANY_PRICE;
+        k->room = heavy_groups[group].room;
+        k->places = k->room > 0 ? ALL_PLACES : heavy_groups[group].places;
     }
     /* Of a deep net, plans lie closer and take longer to find. */
-    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED_PLACES % 6 != 1;
+    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED % 6 != 1;
     return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
            !(k->heavy && skipped);
 }
 
 static void describe_depth(const pass_knobs *k, bool again, char *text, size_t bytes) {
+    const char *what = k->heavy ? "convolutions again" : "recompute";
     (void)again;
-    if (k->places == ALL_PLACES) {
+    if (k->room > 0) {
+        (void)snprintf(text, bytes, ", %s by groups of places", what);
+    } else if (k->places == ALL_PLACES) {
         (void)snprintf(text, bytes, ", recompute");
     } else if (k->places > 0) {
-        (void)snprintf(text, bytes, ", %s from every %" PRId32 ". place",
-                       k->heavy ? "convolutions again" : "recompute", k->places);
+        (void)snprintf(text, bytes, ", %s from every %" PRId32 ". place", what, k->places);
     }
 }
 
