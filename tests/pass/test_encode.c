@@ -68,10 +68,46 @@ static void values_stay(void **state) {
     test_ctx_free(ctx);
 }
 
+/* What a batch norm gives, and its relu, meets the weights of a convolution: backward makes it of
+ * what was normalised, which waits anyway, and reads no more than signs of it. */
+static void norms_do_not_wait(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    test_unit t;
+    test_unit_text(
+        &t, ctx,
+        "param %0 f32[3,3,1,1] \"u\"\nparam %1 f32[3,3,1,1] \"w\"\nparam %2 f32[4,12] \"v\"\n"
+        "input %3 i32[8] \"y\"\nparam %4 f32[3] \"gain\"\nparam %5 f32[3] \"bias\"\n"
+        "input %6 f32[1,1,2,2,8,3] \"x\"\n"
+        "%7:f32[1,1,2,2,8,3] = conv - %6 %0 {stride=1 groups=1 lanes=3}\n"
+        "%8:f32[1,1,2,2,8,3], %9:f32[3,3] = batch_norm %7 %4 %5 {eps=0x1p-10}\n"
+        "%10:f32[1,1,2,2,8,3] = relu %8\n"
+        "%11:f32[1,1,2,2,8,3] = conv - %10 %1 {stride=1 groups=1 lanes=3}\n"
+        "%12:f32[8,12] = flatten %11\n"
+        "%13:f32[8,4] = matmul - %12 %2 {trans_b=1}\n"
+        "%14:f32[8], %15:f32[8] = xent %13 %3\n"
+        "%16:f32[1] = mean_valid %14 %3\n"
+        "loss %16\noutput %16 \"loss\"\n");
+    t.config.knobs.encode = 1;
+    test_pass(&t, &ebb__pass_grad);
+    test_pass(&t, &ebb__pass_simplify);
+    test_pass(&t, &ebb__pass_encode);
+    const ir_graph *g = &t.unit.graph;
+    assert_int_equal(test_count(g, OP_CONV_WEIGHTS_NORM), 1);
+    assert_int_equal(test_count(g, OP_CONV_WEIGHTS), 1); /* that of the first, which reads x */
+    const ir_node_rec *sums = test_node(g, OP_CONV_WEIGHTS_NORM, 0);
+    assert_int_equal(ir_in(g, sums, 2), test_node(g, OP_CONV, 0)->out);
+    assert_int_equal(test_count(g, OP_RELU_GRAD), 0);
+    assert_int_equal(test_count(g, OP_RELU_GRAD_BITS), 1);
+    test_unit_fini(&t);
+    test_ctx_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs_wait),
         cmocka_unit_test(values_stay),
+        cmocka_unit_test(norms_do_not_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
