@@ -12,10 +12,11 @@
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
  * A heap takes up values until the first of them is read, or it has about half of all; the next
- * value begins a new one. So where a few images go through the whole net before the next, their
- * heaps do not exist at once; and where all images do, the second is gone when backward comes to
- * the first layers, whose gradients are the largest. More heaps would save more, but the first
- * layers have fewer zeros than the others, which then could not make up for them.
+ * layer begins a new one, but not the next chunk of a layer that it has: two heaps would both be
+ * there until the layer's last chunk is read. So where a few images go through the whole net before
+ * the next, their heaps do not exist at once; and where all images do, the second is gone when
+ * backward comes to the first layers, whose gradients are the largest. More heaps would save more,
+ * but the first layers have fewer zeros than the others, which then could not make up for them.
  *
  * What is computed again is decided before: only what waits is looked at here.
  */
@@ -53,10 +54,11 @@ typedef struct heaper {
     bool *wanted;     /* by value: a late node reads it in full, by itself or joined to others */
     bool *blocked;    /* by value: it must be there as it is */
     int32_t *heap_of; /* by value; IR_NONE: in none */
-    ir_val *bits, *starts; /* by value that is in a heap */
-    ir_val *whole;         /* by value: decoded, for readers up to NEAR behind: */
-    int32_t *whole_at;     /* ... this position */
-    ir_val *now;           /* by value: what stands for it from now on */
+    int32_t *heap_of_layer; /* the last that took up a value of the layer; IR_NONE: none did */
+    ir_val *bits, *starts;  /* by value that is in a heap */
+    ir_val *whole;          /* by value: decoded, for readers up to NEAR behind: */
+    int32_t *whole_at;      /* ... this position */
+    ir_val *now;            /* by value: what stands for it from now on */
     heap *heaps;
     int32_t n_heaps;
     ir_val *written; /* variables that forward itself changes, behind two of a heap */
@@ -202,7 +204,10 @@ static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
 
 static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
     int64_t room = room_of(h, v);
-    if (*open >= 0 && (h->heaps[*open].room >= enough || h->heaps[*open].room + room > MOST_ROOM)) {
+    int32_t layer = h->g->nodes[h->g->values[v].def].label.layer;
+    const heap *last = *open >= 0 ? &h->heaps[*open] : NULL;
+    if (last != NULL && ((last->room >= enough && h->heap_of_layer[layer] != *open) ||
+                         last->room + room > MOST_ROOM)) {
         *open = IR_NONE;
     }
     if (*open < 0) {
@@ -211,6 +216,7 @@ static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
     }
     h->heaps[*open].room += room;
     h->heaps[*open].left++;
+    h->heap_of_layer[layer] = *open;
     h->heap_of[v] = *open;
 }
 
@@ -401,9 +407,11 @@ static ebb_status open_heaper(heaper *h) {
     alloc_region *region = &h->unit->scratch;
     size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
     TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
-                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv), ARRAY_NONE(h->bits, nv),
-                      ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv),
-                      ARRAY(h->now, nv), ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
+                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv),
+                      ARRAY_NONE(h->heap_of_layer, (size_t)g->n_layers + 1),
+                      ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv),
+                      ARRAY(h->whole_at, nv), ARRAY(h->now, nv), ARRAY(h->heaps, nv),
+                      ARRAY(h->written, nv + 1)));
     TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
     for (int32_t i = 0; i < h->n_order; i++) {
         h->order[i] = g->order[i];
