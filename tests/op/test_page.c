@@ -161,7 +161,8 @@ static void in_place(FILE *out, int code) {
 static void roles(char *text, const op_row_role *role, int32_t n) {
     static const char *const name[] = {
         [ROWS_WHOLE] = "whole", [ROWS_SPLIT] = "split",     [ROWS_CARRY] = "carried",
-        [ROWS_BATCH] = "batch", [ROWS_COLUMNS] = "columns", [ROWS_ANY] = "any"};
+        [ROWS_BATCH] = "batch", [ROWS_COLUMNS] = "columns", [ROWS_ANY] = "any",
+        [ROWS_MEAN] = "mean"};
     for (int32_t i = 0; i < n; i++) {
         sprintf(text + strlen(text), "%s%s", i == 0 ? "" : " ", name[role[i]]);
     }

@@ -308,15 +308,11 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
     if (own->freeze != NULL) {
         TRY(check_frozen(s, ctx));
     }
-    if (s->shards > 1) {
+    int64_t images = s->batch / (s->shards > 1 ? s->shards : 1);
+    if (own->lanes > 0 && images % own->lanes != 0) {
         return ebb__fail(ctx, EBB_USAGE,
-                         "--shards %" PRId64 ": a convolutional net is trained on "
-                         "whole batches only",
-                         s->shards);
-    }
-    if (own->lanes > 0 && s->batch > 0 && s->batch % own->lanes != 0) {
-        return ebb__fail(ctx, EBB_USAGE, "--lanes %" PRId64 " does not divide --batch %" PRId64,
-                         own->lanes, s->batch);
+                         "--lanes %" PRId64 " does not divide the %" PRId64 " images of %s",
+                         own->lanes, images, s->shards > 1 ? "a shard" : "--batch");
     }
     return EBB_OK;
 }
