@@ -160,10 +160,12 @@ static ebb_status chunk_region(const image_chunker *c, int32_t segment, bool for
     TRY(ebb__split_open(&s, c->unit));
     s.rows = c->images;
     for (int32_t i = 0; i < c->g->n_order; i++) {
+        ir_node n = c->g->order[i];
         pass_roles r;
-        if (is_of(c, c->g->order[i], segment, forward) &&
-            ebb__split_takes(&s, c->g->order[i], &r)) {
-            ebb__split_admit(&s, c->g->order[i]);
+        bool takes = is_of(c, n, segment, forward) && ebb__split_takes(&s, n, &r);
+        /* Gradients of two shards are added element by element, but have no rows of the batch. */
+        if (takes && !(r.out[0] == ROWS_SPLIT && c->g->values[c->g->nodes[n].out].param_grad)) {
+            ebb__split_admit(&s, n);
         }
     }
     ebb_status status = EBB_OK;

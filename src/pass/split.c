@@ -85,9 +85,7 @@ bool ebb__split_takes(pass_split *c, ir_node n, pass_roles *r) {
     }
     for (int32_t k = 0; takes && k < node->n_out; k++) {
         useful = useful || r->out[k] != ROWS_WHOLE;
-        /* Shards' gradients are added element by element too, and have rows of their own. */
-        takes = r->out[k] != ROWS_SPLIT ||
-                (rows_a_step(c, node->out + k) > 0 && !g->values[node->out + k].param_grad);
+        takes = r->out[k] != ROWS_SPLIT || rows_a_step(c, node->out + k) > 0;
     }
     return takes && useful;
 }
