@@ -1,5 +1,5 @@
 /* test_shard_nets.c - nets over images in parts of the batch: groups of images that suit a shard,
- * statistics of each and the mean of all, the order of nodes after every pass, and what cannot be
+ * their numbers, statistics of each and the mean of all, the order of nodes after every pass, and what cannot be
  * parted. That plans give the same bits is test_fuzz_nets's matter, what they compute test_cnn's of
  * tests/golden. */
 #include "support/twin.h"
@@ -56,6 +56,23 @@ static void groups_suit_a_shard(void **state) {
         assert_true(maps > 10 * cases[i].shards);
         ebb__ir_fini(&g);
     }
+    test_ctx_free(ctx);
+}
+
+/* What is dropped of an image is drawn by its number in the whole batch. */
+static void images_keep_their_numbers(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph g;
+    build(ctx, 12, 0, &g);
+    test_shard(&g, 4);
+    assert_int_equal(test_count(&g, OP_DROPOUT), 4);
+    for (int shard = 0; shard < 4; shard++) {
+        const ir_node_rec *node = test_node(&g, OP_DROPOUT, shard);
+        assert_int_equal(node->label.shard, shard);
+        assert_int_equal(node->attr.i[ebb__op(OP_DROPOUT)->first_row_attr - 1], 3 * shard);
+    }
+    ebb__ir_fini(&g);
     test_ctx_free(ctx);
 }
 
@@ -217,6 +234,7 @@ static void images_are_not_mixed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_suit_a_shard),
+        cmocka_unit_test(images_keep_their_numbers),
         cmocka_unit_test(running_statistics_take_the_mean_once),
         cmocka_unit_test(order_survives_every_pass),
         cmocka_unit_test(every_shard_is_chunked),
