@@ -15,7 +15,7 @@
 /* Part of the specification, as the 16 lanes of row sums are: a sum over images goes through groups
  * of 8, a sum over channels through blocks of 32. Cuts of a batch fall on multiples of 8 images. */
 enum { OP_MAP_IMAGES = 8, OP_MAP_CHANNELS = 32 };
-enum { OP_MAP_RANK = 6, OP_MAP_AXIS_GROUPS = 0, OP_MAP_AXIS_IMAGES = 4 };
+enum { OP_MAP_RANK = 6 };
 /* The most that a window's side, a stride or a pad may be: products fit 64 bits. */
 enum { OP_MAP_WINDOW = 1 << 12 };
 
@@ -45,6 +45,11 @@ static inline int64_t op_map_images(const op_map *m) {
 
 static inline int64_t op_map_channels(const op_map *m) {
     return (int64_t)m->blocks * m->channels;
+}
+
+/* Does the axis tell images apart: G or n? */
+static inline bool op_map_is_image_axis(int32_t axis) {
+    return axis == 0 || axis == 4;
 }
 
 /* Images of a map, or of pixels as they come (op images); 0: it is neither. */

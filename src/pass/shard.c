@@ -162,7 +162,7 @@ static bool is_cut(const sharder *s, const ir_node_rec *node) {
 static bool can_view(const sharder *s, ir_val v, int32_t axis) {
     const ir_type *type = &s->g->values[v].type;
     if (op_is_map(type)) {
-        return axis != OP_MAP_AXIS_GROUPS && axis != OP_MAP_AXIS_IMAGES;
+        return !op_map_is_image_axis(axis);
     }
     return axis == 0 || (s->cuts[v] == CUT_ROWS && axis == type->rank - 1);
 }

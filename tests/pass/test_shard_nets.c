@@ -1,7 +1,7 @@
 /* test_shard_nets.c - nets over images in parts of the batch: groups of images that suit a shard,
- * their numbers, statistics of each and the mean of all, the order of nodes after every pass, and what cannot be
- * parted. That plans give the same bits is test_fuzz_nets's matter, what they compute test_cnn's of
- * tests/golden. */
+ * their numbers, statistics of each and the mean of all, the order of nodes after every pass, and
+ * what cannot be parted. That plans give the same bits is test_fuzz_nets's matter, what they
+ * compute test_cnn's of tests/golden. */
 #include "support/twin.h"
 
 #include "model/cnn.h"
