@@ -49,7 +49,7 @@ static const train_option options[] = {
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
      "images in a step; auto: as many as fit in --memory (plan, bench, train), at most 4096"},
     {"lanes", "Batch", OPTION_INT, OWN(cnn_settings, lanes), "N", "auto", "auto", {0}, RANGE(1, 1e6), MODEL, OPTION_SHOWN,
-     "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
+     "images that lie side by side in memory, which must divide those of a shard; auto: 8, 4, or all; changes no bit"},
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
     {"density", "Batch", OPTION_TEXT, OWN(cnn_settings, density), "D[,R]", "0.55,0.7", NULL, {0}, ANY, MODEL, OPTION_SHOWN,
