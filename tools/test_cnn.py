@@ -2,11 +2,11 @@
 """The longer checks of nets, which `make test` has no time for: the same bits and the planned bytes under every budget,
 whatever is disabled, however a batch is cut; and every named net against PyTorch, where that is there.
 
-Usage: tools/test_cnn.py EBB [--nets lenet,googlenet:64] [--batches 7,40] [--budgets 12] [--steps 3] [--no-peers]
+Usage: tools/test_cnn.py EBB [--nets lenet,googlenet:64] [--batches 7,40,32/4] [--budgets 12] [--steps 3] [--no-peers]
        (PEER_PYTHON may name an interpreter with torch and torchvision)
 
 A net is trained for two steps and --steps more by `ebb bench`: its weights' hash must be that of the plan that keeps
-everything. The last line is `N passed, N failed`; the exit code is 1 if anything failed."""
+everything. A batch of 32/4 is one of 32 images in 4 shards. The last line is `N passed, N failed`; the exit code is 1 if anything failed."""
 import argparse
 import importlib.util
 import itertools
@@ -71,7 +71,9 @@ def ways(options, model):
 
 def check_bits(options, checks, net, batch):
     name, _, size = net.partition(":")
-    model = ["--net", name, "--batch", str(batch), *(["--size", size] if size else []), "--momentum", "0.9"]
+    images, _, shards = batch.partition("/")
+    model = ["--net", name, "--batch", images, *(["--size", size] if size else []), "--momentum", "0.9"]
+    model += ["--shards", shards] if shards else []
     plain, said = bench(options, model, "--disable", ",".join(PASSES), "--threads", 1, "--memory", WHOLE)
     checks.add(plain is not None, *model, said)
     if plain is None:
@@ -101,7 +103,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("ebb")
     parser.add_argument("--nets", default=",".join(NETS))
-    parser.add_argument("--batches", default="7,12,16,40")
+    parser.add_argument("--batches", default="7,12,16,40,32/4")
     parser.add_argument("--budgets", type=int, default=12)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--no-peers", action="store_true")
@@ -109,7 +111,7 @@ def main():
     checks = Checks()
     for net in options.nets.split(","):
         for batch in options.batches.split(","):
-            check_bits(options, checks, net, int(batch))
+            check_bits(options, checks, net, batch)
     if not options.no_peers:
         check_peers(options, checks)
     print(f"{checks.passed} passed, {checks.failed} failed")

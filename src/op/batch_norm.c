@@ -155,7 +155,7 @@ static ebb_status batch_norm_grad(op_grad *g) {
     return ebb__op_grad_emit(g, 0, OP_BATCH_GRAD, all, 5, &images);
 }
 
-/* ---- rows: maps are split, what there is for channels is read whole ---- */
+/* ---- rows: maps are split, what there is for channels is read whole, or made of a part ---- */
 
 static void rows_batch(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
                        op_row_role *out) {
@@ -163,6 +163,17 @@ static void rows_batch(const ir_graph *graph, const ir_node_rec *node, op_row_ro
         in[i] = op_is_map(op_in_type(graph, node, i)) ? ROWS_SPLIT : ROWS_WHOLE;
     }
     out[0] = ROWS_SPLIT;
+    for (int32_t i = 1; i < node->n_out; i++) {
+        out[i] = ROWS_MEAN;
+    }
+}
+
+static void rows_stat(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
+                      op_row_role *out) {
+    (void)graph;
+    (void)node;
+    in[0] = ROWS_SPLIT;
+    out[0] = ROWS_MEAN;
 }
 
 /* ---- samples ---- */
@@ -209,12 +220,12 @@ static const op_sample samples_known[] = {SIZES(KNOWN)};
 
 OP_DEFINE(batch_norm, .schema.floats = {"eps"}, .n_in = 3, .n_out = 2, .layout = LAYOUT_MAPS,
           .infer = infer_batch_norm, .grad = batch_norm_grad, .take = {TAKE_WHOLE, TAKE_NONE},
-          INPLACE({0, 0}), .work = {8, OPERAND(0)}, .stash = {STASH_ROUND, STASH_EXACT},
-          SAMPLES(samples_norm));
+          INPLACE({0, 0}), .work = {8, OPERAND(0)}, .rows = rows_batch,
+          .stash = {STASH_ROUND, STASH_EXACT}, SAMPLES(samples_norm));
 
 OP_DEFINE(batch_stat, .schema.floats = {"eps"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .infer = infer_batch_stat, .work = {4, OPERAND(0)},
-          .stash = {STASH_EXACT}, SAMPLES(samples_stat));
+          .rows = rows_stat, .stash = {STASH_EXACT}, SAMPLES(samples_stat));
 
 OP_DEFINE(batch_apply, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_batch_apply, INPLACE({0, 0}), .work.flops = 4, .rows = rows_batch,

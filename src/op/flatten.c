@@ -112,9 +112,11 @@ OP_DEFINE(flatten, .n_in = 1, .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_
           SAMPLES(samples_flatten));
 
 OP_DEFINE(unflatten, .schema.ints = {"blocks", "high", "wide", "images", "channels"}, .n_in = 1,
-          .n_out = 1, .layout = LAYOUT_MAPS, .infer = infer_unflatten, .grad = unflatten_grad,
-          .rows = ebb__op_rows_split, .stash = {STASH_EITHER}, SAMPLES(samples_unflatten));
+          .n_out = 1, .layout = LAYOUT_MAPS, .lanes_attr = 1 + FLAT_IMAGES,
+          .infer = infer_unflatten, .grad = unflatten_grad, .rows = ebb__op_rows_split,
+          .stash = {STASH_EITHER}, SAMPLES(samples_unflatten));
 
 OP_DEFINE(images, .schema.ints = {"lanes", "channels"}, .n_in = 3, .n_out = 1,
-          .flags = OPF_NOGRAD | OPF_DECODES, .layout = LAYOUT_MAPS, .infer = infer_images,
-          .work.flops = 2, .rows = rows_images, .stash = {STASH_AGAIN}, SAMPLES(samples_images));
+          .flags = OPF_NOGRAD | OPF_DECODES, .layout = LAYOUT_MAPS, .lanes_attr = 1 + LANES,
+          .infer = infer_images, .work.flops = 2, .rows = rows_images, .stash = {STASH_AGAIN},
+          SAMPLES(samples_images));

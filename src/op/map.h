@@ -47,6 +47,18 @@ static inline int64_t op_map_channels(const op_map *m) {
     return (int64_t)m->blocks * m->channels;
 }
 
+/* Does the axis tell images apart: G or n? */
+static inline bool op_map_is_image_axis(int32_t axis) {
+    return axis == 0 || axis == 4;
+}
+
+/* Images of a map, or of pixels as they come (op images); 0: it is neither. */
+static inline int64_t op_images_of(const ir_type *type) {
+    op_map m = op_map_of(type);
+    bool pixels = type->rank == 4 && type->dtype == IR_U8;
+    return op_is_map(type) ? op_map_images(&m) : pixels ? type->dim[0] : 0;
+}
+
 /* Floats of a pixel of one block, of one block, and of a group without gaps. */
 static inline int64_t op_map_pixel(const op_map *m) {
     return (int64_t)m->images * m->channels;

@@ -84,7 +84,7 @@ typedef struct op_grad {
 } op_grad;
 
 /* How an operand or result takes part when the rows of a node are split: in chunks (chunk pass), or
- * by parts of the batch (shard pass). A node that has one of the last three can be cut only where
+ * by parts of the batch (shard pass). A node that has one of the last four can be cut only where
  * the batch is, so that only the shard pass splits it. */
 typedef enum op_row_role {
     ROWS_WHOLE,   /* an operand: every part reads all of it; a result: made once, of all rows */
@@ -94,6 +94,8 @@ typedef enum op_row_role {
     ROWS_COLUMNS, /* [blocks, batch]: a part has some of the columns */
     ROWS_ANY,     /* of a sum over all rows: the node stays one and reads all parts, joined in any
                      order that is the same for all such operands */
+    ROWS_MEAN, /* a result: a statistic of rows. A part has that of its own, and who needs that of
+                  all rows reads the mean of the parts' */
 } op_row_role;
 
 /* Operand layouts that kernels of the op accept. */
@@ -181,6 +183,7 @@ typedef struct op_def {
     /* 1 + the index of an int attribute; 0: there is none. */
     int32_t first_row_attr;  /* holds the number of the node's first row */
     int32_t batch_rows_attr; /* counts rows of the batch */
+    int32_t lanes_attr;      /* says how many images a group of the map has that the node makes */
 
     /* Types of the results; checks operands and attributes, EBB_USAGE with a sentence if wrong. */
     ebb_status (*infer)(const ir_graph *graph, const ir_node_rec *node, ir_type *out);

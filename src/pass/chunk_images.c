@@ -11,7 +11,7 @@
  * once for every chunk. A net that does not train is cut so in any case: nothing waits.
  *
  * Cuts fall on multiples of 8 images, where the chains of weight gradients are cut, and between the
- * groups of the maps. */
+ * groups of the maps. Where the batch is parted, each shard is cut by itself, all alike. */
 #include "pass/chunk.h"
 
 #include "op/map.h"
@@ -20,7 +20,8 @@
 typedef struct image_chunker {
     pass_unit *unit;
     ir_graph *g;
-    int32_t images, lanes; /* of the batch; of a group of its maps */
+    int32_t images, lanes; /* of the batch, or a shard of it; of a group of its maps */
+    int32_t shards, shard; /* how many there are; the one that is cut */
     int32_t *segment;      /* by layer of forward nodes; -1: of none */
     int32_t n_segments;
 } image_chunker;
@@ -29,6 +30,12 @@ typedef struct image_chunker {
 
 static bool is_forward(const ir_graph *g, ir_node n) {
     return g->nodes[n].label.phase == IR_FORWARD;
+}
+
+/* A map of the first shard, after which the others are cut. */
+static bool is_map_of_first(const ir_graph *g, ir_val v) {
+    ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+    return def != IR_NONE && op_is_map(&g->values[v].type) && g->nodes[def].label.shard == 0;
 }
 
 int32_t ebb__chunk_batch(const ir_graph *g, int32_t *lanes) {
@@ -86,18 +93,19 @@ static ebb_status find_segments(image_chunker *c) {
     }
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        if (!is_forward(g, g->order[i])) {
+        if (!is_forward(g, g->order[i]) || node->label.shard > 0) {
             continue;
         }
         for (int32_t k = 0; k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
-            alive -= v != IR_NONE && g->values[v].def != IR_NONE && last[v] == i;
-            for (int32_t j = 0; j < k && v != IR_NONE; j++) {
-                alive += ir_in(g, node, j) == v && last[v] == i; /* counted already */
+            bool ends = is_map_of_first(g, v) && last[v] == i;
+            for (int32_t j = 0; j < k; j++) {
+                ends = ends && ir_in(g, node, j) != v; /* counted already */
             }
+            alive -= ends;
         }
         for (int32_t k = 0; k < node->n_out; k++) {
-            alive += last[node->out + k] > i;
+            alive += is_map_of_first(g, node->out + k) && last[node->out + k] > i;
         }
         if (c->segment[node->label.layer] < 0) { /* where the layer began */
             c->segment[node->label.layer] = c->n_segments;
@@ -139,7 +147,7 @@ static bool has_map(const ir_graph *g, const ir_node_rec *node) {
  * chunk, would all be there at once. */
 static bool is_of(const image_chunker *c, ir_node n, int32_t segment, bool forward) {
     const ir_node_rec *node = &c->g->nodes[n];
-    bool step = node->label.phase != IR_UPDATE;
+    bool step = node->label.phase != IR_UPDATE && node->label.shard == c->shard;
     if (segment < 0) {
         return step;
     }
@@ -152,10 +160,12 @@ static ebb_status chunk_region(const image_chunker *c, int32_t segment, bool for
     TRY(ebb__split_open(&s, c->unit));
     s.rows = c->images;
     for (int32_t i = 0; i < c->g->n_order; i++) {
+        ir_node n = c->g->order[i];
         pass_roles r;
-        if (is_of(c, c->g->order[i], segment, forward) &&
-            ebb__split_takes(&s, c->g->order[i], &r)) {
-            ebb__split_admit(&s, c->g->order[i]);
+        bool takes = is_of(c, n, segment, forward) && ebb__split_takes(&s, n, &r);
+        /* Gradients of two shards are added element by element, but have no rows of the batch. */
+        if (takes && !(r.out[0] == ROWS_SPLIT && c->g->values[c->g->nodes[n].out].param_grad)) {
+            ebb__split_admit(&s, n);
         }
     }
     ebb_status status = EBB_OK;
@@ -176,13 +186,18 @@ ebb_status ebb__chunk_images(pass_unit *unit) {
     if (c.images <= unit->config->knobs.chunk_images) {
         return EBB_OK;
     }
-    if (unit->config->knobs.chunk_net || !unit->config->training) {
-        return chunk_region(&c, -1, true);
+    for (int32_t i = 0; i < c.g->n_order; i++) {
+        int32_t shard = c.g->nodes[c.g->order[i]].label.shard;
+        c.shards = shard >= c.shards ? shard + 1 : c.shards;
     }
-    TRY(find_segments(&c));
-    for (int32_t i = 0; i < c.n_segments; i++) {
-        TRY(chunk_region(&c, i, true));
-        TRY(chunk_region(&c, i, false));
+    bool net = unit->config->knobs.chunk_net || !unit->config->training;
+    TRY(net ? EBB_OK : find_segments(&c));
+    for (c.shard = 0; c.shard < c.shards; c.shard++) {
+        TRY(net ? chunk_region(&c, -1, true) : EBB_OK);
+        for (int32_t i = 0; i < c.n_segments; i++) {
+            TRY(chunk_region(&c, i, true));
+            TRY(chunk_region(&c, i, false));
+        }
     }
     return EBB_OK;
 }

@@ -11,12 +11,13 @@
  * given up: give_up stands behind the last value of the heap and before whatever changes a
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
- * A heap takes up values until the first of them is read, or it has about half of all; the next
- * layer begins a new one, but not the next chunk of a layer that it has: two heaps would both be
- * there until the layer's last chunk is read. So where a few images go through the whole net before
- * the next, their heaps do not exist at once; and where all images do, the second is gone when
- * backward comes to the first layers, whose gradients are the largest. More heaps would save more,
- * but the first layers have fewer zeros than the others, which then could not make up for them.
+ * A heap takes up values until the first of them is read, or it has about half of all of a shard;
+ * the next layer begins a new one, but not the next chunk of a layer that it has: two heaps would
+ * both be there until the layer's last chunk is read. So where a few images go through the whole
+ * net before the next, be they a shard or a chunk, their heaps do not exist at once; and where all
+ * images do, the second is gone when backward comes to the first layers, whose gradients are the
+ * largest. More heaps would save more, but the first layers have fewer zeros than the others, which
+ * then could not make up for them.
  *
  * What is computed again is decided before: only what waits is looked at here.
  */
@@ -225,8 +226,9 @@ static void give_heaps(heaper *h) {
     int32_t open = IR_NONE, axis;
     int64_t all = 0;
     for (int32_t i = 0; i < h->n_order; i++) {
-        ir_val v = g->nodes[h->order[i]].out;
-        all += !pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v) ? room_of(h, v) : 0;
+        const ir_node_rec *node = &g->nodes[h->order[i]];
+        bool counts = !pass_is_late(node) && node->label.shard == 0; /* other shards are alike */
+        all += counts && is_taken(h, node->out) ? room_of(h, node->out) : 0;
     }
     const int64_t enough = all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
     for (int32_t i = 0; i < h->n_order; i++) {

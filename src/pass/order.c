@@ -38,7 +38,10 @@ bool ebb__pass_roles(const ir_graph *graph, const ir_node_rec *node, pass_roles 
     for (int32_t k = 0; any_cut && k < node->n_in; k++) {
         any_cut = out->in[k] <= ROWS_CARRY;
     }
-    return any_cut && out->out[0] <= ROWS_CARRY;
+    for (int32_t k = 0; any_cut && k < node->n_out; k++) {
+        any_cut = out->out[k] <= ROWS_CARRY;
+    }
+    return any_cut;
 }
 
 /* ---- dead nodes ---- */

@@ -3,7 +3,8 @@
  * nothing of this; the ops' `rows` column says how a node takes part.
  *
  * Values that hold rows of the batch are *cut*: by rows, which lie in blocks of B (time steps), or
- * by the columns of a value [blocks, B]. They are found from what sums over all rows, such as the
+ * by the columns of a value [blocks, B]. Rows of feature maps are their images, which every shard
+ * has in groups of its own. Cut values are found from what sums over all rows, such as the
  * mean of the losses, along the nodes that keep rows apart. Every node but the *late* ones, which
  * need the rows of all shards, is repeated once a shard. B is the largest number of rows that every
  * cut value, and every range of rows that the graph takes, is a multiple of.
@@ -11,12 +12,16 @@
  * Parameters are read through views that form a binary tree, a leaf a shard: so the gradient of a
  * parameter is one chain for each shard, and those are added up by that tree, whoever computes them
  * and when. Rows of several blocks are put in the order of shards once (regroup); the sum over all
- * of them follows that order. */
+ * of them follows that order. Statistics of rows, such as batch norm's, are those of a shard for
+ * whatever belongs to it; for the rest, running averages say, they are the mean over the shards,
+ * added up by the same tree. */
+#include "op/map.h"
 #include "pass/pass.h"
 
 #include <string.h>
 
-typedef enum cut { CUT_NOT, CUT_ROWS, CUT_COLUMNS } cut;
+/* CUT_MEAN: not by rows, but a shard has one of its own, and the mean stands for all. */
+typedef enum cut { CUT_NOT, CUT_ROWS, CUT_COLUMNS, CUT_MEAN } cut;
 
 typedef struct sharder {
     ir_graph *g;
@@ -51,15 +56,16 @@ static ebb_status mark(sharder *s, ir_val v, cut how) {
                          "shards: %.60s is %s, so that the batch cannot be parted",
                          value->name != NULL ? value->name : "a value",
                          value->role == IR_PARAM ? "a parameter with a row for each of the batch"
-                                                 : "read both by rows and by columns");
+                                                 : "read in more than one way");
     }
     s->cuts[v] = how;
     s->changed = true;
     return EBB_OK;
 }
 
+/* How its rows are cut. */
 static cut cut_of(const sharder *s, ir_val v) {
-    return v == IR_NONE ? CUT_NOT : s->cuts[v];
+    return v == IR_NONE || s->cuts[v] == CUT_MEAN ? CUT_NOT : s->cuts[v];
 }
 
 /* The axis that is cut. */
@@ -84,6 +90,7 @@ static ir_val value_at(const sharder *s, const ir_node_rec *node, const pass_rol
 /* How what goes with `role` is cut if a value of the node is cut as `found`. */
 static cut cut_by(op_row_role role, cut found, bool same) {
     return role == ROWS_WHOLE || role == ROWS_ANY ? CUT_NOT
+           : role == ROWS_MEAN                    ? CUT_MEAN
            : same                                 ? found
            : role == ROWS_COLUMNS                 ? CUT_COLUMNS
                                                   : CUT_ROWS;
@@ -151,6 +158,15 @@ static bool is_cut(const sharder *s, const ir_node_rec *node) {
     return s->cuts[node->out] != CUT_NOT;
 }
 
+/* A view along blocks of rows, or within rows; of a map, within images. */
+static bool can_view(const sharder *s, ir_val v, int32_t axis) {
+    const ir_type *type = &s->g->values[v].type;
+    if (op_is_map(type)) {
+        return !op_map_is_image_axis(axis);
+    }
+    return axis == 0 || (s->cuts[v] == CUT_ROWS && axis == type->rank - 1);
+}
+
 /* A node that makes rows of the batch keeps them apart, and waits for nobody who needs all. */
 static ebb_status check_cut(const sharder *s, const ir_node_rec *node) {
     op_range range = {.axis = 0};
@@ -158,15 +174,13 @@ static ebb_status check_cut(const sharder *s, const ir_node_rec *node) {
     pass_roles r;
     bool slice = ebb__op_is_slice(node, &range), join = ebb__op_is_join(node, &axis);
     bool can = slice || join || roles_of(s, node, &r);
-    if (slice || join) { /* along blocks of rows, or within rows */
-        axis = slice ? range.axis : axis;
-        can = axis == 0 ||
-              (s->cuts[node->out] == CUT_ROWS && axis == s->g->values[node->out].type.rank - 1);
+    if (slice || join) {
+        can = can_view(s, node->out, slice ? range.axis : axis);
     }
     for (int32_t k = 0; can && k < node->n_in; k++) {
         ir_val v = ir_in(s->g, node, k);
         bool apart = slice || join || r.in[k] != ROWS_WHOLE;
-        can = v == IR_NONE || (!s->late[v] && (apart || s->cuts[v] == CUT_NOT));
+        can = v == IR_NONE || (!s->late[v] && (apart || cut_of(s, v) == CUT_NOT));
     }
     return can ? EBB_OK
                : ebb__op_bad(s->g, node,
@@ -216,7 +230,8 @@ static ebb_status sort_nodes(sharder *s) {
 /* ---- rows ---- */
 
 static int64_t rows_of(const ir_type *type) {
-    return type->rank == 1 ? type->dim[0] : ebb__ir_rows(type);
+    int64_t images = op_images_of(type);
+    return images > 0 ? images : type->rank == 1 ? type->dim[0] : ebb__ir_rows(type);
 }
 
 static int64_t common(int64_t a, int64_t b) {
@@ -228,10 +243,13 @@ static int32_t blocks_of(const sharder *s, const ir_type *type) {
     return (int32_t)(rows_of(type) / s->batch);
 }
 
+/* Maps that are made come in groups that suit a shard. */
 static bool divides(const sharder *s, ir_val v) {
-    const ir_type *type = &s->g->values[v].type;
-    return s->cuts[v] == CUT_COLUMNS ? ir_cols(type) == s->batch
-                                     : type->dim[0] % ((int64_t)blocks_of(s, type) * s->parts) == 0;
+    const ir_value *value = &s->g->values[v];
+    bool made = value->role == IR_TEMP && op_is_map(&value->type);
+    return s->cuts[v] == CUT_COLUMNS ? ir_cols(&value->type) == s->batch
+           : made                    ? rows_of(&value->type) == s->batch
+                  : value->type.dim[0] % ((int64_t)blocks_of(s, &value->type) * s->parts) == 0;
 }
 
 static ebb_status find_batch(sharder *s) {
@@ -261,7 +279,7 @@ static ebb_status find_batch(sharder *s) {
     }
     s->batch = (int32_t)batch;
     for (ir_val v = 0; v < s->n_values && batch % s->parts == 0; v++) {
-        even = even && (s->cuts[v] == CUT_NOT || divides(s, v));
+        even = even && (cut_of(s, v) == CUT_NOT || divides(s, v));
     }
     return even && batch % s->parts == 0
                ? EBB_OK
@@ -271,17 +289,23 @@ static ebb_status find_batch(sharder *s) {
 
 /* ---- variables of a part ---- */
 
-/* Leaves [begin, begin + n) of the tree below x; the left half is the greatest power of two, so
- * that gradients arriving in order wait for each other as seldom as can be. */
-static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_val *leaves) {
+/* How many of n leaves the left half of the tree has: the greatest power of two, so that gradients
+ * arriving in order wait for each other as seldom as can be. */
+static int32_t left_of(int32_t n) {
     int32_t half = 1;
+    while (2 * half < n) {
+        half *= 2;
+    }
+    return half;
+}
+
+/* Leaves [begin, begin + n) of the tree below x. */
+static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_val *leaves) {
+    int32_t half = left_of(n);
     ir_val left = IR_NONE, right = IR_NONE;
     if (n == 1) {
         leaves[begin] = x;
         return EBB_OK;
-    }
-    while (2 * half < n) {
-        half *= 2;
     }
     TRY(ebb__op_slice_all(g, x, &left));
     TRY(ebb__op_slice_all(g, x, &right));
@@ -328,11 +352,36 @@ static ebb_status join(sharder *s, ir_val v, ir_val *out) {
     return EBB_OK;
 }
 
-/* The rows of v in their order, in bytes of their own. */
+/* The sum of n leaves. */
+static ebb_status add_leaves(ir_graph *g, const ir_val *leaves, int32_t n, ir_val *out) {
+    int32_t half = left_of(n);
+    ir_val both[2];
+    if (n == 1) {
+        *out = leaves[0];
+        return EBB_OK;
+    }
+    TRY(add_leaves(g, leaves, half, &both[0]));
+    TRY(add_leaves(g, leaves + half, n - half, &both[1]));
+    return ebb__op_emit(g, OP_ADD, both, 2, NULL, out);
+}
+
+/* Of a statistic that every part has its own of; belongs to none of them. */
+static ebb_status take_mean(sharder *s, ir_val v, ir_val *out) {
+    ir_attr share = {.f = {1.0F / (float)s->parts}};
+    ir_val sum;
+    s->g->label.shard = 0;
+    TRY(add_leaves(s->g, s->shards[v], s->parts, &sum));
+    return ebb__op_emit(s->g, OP_SCALE, &sum, 1, &share, out);
+}
+
+/* The rows of v in their order, in bytes of their own; of a statistic, the mean. */
 static ebb_status restore(sharder *s, ir_val v, ir_val *out) {
     ir_val all = s->whole[v];
     int32_t blocks = blocks_of(s, &s->g->values[v].type);
-    if (all == IR_NONE) {
+    if (all == IR_NONE && s->cuts[v] == CUT_MEAN) {
+        TRY(take_mean(s, v, &all));
+        s->whole[v] = all;
+    } else if (all == IR_NONE) {
         TRY(join(s, v, &all));
         TRY(s->cuts[v] == CUT_ROWS && blocks > 1
                 ? ebb__op_regroup(s->g, all, s->parts, blocks, &all)
@@ -368,8 +417,12 @@ static ebb_status emit_cut(sharder *s, const ir_node_rec *node, ir_val *out) {
     const op_def *def = ebb__op(node->op);
     ir_attr attr = node->attr;
     op_range range;
+    const int32_t images = s->batch / s->parts;
     if (def->batch_rows_attr > 0) {
         attr.i[def->batch_rows_attr - 1] /= s->parts;
+    }
+    if (def->lanes_attr > 0 && images % attr.i[def->lanes_attr - 1] != 0) {
+        attr.i[def->lanes_attr - 1] = op_map_image_lanes(images);
     }
     if (ebb__op_is_slice(node, &range)) {
         int32_t parts = s->cuts[node->out] == CUT_ROWS && range.axis == 0 ? s->parts : 1;
@@ -384,7 +437,7 @@ static ebb_status emit_cut(sharder *s, const ir_node_rec *node, ir_val *out) {
 /* Operand k of a node that comes after all parts. */
 static ebb_status gather(sharder *s, const ir_node_rec *node, int32_t k, ir_val v, ir_val *out) {
     pass_roles r;
-    bool any = roles_of(s, node, &r) && r.in[k] == ROWS_ANY;
+    bool any = roles_of(s, node, &r) && r.in[k] == ROWS_ANY && s->cuts[v] != CUT_MEAN;
     if (s->cuts[v] == CUT_NOT) {
         *out = s->g->values[v].role == IR_PARAM ? v : s->now[v];
         return EBB_OK;

@@ -38,8 +38,11 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
         s->batch = 0; /* as many as that makes, for each shape */
     }
     if (s->shards > 0 && s->batch % s->shards != 0) {
-        return ebb__fail(ctx, EBB_USAGE, "--shards %lld does not divide --batch %lld",
-                         (long long)s->shards, (long long)s->batch);
+        int64_t times = (s->batch + s->shards / 2) / s->shards;
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--shards %" PRId64 " does not divide --batch %" PRId64
+                         "; the nearest that it divides is --batch %" PRId64,
+                         s->shards, s->batch, (times > 0 ? times : 1) * s->shards);
     }
     return s->kind->resolve != NULL ? s->kind->resolve(ctx, s) : EBB_OK;
 }

@@ -263,6 +263,36 @@ def test_what_decisions_bought():
         assert (form in words) == (count > 0)
 
 
+def test_shards():
+    """Parts of the batch: the same bits whatever the plan, with statistics that each part has of its own."""
+    net()
+    idx("data", "train", 60, 1)
+    idx("data", "t10k", 21, 2)  # the last batch is not full
+    train = ["train", "cnn", "--train", "data", "--valid", "data", *RUN, "--epochs", "2", "--shards"]
+    least = ebb("plan", "cnn", "--train", "data", "--valid", "data", *RUN, "--shards", "4", "--json").json()["least_bytes"]
+    ebb(*train, "4", "--out", "four", "--quiet")
+    for more in [["--threads", "2"], ["--memory", least], ["--disable", "chunk,encode,recompute"], ["--disable", "turns,simplify"], ["--lanes", "1"]]:
+        result = ebb(*train, "4", "--out", "other", "--fresh", *more, "--json").json()
+        assert result["planned_peak_bytes"] == result["measured_peak_bytes"]
+        assert weights("other") == weights("four"), more
+    ebb(*train, "4", "--out", "none", "--memory", least - 1, expect=4)
+    ebb(*train, "1", "--out", "one", "--quiet")
+    assert weights("one") != weights("four")
+    best = max((line for line in metrics("four") if "valid_top1" in line), key=lambda line: line["valid_top1"])
+    found = ebb("eval", "cnn", "four", "data", "--json").json()
+    assert (found["images"], found["top1"], found["top5"]) == (21, best["valid_top1"], best["valid_top5"])
+    whole = ebb("eval", "cnn", "four", "data", "--shards", "1", "--json").json()
+    assert whole["confusion"] == found["confusion"] and abs(whole["loss"] - found["loss"]) < 1e-6
+    refused(2, *train, "3", "--out", "none", says=["--shards 3", "--batch 9"])
+    refused(2, *train, "4", "--lanes", "4", "--out", "none", says=["--lanes 4", "2 images of a shard"])
+    bench = ["bench", "cnn", "--net", "resnet8_cifar", "--size", "16", "--batch", "32", "--steps", "1", "--threads", "1", "--json", "--shards"]
+    found = {shards: ebb(*bench, shards).json() for shards in ["1", "2", "8"]}
+    assert found["8"]["planned_peak_bytes"] < found["2"]["planned_peak_bytes"] < found["1"]["planned_peak_bytes"]
+    for density in ["0.1", "0.9"]:
+        other = ebb(*bench, "2", "--disable", "recompute", "--density", density).json()
+        assert other["weights_hash"] == found["2"]["weights_hash"] and other["planned_peak_bytes"] == other["measured_peak_bytes"]
+
+
 def test_sparse_maps():
     """Whatever share of the maps has room: the same bits, and steps that do not fit are counted."""
     bench = ["bench", "cnn", "--net", "nin", "--size", "64", "--batch", "16", "--steps", "2", "--disable", "recompute", "--json"]

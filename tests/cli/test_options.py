@@ -114,7 +114,9 @@ def test_absurd_sizes_are_refused():
     refused(2, "bench", "lm", "--steps", "1000000000000")
     refused(2, "plan", "lm", "--tie", "--embed", "100", says=["--tie", "100", "200"])
     for command in ["plan", "train", "bench"]:
-        refused(2, command, "lm", "--shards", "3", says=["--shards 3", "--batch 20"])
+        refused(2, command, "lm", "--shards", "3", says=["--shards 3", "--batch 20", "nearest that it divides is --batch 21"])
+        refused(2, command, "cnn", "--shards", "5", "--batch", "17", says=["--shards 5", "--batch 17", "--batch 15"])
+        refused(2, command, "cnn", "--shards", "9", "--batch", "2", says=["--shards 9", "--batch 2", "--batch 9"])
         refused(2, command, "nmt", "--shards", "5", says=["--shards 5", "--batch 64"])
 
 

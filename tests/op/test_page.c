@@ -161,7 +161,8 @@ static void in_place(FILE *out, int code) {
 static void roles(char *text, const op_row_role *role, int32_t n) {
     static const char *const name[] = {
         [ROWS_WHOLE] = "whole", [ROWS_SPLIT] = "split",     [ROWS_CARRY] = "carried",
-        [ROWS_BATCH] = "batch", [ROWS_COLUMNS] = "columns", [ROWS_ANY] = "any"};
+        [ROWS_BATCH] = "batch", [ROWS_COLUMNS] = "columns", [ROWS_ANY] = "any",
+        [ROWS_MEAN] = "mean"};
     for (int32_t i = 0; i < n; i++) {
         sprintf(text + strlen(text), "%s%s", i == 0 ? "" : " ", name[role[i]]);
     }
@@ -206,20 +207,22 @@ static void flags(FILE *out, const op_def *op) {
 }
 
 static void write_page(FILE *out) {
-    fprintf(out,
-            "# Ops\n\nMade from `src/op/ops.def` and the op table by `build/tests/op/test_page "
-            "--write`; a test\ncompares. How an op gets here: [add an op](add-an-op.md).\n\n"
-            "`name?` may be absent, `name[...]+` stands for one or more, f32 is not said. Letters "
-            "are sizes; in\n`x[S*B,H]` row j*B + b belongs to block j and batch row b; "
-            "`x[G,B,Y,X,I,L]` is a map "
-            "of G groups of I\nimages and B blocks of L channels "
-            "([0027](decisions/0027-maps-have-six-axes.md)). *By rows* "
-            "says how the chunk and batch_time\npasses may cut or join nodes: an operand or result "
-            "is split with the rows, read whole by every part, or\ncarried from part to part. "
-            "The shard pass parts the batch by them too, and alone by these: *batch*, the same\n"
-            "rows of every block; *columns*, those of batch rows; *any*, all rows at once in any "
-            "order. *Units* are columns,\nor batch rows, that can be computed apart, so that runs "
-            "of nodes need no barrier.\n");
+    fprintf(
+        out,
+        "# Ops\n\nMade from `src/op/ops.def` and the op table by `build/tests/op/test_page "
+        "--write`; a test\ncompares. How an op gets here: [add an op](add-an-op.md).\n\n"
+        "`name?` may be absent, `name[...]+` stands for one or more, f32 is not said. Letters "
+        "are sizes; in\n`x[S*B,H]` row j*B + b belongs to block j and batch row b; "
+        "`x[G,B,Y,X,I,L]` is a map "
+        "of G groups of I\nimages and B blocks of L channels "
+        "([0027](decisions/0027-maps-have-six-axes.md)). *By rows* "
+        "says how the chunk and batch_time\npasses may cut or join nodes: an operand or result "
+        "is split with the rows, read whole by every part, or\ncarried from part to part. "
+        "The shard pass parts the batch by them too, and alone by these: *batch*, the same\n"
+        "rows of every block; *columns*, those of batch rows; *any*, all rows at once in any "
+        "order; *mean*, a statistic\nthat every part has its own of, and all together the mean. "
+        "*Units* are columns, or batch rows, that can be\ncomputed apart, so that runs "
+        "of nodes need no barrier.\n");
     for (int code = 0; code < OP_COUNT; code++) {
         const op_def *op = ebb__op(code);
         fprintf(out, "\n## %s\n\n`%s`\n\n%s\n\n", op->schema.name, words[code].operands,

@@ -19,6 +19,8 @@ static void table_has_no_hole(void **state) {
         assert_true(op->n_in == 32 || op->optional >> op->n_in == 0);
         assert_in_range(op->first_row_attr, 0, IR_MAX_INTS);
         assert_true(op->first_row_attr == 0 || op->schema.ints[op->first_row_attr - 1] != NULL);
+        assert_in_range(op->lanes_attr, 0, IR_MAX_INTS);
+        assert_true(op->lanes_attr == 0 || op->schema.ints[op->lanes_attr - 1] != NULL);
     }
 }
 
@@ -120,8 +122,9 @@ static void rows_are_sane(void **state) {
                 batch = batch || in[i] == ROWS_BATCH || in[i] == ROWS_COLUMNS;
             }
             for (int32_t i = 0; i < c.node.n_out; i++) {
-                assert_true(out[i] <= ROWS_COLUMNS);
-                assert_true(out[i] == ROWS_WHOLE || (out[i] <= ROWS_CARRY ? split : batch));
+                bool by_rows = out[i] <= ROWS_CARRY || out[i] == ROWS_MEAN;
+                assert_true(out[i] <= ROWS_COLUMNS || out[i] == ROWS_MEAN);
+                assert_true(out[i] == ROWS_WHOLE || (by_rows ? split : batch));
             }
             case_close(&c);
         }

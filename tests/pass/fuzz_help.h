@@ -71,15 +71,15 @@ static void show(void *user, const char *pass, const char *text) {
     (void)fprintf(stderr, "--- after %s\n%s", pass, text);
 }
 
-/* A graph that `make` draws, run for three steps. */
-typedef void (*fuzz_make)(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *out);
+/* A graph that `make` draws, run for three steps; gives in how many parts its batch is done. */
+typedef int32_t (*fuzz_make)(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *out);
 
 static void fuzz_round(uint64_t seed, fuzz_make make) {
     ebb_ctx *ctx = test_ctx_new();
     test_dice dice = {seed};
     bool training = test_below(&dice, 5) > 0;
-    ir_graph g;
-    make(ctx, &dice, training, &g);
+    ir_graph g, parted;
+    int32_t shards = make(ctx, &dice, training, &g);
     grad_update_settings update = some_update(&dice);
     const int32_t formats[] = {0, 0, 0, 16, 10, 8};
     int32_t stash = formats[test_below(&dice, 6)];
@@ -91,7 +91,7 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
         .density = some_density(&dice),
         .dump_after = getenv("EBB_FUZZ_SHOW") != NULL ? 1U << PASS_INFER | 1U << PASS_SCHEDULE : 0,
         .dump = show};
-    plan_request request = {.name = "fuzz", .graph = &g, .training = training};
+    plan_request request = {.name = "fuzz", .graph = &g, .training = training, .shards = shards};
     ebb_plan *plan = NULL;
     if (test_below(&dice, 2) == 0) {
         plan = by_budget(ctx, &request, &options, &dice);
@@ -111,7 +111,10 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
         sum += plan->bytes_by_kind[k];
     }
     assert_int_equal(sum, plan->peak_bytes);
-    test_run_equal(plan, &g, training, &update, seed, 3);
+    assert_ok(ctx, ebb__ir_copy(&g, &parted)); /* the plan may still compile g, its fallback */
+    test_shard(&parted, shards);
+    test_run_equal(plan, &parted, training, &update, seed, 3);
+    ebb__ir_fini(&parted);
     ebb__ir_fini(&g);
     test_ctx_free(ctx);
 }

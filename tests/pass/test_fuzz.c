@@ -285,7 +285,7 @@ static void finish(maker *m) {
     }
 }
 
-static void make_graph(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
+static int32_t make_graph(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
     (void)training;
     static void (*const makers[])(maker *) = {
         make_pointwise, make_pointwise, make_matmul,    make_matmul,   make_row,
@@ -319,6 +319,7 @@ static void make_graph(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g
     assert_ok(ctx, ebb__ir_name(g, g->loss, "loss"));
     finish(m);
     free(m);
+    return 1;
 }
 
 static void random_graphs(void **state) {

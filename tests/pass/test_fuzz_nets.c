@@ -1,5 +1,5 @@
 /* test_fuzz_nets.c - random convolutional nets under random passes, chunks of images, lanes,
- * threads and budgets (fuzz_help.h). */
+ * shards, threads and budgets (fuzz_help.h). */
 #include "fuzz_help.h"
 
 #include "model/cnn.h"
@@ -119,8 +119,8 @@ static void draw_end(drawer *d) {
     assert_true(add(d, NET_FC, &n, NULL, 0));
 }
 
-static void make_net(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
-    static const int64_t batches[] = {1, 3, 4, 7, 8, 9, 12, 16, 16, 24};
+static int32_t make_net(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
+    static const int64_t batches[] = {1, 3, 4, 7, 8, 9, 12, 16, 16, 24, 32};
     net_model net;
     drawer d = {.net = &net, .dice = dice, .n_maps = 1};
     ebb__net_init(&net, ctx);
@@ -130,7 +130,7 @@ static void make_net(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) 
     }
     draw_end(&d);
     cnn_model model = {.net = &net,
-                       .batch = batches[roll(&d, 10)],
+                       .batch = batches[roll(&d, 11)],
                        .train = training,
                        .dropout = -1,
                        .seed = test_roll(dice)};
@@ -138,6 +138,8 @@ static void make_net(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) 
     ebb__op_graph_init(g, ctx);
     assert_ok(ctx, ebb__cnn_build(g, &model));
     ebb__net_fini(&net);
+    int32_t shards = 1 + roll(&d, 6);
+    return model.batch % shards == 0 ? shards : 1;
 }
 
 static void random_nets(void **state) {

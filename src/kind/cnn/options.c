@@ -51,7 +51,7 @@ static const train_option options[] = {
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
      "images in a step; auto: as many as fit in --memory (plan, bench, train), at most 4096"},
     {"lanes", "Batch", OPTION_INT, OWN(cnn_settings, lanes), "N", "auto", "auto", {0}, RANGE(1, 1e6), MODEL, OPTION_SHOWN,
-     "images that lie side by side in memory, which must divide --batch; auto: 8, 4, or all; changes no bit"},
+     "images that lie side by side in memory, which must divide those of a shard; auto: 8, 4, or all; changes no bit"},
     {"chunk", "Batch", OPTION_CHOICE, AT(chunks), NULL, "auto", NULL, {"auto", "none", "segment", "net"}, ANY, MODEL, OPTION_SHOWN,
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
     {"encode", "Batch", OPTION_CHOICE, AT(encode), NULL, "auto", NULL, {"auto", "gist"}, ANY, MODEL, OPTION_SHOWN,
@@ -322,15 +322,11 @@ ebb_status ebb__cnn_resolve(ebb_ctx *ctx, train_settings *s) {
                          "images; leave one out",
                          own->crop, own->shift);
     }
-    if (s->shards > 1) {
+    int64_t images = s->batch / (s->shards > 1 ? s->shards : 1);
+    if (own->lanes > 0 && images % own->lanes != 0) {
         return ebb__fail(ctx, EBB_USAGE,
-                         "--shards %" PRId64 ": a convolutional net is trained on "
-                         "whole batches only",
-                         s->shards);
-    }
-    if (own->lanes > 0 && s->batch > 0 && s->batch % own->lanes != 0) {
-        return ebb__fail(ctx, EBB_USAGE, "--lanes %" PRId64 " does not divide --batch %" PRId64,
-                         own->lanes, s->batch);
+                         "--lanes %" PRId64 " does not divide the %" PRId64 " images of %s",
+                         own->lanes, images, s->shards > 1 ? "a shard" : "--batch");
     }
     return EBB_OK;
 }
