@@ -189,7 +189,9 @@ static ebb_status run(pass_unit *unit) {
     if (!unit->config->training || !unit->config->knobs.encode) {
         return EBB_OK;
     }
-    TRY(ebb__encode_norm(unit));
+    if (!unit->config->knobs.decode) {
+        TRY(ebb__encode_norm(unit));
+    }
     TRY(encode_readers(unit));
     return unit->config->stash != 0 ? ebb__encode_narrow(unit) : EBB_OK;
 }
