@@ -456,8 +456,8 @@ static ebb_status settle(settling *s) {
         choice->activation_bytes = choice->peak_bytes - weights - choice->size.gradient_bytes;
     }
     s->walk.plain.seconds = expected_of(s, &s->plain);
-    plan->chosen =
-        ebb__walk_choose(plan->choices, plan->n_choices, &s->walk.plain, plan->budget_bytes);
+    plan->chosen = ebb__walk_choose(&s->walk.grid, plan->choices, plan->n_choices, &s->walk.plain,
+                                    plan->budget_bytes);
     plan->least_bytes = plan->choices[plan->n_choices - 1].peak_bytes;
     return EBB_OK;
 }

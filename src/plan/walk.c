@@ -18,7 +18,9 @@
 #include <math.h>
 #include <string.h>
 
-static const double PACE = 1.02; /* what saving memory may cost unasked */
+/* What saving memory may cost unasked; of nets over images, whose plans lie close and whose times
+ * are known to a percent or so, half of that is predicted at most. */
+static const double PACE = 1.02, PACE_OF_NETS = 1.01;
 enum {
     LEAST_SAVING = 256, /* part of the peak that the next way of row 1 must save */
     FEW_NODES = 6000, /* of a plan that a knob's every way is joined to, where knobs are crossed */
@@ -152,12 +154,13 @@ static bool is_only_saving(const plan_choice *choice, const plan_choice *plain) 
            choice->at[PLAN_KNOB_SERIES] == plain->at[PLAN_KNOB_SERIES];
 }
 
-/* The fastest that fits sets the pace; of those at most 2% slower the smallest is taken.
- * What only saves beside plain may instead take 2% more than plain. In a list without dominated
- * plans the smallest is the last, and what is allowed grows with the pace, so a larger budget never
- * gives a slower plan, nor a smaller one a higher peak. */
-int32_t ebb__walk_choose(const plan_choice *list, int32_t n, const plan_choice *plain,
-                         uint64_t budget) {
+/* The fastest that fits sets the pace; of those at most 2% slower (1% for nets) the smallest is
+ * taken. What only saves beside plain may instead take 2% (1%) more than plain. In a list without
+ * dominated plans the smallest is the last, and what is allowed grows with the pace, so a larger
+ * budget never gives a slower plan, nor a smaller one a higher peak. */
+int32_t ebb__walk_choose(const plan_grid *grid, const plan_choice *list, int32_t n,
+                         const plan_choice *plain, uint64_t budget) {
+    const double slower = grid->reach.images > 0 ? PACE_OF_NETS : PACE;
     int32_t fit = 0, chosen;
     while (fit < n - 1 && list[fit].peak_bytes > budget) {
         fit++;
@@ -167,7 +170,7 @@ int32_t ebb__walk_choose(const plan_choice *list, int32_t n, const plan_choice *
     for (int32_t i = fit + 1; i < n; i++) {
         const plan_choice *c = &list[i];
         bool only = is_only_saving(c, plain);
-        chosen = c->seconds <= PACE * (only ? fmax(pace, plain->seconds) : pace) ? i : chosen;
+        chosen = c->seconds <= slower * (only ? fmax(pace, plain->seconds) : pace) ? i : chosen;
     }
     return chosen;
 }
@@ -238,7 +241,7 @@ ebb_status ebb__walk_whole(plan_walk *w) {
             TRY(ebb__walk_add(w->ctx, w->list, &w->n_list, UINT64_MAX, w->whole[i]));
         }
     }
-    int32_t taken = ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX);
+    int32_t taken = ebb__walk_choose(&w->grid, w->list, w->n_list, &(plan_choice){0}, UINT64_MAX);
     w->keep_all = w->list[taken].at[PLAN_KNOB_WHOLE];
     w->n_list = 0;
     return add(w, w->whole[w->keep_all]); /* so the list is never empty */
@@ -443,7 +446,8 @@ ebb_status ebb__walk_run(plan_walk *w) {
     search s = {.w = w};
     TRY(ebb__walk_whole(w));
     TRY(try_plain(w));
-    w->plain = w->list[ebb__walk_choose(w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)];
+    w->plain =
+        w->list[ebb__walk_choose(&w->grid, w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)];
     for (int32_t k = PLAN_KNOB_SAVING; k < w->grid.n_knobs; k++) {
         if ((w->options->disabled >> w->grid.knobs[k].pass & 1) == 0) {
             TRY(w->grid.reach.images > 0 ? try_crossed(&s, k) : try_knob(&s, k));

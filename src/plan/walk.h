@@ -57,8 +57,8 @@ ebb_status ebb__walk_add(ebb_ctx *ctx, plan_choice list[PLAN_MAX_CHOICES], int32
                          uint64_t most, plan_choice fresh) EBB_MUST_CHECK;
 /* Which plan of a list a budget takes, the last if none fits; walk.c says how, and by what plain.
  */
-int32_t ebb__walk_choose(const plan_choice *list, int32_t n, const plan_choice *plain,
-                         uint64_t budget);
+int32_t ebb__walk_choose(const plan_grid *grid, const plan_choice *list, int32_t n,
+                         const plan_choice *plain, uint64_t budget);
 
 /* Bytes of an arena with the walk's variables: ebb__plan_lay_out comes to the same sum. */
 uint64_t ebb__walk_arena(const plan_walk *walk, uint64_t program_bytes, uint64_t transient_bytes);
