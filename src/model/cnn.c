@@ -216,15 +216,21 @@ static bool is_put_off(const builder *b, int32_t i) {
            relu[1].op == NET_MAXPOOL;
 }
 
+/* With a slope below 0: relu(x) - relu(-slope x). One of the two is 0, so that nothing is rounded
+ * but the product, and backward needs a bit of each. */
 static ebb_status build_relu(builder *b, int32_t i, ir_val x, ir_val *out) {
     const net_layer *layer = &b->net->layers[i];
-    if (layer->n.slope != 0) {
-        return ebb__fail(b->g->ctx, EBB_USAGE,
-                         "layer %s has a slope below 0, which is not computed yet", layer->name);
-    }
+    ir_attr turn = {.f = {-(float)layer->n.slope}};
+    ir_val below = IR_NONE;
     TRY(ebb__model_layer(&b->b, layer->name));
     b->g->label.at = b->place[i];
-    return ebb__op_emit(b->g, OP_RELU, &x, 1, NULL, out);
+    TRY(ebb__op_emit(b->g, OP_RELU, &x, 1, NULL, out));
+    if (layer->n.slope == 0) {
+        return EBB_OK;
+    }
+    TRY(ebb__op_emit(b->g, OP_SCALE, &x, 1, &turn, &below));
+    TRY(ebb__op_emit(b->g, OP_RELU, &below, 1, NULL, &below));
+    return ebb__op_emit(b->g, OP_SUB, (ir_val[]){*out, below}, 2, NULL, out);
 }
 
 static ebb_status build_pool(builder *b, const net_layer *layer, ir_val *out) {

@@ -45,6 +45,15 @@ ebb_status ebb__cnn_check_size(ebb_ctx *ctx, const train_settings *s, const char
                      (long long)own->size, (long long)own->channels);
 }
 
+ebb_status ebb__cnn_check_learnt(ebb_ctx *ctx, const char *path, const image_files *files) {
+    return files->classes >= 2
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_DATA,
+                           "%s: all images are of one class; to tell images apart, learn from two "
+                           "at least",
+                           path);
+}
+
 static ebb_status check_classes(const corpus *c, const char *path, const image_files *files) {
     int64_t classes = cnn_own(c->s)->classes;
     return files->classes <= classes
@@ -67,6 +76,7 @@ ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
         TRY(ebb__cnn_check_size(base->ctx, base->s, path, &c->files[side].size));
         TRY(check_classes(base, path, &c->files[side]));
     }
+    TRY(ebb__cnn_check_learnt(base->ctx, path_of(base, 0), &c->files[0]));
     TRY(ebb__image_files_renumber(&c->files[1], c->files[0].names, c->files[0].names_bytes,
                                   c->files[0].classes));
     request->vocab = cnn_own(base->s)->classes;
