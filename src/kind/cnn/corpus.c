@@ -165,6 +165,16 @@ ebb_status ebb__cnn_adopt(corpus *base) {
     return ebb__file_rename(base->ctx, from, to);
 }
 
+/* A list of a million photographs is larger than many a plan, and not needed once sets are made. */
+static void free_files(cnn_corpus *c) {
+    for (int side = 0; side < 2; side++) {
+        if (c->files[side].ctx != NULL) {
+            ebb__image_files_free(&c->files[side]);
+            c->files[side].ctx = NULL;
+        }
+    }
+}
+
 ebb_status ebb__cnn_store(corpus *base) {
     cnn_corpus *c = (cnn_corpus *)base;
     for (int side = 0; side < 2; side++) {
@@ -176,6 +186,7 @@ ebb_status ebb__cnn_store(corpus *base) {
         base->images[side] = &c->sets[side];
         files_of(c, side)->told = true; /* of images held back: the same files once more */
     }
+    free_files(c);
     if (base->resumed) {
         TRY(copy_net(base));
     }
@@ -248,8 +259,6 @@ void ebb__cnn_close(corpus *base) {
         if (c->open[side]) {
             ebb__image_set_close(&c->sets[side]);
         }
-        if (c->files[side].ctx != NULL) {
-            ebb__image_files_free(&c->files[side]);
-        }
     }
+    free_files(c);
 }
