@@ -60,6 +60,26 @@ static void disabled_passes_leave_way_0(void **state) {
     }
 }
 
+/* Every chunk has nodes of its own, whatever batch somebody asks for. */
+static void chunks_are_not_countless(void **state) {
+    (void)state;
+    for (int32_t images = 16; images <= 1 << 20; images *= 4) {
+        plan_grid grid =
+            ebb__knobs_grid((plan_reach){.rows = images, .steps = 1, .images = images});
+        int32_t ways = 0;
+        for (int32_t k = 0; k < grid.n_knobs; k++) {
+            for (int32_t i = 0; i < grid.knobs[k].n; i++) {
+                plan_way way = {.saving = 0};
+                if (ebb__knobs_way(&grid, k, i, &way) && way.knobs.chunk_images > 0) {
+                    assert_true(images / way.knobs.chunk_images <= 512);
+                    ways++;
+                }
+            }
+        }
+        assert_true((ways > 0) == (images <= 1 << 15));
+    }
+}
+
 static void words(void **state) {
     (void)state;
     char text[96];
@@ -188,6 +208,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_another_candidate),
                                        cmocka_unit_test(every_setting_counts),
                                        cmocka_unit_test(disabled_passes_leave_way_0),
+                                       cmocka_unit_test(chunks_are_not_countless),
                                        cmocka_unit_test(words),
                                        cmocka_unit_test(an_added_knob_is_walked),
                                        cmocka_unit_test(lists_end),
