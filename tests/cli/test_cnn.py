@@ -176,6 +176,15 @@ def test_budgets():
     assert ebb("plan", "cnn", "--train", "data", *RUN[:2], "--batch", "auto", "--memory", "300K", "--json").json()["peak_bytes"] <= 300 << 10
 
 
+def test_a_batch_is_chosen_of_what_is_trained_on():
+    net()
+    idx("data", "train", 20, 1)
+    train = ["train", "cnn", "--train", "data", "--net", "net.txt", "--batch", "auto", "--memory", "1M", "--threads", "1", "--steps", "2", "--hold"]
+    assert ebb(*train, "0.4", "--out", "a", "--json").json()["batch"] <= 11
+    idx("data", "t10k", 20, 2)
+    assert ebb(*train, "0.4", "--valid", "data", "--out", "b", "--json").json()["batch"] == 16
+
+
 def test_bytes_by_form_and_images_a_second():
     """What waits for backward, by the form it waits in; nothing of it is called words."""
     model = ["cnn", "--net", "nin", "--size", "64", "--batch", "8", "--threads", "1", "--json"]

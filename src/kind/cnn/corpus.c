@@ -64,6 +64,17 @@ static ebb_status check_classes(const corpus *c, const char *path, const image_f
                            path, files->classes, (long long)classes, files->classes);
 }
 
+/* At least so many images are left to train on: of each class the share that is held back may be
+ * rounded up. */
+static uint64_t least_kept(const cnn_corpus *c) {
+    const image_files *files = &c->files[0];
+    if (c->base.s->valid_path != NULL) {
+        return files->count;
+    }
+    double held = cnn_own(c->base.s)->hold * (double)files->count + files->classes;
+    return held + 1 < (double)files->count ? files->count - (uint64_t)held : 1;
+}
+
 /* ---- calls ---- */
 
 ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
@@ -80,7 +91,7 @@ ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
     TRY(ebb__image_files_renumber(&c->files[1], c->files[0].names, c->files[0].names_bytes,
                                   c->files[0].classes));
     request->vocab = cnn_own(base->s)->classes;
-    request->most_batch = c->files[0].count;
+    request->most_batch = least_kept(c);
     return EBB_OK;
 }
 
