@@ -64,14 +64,14 @@ static ebb_status check_classes(const corpus *c, const char *path, const image_f
                            path, files->classes, (long long)classes, files->classes);
 }
 
-/* At least so many images are left to train on: of each class the share that is held back may be
- * rounded up. */
+/* At least so many images are left to train on. */
 static uint64_t least_kept(const cnn_corpus *c) {
     const image_files *files = &c->files[0];
     if (c->base.s->valid_path != NULL) {
         return files->count;
     }
-    double held = cnn_own(c->base.s)->hold * (double)files->count + files->classes;
+    double held = cnn_own(c->base.s)->hold * (double)files->count +
+                  (double)IMAGE_AHEAD * (double)files->classes;
     return held + 1 < (double)files->count ? files->count - (uint64_t)held : 1;
 }
 
