@@ -131,7 +131,7 @@ static jvirt_barray_ptr take_plane(j_common_ptr cinfo, int pool, boolean zeros, 
     struct jvirt_barray_control *plane = &work->planes[work->n_planes++];
     check(work, ebb__image_rows_init(job->ctx, job->path, rows, row, window, &plane->rows));
     window = plane->rows.window;
-    check(work, ebb__alloc(job->ctx, window, sizeof *plane->window, &plane->window));
+    check(work, ebb__alloc(job->ctx, window, sizeof(JBLOCKROW), &plane->window));
     for (uint32_t y = 0; y < window; y++) {
         plane->window[y] = (JBLOCKROW)(void *)(plane->rows.data + y * row);
     }
