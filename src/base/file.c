@@ -122,6 +122,24 @@ ebb_status ebb__file_pread(ebb_ctx *ctx, int fd, const char *path, void *data, s
     return EBB_OK;
 }
 
+ebb_status ebb__file_pwrite(ebb_ctx *ctx, int fd, const char *path, const void *data, size_t bytes,
+                            uint64_t offset) {
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t done = hook(ctx) ? -1 : pwrite(fd, at, bytes, (off_t)offset);
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done < 0) {
+            return io_fail(ctx, "write", path);
+        }
+        at += done;
+        bytes -= (size_t)done;
+        offset += (uint64_t)done;
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__file_read(ebb_ctx *ctx, int fd, const char *path, void *data, size_t bytes,
                           size_t *got) {
     ssize_t result;

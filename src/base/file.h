@@ -39,6 +39,9 @@ ebb_status ebb__file_open(ebb_ctx *ctx, const char *path, int *fd, uint64_t *byt
 /* Reads exactly `bytes` at `offset`; EBB_IO if the file ends before. */
 ebb_status ebb__file_pread(ebb_ctx *ctx, int fd, const char *path, void *data, size_t bytes,
                            uint64_t offset) EBB_MUST_CHECK;
+/* Writes all of them at `offset`. */
+ebb_status ebb__file_pwrite(ebb_ctx *ctx, int fd, const char *path, const void *data, size_t bytes,
+                            uint64_t offset) EBB_MUST_CHECK;
 /* Reads up to `bytes` from the descriptor's position; *got 0 at the end. */
 ebb_status ebb__file_read(ebb_ctx *ctx, int fd, const char *path, void *data, size_t bytes,
                           size_t *got) EBB_MUST_CHECK;

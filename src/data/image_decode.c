@@ -58,7 +58,8 @@ ebb_status ebb__image_decode(image_decoder *decoder, const char *path, uint8_t *
     TRY_OUT(decode(job));
     ebb__image_resize_end(&decoder->resizer, pixels);
 out:
-    ebb__free(decoder->ctx, job->rows);
+    ebb__free(decoder->ctx, job->row);
+    ebb__image_rows_free(&job->all);
     ebb__file_close(job->fd);
     ebb__free(decoder->ctx, job);
     return status;

@@ -3,13 +3,16 @@
  *
  * Grey, palettes, 16 bits and all kinds of PNG become 8 bits of red, green and blue; transparency
  * is left out, as is what EXIF says of how a camera was held. Refused, each with a sentence: files
- * that are neither, or that are broken or end early; CMYK; sides above IMAGE_MOST_SIDE; and
- * interlaced PNG or progressive JPEG that would take more than 64 MiB, since these need the whole
- * image at once. */
+ * that are neither, or that are broken or end early; CMYK; and sides above IMAGE_MOST_SIDE.
+ *
+ * Interlaced PNG and progressive JPEG need the whole image at once. Beyond IMAGE_WHOLE_BYTES it
+ * lies in a file without a name (image_rows.h), so that decoding takes little memory beside a plan;
+ * beyond IMAGE_FILE_BYTES it is refused. */
 #ifndef DATA_IMAGE_DECODE_H
 #define DATA_IMAGE_DECODE_H
 
 #include "data/image_resize.h"
+#include "data/image_rows.h"
 
 typedef struct image_decoder {
     ebb_ctx *ctx;
@@ -26,14 +29,15 @@ ebb_status ebb__image_decode(image_decoder *decoder, const char *path,
 
 /* For image_decode.c: one file that is being decoded. Libraries leave their functions by longjmp,
  * so that all that must outlive one lies here. */
-enum { IMAGE_INPUT = 16384, IMAGE_WHOLE_BYTES = 64 << 20 };
+enum { IMAGE_INPUT = 16384, IMAGE_WHOLE_BYTES = 8 << 20, IMAGE_FILE_BYTES = 256 << 20 };
 typedef struct image_job {
     ebb_ctx *ctx;
     const char *path;
     int fd;
     ebb_status status; /* of the first failure */
     image_resizer *resizer;
-    uint8_t *rows; /* one, or of an interlaced image all */
+    uint8_t *row;   /* one */
+    image_rows all; /* of an interlaced image */
     uint32_t width, height;
     uint8_t input[IMAGE_INPUT];
 } image_job;

@@ -219,8 +219,8 @@ ebb_status ebb__image_files_renumber(image_files *files, const char *names, size
                                      uint32_t classes) {
     size_t first = 0;
     int32_t from = 0;
-    bool same = files->names_bytes == bytes && memcmp(files->names, names, bytes) == 0;
-    if (files->form != IMAGE_FOLDER || bytes == 0 || same) {
+    if (files->form != IMAGE_FOLDER || bytes == 0 ||
+        (files->names_bytes == bytes && memcmp(files->names, names, bytes) == 0)) {
         return EBB_OK;
     }
     for (size_t at = 0; at < files->names_bytes; at += strlen(files->names + at) + 1) {

@@ -60,32 +60,38 @@ static ebb_status take_rows(image_job *job, size_t row, bool interlaced) {
     if (row != (size_t)job->width * IMAGE_RGB) {
         return ebb__fail(job->ctx, EBB_INTERNAL, "image %s: rows of %zu bytes", job->path, row);
     }
-    if (interlaced && row * job->height > IMAGE_WHOLE_BYTES) {
+    if (interlaced && row * job->height > IMAGE_FILE_BYTES) {
         return ebb__fail(job->ctx, EBB_DATA,
                          "image %s: is interlaced, and decoding it takes more than %d MiB; save it "
                          "without interlacing",
-                         job->path, IMAGE_WHOLE_BYTES >> 20);
+                         job->path, IMAGE_FILE_BYTES >> 20);
     }
-    return ebb__alloc(job->ctx, interlaced ? job->height : 1, row, &job->rows);
+    return interlaced ? ebb__image_rows_init(job->ctx, job->path, job->height, row,
+                                             (uint32_t)(IMAGE_WHOLE_BYTES / row), &job->all)
+                      : ebb__alloc(job->ctx, 1, row, &job->row);
 }
 
-static void read_interlaced(image_job *job, png_structp png) {
-    size_t row = (size_t)job->width * IMAGE_RGB;
+static ebb_status read_interlaced(image_job *job, png_structp png) {
+    uint8_t *row = NULL;
     for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++) {
         for (uint32_t y = 0; y < job->height; y++) {
-            png_read_row(png, job->rows + y * row, NULL);
+            TRY(ebb__image_rows_at(&job->all, y, 1, true, &row));
+            png_read_row(png, row, NULL);
         }
     }
     for (uint32_t y = 0; y < job->height; y++) {
-        ebb__image_resize_row(job->resizer, y, job->rows + y * row);
+        TRY(ebb__image_rows_at(&job->all, y, 1, false, &row));
+        ebb__image_resize_row(job->resizer, y, row);
     }
+    return EBB_OK;
 }
 
-static void read_rows(image_job *job, png_structp png) {
+static ebb_status read_rows(image_job *job, png_structp png) {
     for (uint32_t y = 0; y < job->height; y++) {
-        png_read_row(png, job->rows, NULL);
-        ebb__image_resize_row(job->resizer, y, job->rows);
+        png_read_row(png, job->row, NULL);
+        ebb__image_resize_row(job->resizer, y, job->row);
     }
+    return EBB_OK;
 }
 
 /* Comes back from anywhere in the library if it fails. */
@@ -102,7 +108,7 @@ static ebb_status read_image(image_job *job, png_structp png, png_infop info) {
     bool interlaced = png_get_interlace_type(png, info) != PNG_INTERLACE_NONE;
     ask_for_rgb(png, info);
     TRY(take_rows(job, png_get_rowbytes(png, info), interlaced));
-    (interlaced ? read_interlaced : read_rows)(job, png);
+    TRY(interlaced ? read_interlaced(job, png) : read_rows(job, png));
     png_read_end(png, NULL);
     return job->status; /* memory may have been refused for what the library can do without */
 }

@@ -183,7 +183,13 @@ out:
     return status;
 }
 
-static ebb_status check_count(const set_maker *maker) {
+static ebb_status check_count(const set_maker *maker, uint64_t bad) {
+    if (bad == maker->files->count) {
+        return ebb__fail(maker->files->ctx, EBB_DATA,
+                         "image file %s: neither this nor any other of the %llu images could be "
+                         "decoded",
+                         maker->files->at[0].path, (unsigned long long)bad);
+    }
     return maker->facts.count > 0
                ? EBB_OK
                : ebb__fail(
@@ -211,7 +217,7 @@ static ebb_status make_records(set_maker *maker, set_trailer *trailer) {
                                       maker->facts.classes, &maker->split));
     }
     TRY_OUT(put_images(maker, &reader));
-    TRY_OUT(check_count(maker));
+    TRY_OUT(check_count(maker, reader.bad));
     end_facts(&maker->facts, &maker->hash, trailer);
     set_field(trailer, FIELD_TRAILER_HASH, trailer_hash(trailer));
 out:

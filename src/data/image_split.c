@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 
-enum { AHEAD = 4 }; /* images that a class may have got beyond its share: room for chance */
+enum { AHEAD = IMAGE_AHEAD - 1 };
 
 ebb_status ebb__image_split_init(ebb_ctx *ctx, uint64_t seed, uint32_t share, uint32_t classes,
                                  image_split *out) {

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 
 enum { IMAGE_WHOLE = 1000000 }; /* shares are in millionths */
+enum { IMAGE_AHEAD = 5 };       /* a class has fewer images beyond its share: room for chance */
 
 typedef struct image_split {
     ebb_ctx *ctx;

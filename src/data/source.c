@@ -24,7 +24,7 @@ ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) {
         return ebb__fail(ctx, EBB_DATA, "data file %s: %s", path, strerror(errno));
     }
     if (S_ISDIR(info.st_mode)) {
-        return ebb__fail(ctx, EBB_DATA, "data file %s: is a folder; name a text file", path);
+        return ebb__fail(ctx, EBB_DATA, "data file %s: is a folder; name a file", path);
     }
     if (!S_ISREG(info.st_mode)) {
         return ebb__fail(ctx, EBB_DATA,

@@ -41,6 +41,7 @@ typedef enum net_op {
  * sizes would not fit what counts them. */
 enum { NET_MOST_LAYERS = 1 << 16, NET_MOST_NAME = 120, NET_MOST_SIZE = 1 << 24 };
 enum { NET_MOST_WINDOW = 1024, NET_MOST_PARAMS = 4, NET_MOST_INPUTS = 1024 };
+enum { NET_MOST_GAP = 4096 };                /* rows or columns, as the window of an op may have */
 #define NET_MOST_ELEMENTS (INT64_C(1) << 31) /* of a map of one image */
 #define NET_MOST_WEIGHTS (INT64_C(1) << 40)  /* of a layer */
 #define NET_MOST_MADDS (INT64_C(1) << 46)    /* of a layer, for one image */

@@ -80,9 +80,20 @@ static ebb_status shape_pool(const net_model *net, const net_layer *layer, net_s
 }
 
 static ebb_status shape_map(const net_model *net, const net_layer *layer, net_shape *out) {
+    (void)out;
+    return want_map(net, layer);
+}
+
+/* One window over all of the map. */
+static ebb_status shape_gap(const net_model *net, const net_layer *layer, net_shape *out) {
     TRY(want_map(net, layer));
-    out->high = layer->op == NET_GAP ? 1 : out->high;
-    out->wide = layer->op == NET_GAP ? 1 : out->wide;
+    if (out->high > NET_MOST_GAP || out->wide > NET_MOST_GAP) {
+        return ebb__net_wrong(net,
+                              "layer '%s': its map of %s has more than %d rows or columns; put "
+                              "strides or pools before it",
+                              layer->name, show(out).text, NET_MOST_GAP);
+    }
+    out->high = out->wide = 1;
     return EBB_OK;
 }
 
@@ -119,6 +130,7 @@ static ebb_status shape_several(const net_model *net, const net_layer *layer, ne
 
 static ebb_status shape_flatten(const net_model *net, const net_layer *layer, net_shape *out) {
     int64_t count = net_elements(out);
+    TRY(want_map(net, layer));
     if (count > NET_MOST_SIZE) {
         return ebb__net_wrong(net, "layer '%s': %s are %" PRId64 " numbers, more than %d",
                               layer->name, show(out).text, count, NET_MOST_SIZE);
@@ -143,7 +155,7 @@ static const struct {
 } rules[NET_OPS] = {
     [NET_CONV] = {shape_conv, 1, 1},       [NET_BN] = {shape_map, 1, 1},
     [NET_RELU] = {shape_same, 1, 1},       [NET_MAXPOOL] = {shape_pool, 1, 1},
-    [NET_AVGPOOL] = {shape_pool, 1, 1},    [NET_GAP] = {shape_map, 1, 1},
+    [NET_AVGPOOL] = {shape_pool, 1, 1},    [NET_GAP] = {shape_gap, 1, 1},
     [NET_LRN] = {shape_map, 1, 1},         [NET_ADD] = {shape_several, 2, NET_MOST_INPUTS},
     [NET_FLATTEN] = {shape_flatten, 1, 1}, [NET_CONCAT] = {shape_several, 2, NET_MOST_INPUTS},
     [NET_FC] = {shape_fc, 1, 1},           [NET_DROPOUT] = {shape_same, 1, 1},

@@ -207,11 +207,13 @@ typedef struct op_def {
     } rebuild;
     /* Operand `in` can wait in fewer bytes: op `code` makes a code of it (code.h), from which op
      * `reader`, the other operands being the same, makes the results with the same bits. `attr`
-     * gives the attributes of both; NULL: they have none. code 0: there is no such op. */
+     * gives the attributes of both; NULL: they have none. `able` says whether the node has such a
+     * code; NULL: each has. code 0: there is no such op. */
     struct {
         uint16_t code, reader;
         int16_t in;
         void (*attr)(const ir_graph *graph, const ir_node_rec *node, op_coded_attr *out);
+        bool (*able)(const ir_graph *graph, const ir_node_rec *node);
     } coded;
     /* What reports call the form that its results are in, of ops that make something smaller to
      * wait for backward; NULL: dense. */

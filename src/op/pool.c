@@ -116,6 +116,12 @@ static void coded_attr(const ir_graph *graph, const ir_node_rec *node, op_coded_
     out->reader.i[POOL_WIDE] = x.wide;
 }
 
+/* A window of more pixels than a code can number is compared again. */
+static bool is_coded(const ir_graph *graph, const ir_node_rec *node) {
+    op_pool p = op_pool_of(in_type(graph, node, 1), in_type(graph, node, 0), &node->attr);
+    return p.rows.size * p.cols.size <= POOL_MOST_TAPS;
+}
+
 /* ---- gradients ---- */
 
 static ebb_status max_pool_grad(op_grad *g) {
@@ -198,11 +204,14 @@ OP_DEFINE(max_pool, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out 
           .cost = cost_pool, .rows = ebb__op_rows_split, .stash = {STASH_EITHER},
           SAMPLES(samples_pool));
 
-OP_DEFINE(
-    max_pool_grad, .schema.ints = {NUMBERS}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
-    .layout = LAYOUT_MAPS, .infer = infer_max_pool_grad, .cost = cost_pool_grad,
-    .coded = {.code = OP_POOL_INDEX, .reader = OP_MAX_POOL_GRAD_AT, .in = 1, .attr = coded_attr},
-    .rows = ebb__op_rows_split, SAMPLES(samples_max_grad));
+OP_DEFINE(max_pool_grad, .schema.ints = {NUMBERS}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
+          .layout = LAYOUT_MAPS, .infer = infer_max_pool_grad, .cost = cost_pool_grad,
+          .coded = {.code = OP_POOL_INDEX,
+                    .reader = OP_MAX_POOL_GRAD_AT,
+                    .in = 1,
+                    .attr = coded_attr,
+                    .able = is_coded},
+          .rows = ebb__op_rows_split, SAMPLES(samples_max_grad));
 
 OP_DEFINE(pool_index, .schema.ints = {NUMBERS, "high", "wide"}, .n_in = 1, .n_out = 1,
           .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .form = "index", .infer = infer_pool_index,

@@ -23,9 +23,10 @@ typedef struct encoder {
 } encoder;
 
 /* Whether the node can read operand k as a code. */
-static bool can_code(const ir_node_rec *node, int32_t k) {
+static bool can_code(const ir_graph *g, const ir_node_rec *node, int32_t k) {
     const op_def *def = ebb__op(node->op);
-    return def->coded.code != 0 && def->coded.in == k;
+    return def->coded.code != 0 && def->coded.in == k &&
+           (def->coded.able == NULL || def->coded.able(g, node));
 }
 
 static void find_readers(encoder *e) {
@@ -34,7 +35,7 @@ static void find_readers(encoder *e) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         for (int32_t k = 0; pass_is_late(node) && k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
-            if (v != IR_NONE && !can_code(node, k)) {
+            if (v != IR_NONE && !can_code(g, node, k)) {
                 e->in_full[v] = true;
             }
         }

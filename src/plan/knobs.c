@@ -55,13 +55,15 @@ static const struct {
     int32_t images;
     bool net;
 } cuts[] = {{0, false}, {8, false}, {64, true}, {32, true}, {16, true}, {8, true}};
+enum { MOST_CUTS = 512 }; /* each has the nodes of all its layers */
 
 static bool cut_way(const plan_reach *reach, int32_t i, plan_way *out) {
     plan_chunks only = cuts[i].net ? CHUNKS_NET : CHUNKS_SEGMENT;
     out->knobs.chunk_images = cuts[i].images;
     out->knobs.chunk_net = cuts[i].net;
-    return i == 0 || (cuts[i].images < reach->images &&
-                      (reach->chunks == only || reach->chunks == CHUNKS_AUTO));
+    return i == 0 ||
+           (cuts[i].images < reach->images && reach->images / cuts[i].images <= MOST_CUTS &&
+            (reach->chunks == only || reach->chunks == CHUNKS_AUTO));
 }
 
 static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t bytes) {

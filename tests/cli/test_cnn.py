@@ -121,6 +121,31 @@ def test_parts_of_images():
     refused(2, *parts, "--shift", "1", "--out", "other", says=["--crop 0.5", "--shift 1"])
 
 
+def test_nothing_is_allocated_in_a_step():
+    """Whatever waits for backward, in whatever form, and whether steps are done again."""
+    write("own.txt", "input 3 16 16\n" + "conv 32 3 pad 1; relu\n" * 4 + "maxpool 2; bn; relu; gap; flatten; dropout 0.2; fc 3\n")
+    bench = ["bench", "cnn", "--net", "own.txt", "--batch", "24", "--steps", "4", "--momentum", "0.9", "--json"]
+    for more in [[], ["--disable", "recompute,chunk", "--density", "0.9"], ["--disable", "recompute,chunk", "--density", "0.1"], ["--chunk", "net"],
+                 ["--stash", "fp8"], ["--stash", "fp10", "--chunk", "segment"], ["--freeze", "conv1.*"]]:
+        for memory in [None, ebb("plan", *bench[1:], *more).json()["least_bytes"]]:
+            result = ebb(*bench, *more, *(["--memory", memory] if memory else [])).json()
+            assert result["allocations_after_first_step"] == 0, (more, memory, result)
+            assert result["planned_peak_bytes"] == result["measured_peak_bytes"], (more, memory, result)
+
+
+def test_one_class_is_refused():
+    net(channels=3)
+    photos("photos", 6, 1, NAMES[:1])
+    for name in "net.txt", "resnet8_cifar":
+        refused(3, "train", "cnn", "--train", "photos", "--net", name, "--out", "run", says=["photos", "one class"])
+    photos("photos", 6, 1)
+    for name in NAMES:
+        for i in range(6):
+            write(f"photos/{name}/{i:03}.png", "no image")
+    said = ebb("train", "cnn", "--train", "photos", *RUN, "--out", "run", "--bad", "skip", expect=3).err
+    assert "of the 18 images could be decoded" in said.splitlines()[-1], said
+
+
 def test_folders_of_photographs_of_any_size():
     net(channels=3)
     dice = random.Random(1)
@@ -170,6 +195,15 @@ def test_budgets():
     said = ebb(*train, "--out", "c", "--memory", least - 1, expect=4).err
     assert str(least) in said.splitlines()[-1], said
     assert ebb("plan", "cnn", "--train", "data", *RUN[:2], "--batch", "auto", "--memory", "300K", "--json").json()["peak_bytes"] <= 300 << 10
+
+
+def test_a_batch_is_chosen_of_what_is_trained_on():
+    net()
+    idx("data", "train", 20, 1)
+    train = ["train", "cnn", "--train", "data", "--net", "net.txt", "--batch", "auto", "--memory", "1M", "--threads", "1", "--steps", "2", "--hold"]
+    assert ebb(*train, "0.4", "--out", "a", "--json").json()["batch"] <= 11
+    idx("data", "t10k", 20, 2)
+    assert ebb(*train, "0.4", "--valid", "data", "--out", "b", "--json").json()["batch"] == 16
 
 
 def test_bytes_by_form_and_images_a_second():
@@ -521,12 +555,38 @@ def test_leaky_relus_of_darknet():
     refused(3, "plan", "cnn", "--net", "bad.txt", says=["bad.txt:2", "slope"])
 
 
+def test_nets_that_are_unusual():
+    """A window that no code can number waits as it is; slopes below 0 as darknet's leaky has them."""
+    head = "input 3 32 32\nconv 8 3 pad 1\n"
+    for text in ["maxpool 17 5\n", "relu slope 0.1\nconv 8 3\nrelu\n"]:
+        write("own.txt", head + text + "gap\nflatten\nfc 10\n")
+        bench = ["bench", "cnn", "--net", "own.txt", "--batch", "9", "--steps", "2", "--json"]
+        whole = ebb(*bench, "--disable", "encode,recompute,chunk").json()
+        small = ebb(*bench, "--memory", ebb("plan", *bench[1:]).json()["least_bytes"]).json()
+        assert small["weights_hash"] == whole["weights_hash"], text
+    hashes = []
+    for text in ["", "relu slope 1\n", "relu slope 0.5\n"]:  # with 1 it is as if it were not there
+        write("own.txt", head + text + "conv 8 3\nrelu\ngap\nflatten\nfc 10\n")
+        hashes.append(ebb(*bench).json()["weights_hash"])
+    assert hashes[0] == hashes[1] != hashes[2]
+    write("leaky.cfg", "[net]\nheight=16\nwidth=16\nchannels=3\n[convolutional]\nbatch_normalize=1\nfilters=8\nsize=3\nstride=1\npad=1\n"
+          "activation=leaky\n[maxpool]\nsize=2\nstride=2\n[convolutional]\nfilters=4\nsize=1\nstride=1\npad=1\nactivation=leaky\n[avgpool]\n[softmax]\n")
+    ebb("bench", "cnn", "--net", "leaky.cfg", "--batch", "4", "--steps", "1")
+
+
 def test_nets_that_cannot_be():
     """One line that says where and what."""
     head = "input 3 32 32\n"
+    for text, says in [("input 5 8 8\nflatten\nfc 3\n", "at most 20000 and 4"), ("input 3 20001 20001\nconv 4 3 stride 99\nflatten\nfc 3\n", "20001 pixels on a side"),
+                       ("input 1 8 8\nflatten\nfc 1\n", "tells 1 class(es) apart"), ("input 1 8 8\nflatten\nfc 65537\n", "2 to 65536"),
+                       ("input 1 5000 5000\ngap\nflatten\nfc 3\n", ":2: layer 'gap1': its map of 1x5000x5000")]:
+        write("bad.txt", text)
+        for command in "plan", "bench":
+            refused(3, command, "cnn", "--net", "bad.txt", says=["bad.txt", says])
     for text, says in [("foo 3\n", ":2: no layer is called 'foo'"), ("conv 8 3\nmaxpool 40\nflatten\nfc 10\n", "larger than its map"),
                        ("conv 8 3 groups 2\nflatten\nfc 10\n", "groups do not divide"), ("x: conv 8 3\ny: conv 8 5 from=x\nadd x y\nflatten\nfc 10\n", "which differ"),
                        ("repeat 1000000 { conv 8 3 pad 1 }\nflatten\nfc 10\n", "more than 65535 layers"), ("relu\n" * 10**6 + "flatten\nfc 10\n", "more than the 4194304"),
+                       ("conv 8 3\nflatten\nflatten\nfc 10\n", ":4: layer 'flatten2': flatten needs a map"), ("gap\nflatten\n", "nothing to learn"),
                        ("conv 8 3\n", "ends with a map"), ("conv 99999999999 3\n", "no number"), ("conv 16777216 1\n", "elements"), ("conv 8 \0", "zero byte")]:
         write("bad.txt", head + text)
         refused(3, "plan", "cnn", "--net", "bad.txt", says=["bad.txt", says])

@@ -66,10 +66,12 @@ def trained(kind):
     return "run"
 
 
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
 def photos(folder, each, side):
     """Two classes of pictures of one shade, as PNG files of side x side pixels."""
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     for label in range(2):
         os.makedirs(f"{folder}/{label}", exist_ok=True)
         for i in range(each):
@@ -78,6 +80,17 @@ def photos(folder, each, side):
             with open(f"{folder}/{label}/{i}.png", "wb") as file:
                 file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
     return folder
+
+
+def interlaced(path, wide, high):
+    """A PNG file that cannot be decoded by rows, of one shade. What Python holds counts: it is packed row by row."""
+    pack, data = zlib.compressobj(1), b""
+    for x, y, across, down in [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]:
+        row = b"\0" + b"\x64" * (3 * -((x - wide) // across))
+        data += b"".join(pack.compress(row) for _ in range(-((y - high) // down)))
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 1)) +
+                   chunk(b"IDAT", data + pack.flush()) + chunk(b"IEND", b""))
 
 
 NET = ["--net", "resnet8_cifar", "--batch", "8", *FAST]
@@ -93,6 +106,14 @@ def net_used(*args):
         run(["train", "cnn", "--train", "photos", *NET, "--steps", "1", "--out", "run"])
         within(name, run([*args, "--json", *FAST]))
     return test
+
+
+def whole_images(name):
+    """While they are trained on, and while they are looked at."""
+    photos("photos", 20, 60)
+    interlaced("photos/0/large.png", 4400, 4000)
+    within(name, run(["train", "cnn", "--train", "photos", *NET, "--steps", "1", "--out", "run"]))
+    within(name, run(["predict", "run", "photos/0/large.png", "--json", *FAST]))
 
 
 def used(kind, *args, stdin=None):
@@ -122,6 +143,7 @@ SETTINGS = {
     "generate": used("lm", "generate", "run --length 20"),
     "eval_nmt": used("nmt", "eval", "nmt", "run src tgt --json"),
     "train_cnn": net_trained,
+    "whole_images": whole_images,
     "eval_cnn": net_used("eval", "cnn", "run", "photos"),
     "predict": net_used("predict", "run", *[f"photos/0/{i}.png" for i in range(20)]),
     "decode": used("nmt", "decode", "run", stdin="src"),

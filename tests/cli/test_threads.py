@@ -1,10 +1,27 @@
 """Whole commands on 1 to 4 threads: the same bits from all. Under TSan (make tsan-commands) a race
 ends a command with a report, so that every exit code below is a check of its own."""
-from ebbtest import ebb, main, text, weights
+import os
+import random
+import struct
+
+from ebbtest import ebb, main, text, weights, write
 
 COUNTS = ["1", "2", "3", "4"]
 LM = ["--hidden", "24", "--layers", "2", "--batch", "6", "--bptt", "7", "--dropout", "0.2"]
 NMT = ["--vocab", "all", "--hidden", "16", "--embed", "12", "--batch", "8", "--dropout", "0.1", "--optimizer", "adam"]
+
+
+NET = "input 1 16 16\n" + "conv 32 3 pad 1; relu\n" * 4 + "maxpool 2; gap; flatten; dropout 0.1; fc 3\n"
+CNN = ["--net", "net.txt", "--batch", "16", "--flip", "--shift", "2", "--disable", "recompute"]
+
+
+def images(count=80):
+    dice = random.Random(1)
+    os.mkdir("data")
+    write("net.txt", NET)
+    write("data/train-images-idx3-ubyte", struct.pack(">IIII", 0x803, count, 16, 16) + bytes(dice.randrange(256) for _ in range(count * 256)))
+    write("data/train-labels-idx1-ubyte", struct.pack(">II", 0x801, count) + bytes(dice.randrange(3) for _ in range(count)))
+    return ["--train", "data"]
 
 
 def dates(lines=120):
@@ -62,6 +79,27 @@ def test_train_nmt():
 
 def test_train_nmt_dot():
     train("nmt", *dates(), *NMT, "--attention", "dot", "--layer-norm", "--cell", "gru", "--shards", "2")
+
+
+def test_train_cnn_with_sparse_maps():
+    """Members pack values into one heap; where these are too many, a step is done again."""
+    data = images()
+    for density, few in [("0.9", True), ("0.2", False)]:
+        model = [*CNN, "--disable", "chunk", "--density", density]
+        assert ebb("plan", "cnn", *data, *model, "--json").json()["sparse_reserved_bytes"] > 0
+        train("cnn", *data, *model, "--fresh")
+        with open("run2/metrics.jsonl", encoding="utf8") as file:
+            assert ("fallback_steps" not in file.read()) == few
+    assert '"confusion"' in use("eval", "cnn", "run2", "run2/valid.images", "--json", "--batch", "5")
+
+
+def test_train_cnn_with_rounded_stash():
+    """In chunks of images, as little memory as there can be."""
+    data = images()
+    for stash in ["fp8", "fp10"]:
+        model = [*CNN[:-2], "--stash", stash]
+        plan = ebb("plan", "cnn", *data, *model, "--threads", "4", "--json").json()
+        train("cnn", *data, *model, "--memory", str(plan["least_bytes"]), "--fresh")
 
 
 def test_bench():

@@ -103,11 +103,42 @@ static void norms_do_not_wait(void **state) {
     test_ctx_free(ctx);
 }
 
+/* A code numbers at most 256 pixels of a window: a larger one is compared again. */
+static void large_windows_stay(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    for (int side = 16; side <= 17; side++) {
+        test_unit t;
+        char text[1024];
+        (void)snprintf(text, sizeof text,
+                       "param %%0 f32[1,1,20,20,8,3] \"x\"\nparam %%1 f32[4,3] \"v\"\n"
+                       "input %%2 i32[8] \"y\"\n"
+                       "%%3:f32[1,1,20,20,8,3] = scale %%0 {factor=0x1p+1}\n"
+                       "%%4:f32[1,1,1,1,8,3] = max_pool %%3 {window_y=%d window_x=%d stride=9 "
+                       "high=1 wide=1}\n"
+                       "%%5:f32[8,3] = flatten %%4\n"
+                       "%%6:f32[8,4] = matmul - %%5 %%1 {trans_b=1}\n"
+                       "%%7:f32[8], %%8:f32[8] = xent %%6 %%2\n"
+                       "%%9:f32[1] = mean_valid %%7 %%2\nloss %%9\noutput %%9 \"loss\"\n",
+                       side, side);
+        test_unit_text(&t, ctx, text);
+        t.config.training = true;
+        t.config.knobs.encode = true;
+        test_pass(&t, &ebb__pass_grad);
+        test_pass(&t, &ebb__pass_encode);
+        assert_int_equal(test_count(&t.unit.graph, OP_POOL_INDEX), side == 16);
+        assert_int_equal(test_count(&t.unit.graph, OP_MAX_POOL_GRAD), side == 17);
+        test_unit_fini(&t);
+    }
+    test_ctx_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs_wait),
         cmocka_unit_test(values_stay),
         cmocka_unit_test(norms_do_not_wait),
+        cmocka_unit_test(large_windows_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,26 @@ static void gist_has_its_forms_alone(void **state) {
     assert_int_equal(encoded, 2);
 }
 
+/* Every chunk has nodes of its own, whatever batch somebody asks for. */
+static void chunks_are_not_countless(void **state) {
+    (void)state;
+    for (int32_t images = 16; images <= 1 << 20; images *= 4) {
+        plan_grid grid =
+            ebb__knobs_grid((plan_reach){.rows = images, .steps = 1, .images = images});
+        int32_t ways = 0;
+        for (int32_t k = 0; k < grid.n_knobs; k++) {
+            for (int32_t i = 0; i < grid.knobs[k].n; i++) {
+                plan_way way = {.saving = 0};
+                if (ebb__knobs_way(&grid, k, i, &way) && way.knobs.chunk_images > 0) {
+                    assert_true(images / way.knobs.chunk_images <= 512);
+                    ways++;
+                }
+            }
+        }
+        assert_true((ways > 0) == (images <= 1 << 15));
+    }
+}
+
 static void words(void **state) {
     (void)state;
     char text[96];
@@ -209,6 +229,7 @@ int main(void) {
                                        cmocka_unit_test(every_setting_counts),
                                        cmocka_unit_test(disabled_passes_leave_way_0),
                                        cmocka_unit_test(gist_has_its_forms_alone),
+                                       cmocka_unit_test(chunks_are_not_countless),
                                        cmocka_unit_test(words),
                                        cmocka_unit_test(an_added_knob_is_walked),
                                        cmocka_unit_test(lists_end),

@@ -4,7 +4,10 @@
 
 #include "data/image_decode.h"
 
+#include <endian.h>
 #include <math.h>
+
+#include <zlib.h>
 
 static uint8_t pixels[1 << 16], rows[1 << 16], file[1 << 16];
 
@@ -240,19 +243,51 @@ static void sizes_beyond(void **state) {
     refuse(room, "has 1 x 20001 pixels; 1 to 20000");
     write_png(room->path[0], 1, 20000, 1, PNG_COLOR_TYPE_GRAY, 0, rows, 2500);
     assert_int_equal(decode(room, (image_size){4, 4, 3}), EBB_OK);
-    write_png(room->path[0], 5000, 5000, 1, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_ADAM7, rows, 0);
-    refuse(room, "is interlaced, and decoding it takes more than 64 MiB");
-    write_jpeg(room->path[0], 8, 8, 3, JCS_RGB, true, rows);
+    write_png(room->path[0], 8, 8, 1, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_ADAM7, rows, 0);
     size_t size = help_read(room->path[0], file, sizeof file), at = 0;
+    memcpy(file + 16, "\0\0\x3e\x80\0\0\x3e\x80", 8); /* the header: its sides, its sum */
+    uint32_t sum = htobe32((uint32_t)crc32(0, file + 12, 17));
+    memcpy(file + 29, &sum, sizeof sum);
+    help_write(room->path[0], file, size);
+    refuse(room, "is interlaced, and decoding it takes more than 256 MiB");
+    write_jpeg(room->path[0], 8, 8, 3, JCS_RGB, true, rows);
+    size = help_read(room->path[0], file, sizeof file);
     while (file[at] != 0xff || file[at + 1] != 0xc2) { /* the frame: its sides */
         at++;
     }
     memcpy(file + at + 5, "\x3e\x80\x3e\x80", 4);
     help_write(room->path[0], file, size);
-    refuse(room, "it is progressive and takes more than 64 MiB");
+    refuse(room, "it is progressive and too large");
     memcpy(file + at + 5, "\x4e\x21\x00\x08", 4);
     help_write(room->path[0], file, size);
     refuse(room, "has 20001 x 8 pixels");
+}
+
+/* Images that must be there as a whole, and lie in a file, are those that are decoded by rows. */
+static void whole_images_in_little_memory(void **state) {
+    help_room *room = *state;
+    enum { HIGH = 1024, WIDE = 1504, SIDE = 64, RESULT = SIDE * SIDE * 3 };
+    static uint8_t large[HIGH * WIDE * 3], by_rows[RESULT];
+    const image_size want = {SIDE, SIDE, 3};
+    for (size_t i = 0; i < sizeof large; i++) {
+        large[i] = (uint8_t)(i / 3 % WIDE / 7 + i / 3 / WIDE / 5 + i % 3 * 40 + i * i % 13);
+    }
+    for (int png = 0; png < 2; png++) {
+        for (int whole = 0; whole < 2; whole++) {
+            if (png == 1) { /* rows that overlap, so that there are enough of them */
+                write_png(room->path[0], 2 * HIGH, WIDE, 8, PNG_COLOR_TYPE_RGB,
+                          whole == 1 ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, large,
+                          sizeof large / 3 / HIGH);
+            } else {
+                write_jpeg(room->path[0], HIGH, WIDE, 3, JCS_RGB, whole == 1, large);
+            }
+            assert_int_equal(decode(room, want), EBB_OK);
+            if (whole == 0) {
+                memcpy(by_rows, pixels, RESULT);
+            }
+        }
+        assert_memory_equal(by_rows, pixels, RESULT);
+    }
 }
 
 static ebb_status decode_job(help_room *room) {
@@ -266,16 +301,25 @@ static void failures_leave_nothing(void **state) {
     help_fail_each(room, decode_job);
     write_png(room->path[0], 9, 9, 8, PNG_COLOR_TYPE_PALETTE, 0, rows, 27);
     help_fail_each(room, decode_job);
-    write_jpeg(room->path[0], 9, 9, 3, JCS_RGB, false, rows);
-    help_fail_each(room, decode_job);
+    for (int progressive = 0; progressive < 2; progressive++) {
+        write_jpeg(room->path[0], 9, 9, 3, JCS_RGB, progressive == 1, rows);
+        help_fail_each(room, decode_job);
+    }
 }
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, help_setup, image_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(resizing_as_defined), TEST(proportions_are_kept), TEST(largest_image),
-        TEST(all_kinds_of_png),    TEST(kinds_of_jpeg),        TEST(halves_of_a_jpeg),
-        TEST(every_truncation),    TEST(sizes_beyond),         TEST(failures_leave_nothing),
+        TEST(resizing_as_defined),
+        TEST(proportions_are_kept),
+        TEST(largest_image),
+        TEST(all_kinds_of_png),
+        TEST(kinds_of_jpeg),
+        TEST(halves_of_a_jpeg),
+        TEST(every_truncation),
+        TEST(sizes_beyond),
+        TEST(whole_images_in_little_memory),
+        TEST(failures_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,6 +167,7 @@ static void wrong_layers(void **state) {
          "concat of 4x6x6 ('body') and 4x8x8 ('input'), which differ in rows or columns"},
         {NET_FC, {.outputs = 3}, 1, {1}, "'x': fc reads a map of 4x6x6; put flatten before it"},
         {NET_FC, {.outputs = 0}, 1, {3}, "outputs 0 is not in"},
+        {NET_FLATTEN, {0}, 1, {3}, "flatten needs a map, but 'flat' gives 144 numbers"},
         {NET_DROPOUT, {.rate = 1}, 0, {0}, "rate 1 is not in 0..0.99"},
         {NET_CONV,
          {.outputs = 1 << 24,

@@ -29,7 +29,7 @@ static INLINE vu codes_load(const uint8_t *row, int64_t at, int64_t m, int bits)
     } else {
         for (int64_t l = 0; l < m; l++) {
             int64_t bit = (at + l) * bits;
-            uint64_t code = row[bit / 8] >> bit % 8 & ((1u << bits) - 1);
+            uint64_t code = (uint32_t)row[bit / 8] >> bit % 8 & ((1u << bits) - 1);
             word |= code << l * bits;
         }
     }

@@ -114,6 +114,9 @@ void ebb__cnn_close(corpus *base);
 /* EBB_USAGE if the net does not take images of this size, which are those of `path`. */
 ebb_status ebb__cnn_check_size(ebb_ctx *ctx, const train_settings *s, const char *path,
                                const image_size *size) EBB_MUST_CHECK;
+/* EBB_DATA if there is nothing to tell apart in the images to learn from. */
+ebb_status ebb__cnn_check_learnt(ebb_ctx *ctx, const char *path,
+                                 const image_files *files) EBB_MUST_CHECK;
 
 /* ---- use.c, predict.c: as model_kind has them ---- */
 

@@ -45,6 +45,15 @@ ebb_status ebb__cnn_check_size(ebb_ctx *ctx, const train_settings *s, const char
                      (long long)own->size, (long long)own->channels);
 }
 
+ebb_status ebb__cnn_check_learnt(ebb_ctx *ctx, const char *path, const image_files *files) {
+    return files->classes >= 2
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_DATA,
+                           "%s: all images are of one class; to tell images apart, learn from two "
+                           "at least",
+                           path);
+}
+
 static ebb_status check_classes(const corpus *c, const char *path, const image_files *files) {
     int64_t classes = cnn_own(c->s)->classes;
     return files->classes <= classes
@@ -53,6 +62,17 @@ static ebb_status check_classes(const corpus *c, const char *path, const image_f
                            "%s: images are of %u classes, but the net tells %lld apart: --classes "
                            "%u, or an fc layer of so many at the end of your own net",
                            path, files->classes, (long long)classes, files->classes);
+}
+
+/* At least so many images are left to train on. */
+static uint64_t least_kept(const cnn_corpus *c) {
+    const image_files *files = &c->files[0];
+    if (c->base.s->valid_path != NULL) {
+        return files->count;
+    }
+    double held = cnn_own(c->base.s)->hold * (double)files->count +
+                  (double)IMAGE_AHEAD * (double)files->classes;
+    return held + 1 < (double)files->count ? files->count - (uint64_t)held : 1;
 }
 
 /* ---- calls ---- */
@@ -67,10 +87,11 @@ ebb_status ebb__cnn_measure(corpus *base, uint64_t most, job_request *request) {
         TRY(ebb__cnn_check_size(base->ctx, base->s, path, &c->files[side].size));
         TRY(check_classes(base, path, &c->files[side]));
     }
+    TRY(ebb__cnn_check_learnt(base->ctx, path_of(base, 0), &c->files[0]));
     TRY(ebb__image_files_renumber(&c->files[1], c->files[0].names, c->files[0].names_bytes,
                                   c->files[0].classes));
     request->vocab = cnn_own(base->s)->classes;
-    request->most_batch = c->files[0].count;
+    request->most_batch = least_kept(c);
     return EBB_OK;
 }
 
@@ -159,6 +180,16 @@ ebb_status ebb__cnn_adopt(corpus *base) {
     return ebb__file_rename(base->ctx, from, to);
 }
 
+/* A list of a million photographs is larger than many a plan, and not needed once sets are made. */
+static void free_files(cnn_corpus *c) {
+    for (int side = 0; side < 2; side++) {
+        if (c->files[side].ctx != NULL) {
+            ebb__image_files_free(&c->files[side]);
+            c->files[side].ctx = NULL;
+        }
+    }
+}
+
 ebb_status ebb__cnn_store(corpus *base) {
     cnn_corpus *c = (cnn_corpus *)base;
     for (int side = 0; side < 2; side++) {
@@ -170,6 +201,7 @@ ebb_status ebb__cnn_store(corpus *base) {
         base->images[side] = &c->sets[side];
         files_of(c, side)->told = true; /* of images held back: the same files once more */
     }
+    free_files(c);
     if (base->resumed) {
         TRY(copy_net(base));
     }
@@ -242,8 +274,6 @@ void ebb__cnn_close(corpus *base) {
         if (c->open[side]) {
             ebb__image_set_close(&c->sets[side]);
         }
-        if (c->files[side].ctx != NULL) {
-            ebb__image_files_free(&c->files[side]);
-        }
     }
+    free_files(c);
 }

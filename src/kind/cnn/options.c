@@ -220,9 +220,39 @@ static ebb_status ask_images(ebb_ctx *ctx, const train_settings *s, cnn_settings
     }
     if (status == EBB_OK && own->classes == 0) {
         own->classes = files.classes;
+        status = ebb__cnn_check_learnt(ctx, s->train_path, &files);
     }
     ebb__image_files_free(&files);
     return status;
+}
+
+/* Whether there can be such images and labels; a net's file may say anything. */
+static ebb_status check_sizes(ebb_ctx *ctx, const char *name, const net_model *net) {
+    const net_shape *in = &net->layers[0].out;
+    if (in->high != in->wide) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "%s: its images are %d x %d, and only square ones are trained on", name,
+                         in->high, in->wide);
+    }
+    if (in->high > IMAGE_MOST_SIDE || in->channels > IMAGE_MOST_CHANNELS) {
+        return ebb__fail(ctx, EBB_DATA,
+                         "%s: its images have %d pixels on a side and %d channel(s); at most %d "
+                         "and %d are possible",
+                         name, in->high, in->channels, IMAGE_MOST_SIDE, IMAGE_MOST_CHANNELS);
+    }
+    if (ebb__cnn_head(net) == &net->layers[0]) {
+        return ebb__fail(ctx, EBB_DATA,
+                         "%s: no layer has weights, so that there is nothing to learn; add a conv "
+                         "or fc",
+                         name);
+    }
+    return net_classes(net) >= 2 && net_classes(net) <= IMAGE_MOST_CLASSES
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_DATA,
+                           "%s: it ends with '%s', which tells %d class(es) apart; 2 to %d are "
+                           "possible",
+                           name, net->layers[net->n_layers - 1].name, net_classes(net),
+                           IMAGE_MOST_CLASSES);
 }
 
 /* What the net says of those that are still open; one read from a file has them all. */
@@ -230,10 +260,8 @@ static ebb_status ask_net(ebb_ctx *ctx, const train_settings *s, cnn_settings *o
     net_model net;
     ebb__net_init(&net, ctx);
     ebb_status status = ebb__cnn_net(s, &net);
-    if (status == EBB_OK && net.layers[0].out.high != net.layers[0].out.wide) {
-        status = ebb__fail(ctx, EBB_USAGE,
-                           "%s: its images are %d x %d, and only square ones are trained on",
-                           own->net, net.layers[0].out.high, net.layers[0].out.wide);
+    if (status == EBB_OK) {
+        status = check_sizes(ctx, own->net, &net);
     }
     if (status == EBB_OK) {
         status = settle(ctx, "size", &own->size, net.layers[0].out.high, "the net's images");
