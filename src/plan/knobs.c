@@ -74,10 +74,9 @@ static void describe_cut(const pass_knobs *knobs, bool again, char *text, size_t
 
 /* ---- codes ---- */
 
-/* Where values are rounded, those with zeros wait as codes of that, which are smaller. */
 static bool encode_way(const plan_reach *reach, int32_t i, plan_way *out) {
     out->knobs.encode = i;
-    return i == 0 || (i == 1 ? reach->images > 0 || reach->stash : reach->sparse && !reach->stash);
+    return i == 0 || (i == 1 ? reach->images > 0 || reach->stash : reach->sparse);
 }
 
 static void describe_encode(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
