@@ -32,6 +32,8 @@
 enum {
     LEAST_ELEMENTS = OP_HEAP_BLOCK, /* of a value that is worth three instructions */
     HEAPS = 2,            /* of a step, about: the last is gone when backward comes to the first */
+    SEGMENT_HEAPS = 4,    /* likewise, where segments of a net go by a few images at a time: */
+    FEW_ENDS = 4,         /* a heap can end behind less than one of so many values */
     LEAST_ROOM = 1 << 16, /* values of a heap beside which another is worth the while */
     MOST_ROOM = 1 << 30,  /* values of a heap: their numbers fit 32 bits */
     NEAR = 16,            /* nodes between two readers, up to which they share a decoded value */
@@ -42,6 +44,8 @@ static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is 
 typedef struct heap {
     int64_t room;         /* values */
     int32_t left;         /* values that are still to be pushed */
+    int32_t first_read;   /* of any of them: a position */
+    bool ends;            /* what comes later is read before that */
     ir_val content, last; /* with all values pushed so far; the starts of the last */
 } heap;
 
@@ -56,6 +60,8 @@ typedef struct heaper {
     bool *wanted;     /* by value: a late node reads it in full, by itself or joined to others */
     bool *blocked;    /* by value: it must be there as it is */
     int32_t *heap_of; /* by value; IR_NONE: in none */
+    int32_t *first_read, *last_read; /* by value: positions of late readers */
+    int32_t *later_read;             /* by value: the last of any that comes behind it */
     ir_val *bits, *starts; /* by value that is in a heap; bits also of others that have some */
     ir_val *whole;         /* by value: decoded, for readers up to NEAR behind: */
     int32_t *whole_at;     /* ... this position */
@@ -225,29 +231,82 @@ static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
     return reads;
 }
 
+/* Notes where v, or all that is joined in it, is read: the first place, and the last. */
+static void note_read(heaper *h, ir_val v, int32_t at) {
+    int32_t axis;
+    const ir_node_rec *join = join_of(h->g, v, &axis);
+    h->first_read[v] = h->first_read[v] < 0 ? at : h->first_read[v];
+    h->last_read[v] = at;
+    for (int32_t k = 0; join != NULL && k < join->n_in; k++) {
+        note_read(h, ir_in(h->g, join, k), at);
+    }
+}
+
+/* A heap ends only where whatever comes later is read for the last time before anything of it is
+ * read, so that the next is gone when backward comes to this one. Between segments of a net that is
+ * so, not between chunks of images of one segment, which backward takes in the same order. */
+static void find_reads_of_later(heaper *h) {
+    const ir_graph *g = h->g;
+    int32_t axis, last = 0;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[h->order[i]];
+        for (int32_t k = 0; pass_is_late(node) && !ebb__op_is_join(node, &axis) && k < node->n_in;
+             k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                note_read(h, ir_in(g, node, k), i);
+            }
+        }
+    }
+    for (int32_t i = h->n_order - 1; i >= 0; i--) {
+        ir_val v = g->nodes[h->order[i]].out;
+        if (!pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v)) {
+            h->later_read[v] = last;
+            last = h->last_read[v] > last ? h->last_read[v] : last;
+        }
+    }
+}
+
 static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
+    heap *to = *open < 0 ? NULL : &h->heaps[*open];
     int64_t room = room_of(h, v);
-    if (*open >= 0 && (h->heaps[*open].room >= enough || h->heaps[*open].room + room > MOST_ROOM)) {
-        *open = IR_NONE;
-    }
-    if (*open < 0) {
+    if (to == NULL || (to->room >= enough && to->ends) || to->room + room > MOST_ROOM) {
         *open = h->n_heaps++;
-        h->heaps[*open] = (heap){.room = OP_HEAP_FIRST, .content = IR_NONE, .last = IR_NONE};
+        to = &h->heaps[*open];
+        *to = (heap){
+            .room = OP_HEAP_FIRST, .first_read = INT32_MAX, .content = IR_NONE, .last = IR_NONE};
     }
-    h->heaps[*open].room += room;
-    h->heaps[*open].left++;
+    to->room += room;
+    to->left++;
+    to->first_read = h->first_read[v] < to->first_read ? h->first_read[v] : to->first_read;
+    to->ends = h->later_read[v] < to->first_read;
     h->heap_of[v] = *open;
+}
+
+/* How many values a heap has when it ends at the next place where it can. Where these are few, a
+ * few images at a time go through a segment of the net, next to maps of all images between the
+ * segments: then heaps that are gone early matter more. */
+static int64_t enough_of(const heaper *h) {
+    const ir_graph *g = h->g;
+    int32_t first_read = INT32_MAX, values = 0, ends = 0;
+    int64_t all = 0;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        ir_val v = g->nodes[h->order[i]].out;
+        if (!pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v)) {
+            all += room_of(h, v);
+            first_read = h->first_read[v] < first_read ? h->first_read[v] : first_read;
+            ends += h->later_read[v] < first_read;
+            values++;
+        }
+    }
+    int64_t enough = all / (ends < values / FEW_ENDS ? SEGMENT_HEAPS : HEAPS);
+    return enough < LEAST_ROOM ? LEAST_ROOM : enough;
 }
 
 static void give_heaps(heaper *h) {
     const ir_graph *g = h->g;
     int32_t open = IR_NONE, axis;
-    int64_t all = 0;
-    for (int32_t i = 0; i < h->n_order; i++) {
-        ir_val v = g->nodes[h->order[i]].out;
-        all += !pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v) ? room_of(h, v) : 0;
-    }
-    const int64_t enough = all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
+    find_reads_of_later(h);
+    const int64_t enough = enough_of(h);
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
         bool reads = pass_is_late(node) && !ebb__op_is_join(node, &axis);
@@ -433,9 +492,11 @@ static ebb_status open_heaper(heaper *h) {
     alloc_region *region = &h->unit->scratch;
     size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
     TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
-                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv), ARRAY_NONE(h->bits, nv),
-                      ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv),
-                      ARRAY(h->now, nv), ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
+                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv),
+                      ARRAY_NONE(h->first_read, nv), ARRAY(h->last_read, nv),
+                      ARRAY(h->later_read, nv), ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv),
+                      ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv), ARRAY(h->now, nv),
+                      ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
     TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
     ebb__heap_shares(h->unit, h->share);
     for (int32_t i = 0; i < h->n_order; i++) {

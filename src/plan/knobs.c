@@ -189,8 +189,9 @@ enum { ALL_PLACES = 1 << 20 }; /* more than a net has: nothing is kept for being
 static const struct {
     double price;
     int32_t places;
-} light_ways[] = {{1e-10, ALL_PLACES}, {4e-10, ALL_PLACES}, {ANY_PRICE, ALL_PLACES},
-                  {ANY_PRICE, 1},      {ANY_PRICE, 2},      {ANY_PRICE, 4}};
+    bool heavy;
+} light_ways[] = {{1e-10, ALL_PLACES, false}, {4e-10, ALL_PLACES, false}, {ANY_PRICE, ALL_PLACES, false},
+                  {ANY_PRICE, 1, false},      {ANY_PRICE, 2, false},      {ANY_PRICE, 4, false}, {1e-9, ALL_PLACES, true}, {2e-9, ALL_PLACES, true}, {4e-9, ALL_PLACES, true}};
 /* With convolutions: every price with each of the first few numbers of places, then the other
  * numbers, for depths beyond a hundred places, at any price. */
 static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9, 1.5e-9,
@@ -213,8 +214,8 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
     if (i == 0) {
         return true;
     }
-    k->heavy = heavy >= 0;
-    if (!k->heavy) {
+    k->heavy = heavy >= 0 || light_ways[i - 1].heavy;
+    if (heavy < 0) {
         k->price = light_ways[i - 1].price;
         k->places = light_ways[i - 1].places;
     } else {
@@ -222,7 +223,7 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
         k->places = heavy_places[other < 0 ? heavy % PRICED_PLACES : PRICED_PLACES + other];
     }
     /* Of a deep net, plans lie closer and take longer to find. */
-    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED_PLACES % 6 != 1;
+    bool skipped = reach->steps > MANY_PLACES && heavy >= 0 && other < 0 && heavy / PRICED_PLACES % 6 != 1;
     return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
            !(k->heavy && skipped);
 }

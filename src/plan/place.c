@@ -70,9 +70,11 @@ static void keep_if_better(const plan_placement *p, uint64_t top, best_placement
 static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *best) {
     static const plan_key_fn orders[ALL_ORDERS] = {by_bytes, by_span, by_area};
     uint64_t enough = p->load_bytes + p->load_bytes / 200, top = 0; /* not worth another try */
-    TRY(ebb__plan_place_ends(unit, p, &top));
-    keep_if_better(p, top, best);
-    bool much = top > p->load_bytes + p->load_bytes / 10;
+    for (int32_t i = 0; i < 2 && best->top > enough; i++) {
+        TRY(ebb__plan_place_ends(unit, p, i > 0, &top));
+        keep_if_better(p, top, best);
+    }
+    bool much = best->top > p->load_bytes + p->load_bytes / 10;
     int32_t tries = p->n_blocks <= SOME_BLOCKS           ? ALL_ORDERS
                     : p->n_blocks <= MANY_BLOCKS || much ? 1
                                                          : 0;
