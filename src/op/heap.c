@@ -138,8 +138,10 @@ static op_cost cost_none(const ir_graph *graph, const ir_node_rec *node) {
 #define TYPE_MAP(g, b, y, x, n, c) {.i = {6, g, b, y, x, n, c}}
 /* clang-format on */
 static const op_sample samples_starts[] = {SIZES(BEGIN, IR_F32)};
-static const op_sample samples_push[] = {SIZES(PUSH, IR_F32) SIZES(PUSH, IR_U16) SIZES(PUSH, IR_U8)};
-static const op_sample samples_pull[] = {SIZES(PULL, IR_F32) SIZES(PULL, IR_U16) SIZES(PULL, IR_U8)};
+static const op_sample samples_push[] = {SIZES(PUSH, IR_F32) SIZES(PUSH, IR_U16)
+                                             SIZES(PUSH, IR_U8)};
+static const op_sample samples_pull[] = {SIZES(PULL, IR_F32) SIZES(PULL, IR_U16)
+                                             SIZES(PULL, IR_U8)};
 static const op_sample samples_give_up[] = {
     {IN(STARTS(2, 40), F1(9)), .fill = {FILL_LABEL, FILL_NORMAL}, .limit = 1, .attr = {.i = {1}}},
     {IN(STARTS(1, 300), F1(3), F1(3)), .fill = {FILL_SMALL_INT}, .attr = {.i = {1}}},
@@ -148,12 +150,11 @@ static const op_sample samples_give_up[] = {
     {IN(STARTS(2, 40), VALUES(IR_U8)), .fill = {FILL_SMALL_INT, FILL_BYTE}, .attr = {.i = {1}}},
     {IN(STARTS(2, 40), VALUES(IR_U16)), .fill = {FILL_SMALL_INT, FILL_BYTE}, .attr = {.i = {1}}},
 };
-static const op_sample samples_heap[] = {
-    {.attr = TYPE_F1(1)},
-    {.attr = TYPE_F1(7)},
-    {.attr = TYPE_F1(1300)},
-    {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_U8}}},
-    {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_U16}}}};
+static const op_sample samples_heap[] = {{.attr = TYPE_F1(1)},
+                                         {.attr = TYPE_F1(7)},
+                                         {.attr = TYPE_F1(1300)},
+                                         {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_U8}}},
+                                         {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_U16}}}};
 
 /* ---- definitions ---- */
 

@@ -190,40 +190,43 @@ static const struct {
     double price;
     int32_t places;
     bool heavy;
-} light_ways[] = {{1e-10, ALL_PLACES, false}, {4e-10, ALL_PLACES, false}, {ANY_PRICE, ALL_PLACES, false},
-                  {ANY_PRICE, 1, false},      {ANY_PRICE, 2, false},      {ANY_PRICE, 4, false}, {1e-9, ALL_PLACES, true}, {2e-9, ALL_PLACES, true}, {4e-9, ALL_PLACES, true}};
+} first_ways[] = {{1e-10, ALL_PLACES, false},     {4e-10, ALL_PLACES, false},
+                  {ANY_PRICE, ALL_PLACES, false}, {ANY_PRICE, 1, false},
+                  {ANY_PRICE, 2, false},          {ANY_PRICE, 4, false},
+                  {1e-9, ALL_PLACES, true}}; /* the first layers' convolutions, of few inputs */
 /* With convolutions: every price with each of the first few numbers of places, then the other
  * numbers, for depths beyond a hundred places, at any price. */
 static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9, 1.5e-9,
                                       2e-9,  3e-9,  4.5e-9, 6e-9,  9e-9,  1.2e-8, ANY_PRICE};
 static const int32_t heavy_places[] = {1, 2, 3, 4, 5, 6, 8, 16, 32};
 enum {
-    LIGHT_WAYS = sizeof light_ways / sizeof *light_ways,
+    FIRST_WAYS = sizeof first_ways / sizeof *first_ways,
     PRICES = sizeof heavy_prices / sizeof *heavy_prices,
     PRICED_PLACES = 6,
     MANY_PLACES = 150,
     OTHER_PLACES = sizeof heavy_places / sizeof *heavy_places - PRICED_PLACES,
-    DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED_PLACES + OTHER_PLACES
+    DEPTH_WAYS = 1 + FIRST_WAYS + PRICES * PRICED_PLACES + OTHER_PLACES
 };
 
 /* Way 0 leaves the settings that it shares with recompute as that has them. */
 static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
     pass_knobs *k = &out->knobs;
-    int32_t heavy = i - 1 - LIGHT_WAYS, other = heavy - PRICES * PRICED_PLACES;
+    int32_t heavy = i - 1 - FIRST_WAYS, other = heavy - PRICES * PRICED_PLACES;
     k->places = 0;
     if (i == 0) {
         return true;
     }
-    k->heavy = heavy >= 0 || light_ways[i - 1].heavy;
+    k->heavy = heavy >= 0 || first_ways[i - 1].heavy;
     if (heavy < 0) {
-        k->price = light_ways[i - 1].price;
-        k->places = light_ways[i - 1].places;
+        k->price = first_ways[i - 1].price;
+        k->places = first_ways[i - 1].places;
     } else {
         k->price = other < 0 ? heavy_prices[heavy / PRICED_PLACES] : ANY_PRICE;
         k->places = heavy_places[other < 0 ? heavy % PRICED_PLACES : PRICED_PLACES + other];
     }
     /* Of a deep net, plans lie closer and take longer to find. */
-    bool skipped = reach->steps > MANY_PLACES && heavy >= 0 && other < 0 && heavy / PRICED_PLACES % 6 != 1;
+    bool skipped =
+        reach->steps > MANY_PLACES && heavy >= 0 && other < 0 && heavy / PRICED_PLACES % 6 != 1;
     return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
            !(k->heavy && skipped);
 }
@@ -231,7 +234,7 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
 static void describe_depth(const pass_knobs *k, bool again, char *text, size_t bytes) {
     (void)again;
     if (k->places == ALL_PLACES) {
-        (void)snprintf(text, bytes, ", recompute");
+        (void)snprintf(text, bytes, ", %s", k->heavy ? "cheap convolutions again" : "recompute");
     } else if (k->places > 0) {
         (void)snprintf(text, bytes, ", %s from every %" PRId32 ". place",
                        k->heavy ? "convolutions again" : "recompute", k->places);
