@@ -11,11 +11,12 @@
  * given up: give_up stands behind the last value of the heap and before whatever changes a
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
- * A heap takes up values until the first of them is read, or it has about half of all; the next
- * value begins a new one. So where a few images go through the whole net before the next, their
- * heaps do not exist at once; and where all images do, the second is gone when backward comes to
- * the first layers, whose gradients are the largest. More heaps would save more, but the first
- * layers have fewer zeros than the others, which then could not make up for them.
+ * A heap takes up values until the first of them is read, or it has about half of all and whatever
+ * comes later is read before its first (give_heap); the next value begins a new one. So where a few
+ * images go through the whole net before the next, their heaps do not exist at once; and where all
+ * images do, the second is gone when backward comes to the first layers, whose gradients are the
+ * largest. More heaps would save more, but the first layers have fewer zeros than the others, which
+ * then could not make up for them.
  *
  * With a stash the values are those that it has rounded, and a heap holds codes of its format: 1
  * bit an element and 8 for those above 0, say, instead of 8 for all. Of what is not taken codes are
