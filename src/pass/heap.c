@@ -11,8 +11,8 @@
  * given up: give_up stands behind the last value of the heap and before whatever changes a
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
- * A heap takes up values until the first of them is read, or it has about half of all and whatever
- * comes later is read before its first (give_heap); the next value begins a new one. So where a few
+ * A heap takes up values until the first of them is read, or it has about half of all; the next
+ * value begins a new one, best where whatever comes later is read before its first. So where a few
  * images go through the whole net before the next, their heaps do not exist at once; and where all
  * images do, the second is gone when backward comes to the first layers, whose gradients are the
  * largest. More heaps would save more, but the first layers have fewer zeros than the others, which
@@ -243,9 +243,10 @@ static void note_read(heaper *h, ir_val v, int32_t at) {
     }
 }
 
-/* A heap ends only where whatever comes later is read for the last time before anything of it is
+/* A heap ends best where whatever comes later is read for the last time before anything of it is
  * read, so that the next is gone when backward comes to this one. Between segments of a net that is
- * so, not between chunks of images of one segment, which backward takes in the same order. */
+ * so, not between chunks of images of one segment, which backward takes in the same order: there it
+ * goes on until it has twice as much. */
 static void find_reads_of_later(heaper *h) {
     const ir_graph *g = h->g;
     int32_t axis, last = 0;
@@ -270,7 +271,7 @@ static void find_reads_of_later(heaper *h) {
 static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
     heap *to = *open < 0 ? NULL : &h->heaps[*open];
     int64_t room = room_of(h, v);
-    if (to == NULL || (to->room >= enough && to->ends) || to->room + room > MOST_ROOM) {
+    if (to == NULL || to->room >= (to->ends ? enough : 2 * enough) || to->room + room > MOST_ROOM) {
         *open = h->n_heaps++;
         to = &h->heaps[*open];
         *to = (heap){
