@@ -341,13 +341,15 @@ static ebb_status emit_give_up(heaper *h, const heap *full) {
 }
 
 /* Of a value that is rounded the exact one is pushed: the heap holds codes, which are rounded by
- * that, and bits tell what was above 0 before. */
+ * that, and bits tell what was above 0 before. It is pushed right where it is made: what rounds it
+ * may stand as late as its first reader, behind updates. */
 static ebb_status push(heaper *h, ir_val v) {
     ir_graph *g = h->g;
     ir_node first = g->n_nodes, def = g->values[v].def;
     heap *to = &h->heaps[h->heap_of[v]];
     ir_attr attr = {.i = {[HEAP_CAPACITY] = (int32_t)to->room}};
     ir_val x = rounds(h, v) ? ir_in(g, &g->nodes[def], 0) : v;
+    int64_t key = h->keys[g->values[x].def] + 1;
     g->label = g->nodes[def].label;
     if (to->content == IR_NONE) {
         TRY(ebb__op_heap(g, op_heap_dtype(h->unit->config->stash), (int32_t)to->room,
@@ -355,6 +357,8 @@ static ebb_status push(heaper *h, ir_val v) {
     }
     if (h->bits[x] == IR_NONE) {
         TRY(ebb__op_emit(g, OP_SIGN_BITS, &x, 1, NULL, &h->bits[x]));
+    } else {
+        h->keys[g->values[h->bits[x]].def] = key;
     }
     h->bits[v] = h->bits[x];
     TRY(ebb__op_emit(g, OP_SPARSE_STARTS, (ir_val[]){h->bits[x], to->last}, 2, &attr,
@@ -365,7 +369,7 @@ static ebb_status push(heaper *h, ir_val v) {
     if (--to->left == 0) {
         TRY(emit_give_up(h, to));
     }
-    return set_keys(h, first, h->keys[def] + 1);
+    return set_keys(h, first, key);
 }
 
 /* ---- reading ---- */
