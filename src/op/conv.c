@@ -202,11 +202,11 @@ static ebb_status infer_conv_weights_sparse(const ir_graph *graph, const ir_node
         return ebb__op_bad(graph, node, "%d operands are no c, dy, heap and pairs", node->n_in);
     }
     TRY(ebb__op_need_map(graph, node, 1));
-    TRY(ebb__op_need(graph, node, CONV_HEAP, IR_F32));
+    TRY(ebb__op_need_heap(graph, node, CONV_HEAP));
     TRY(need_numbers(graph, node));
     if (a[CONV_X_HIGH] < 1 || a[CONV_X_WIDE] < 1 || a[CONV_X_LANES] < 1 ||
-        op_in_type(graph, node, 1) == NULL || op_in_type(graph, node, CONV_HEAP) == NULL) {
-        return ebb__op_bad(graph, node, "x must have a size, dy and the heap be there");
+        op_in_type(graph, node, 1) == NULL) {
+        return ebb__op_bad(graph, node, "x must have a size, and dy be there");
     }
     op_map y = op_map_of(op_in_type(graph, node, 1)),
            x = op_conv_sparse_x(op_in_type(graph, node, 1), &node->attr);
@@ -296,9 +296,10 @@ static op_cost cost_conv_weights_sparse(const ir_graph *graph, const ir_node_rec
     op_conv v = op_conv_of(&type, dw, dy, &node->attr);
     double elements = (double)ebb__op_elements(&type);
     double taps = (double)v.inputs * v.high * v.wide;
+    double value = (double)ebb__ir_dtype_bytes(op_in_type(graph, node, CONV_HEAP)->dtype);
     return (op_cost){2.0 * taps * (double)ebb__op_elements(dy) + 8 * elements,
                      (double)ebb__ir_type_bytes(dy) + 2 * (double)ebb__ir_type_bytes(dw) +
-                         2.25 * elements};
+                         (0.25 + value / 2) * elements};
 }
 
 static void rows_conv(const ir_graph *graph, const ir_node_rec *node, op_row_role *in,
@@ -378,10 +379,13 @@ static void rows_conv_norm(const ir_graph *graph, const ir_node_rec *node, op_ro
     {IN(F1((yb) * (yl)), MAP(g, yb, yh, yw, n, yl)), .fill = {f}},
 #define BYTES(xb, xh, xw, n, xl) (((xb) * (xh) * (xw) * (n) * (xl) + 7) / 8)
 #define PART(g, bytes) {IR_U8, 2, {g, bytes}}, {IR_I32, 2, {g, ((bytes) * 8 + 255) / 256 + 1}}
-#define SPARSE(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f) \
-    {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), F1(1300), PART(g, BYTES(xb, xh, xw, n, xl))), \
-     .fill = {f, FILL_NORMAL, FILL_NORMAL, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1, \
+#define SPARSE(g, n, xb, xl, xh, xw, yb, yl, yh, yw, c, r, s, st, py, px, gr, f, type, values) \
+    {IN(F4((yb) * (yl), c, r, s), MAP(g, yb, yh, yw, n, yl), {type, 1, {1300}}, PART(g, BYTES(xb, xh, xw, n, xl))), \
+     .fill = {f, FILL_NORMAL, values, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1, \
      .attr = {.i = {st, py, px, gr, 0, r, s, xh, xw, xl}}},
+#define SPARSE_32(...) SPARSE(__VA_ARGS__, IR_F32, FILL_NORMAL)
+#define SPARSE_16(...) SPARSE(__VA_ARGS__, IR_U16, FILL_BYTE)
+#define SPARSE_8(...) SPARSE(__VA_ARGS__, IR_U8, FILL_BYTE)
 /* clang-format on */
 static const op_sample samples_conv[] = {SIZES(CONV)};
 static const op_sample samples_conv_data[] = {SIZES(CONV_DATA)};
@@ -390,7 +394,7 @@ static const op_sample samples_conv_norm[] = {SIZES(NORMED)};
 static const op_sample samples_conv_narrow[] = {SIZES(CODED_8) SIZES(CODED_10) SIZES(CODED_16)};
 static const op_sample samples_conv_bias[] = {SIZES(CONV_BIAS)};
 static const op_sample samples_conv_sparse[] = {
-    SPARSE_SIZES(SPARSE)
+    SPARSE_SIZES(SPARSE_32) SPARSE_SIZES(SPARSE_16) SPARSE_SIZES(SPARSE_8)
     /* 24 channels and 40, of which the parts have 1 and 2 blocks, or 3 and 2. */
     {IN(F4(16, 24, 3, 3), MAP(2, 1, 5, 4, 8, 16), F1(1300), PART(2, BYTES(1, 5, 4, 8, 8)),
         PART(2, BYTES(2, 5, 4, 8, 8))),

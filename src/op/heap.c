@@ -15,6 +15,13 @@ static ir_type starts_type(const ir_type *bits) {
                      .dim = {bits->dim[0], (int32_t)op_heap_blocks(bits->dim[1]) + 1}};
 }
 
+static ebb_status infer_heap(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_infer_attr(graph, node, out));
+    return op_heap_format(out[0].dtype).bits != 0 && out[0].rank == 1
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "a heap is a list of f32, u8 or u16");
+}
+
 /* bits, before. */
 static ebb_status infer_starts(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     const ir_type *bits = op_in_type(graph, node, 0), *before = op_in_type(graph, node, 1);
@@ -29,17 +36,24 @@ static ebb_status infer_starts(const ir_graph *graph, const ir_node_rec *node, i
                : ebb__op_bad(graph, node, "the heap must have room for 1 value or more");
 }
 
+ebb_status ebb__op_need_heap(const ir_graph *graph, const ir_node_rec *node, int32_t i) {
+    const ir_type *heap = op_in_type(graph, node, i);
+    return heap != NULL && op_heap_format(heap->dtype).bits != 0 && heap->rank == 1
+               ? EBB_OK
+               : ebb__op_bad(graph, node, "operand %d must be a heap, a list of f32, u8 or u16", i);
+}
+
 /* Operand `heap`, and behind it the bits of `of` and their starts at operands i and i + 1. */
 static ebb_status need_heap(const ir_graph *graph, const ir_node_rec *node, const ir_type *of,
                             int32_t i) {
-    const ir_type *heap = op_in_type(graph, node, 0), *bits = op_in_type(graph, node, i);
-    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    const ir_type *bits = op_in_type(graph, node, i);
+    TRY(ebb__op_need_heap(graph, node, 0));
     TRY(ebb__op_need_code(graph, node, i, of, IR_U8, op_code_bytes(op_step_elements(of), 1)));
     ir_type starts = starts_type(bits);
-    return heap->rank == 1 && ebb__ir_type_equal(op_in_type(graph, node, i + 1), &starts)
+    return ebb__ir_type_equal(op_in_type(graph, node, i + 1), &starts)
                ? EBB_OK
-               : ebb__op_bad(graph, node, "the heap must be a list, starts i32[%d,%d]",
-                             starts.dim[0], starts.dim[1]);
+               : ebb__op_bad(graph, node, "starts must be i32[%d,%d]", starts.dim[0],
+                             starts.dim[1]);
 }
 
 /* heap, x, bits, starts. */
@@ -54,7 +68,7 @@ static ebb_status infer_pull(const ir_graph *graph, const ir_node_rec *node, ir_
     TRY(ebb__op_infer_attr(graph, node, out));
     TRY(ebb__ir_type_check(graph->ctx, &out[0], "sparse_pull"));
     return out[0].dtype == IR_F32 ? need_heap(graph, node, &out[0], 1)
-                                  : ebb__op_bad(graph, node, "a heap holds f32");
+                                  : ebb__op_bad(graph, node, "what is pulled is f32");
 }
 
 static ebb_status infer_give_up(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
@@ -65,7 +79,7 @@ static ebb_status infer_give_up(const ir_graph *graph, const ir_node_rec *node, 
     }
     for (int32_t i = 0; i < heaps; i++) {
         TRY(ebb__op_need(graph, node, i, IR_I32));
-        TRY(ebb__op_need(graph, node, heaps + i, IR_F32));
+        TRY(ebb__op_need_heap(graph, node, heaps + i));
     }
     out[0] = op_list(IR_I32, GIVE_UP_WORDS);
     return EBB_OK;
@@ -73,10 +87,12 @@ static ebb_status infer_give_up(const ir_graph *graph, const ir_node_rec *node, 
 
 /* ---- cost: of the heap only the part that the tensor has ---- */
 
+/* About half of the elements are not 0; a bit each, and its start. */
 static op_cost cost_move(const ir_graph *graph, const ir_node_rec *node, const ir_type *x) {
-    (void)graph, (void)node;
     double elements = (double)ebb__op_elements(x);
-    return (op_cost){2 * elements, 6.25 * elements}; /* half of them are not 0, about; a bit each */
+    ir_dtype dtype = op_in_type(graph, node, 0)->dtype;
+    double flops = dtype == IR_F32 ? 2 : 12; /* as narrow and widen */
+    return (op_cost){flops * elements, (4.25 + (double)ebb__ir_dtype_bytes(dtype) / 2) * elements};
 }
 static op_cost cost_push(const ir_graph *graph, const ir_node_rec *node) {
     return cost_move(graph, node, op_in_type(graph, node, 1));
@@ -95,41 +111,50 @@ static op_cost cost_none(const ir_graph *graph, const ir_node_rec *node) {
 /* clang-format off */
 #define BITS(d, w) {IR_U8, 2, {d, w}}
 #define STARTS(d, w) {IR_I32, 2, {d, ((w) * 8 + 255) / 256 + 1}}
-/* X(tensor, steps of its first axis, bytes of a step's bits) */
-#define SIZES(X)                          \
-    X(F2(1, 1), 1, 1)                     \
-    X(F1(7), 7, 1)                        \
-    X(F2(3, 17), 3, 3)                    \
-    X(F2(3, 256), 3, 32)                  \
-    X(F2(2, 1301), 2, 163)                \
-    X(F3(2, 5, 650), 2, 407)              \
-    X(MAP(2, 1, 3, 5, 8, 32), 2, 480)     \
-    X(MAP(3, 2, 3, 2, 5, 3), 3, 23)
-#define BEGIN(x, d, w) \
+/* X(dtype of the heap, tensor, steps of its first axis, bytes of a step's bits) */
+#define SIZES(X, t)                          \
+    X(t, F2(1, 1), 1, 1)                     \
+    X(t, F1(7), 7, 1)                        \
+    X(t, F2(3, 17), 3, 3)                    \
+    X(t, F2(3, 256), 3, 32)                  \
+    X(t, F2(2, 1301), 2, 163)                \
+    X(t, F3(2, 5, 650), 2, 407)              \
+    X(t, MAP(2, 1, 3, 5, 8, 32), 2, 480)     \
+    X(t, MAP(3, 2, 3, 2, 5, 3), 3, 23)
+#define BEGIN(t, x, d, w) \
     {IN(BITS(d, w), STARTS(2, 40)), .fill = {FILL_BYTE, FILL_ABSENT}, .attr = {.i = {1 << 16}}}, \
     {IN(BITS(d, w), STARTS(2, 40)), .fill = {FILL_BYTE, FILL_LABEL}, .limit = 700, .attr = {.i = {1200}}}, \
     {IN(BITS(d, w), STARTS(1, 1)), .fill = {FILL_BYTE, FILL_LABEL}, .limit = 1, .attr = {.i = {900}}},
-#define PUSH(x, d, w) {IN(F1(1300), x, BITS(d, w), STARTS(d, w)), \
-    .fill = {FILL_NORMAL, FILL_NORMAL, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1},
-#define PULL(x, d, w) {IN(F1(1300), BITS(d, w), STARTS(d, w)), \
-    .fill = {FILL_NORMAL, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1, .attr = TYPE_##x},
+#define VALUES(t) {t, 1, {1300}}
+#define FILL(t) ((t) == IR_F32 ? FILL_NORMAL : FILL_BYTE)
+#define PUSH(t, x, d, w) {IN(VALUES(t), x, BITS(d, w), STARTS(d, w)), \
+    .fill = {FILL(t), FILL_NORMAL, FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1},
+#define PULL(t, x, d, w) {IN(VALUES(t), BITS(d, w), STARTS(d, w)), \
+    .fill = {FILL(t), FILL_BYTE, FILL_LABEL}, .limit = 1300 - 256 + 1, .attr = TYPE_##x},
 /* The types above as attributes. */
 #define TYPE_F1(a) {.i = {1, a}}
 #define TYPE_F2(a, b) {.i = {2, a, b}}
 #define TYPE_F3(a, b, c) {.i = {3, a, b, c}}
 #define TYPE_MAP(g, b, y, x, n, c) {.i = {6, g, b, y, x, n, c}}
 /* clang-format on */
-static const op_sample samples_starts[] = {SIZES(BEGIN)};
-static const op_sample samples_push[] = {SIZES(PUSH)};
-static const op_sample samples_pull[] = {SIZES(PULL)};
+static const op_sample samples_starts[] = {SIZES(BEGIN, IR_F32)};
+static const op_sample samples_push[] = {SIZES(PUSH, IR_F32) SIZES(PUSH, IR_U16)
+                                             SIZES(PUSH, IR_U8)};
+static const op_sample samples_pull[] = {SIZES(PULL, IR_F32) SIZES(PULL, IR_U16)
+                                             SIZES(PULL, IR_U8)};
 static const op_sample samples_give_up[] = {
     {IN(STARTS(2, 40), F1(9)), .fill = {FILL_LABEL, FILL_NORMAL}, .limit = 1, .attr = {.i = {1}}},
     {IN(STARTS(1, 300), F1(3), F1(3)), .fill = {FILL_SMALL_INT}, .attr = {.i = {1}}},
     {IN(STARTS(2, 40), STARTS(1, 300), F1(1), F1(5), F2(3, 5)),
      .fill = {FILL_SMALL_INT, FILL_SMALL_INT}, .attr = {.i = {2}}},
+    {IN(STARTS(2, 40), VALUES(IR_U8)), .fill = {FILL_SMALL_INT, FILL_BYTE}, .attr = {.i = {1}}},
+    {IN(STARTS(2, 40), VALUES(IR_U16)), .fill = {FILL_SMALL_INT, FILL_BYTE}, .attr = {.i = {1}}},
 };
-static const op_sample samples_heap[] = {
-    {.attr = TYPE_F1(1)}, {.attr = TYPE_F1(7)}, {.attr = TYPE_F1(1300)}};
+static const op_sample samples_heap[] = {{.attr = TYPE_F1(1)},
+                                         {.attr = TYPE_F1(7)},
+                                         {.attr = TYPE_F1(1300)},
+                                         {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_U8}}},
+                                         {.attr = {.i = {1, 7, [OP_ATTR_DTYPE] = IR_U16}}}};
 
 /* ---- definitions ---- */
 
@@ -152,12 +177,12 @@ OP_DEFINE(give_up, .schema.ints = {"heaps"}, .n_in = 1, .n_out = 1,
 /* Nobody reads of it what nobody has pushed. */
 OP_DEFINE(heap, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .n_in = 0, .n_out = 1,
           .flags = OPF_NOGRAD | OPF_ROOM, .layout = LAYOUT_DENSE, .form = "sparse",
-          .infer = ebb__op_infer_attr, .cost = cost_none, SAMPLES(samples_heap));
+          .infer = infer_heap, .cost = cost_none, SAMPLES(samples_heap));
 
 /* ---- nodes by what they mean ---- */
 
-ebb_status ebb__op_heap(ir_graph *graph, int32_t floats, ir_val *out) {
-    ir_type type = op_list(IR_F32, floats);
+ebb_status ebb__op_heap(ir_graph *graph, ir_dtype dtype, int32_t values, ir_val *out) {
+    ir_type type = op_list(dtype, values);
     ir_attr attr = ebb__op_attr_of(&type);
     return ebb__op_emit(graph, OP_HEAP, NULL, 0, &attr, out);
 }

@@ -99,6 +99,10 @@ double ebb__op_code_value(const op_format *f, const void *row, int64_t e, int64_
     return format_value(f, get_code(f, row, e, n));
 }
 
+void ebb__op_code_put(const op_format *f, void *row, int64_t e, int64_t n, double x) {
+    put_code(f, row, e, n, format_code(f, x));
+}
+
 #define REF_FAMILY "op/ref/narrow.inc"
 #include "op/ref/twice.h"
 
@@ -185,8 +189,8 @@ static const op_sample samples_widen[] = {SIZES(WIDEN, 16) SIZES(WIDEN, 10) SIZE
 /* ---- definitions ---- */
 
 OP_DEFINE(round_to, .schema.ints = {"format"}, .n_in = 1, .n_out = 1,
-          .flags = OPF_ELEMENTWISE | OPF_NOGRAD, .layout = LAYOUT_FOLDED, .infer = infer_round_to,
-          INPLACE({0, 0}), .work.flops = 10, .rows = ebb__op_rows_split,
+          .flags = OPF_ELEMENTWISE | OPF_NOGRAD, .layout = LAYOUT_FOLDED, .zeros = ZEROS_KEPT,
+          .infer = infer_round_to, INPLACE({0, 0}), .work.flops = 10, .rows = ebb__op_rows_split,
           .units = ebb__op_units_columns, SAMPLES(samples_round));
 
 OP_DEFINE(narrow, .schema.ints = {"format", "mark"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,

@@ -46,6 +46,8 @@ static inline uint32_t op_format_sign(const op_format *f) {
 
 /* The number of element e of a row of n that narrow has made. */
 double ebb__op_code_value(const op_format *f, const void *row, int64_t e, int64_t n);
+/* Writes the code of what x is rounded to there; of fp10, into a row that was zeros. */
+void ebb__op_code_put(const op_format *f, void *row, int64_t e, int64_t n, double x);
 
 /* How codes are stored. */
 enum { NARROW_BLOCK = 24, NARROW_WORDS = 8 }; /* of fp10: elements, and words of theirs */

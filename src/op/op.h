@@ -314,7 +314,8 @@ ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir
 
 /* ---- heaps (heap.c, heap.h) ---- */
 /* An empty one with room for so many floats. */
-ebb_status ebb__op_heap(ir_graph *graph, int32_t floats, ir_val *out) EBB_MUST_CHECK;
+ebb_status ebb__op_heap(ir_graph *graph, ir_dtype dtype, int32_t values,
+                        ir_val *out) EBB_MUST_CHECK;
 /* What reads operand column `heaped` of `reader`, a copy of the node, from a heap; list: bits and
  * starts of its parts, n of both together. */
 bool ebb__op_is_heaped(const ir_graph *graph, const ir_node_rec *reader, int32_t operand);

@@ -194,7 +194,7 @@ static ebb_status run(pass_unit *unit) {
         TRY(ebb__encode_norm(unit));
     }
     TRY(encode_readers(unit));
-    return unit->config->stash != 0 ? ebb__encode_narrow(unit) : EBB_OK;
+    return unit->config->stash != 0 ? ebb__encode_narrow(unit, true) : EBB_OK;
 }
 
 const pass_def ebb__pass_encode = {.id = PASS_ENCODE, .run = run};

@@ -11,6 +11,9 @@
  *
  * The gradient of a convolution's weights reads the codes themselves, also where batch norm and
  * relu come in between: the numbers then never exist as a whole; unless the knob decode says so.
+ *
+ * What may wait without its zeros (heap.c) is left alone at first; when heap has taken what it
+ * does, the rest becomes codes as all else.
  */
 #include "op/conv.h"
 #include "op/narrow.h"
@@ -24,6 +27,7 @@ typedef struct narrower {
     int32_t n_values; /* before */
     int64_t *keys;    /* by node, for the sort in the end */
     size_t cap_keys;
+    double *share;  /* by value: above 0 where it is left for heap */
     bool *marked;   /* by value: a late node reads its signs from its codes */
     ir_val *codes;  /* by value; of what is marked, also by the value that was rounded */
     ir_val *again;  /* by value: its numbers, or the view of such, ... */
@@ -96,7 +100,7 @@ static ebb_status take(narrower *w, ir_val v, ir_node reader, int32_t depth, ir_
     if (def == IR_NONE || pass_is_late(&g->nodes[def]) || depth == MOST_VIEWS) {
         return EBB_OK;
     }
-    bool rounds = ebb__op_rounds(&g->nodes[def]) != 0;
+    bool rounds = ebb__op_rounds(&g->nodes[def]) != 0 && w->share[v] == 0;
     bool view = (ebb__op(g->nodes[def].op)->flags & OPF_ALIAS) != 0;
     if (!rounds && !view) {
         return EBB_OK;
@@ -220,13 +224,16 @@ static ebb_status read_codes(narrower *w) {
 
 /* ---- the whole ---- */
 
-ebb_status ebb__encode_narrow(pass_unit *unit) {
+ebb_status ebb__encode_narrow(pass_unit *unit, bool before_heap) {
     ir_graph *g = &unit->graph;
     narrower w = {.unit = unit, .g = g, .n_values = g->n_values, .cap_keys = (size_t)g->n_nodes};
     size_t nv = (size_t)g->n_values + 1;
-    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(w.marked, nv), ARRAY_NONE(w.codes, nv),
-                      ARRAY_NONE(w.again, nv), ARRAY(w.maker, nv)));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(w.share, nv), ARRAY(w.marked, nv),
+                      ARRAY_NONE(w.codes, nv), ARRAY_NONE(w.again, nv), ARRAY(w.maker, nv)));
     TRY(ebb__pass_keys(g, &unit->scratch, w.cap_keys, KEY_STEP, &w.keys));
+    if (before_heap) {
+        ebb__heap_shares(unit, w.share);
+    }
     mark(&w);
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         ir_node reader = g->order[i];

@@ -12,12 +12,15 @@
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
  * A heap takes up values until the first of them is read, or it has about half of all of a shard;
- * the next layer begins a new one, but not the next chunk of a layer that it has: two heaps would
- * both be there until the layer's last chunk is read. So where a few images go through the whole
- * net before the next, be they a shard or a chunk, their heaps do not exist at once; and where all
- * images do, the second is gone when backward comes to the first layers, whose gradients are the
- * largest. More heaps would save more, but the first layers have fewer zeros than the others, which
- * then could not make up for them.
+ * the next value begins a new one, best where whatever comes later is read before its first. So
+ * where a few images go through the whole net before the next, be they a shard or a chunk, their
+ * heaps do not exist at once; and where all images do, the second is gone when backward comes to
+ * the first layers, whose gradients are the largest. More heaps would save more, but the first
+ * layers have fewer zeros than the others, which then could not make up for them.
+ *
+ * With a stash the values are those that it has rounded, and a heap holds codes of its format: 1
+ * bit an element and 8 for those above 0, say, instead of 8 for all. Of what is not taken codes are
+ * made here, as encode does of everything else (encode_narrow.c).
  *
  * What is computed again is decided before: only what waits is looked at here.
  */
@@ -30,16 +33,18 @@
 enum {
     LEAST_ELEMENTS = OP_HEAP_BLOCK, /* of a value that is worth three instructions */
     HEAPS = 2,            /* of a step, about: the last is gone when backward comes to the first */
-    LEAST_ROOM = 1 << 16, /* floats of a heap beside which another is worth the while */
-    MOST_ROOM = 1 << 30,  /* floats of a heap: their numbers fit 32 bits */
+    LEAST_ROOM = 1 << 16, /* values of a heap beside which another is worth the while */
+    MOST_ROOM = 1 << 30,  /* values of a heap: their numbers fit 32 bits */
     NEAR = 16,            /* nodes between two readers, up to which they share a decoded value */
     KEY_STEP = 4
 };
 static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is saved */
 
 typedef struct heap {
-    int64_t room;         /* floats */
+    int64_t room;         /* values */
     int32_t left;         /* values that are still to be pushed */
+    int32_t first_read;   /* of any of them: a position */
+    bool ends;            /* what comes later is read before that */
     ir_val content, last; /* with all values pushed so far; the starts of the last */
 } heap;
 
@@ -50,16 +55,16 @@ typedef struct heaper {
     ir_node *order;            /* likewise */
     int64_t *keys;             /* by node, for the sort in the end */
     size_t cap_keys;
-    double *share;    /* by value: most of its elements that are above 0; 0: not known, or
-                         there may be some below it */
+    double *share;    /* by value: see ebb__heap_shares */
     bool *wanted;     /* by value: a late node reads it in full, by itself or joined to others */
     bool *blocked;    /* by value: it must be there as it is */
     int32_t *heap_of; /* by value; IR_NONE: in none */
-    int32_t *heap_of_layer; /* the last that took up a value of the layer; IR_NONE: none did */
-    ir_val *bits, *starts;  /* by value that is in a heap */
-    ir_val *whole;          /* by value: decoded, for readers up to NEAR behind: */
-    int32_t *whole_at;      /* ... this position */
-    ir_val *now;            /* by value: what stands for it from now on */
+    int32_t *first_read, *last_read; /* by value: positions of late readers */
+    int32_t *later_read;             /* by value: the last of any that comes behind it */
+    ir_val *bits, *starts; /* by value that is in a heap; bits also of others that have some */
+    ir_val *whole;         /* by value: decoded, for readers up to NEAR behind: */
+    int32_t *whole_at;     /* ... this position */
+    ir_val *now;           /* by value: what stands for it from now on */
     heap *heaps;
     int32_t n_heaps;
     ir_val *written; /* variables that forward itself changes, behind two of a heap */
@@ -83,33 +88,51 @@ static bool reads_bits(const ir_node_rec *node, int32_t k) {
            def->reads[k] == READ_SIGN;
 }
 
+/* Whether the node makes a code of nothing but signs. */
+static bool makes_bits(const ir_node_rec *node) {
+    const op_def *def = ebb__op(node->op);
+    return def->form != NULL && node->n_in == 1 && def->reads[0] == READ_SIGN;
+}
+
 /* ---- how many zeros there are ---- */
 
-static double share_of_cut(const heaper *h, const ir_node_rec *node) {
-    const pass_density *d = &h->unit->config->density;
-    ir_node def = h->g->values[ir_in(h->g, node, 0)].def;
-    op_zeros from = def == IR_NONE ? ZEROS_UNKNOWN : ebb__op(h->g->nodes[def].op)->zeros;
+static double share_of_cut(const pass_unit *unit, const ir_node_rec *node) {
+    const pass_density *d = &unit->config->density;
+    const ir_graph *g = &unit->graph;
+    ir_node def = g->values[ir_in(g, node, 0)].def;
+    op_zeros from = def == IR_NONE ? ZEROS_UNKNOWN : ebb__op(g->nodes[def].op)->zeros;
     return from == ZEROS_SUM ? d->sum : from == ZEROS_FEWER ? (1 + d->cut) / 2 : d->cut;
 }
 
 /* Of the first result, by what is known of the operands. */
-static double share_of(const heaper *h, const ir_node_rec *node) {
+static double share_of(const pass_unit *unit, const ir_node_rec *node, const double *share) {
     double most = 0;
     op_zeros zeros = ebb__op(node->op)->zeros;
     if (zeros == ZEROS_CUT) {
-        return share_of_cut(h, node);
+        return share_of_cut(unit, node);
     }
     if (zeros != ZEROS_KEPT && zeros != ZEROS_FEWER && !is_view(node)) {
         return 0;
     }
     for (int32_t k = 0; k < node->n_in; k++) {
-        double share = ir_in(h->g, node, k) == IR_NONE ? 0 : h->share[ir_in(h->g, node, k)];
-        if (share == 0) {
+        ir_val x = ir_in(&unit->graph, node, k);
+        if (x == IR_NONE || share[x] == 0) {
             return 0;
         }
-        most = fmax(most, share);
+        most = fmax(most, share[x]);
     }
     return zeros == ZEROS_FEWER ? (1 + most) / 2 : most;
+}
+
+void ebb__heap_shares(const pass_unit *unit, double *share) {
+    const ir_graph *g = &unit->graph;
+    const pass_config *config = unit->config;
+    bool asked = config->knobs.encode >= 2 && op_heap_dtype(config->stash) != IR_DTYPES;
+    for (int32_t i = 0; asked && i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        double most = pass_is_late(node) ? 0 : share_of(unit, node, share);
+        share[node->out] = most <= MOST_SHARE ? most : 0;
+    }
 }
 
 /* ---- which values ---- */
@@ -122,10 +145,14 @@ static int64_t room_of(const heaper *h, ir_val v) {
     return (int64_t)ceil(h->share[v] * (double)elements_of(h, v));
 }
 
+static bool rounds(const heaper *h, ir_val v) {
+    return ebb__op_rounds(&h->g->nodes[h->g->values[v].def]) != 0;
+}
+
 static bool is_taken(const heaper *h, ir_val v) {
     const ir_value *value = &h->g->values[v];
-    return h->share[v] > 0 && h->share[v] <= MOST_SHARE && h->wanted[v] && !h->blocked[v] &&
-           !value->output && !is_view(&h->g->nodes[value->def]) &&
+    return h->share[v] > 0 && h->wanted[v] && !h->blocked[v] && !value->output &&
+           !is_view(&h->g->nodes[value->def]) && (h->unit->config->stash == 0 || rounds(h, v)) &&
            elements_of(h, v) >= LEAST_ELEMENTS && room_of(h, v) <= MOST_ROOM;
 }
 
@@ -203,34 +230,75 @@ static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
     return reads;
 }
 
+/* Notes where v, or all that is joined in it, is read: the first place, and the last. */
+static void note_read(heaper *h, ir_val v, int32_t at) {
+    int32_t axis;
+    const ir_node_rec *join = join_of(h->g, v, &axis);
+    h->first_read[v] = h->first_read[v] < 0 ? at : h->first_read[v];
+    h->last_read[v] = at;
+    for (int32_t k = 0; join != NULL && k < join->n_in; k++) {
+        note_read(h, ir_in(h->g, join, k), at);
+    }
+}
+
+/* A heap ends best where whatever comes later is read for the last time before anything of it is
+ * read, so that the next is gone when backward comes to this one. Between segments of a net that is
+ * so, not between chunks of images of one segment, which backward takes in the same order: there it
+ * goes on until it has twice as much. */
+static void find_reads_of_later(heaper *h) {
+    const ir_graph *g = h->g;
+    int32_t axis, last = 0;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[h->order[i]];
+        for (int32_t k = 0; pass_is_late(node) && !ebb__op_is_join(node, &axis) && k < node->n_in;
+             k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                note_read(h, ir_in(g, node, k), i);
+            }
+        }
+    }
+    for (int32_t i = h->n_order - 1; i >= 0; i--) {
+        ir_val v = g->nodes[h->order[i]].out;
+        if (!pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v)) {
+            h->later_read[v] = last;
+            last = h->last_read[v] > last ? h->last_read[v] : last;
+        }
+    }
+}
+
 static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
+    heap *to = *open < 0 ? NULL : &h->heaps[*open];
     int64_t room = room_of(h, v);
-    int32_t layer = h->g->nodes[h->g->values[v].def].label.layer;
-    const heap *last = *open >= 0 ? &h->heaps[*open] : NULL;
-    if (last != NULL && ((last->room >= enough && h->heap_of_layer[layer] != *open) ||
-                         last->room + room > MOST_ROOM)) {
-        *open = IR_NONE;
-    }
-    if (*open < 0) {
+    if (to == NULL || to->room >= (to->ends ? enough : 2 * enough) || to->room + room > MOST_ROOM) {
         *open = h->n_heaps++;
-        h->heaps[*open] = (heap){.room = OP_HEAP_FIRST, .content = IR_NONE, .last = IR_NONE};
+        to = &h->heaps[*open];
+        *to = (heap){
+            .room = OP_HEAP_FIRST, .first_read = INT32_MAX, .content = IR_NONE, .last = IR_NONE};
     }
-    h->heaps[*open].room += room;
-    h->heaps[*open].left++;
-    h->heap_of_layer[layer] = *open;
+    to->room += room;
+    to->left++;
+    to->first_read = h->first_read[v] < to->first_read ? h->first_read[v] : to->first_read;
+    to->ends = h->later_read[v] < to->first_read;
     h->heap_of[v] = *open;
 }
 
-static void give_heaps(heaper *h) {
+/* How much a heap has when it ends at the next place where it can. */
+static int64_t enough_of(const heaper *h) {
     const ir_graph *g = h->g;
-    int32_t open = IR_NONE, axis;
     int64_t all = 0;
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
         bool counts = !pass_is_late(node) && node->label.shard == 0; /* other shards are alike */
         all += counts && is_taken(h, node->out) ? room_of(h, node->out) : 0;
     }
-    const int64_t enough = all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
+    return all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
+}
+
+static void give_heaps(heaper *h) {
+    const ir_graph *g = h->g;
+    int32_t open = IR_NONE, axis;
+    find_reads_of_later(h);
+    const int64_t enough = enough_of(h);
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
         bool reads = pass_is_late(node) && !ebb__op_is_join(node, &axis);
@@ -262,25 +330,36 @@ static ebb_status emit_give_up(heaper *h, const heap *full) {
     return EBB_OK;
 }
 
+/* Of a value that is rounded the exact one is pushed: the heap holds codes, which are rounded by
+ * that, and bits tell what was above 0 before. It is pushed right where it is made: what rounds it
+ * may stand as late as its first reader, behind updates. */
 static ebb_status push(heaper *h, ir_val v) {
     ir_graph *g = h->g;
     ir_node first = g->n_nodes, def = g->values[v].def;
     heap *to = &h->heaps[h->heap_of[v]];
     ir_attr attr = {.i = {[HEAP_CAPACITY] = (int32_t)to->room}};
+    ir_val x = rounds(h, v) ? ir_in(g, &g->nodes[def], 0) : v;
+    int64_t key = h->keys[g->values[x].def] + 1;
     g->label = g->nodes[def].label;
     if (to->content == IR_NONE) {
-        TRY(ebb__op_heap(g, (int32_t)to->room, &to->content));
+        TRY(ebb__op_heap(g, op_heap_dtype(h->unit->config->stash), (int32_t)to->room,
+                         &to->content));
     }
-    TRY(ebb__op_emit(g, OP_SIGN_BITS, &v, 1, NULL, &h->bits[v]));
-    TRY(ebb__op_emit(g, OP_SPARSE_STARTS, (ir_val[]){h->bits[v], to->last}, 2, &attr,
+    if (h->bits[x] == IR_NONE) {
+        TRY(ebb__op_emit(g, OP_SIGN_BITS, &x, 1, NULL, &h->bits[x]));
+    } else {
+        h->keys[g->values[h->bits[x]].def] = key;
+    }
+    h->bits[v] = h->bits[x];
+    TRY(ebb__op_emit(g, OP_SPARSE_STARTS, (ir_val[]){h->bits[x], to->last}, 2, &attr,
                      &h->starts[v]));
     to->last = h->starts[v];
-    TRY(ebb__op_emit(g, OP_SPARSE_PUSH, (ir_val[]){to->content, v, h->bits[v], to->last}, 4, NULL,
+    TRY(ebb__op_emit(g, OP_SPARSE_PUSH, (ir_val[]){to->content, x, h->bits[x], to->last}, 4, NULL,
                      &to->content));
     if (--to->left == 0) {
         TRY(emit_give_up(h, to));
     }
-    return set_keys(h, first, h->keys[def] + 1);
+    return set_keys(h, first, key);
 }
 
 /* ---- reading ---- */
@@ -410,15 +489,18 @@ static ebb_status open_heaper(heaper *h) {
     size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
     TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
                       ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv),
-                      ARRAY_NONE(h->heap_of_layer, (size_t)g->n_layers + 1),
-                      ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv),
-                      ARRAY(h->whole_at, nv), ARRAY(h->now, nv), ARRAY(h->heaps, nv),
-                      ARRAY(h->written, nv + 1)));
+                      ARRAY_NONE(h->first_read, nv), ARRAY(h->last_read, nv),
+                      ARRAY(h->later_read, nv), ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv),
+                      ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv), ARRAY(h->now, nv),
+                      ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
     TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
+    ebb__heap_shares(h->unit, h->share);
     for (int32_t i = 0; i < h->n_order; i++) {
         h->order[i] = g->order[i];
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        h->share[node->out] = pass_is_late(node) ? 0 : share_of(h, node);
+        if (!pass_is_late(node) && makes_bits(node)) {
+            h->bits[ir_in(g, node, 0)] = node->out;
+        }
     }
     for (ir_val v = 0; v < h->n_values; v++) {
         ir_val next = g->values[v].next;
@@ -431,16 +513,13 @@ static ebb_status open_heaper(heaper *h) {
     return EBB_OK;
 }
 
-static ebb_status run(pass_unit *unit) {
+static ebb_status fill_heaps(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     heaper h = {.unit = unit,
                 .g = g,
                 .n_values = g->n_values,
                 .n_order = g->n_order,
                 .cap_keys = (size_t)g->n_nodes};
-    if (!unit->config->training || unit->config->knobs.encode < 2) {
-        return EBB_OK;
-    }
     TRY(open_heaper(&h));
     find_reads(&h);
     block_joins(&h);
@@ -458,6 +537,14 @@ static ebb_status run(pass_unit *unit) {
     ebb__pass_rewire(g, h.now, h.n_values);
     TRY(ebb__pass_sort(g, h.keys));
     return ebb__pass_drop_dead(g);
+}
+
+static ebb_status run(pass_unit *unit) {
+    if (!unit->config->training || unit->config->knobs.encode < 2) {
+        return EBB_OK;
+    }
+    TRY(fill_heaps(unit));
+    return unit->config->stash != 0 ? ebb__encode_narrow(unit, false) : EBB_OK;
 }
 
 const pass_def ebb__pass_heap = {.id = PASS_HEAP, .run = run};

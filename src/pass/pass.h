@@ -222,8 +222,12 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */
 ebb_status ebb__encode_norm(pass_unit *unit) EBB_MUST_CHECK;
-/* What is rounded waits in the bits of its format (encode_narrow.c). */
-ebb_status ebb__encode_narrow(pass_unit *unit) EBB_MUST_CHECK;
+/* What is rounded waits in the bits of its format (encode_narrow.c), but, if asked, for what may
+ * wait in a heap. */
+ebb_status ebb__encode_narrow(pass_unit *unit, bool before_heap) EBB_MUST_CHECK;
+/* share[v]: the most elements of v that may be above 0, where it could wait without the others for
+ * having none below 0 and many zeros (heap.c); else 0. */
+void ebb__heap_shares(const pass_unit *unit, double *share);
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
 /* Every reader of value v < n_values reads now[v] instead, which is v for what stays: operands,

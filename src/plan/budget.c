@@ -11,6 +11,7 @@
 #include "plan/walk.h"
 
 #include "base/host.h"
+#include "op/heap.h"
 #include "pass/chunk.h"
 
 #include <inttypes.h>
@@ -158,9 +159,9 @@ static ebb_status find_lead(settling *s) {
             most = made;
         }
     }
-    /* Where values are rounded, those with zeros wait as codes of that, which are smaller. */
     reach->sparse = training == 1 && reach->images > 0 && s->options->density.cut > 0 &&
-                    !reach->stash && (reach->disabled >> PASS_ENCODE & 1) == 0;
+                    op_heap_dtype(s->options->stash) != IR_DTYPES &&
+                    (reach->disabled >> PASS_ENCODE & 1) == 0;
     return EBB_OK;
 }
 

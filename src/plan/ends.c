@@ -86,14 +86,25 @@ static bool hangs(const plan_placement *p, const plan_span *span) {
     return span->stash && lasts(p, span) && !stands(p, span);
 }
 
-/* What hangs, longest first; then what stands, as it is born; then the rest by size. */
-static const uint64_t HANGS = (uint64_t)2 << 61, STANDS = (uint64_t)1 << 61;
+/* What hangs, longest first; then what stands, as it is born or the largest first; then the rest by
+ * size. Gradients of weights are many, and stay as they come; those of maps between segments of a
+ * net grow as backward goes on, and each is gone before the next but one. */
+static const uint64_t HANGS = (uint64_t)2 << 61, STANDS = (uint64_t)1 << 61,
+                      SMALL = (uint64_t)1 << 60;
+enum { SMALL_PART = 1024 }; /* of the load */
 
 static uint64_t key_of(const plan_placement *p, const plan_block *block) {
     plan_span span = ebb__plan_span(p, block);
     return hangs(p, &span)    ? HANGS + (uint64_t)(span.death - span.birth)
            : stands(p, &span) ? STANDS + (uint64_t)(INT32_MAX - span.birth)
                               : block->bytes;
+}
+
+/* Small ones go below all others, however long they stay, and not on top of the largest. */
+static uint64_t key_of_large(const plan_placement *p, const plan_block *block) {
+    plan_span span = ebb__plan_span(p, block);
+    uint64_t first = block->bytes < p->load_bytes / SMALL_PART ? SMALL : 0;
+    return hangs(p, &span) || !stands(p, &span) ? key_of(p, block) : STANDS + first + block->bytes;
 }
 
 /* Gives the block's distance from the ceiling down to its first byte. */
@@ -122,13 +133,13 @@ static void raise_ceiling(skyline *s, const plan_fit *fit, int32_t block) {
     }
 }
 
-static ebb_status place_all(skyline *s, plan_fit *fit, uint64_t *top) {
+static ebb_status place_all(skyline *s, plan_fit *fit, plan_key_fn key, uint64_t *top) {
     plan_placement *p = s->p;
     int32_t *blocks = NULL, n = 0, n_hanging = 0;
-    TRY(ebb__plan_rank(p, &fit->region, key_of, &blocks, &n));
+    TRY(ebb__plan_rank(p, &fit->region, key, &blocks, &n));
     for (int32_t i = 0; i < n; i++) {
         plan_block *block = &p->blocks[blocks[i]];
-        if (n_hanging == i && key_of(p, block) >= HANGS) {
+        if (n_hanging == i && key(p, block) >= HANGS) {
             block->offset = hang(s, fit, blocks[i]);
             n_hanging++;
             continue;
@@ -147,7 +158,8 @@ static ebb_status place_all(skyline *s, plan_fit *fit, uint64_t *top) {
     return EBB_OK;
 }
 
-ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t *top) {
+ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, bool large_first,
+                                uint64_t *top) {
     skyline s;
     plan_fit fit;
     ebb_status status = ebb__fit_init(&fit, unit->ctx, p);
@@ -155,7 +167,7 @@ ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *p, uint64_t *to
         status = new_skyline(&s, p, &fit.region);
     }
     if (status == EBB_OK) {
-        status = place_all(&s, &fit, top);
+        status = place_all(&s, &fit, large_first ? key_of_large : key_of, top);
     }
     ebb__fit_fini(&fit);
     return status;

@@ -73,10 +73,10 @@ typedef struct plan_span {
 } plan_span;
 plan_span ebb__plan_span(const plan_placement *placement, const plan_block *block);
 
-/* ends.c: gradients and other lasting values grow from the bottom as they are born, what crosses
- * from forward to backward hangs from the ceiling, the rest goes between; the ceiling is as low as
- * that allows. *top = highest byte. */
-ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *placement,
+/* ends.c: gradients and other lasting values grow from the bottom as they are born, or the largest
+ * first, what crosses from forward to backward hangs from the ceiling, the rest goes between; the
+ * ceiling is as low as that allows. *top = highest byte. */
+ebb_status ebb__plan_place_ends(pass_unit *unit, plan_placement *placement, bool large_first,
                                 uint64_t *top) EBB_MUST_CHECK;
 
 /* Blocks to be placed, largest key first (ties: lower index), as indices in memory of `region`. */

@@ -198,8 +198,11 @@ enum { ALL_PLACES = 1 << 20 }; /* more than a net has: nothing is kept for being
 static const struct {
     double price;
     int32_t places;
-} light_ways[] = {{1e-10, ALL_PLACES}, {4e-10, ALL_PLACES}, {ANY_PRICE, ALL_PLACES},
-                  {ANY_PRICE, 1},      {ANY_PRICE, 2},      {ANY_PRICE, 4}};
+    bool heavy;
+} first_ways[] = {{1e-10, ALL_PLACES, false},     {4e-10, ALL_PLACES, false},
+                  {ANY_PRICE, ALL_PLACES, false}, {ANY_PRICE, 1, false},
+                  {ANY_PRICE, 2, false},          {ANY_PRICE, 4, false},
+                  {1e-9, ALL_PLACES, true}}; /* the first layers' convolutions, of few inputs */
 /* With convolutions: every price with each of the rooms of groups of places and the first few
  * numbers of places, then other numbers, for depths beyond a hundred places, at any price. */
 static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9, 1.5e-9,
@@ -211,28 +214,28 @@ static const struct {
                     {.room = 1},   {.room = 1.2},  {.room = 1.3}, {.room = 1.75}, {.room = 3},
                     {.places = 8}, {.places = 16}, {.places = 32}};
 enum {
-    LIGHT_WAYS = sizeof light_ways / sizeof *light_ways,
+    FIRST_WAYS = sizeof first_ways / sizeof *first_ways,
     PRICES = sizeof heavy_prices / sizeof *heavy_prices,
     GROUPS = sizeof heavy_groups / sizeof *heavy_groups,
     OTHERS = 3, /* of the groups */
     PRICED = GROUPS - OTHERS,
     MANY_PLACES = 150,
-    DEPTH_WAYS = 1 + LIGHT_WAYS + PRICES * PRICED + OTHERS
+    DEPTH_WAYS = 1 + FIRST_WAYS + PRICES * PRICED + OTHERS
 };
 
 /* Way 0 leaves the settings that it shares with recompute as that has them. */
 static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
     pass_knobs *k = &out->knobs;
-    int32_t heavy = i - 1 - LIGHT_WAYS, other = heavy - PRICES * PRICED;
+    int32_t heavy = i - 1 - FIRST_WAYS, other = heavy - PRICES * PRICED;
     k->places = 0;
     k->room = 0;
     if (i == 0) {
         return true;
     }
-    k->heavy = heavy >= 0;
-    if (!k->heavy) {
-        k->price = light_ways[i - 1].price;
-        k->places = light_ways[i - 1].places;
+    k->heavy = heavy >= 0 || first_ways[i - 1].heavy;
+    if (heavy < 0) {
+        k->price = first_ways[i - 1].price;
+        k->places = first_ways[i - 1].places;
     } else {
         int32_t group = other < 0 ? heavy % PRICED : PRICED + other;
         k->price = other < 0 ? heavy_prices[heavy / PRICED] : ANY_PRICE;
@@ -240,7 +243,7 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
         k->places = k->room > 0 ? ALL_PLACES : heavy_groups[group].places;
     }
     /* Of a deep net, plans lie closer and take longer to find. */
-    bool skipped = reach->steps > MANY_PLACES && other < 0 && heavy / PRICED % 6 != 1;
+    bool skipped = reach->steps > MANY_PLACES && heavy >= 0 && other < 0 && heavy / PRICED % 6 != 1;
     return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
            !(k->heavy && skipped);
 }
@@ -251,7 +254,7 @@ static void describe_depth(const pass_knobs *k, bool again, char *text, size_t b
     if (k->room > 0) {
         (void)snprintf(text, bytes, ", %s by groups of places", what);
     } else if (k->places == ALL_PLACES) {
-        (void)snprintf(text, bytes, ", recompute");
+        (void)snprintf(text, bytes, ", %s", k->heavy ? "cheap convolutions again" : "recompute");
     } else if (k->places > 0) {
         (void)snprintf(text, bytes, ", %s from every %" PRId32 ". place", what, k->places);
     }

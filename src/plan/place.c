@@ -2,7 +2,8 @@
  *
  * A block is rigid but not a rectangle: its pieces live at different times. Placement from two ends
  * (ends.c) comes first; where it leaves a gap above the load, the lower bound, first fit in several
- * orders is tried too and the lowest top wins. Variables are laid out by the plan.
+ * orders and the two ends in another are tried too, and the lowest top wins. Variables are laid out
+ * by the plan.
  */
 #include "plan/fit.h"
 #include "plan/passes.h"
@@ -70,7 +71,7 @@ static void keep_if_better(const plan_placement *p, uint64_t top, best_placement
 static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *best) {
     static const plan_key_fn orders[ALL_ORDERS] = {by_bytes, by_span, by_area};
     uint64_t enough = p->load_bytes + p->load_bytes / 200, top = 0; /* not worth another try */
-    TRY(ebb__plan_place_ends(unit, p, &top));
+    TRY(ebb__plan_place_ends(unit, p, false, &top));
     keep_if_better(p, top, best);
     bool much = top > p->load_bytes + p->load_bytes / 10;
     int32_t tries = p->n_blocks <= SOME_BLOCKS           ? ALL_ORDERS
@@ -78,6 +79,10 @@ static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *
                                                          : 0;
     for (int32_t i = 0; i < tries && best->top > enough; i++) {
         TRY(place_first_fit(unit, p, orders[i], best->top, &top));
+        keep_if_better(p, top, best);
+    }
+    if (best->top > enough) {
+        TRY(ebb__plan_place_ends(unit, p, true, &top));
         keep_if_better(p, top, best);
     }
     return EBB_OK;

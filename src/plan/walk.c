@@ -442,6 +442,16 @@ static ebb_status try_crossed(search *s, int32_t knob) {
     return status;
 }
 
+/* What a knob before saved nothing of may be what the smallest plan lacks by now. */
+static ebb_status try_earlier(search *s, int32_t knob) {
+    for (int32_t k = PLAN_KNOB_SAVING; k < knob; k++) {
+        const plan_choice small = *smallest(s->w);
+        bool few = s->w->grid.knobs[k].n <= FEW_WAYS && small.at[knob] > 0;
+        TRY(few ? try_ways(s, &small, k) : EBB_OK);
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__walk_run(plan_walk *w) {
     search s = {.w = w};
     TRY(ebb__walk_whole(w));
@@ -451,6 +461,7 @@ ebb_status ebb__walk_run(plan_walk *w) {
     for (int32_t k = PLAN_KNOB_SAVING; k < w->grid.n_knobs; k++) {
         if ((w->options->disabled >> w->grid.knobs[k].pass & 1) == 0) {
             TRY(w->grid.reach.images > 0 ? try_crossed(&s, k) : try_knob(&s, k));
+            TRY(w->grid.reach.images > 0 ? try_earlier(&s, k) : EBB_OK);
         }
     }
     return EBB_OK;

@@ -141,7 +141,8 @@ static ebb_status look_at_stop(run_session *s, const device_instr *instr, uint64
     const char *base = s->plan->dev->buffer.address(s->buffer), *data = instr->call.out[0].data;
     int32_t state[GIVE_UP_WORDS];
     TRY(ebb__run_read(s, (run_place){(uint64_t)(data - base), sizeof state}, state));
-    *used += (uint64_t)state[GIVE_UP_USED] * sizeof(float);
+    ir_dtype dtype = instr->call.in[instr->call.attr->i[GIVE_UP_HEAPS]].type.dtype;
+    *used += (uint64_t)state[GIVE_UP_USED] * ebb__ir_dtype_bytes(dtype);
     s->sparse_bytes = *used > s->sparse_bytes ? *used : s->sparse_bytes;
     *stopped = state[GIVE_UP_FULL] != 0;
     return EBB_OK;

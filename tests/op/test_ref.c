@@ -53,7 +53,8 @@ static void done(result *r) {
 /* Numbers of any codes are of any size: sums of them are as exact as the largest is. */
 static double most_of(int code, const tensor *t) {
     double most = 0;
-    for (int64_t e = 0; code == OP_CONV_WEIGHTS_NARROW && e < tensor_count(t); e++) {
+    bool codes = code == OP_CONV_WEIGHTS_NARROW || code == OP_CONV_WEIGHTS_SPARSE;
+    for (int64_t e = 0; codes && e < tensor_count(t); e++) {
         most = fmax(most, fabs(tensor_get(t, e))); /* a NaN is no number */
     }
     return most;

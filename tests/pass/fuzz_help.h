@@ -81,8 +81,8 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
     ir_graph g, parted;
     int32_t shards = make(ctx, &dice, training, &g);
     grad_update_settings update = some_update(&dice);
-    const int32_t formats[] = {0, 0, 0, 16, 10, 8};
-    int32_t stash = formats[test_below(&dice, 6)];
+    const int32_t formats[] = {0, 0, 0, 16, 16, 10, 8, 8};
+    int32_t stash = formats[test_below(&dice, 8)];
     plan_options options = {
         .stash = stash,
         .members = 1 + test_below(&dice, 5),

@@ -22,14 +22,14 @@ static void heap_rows(const conv_source *source, int64_t group, int64_t block, i
     const uint8_t *bits = (const uint8_t *)in[i].data + group * in[i].type.dim[1];
     const int32_t *starts = (const int32_t *)in[i + 1].data + group * in[i + 1].type.dim[1];
     int64_t row = op_map_pixel(&s->x) * s->x.wide, e = block * op_map_block(&s->x) + y0 * row;
-    const float *values = heap->data, *end = values + heap->type.dim[0];
+    const cpu_heap from = {heap->data, heap->type.dim[0], heap->type.dtype};
 #ifndef EBB_NO_AVX2
     if (!s->plain) {
-        ebb__cpu_heap_range_avx2(values, end, bits, starts, e, (y1 - y0) * row, to);
+        ebb__cpu_heap_range_avx2(&from, bits, starts, e, (y1 - y0) * row, to);
         return;
     }
 #endif
-    ebb__cpu_heap_range_base(values, end, bits, starts, e, (y1 - y0) * row, to);
+    ebb__cpu_heap_range_base(&from, bits, starts, e, (y1 - y0) * row, to);
 }
 
 size_t ebb__conv_weights_sparse_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,

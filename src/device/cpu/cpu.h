@@ -142,12 +142,16 @@ void ebb__cpu_transpose_block_base(float *to, int64_t ldt, const float *from, in
 CPU_PRODUCTS(CPU_DECLARE)
 #undef CPU_DECLARE
 
-/* Elements [e, e + n) of a step whose bits and starts these are (op/heap.h), decoded; the heap ends
- * at `end`. */
-void ebb__cpu_heap_range_avx2(const float *heap, const float *end, const uint8_t *bits,
-                              const int32_t *starts, int64_t e, int64_t n, float *to);
-void ebb__cpu_heap_range_base(const float *heap, const float *end, const uint8_t *bits,
-                              const int32_t *starts, int64_t e, int64_t n, float *to);
+/* Elements [e, e + n) of a step whose bits and starts these are (op/heap.h), decoded. */
+typedef struct cpu_heap {
+    const void *data;
+    int64_t values;
+    ir_dtype dtype;
+} cpu_heap;
+void ebb__cpu_heap_range_avx2(const cpu_heap *heap, const uint8_t *bits, const int32_t *starts,
+                              int64_t e, int64_t n, float *to);
+void ebb__cpu_heap_range_base(const cpu_heap *heap, const uint8_t *bits, const int32_t *starts,
+                              int64_t e, int64_t n, float *to);
 
 /* Convolutions (conv.c), by the engine that does their arithmetic. */
 #define CPU_CONVS(X)                                                                               \

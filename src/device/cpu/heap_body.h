@@ -3,13 +3,44 @@
  * where they belong by a table with a row for every eight bits. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/steps.h"
-#include "device/cpu/vec.h"
+#include "device/cpu/vnarrow.h"
 #include "op/heap.h"
 
 #include <string.h>
 
 enum { BITS_BYTES = STEPS_BLOCK / 8 };
 _Static_assert(STEPS_GRAIN % OP_HEAP_BLOCK == 0, "members share whole blocks");
+
+/* ---- values of a heap ---- */
+
+/* fn(..., format) with the format known when it is compiled. */
+#define WITH_HEAP(dtype, fn, ...)                                                                  \
+    do {                                                                                           \
+        if ((dtype) == IR_F32) {                                                                   \
+            fn(__VA_ARGS__, op_heap_format(IR_F32));                                               \
+        } else if ((dtype) == IR_U16) {                                                            \
+            fn(__VA_ARGS__, op_heap_format(IR_U16));                                               \
+        } else {                                                                                   \
+            fn(__VA_ARGS__, op_heap_format(IR_U8));                                                \
+        }                                                                                          \
+    } while (0)
+
+static INLINE size_t value_bytes(op_format f) {
+    return (size_t)f.bits / 8;
+}
+
+/* m values, VLEN at most. */
+static INLINE vf values_get(const uint8_t *from, int64_t m, op_format f) {
+    return f.bits == 32 ? v_load((const float *)(const void *)from, m)
+                        : widen1(codes_get(from, 0, m, f), f);
+}
+static INLINE void values_put(uint8_t *to, vf v, int64_t m, op_format f) {
+    if (f.bits == 32) {
+        v_store((float *)(void *)to, v, m);
+    } else {
+        codes_put(to, 0, narrow1(v, f), m, f);
+    }
+}
 
 /* ---- eight elements ---- */
 
@@ -43,31 +74,46 @@ static INLINE __m256 moved(__m256 v, uint64_t row) {
     return _mm256_permutevar8x32_ps(v, lanes);
 }
 
-/* Those of 8 elements whose bits are set, one behind the other; `room` floats may be written. */
-static INLINE void push8(const float *x, unsigned bits, float *to, int64_t room) {
+/* Those of 8 elements whose bits are set, one behind the other; `room` values may be written. */
+static INLINE void push8(const float *x, unsigned bits, uint8_t *to, int64_t room, op_format f) {
     vf v = (vf)moved((__m256)v_load(x, VLEN), together[bits]);
-    v_store(to, v, room < VLEN ? room : VLEN);
-}
-
-/* The other way round; `room` floats may be read. */
-static INLINE void pull8(const float *from, unsigned bits, float *x, int64_t room) {
-    const vi lane = {1, 2, 4, 8, 16, 32, 64, 128};
-    vf v = (vf)moved((__m256)v_load(from, room < VLEN ? room : VLEN), apart[bits]);
-    vi there = (((vi){0} + (int32_t)bits) & lane) == lane;
-    v_store(x, (vf)(there & (vi)v), VLEN);
-}
-#else
-static INLINE void push8(const float *x, unsigned bits, float *to, int64_t room) {
-    (void)room;
-    for (; bits != 0; bits &= bits - 1) {
-        *to++ = x[__builtin_ctz(bits)];
+    if (room >= VLEN) {
+        values_put(to, v, VLEN, f);
+    } else {
+        values_put(to, v, room, f);
     }
 }
 
-static INLINE void pull8(const float *from, unsigned bits, float *x, int64_t room) {
+/* The other way round; `room` values may be read. */
+static INLINE void pull8(const uint8_t *from, unsigned bits, float *x, int64_t room, op_format f) {
+    const vi lane = {1, 2, 4, 8, 16, 32, 64, 128};
+    vf v = room >= VLEN ? values_get(from, VLEN, f) : values_get(from, room, f);
+    vi there = (((vi){0} + (int32_t)bits) & lane) == lane;
+    v = (vf)moved((__m256)v, apart[bits]);
+    v_store(x, (vf)(there & (vi)v), VLEN);
+}
+#else
+static INLINE void push8(const float *x, unsigned bits, uint8_t *to, int64_t room, op_format f) {
+    uint8_t all[8 * sizeof(float)];
+    const size_t size = value_bytes(f);
     (void)room;
-    for (int i = 0; i < 8; i++) {
-        x[i] = (bits >> i & 1) != 0 ? *from++ : 0.0f;
+    for (int j = 0; j < 8; j += VLEN) {
+        values_put(all + (size_t)j * size, v_load(x + j, VLEN), VLEN, f);
+    }
+    for (; bits != 0; bits &= bits - 1, to += size) {
+        memcpy(to, all + (size_t)__builtin_ctz(bits) * size, size);
+    }
+}
+
+static INLINE void pull8(const uint8_t *from, unsigned bits, float *x, int64_t room, op_format f) {
+    uint8_t all[8 * sizeof(float)] = {0};
+    const size_t size = value_bytes(f);
+    (void)room;
+    for (; bits != 0; bits &= bits - 1, from += size) {
+        memcpy(all + (size_t)__builtin_ctz(bits) * size, from, size);
+    }
+    for (int j = 0; j < 8; j += VLEN) {
+        v_store(x + j, values_get(all + (size_t)j * size, VLEN, f), VLEN);
     }
 }
 #endif
@@ -93,17 +139,20 @@ static INLINE int64_t count_set(const uint8_t *bits, int64_t n) {
 }
 
 /* `end` is that of the block's values: what lies behind it is somebody else's. */
-static void push_block(const float *x, const uint8_t *bits, int64_t n, float *to) {
-    const float *end = to + count_set(bits, n);
-    int64_t e = 0;
+static INLINE void push_block(const float *x, const uint8_t *bits, int64_t n, uint8_t *to,
+                              op_format f) {
+    const size_t size = value_bytes(f);
+    int64_t left = count_set(bits, n), e = 0;
     for (; e + 8 <= n; e += 8) {
-        push8(x + e, bits[e / 8], to, end - to);
-        to += count8(bits[e / 8]);
+        int64_t count = count8(bits[e / 8]);
+        push8(x + e, bits[e / 8], to, left, f);
+        to += (size_t)count * size;
+        left -= count;
     }
-    for (; e < n; e++) {
-        if ((bits[e / 8] >> e % 8 & 1) != 0) {
-            *to++ = x[e];
-        }
+    if (e < n) {
+        float part[8] = {0};
+        memcpy(part, x + e, (size_t)(n - e) * sizeof *x);
+        push8(part, bits[e / 8] & ((1u << (n - e)) - 1), to, left, f);
     }
 }
 
@@ -116,39 +165,65 @@ static bool has_nan(const float *x, int64_t n) {
     return v_bits(any) != 0;
 }
 
+/* Elements [at, at + n) of the 8 whose bits these are. */
+static INLINE void pull_part(const uint8_t *from, unsigned bits, int64_t at, int64_t n, float *x,
+                             int64_t room, op_format f) {
+    float part[8];
+    pull8(from, bits, part, room, f);
+    memcpy(x, part + at, (size_t)n * sizeof *x);
+}
+
 /* `end` is that of the heap. */
-static void pull_block(const float *from, const float *end, const uint8_t *bits, int64_t n,
-                       float *x) {
-    int64_t e = 0;
+static INLINE void pull_block(const uint8_t *from, const uint8_t *end, const uint8_t *bits,
+                              int64_t n, float *x, op_format f) {
+    const size_t size = value_bytes(f);
+    int64_t room = (end - from) / (int64_t)size, e = 0;
     for (; e + 8 <= n; e += 8) {
-        pull8(from, bits[e / 8], x + e, end - from);
-        from += count8(bits[e / 8]);
+        int64_t count = count8(bits[e / 8]);
+        pull8(from, bits[e / 8], x + e, room, f);
+        from += (size_t)count * size;
+        room -= count;
     }
-    for (; e < n; e++) {
-        x[e] = (bits[e / 8] >> e % 8 & 1) != 0 ? *from++ : 0.0f;
+    if (e < n) {
+        pull_part(from, bits[e / 8], 0, n - e, x + e, room, f);
     }
 }
 
-void CPU_FN(heap_range)(const float *heap, const float *end, const uint8_t *bits,
-                        const int32_t *starts, int64_t e, int64_t n, float *to) {
+/* Elements [e, last) of a block of which the values begin at `from`. */
+static INLINE void pull_range(const uint8_t *from, const uint8_t *end, const uint8_t *bits,
+                              int64_t e, int64_t last, float *to, op_format f) {
+    int64_t at = e / 8 * 8, first = e / OP_HEAP_BLOCK * OP_HEAP_BLOCK;
+    const size_t size = value_bytes(f);
+    from += (size_t)count_set(bits + first / 8, at - first) * size;
+    if (at < e) {
+        int64_t n = (at + 8 < last ? at + 8 : last) - e;
+        pull_part(from, bits[at / 8], e - at, n, to, (end - from) / (int64_t)size, f);
+        from += (size_t)count8(bits[at / 8]) * size;
+        e += n;
+        to += n;
+    }
+    pull_block(from, end, bits + e / 8, last - e, to, f);
+}
+
+static INLINE void heap_range(const cpu_heap *heap, const uint8_t *bits, const int32_t *starts,
+                              int64_t e, int64_t n, float *to, op_format f) {
+    const uint8_t *data = heap->data, *end = data + (size_t)heap->values * value_bytes(f);
     for (int64_t stop = e + n; e < stop;) {
-        int64_t first = e / OP_HEAP_BLOCK * OP_HEAP_BLOCK, last = first + OP_HEAP_BLOCK;
-        int64_t start = starts[e / OP_HEAP_BLOCK];
+        int64_t last = (e / OP_HEAP_BLOCK + 1) * OP_HEAP_BLOCK, start = starts[e / OP_HEAP_BLOCK];
         last = last < stop ? last : stop;
         if (start < 0) {
             memset(to, 0, (size_t)(last - e) * sizeof(float));
-            to += last - e;
-            e = last;
-            continue;
+        } else {
+            pull_range(data + (size_t)start * value_bytes(f), end, bits, e, last, to, f);
         }
-        const float *from = heap + start + count_set(bits + first / 8, e - first);
-        for (; e < last && e % 8 != 0; e++) {
-            *to++ = (bits[e / 8] >> e % 8 & 1) != 0 ? *from++ : 0.0f;
-        }
-        pull_block(from, end, bits + e / 8, last - e, to);
         to += last - e;
         e = last;
     }
+}
+
+void CPU_FN(heap_range)(const cpu_heap *heap, const uint8_t *bits, const int32_t *starts, int64_t e,
+                        int64_t n, float *to) {
+    WITH_HEAP(heap->dtype, heap_range, heap, bits, starts, e, n, to);
 }
 
 /* ---- kernels ---- */
@@ -180,7 +255,22 @@ void CPU_FN(sparse_starts)(const op_call *call) {
     }
 }
 
-static void push_stretch(const cpu_steps *it, const op_call *call, float *heap) {
+/* Says that a NaN was pushed; whoever else has one writes the same, the code of 1. */
+static INLINE void note_nan(uint8_t *heap, op_format f) {
+    float one = 1;
+    uint16_t word = (uint16_t)(f.bias << f.mantissa);
+    uint8_t byte = (uint8_t)word;
+    if (f.bits == 32) {
+        __atomic_store((float *)(void *)heap, &one, __ATOMIC_RELAXED);
+    } else if (f.bits == 16) {
+        __atomic_store((uint16_t *)(void *)heap, &word, __ATOMIC_RELAXED);
+    } else {
+        __atomic_store(heap, &byte, __ATOMIC_RELAXED);
+    }
+}
+
+static INLINE void push_stretch(const cpu_steps *it, const op_call *call, uint8_t *heap,
+                                op_format f) {
     const float *x = cpu_step(it, &call->in[1]);
     const uint8_t *bits = cpu_step_code(it, &call->in[2], BITS_BYTES);
     const int32_t *starts = (const int32_t *)call->in[3].data + it->step * call->in[3].type.dim[1] +
@@ -188,11 +278,10 @@ static void push_stretch(const cpu_steps *it, const op_call *call, float *heap) 
     for (int64_t e = 0; e < it->len; e += OP_HEAP_BLOCK, starts++) {
         int64_t n = it->len - e < OP_HEAP_BLOCK ? it->len - e : OP_HEAP_BLOCK;
         if (*starts >= 0) {
-            push_block(x + e, bits + e / 8, n, heap + *starts);
+            push_block(x + e, bits + e / 8, n, heap + (size_t)*starts * value_bytes(f), f);
         }
         if (has_nan(x + e, n)) {
-            float one = 1; /* whoever else has one writes the same */
-            __atomic_store(heap, &one, __ATOMIC_RELAXED);
+            note_nan(heap, f);
         }
     }
 }
@@ -206,31 +295,24 @@ void CPU_FN(sparse_push)(const op_call *call) {
         if (call->member != 0) {
             return;
         }
-        memcpy(call->out[0].data, heap->data, (size_t)heap->type.dim[0] * sizeof(float));
+        memcpy(call->out[0].data, heap->data, ebb__ir_type_bytes(&heap->type));
         own.members = 1;
     }
     cpu_steps it = cpu_steps_start(&own, &call->in[1].type);
     while (cpu_steps_next(&it)) {
-        push_stretch(&it, call, call->out[0].data);
+        WITH_HEAP(heap->type.dtype, push_stretch, &it, call, call->out[0].data);
     }
 }
 
 /* heap, bits, starts. */
 void CPU_FN(sparse_pull)(const op_call *call) {
-    const float *heap = call->in[0].data, *end = heap + call->in[0].type.dim[0];
+    const op_view *heap = &call->in[0];
+    const cpu_heap from = {heap->data, heap->type.dim[0], heap->type.dtype};
     cpu_steps it = cpu_steps_start(call, &call->out[0].type);
     while (cpu_steps_next(&it)) {
-        float *x = cpu_step(&it, &call->out[0]);
-        const uint8_t *bits = cpu_step_code(&it, &call->in[1], BITS_BYTES);
-        const int32_t *starts = (const int32_t *)call->in[2].data +
-                                it.step * call->in[2].type.dim[1] + it.first / OP_HEAP_BLOCK;
-        for (int64_t e = 0; e < it.len; e += OP_HEAP_BLOCK, starts++) {
-            int64_t n = it.len - e < OP_HEAP_BLOCK ? it.len - e : OP_HEAP_BLOCK;
-            if (*starts >= 0) {
-                pull_block(heap + *starts, end, bits + e / 8, n, x + e);
-            } else {
-                memset(x + e, 0, (size_t)n * sizeof(float));
-            }
-        }
+        const uint8_t *bits = (const uint8_t *)call->in[1].data + it.step * call->in[1].type.dim[1];
+        const int32_t *starts =
+            (const int32_t *)call->in[2].data + it.step * call->in[2].type.dim[1];
+        CPU_FN(heap_range)(&from, bits, starts, it.first, it.len, cpu_step(&it, &call->out[0]));
     }
 }
