@@ -156,6 +156,10 @@ static unit_cut cut_of(const op_conv *v, bool source, int members) {
     double least = time_of(v, source, &best, k_tiles, c_tiles, members);
     for (int64_t k = 1; k <= conv_least(k_tiles, MOST_SIDE); k++) {
         for (int64_t c = 1; c <= conv_least(c_tiles, MOST_SIDE); c++) {
+            unit_cut finest = {k, c, taps_of(v)};
+            if (k * c > 1 && sums_floats(v, &finest) > SUMS_FLOATS) {
+                break; /* more tiles fit in no way */
+            }
             for (int64_t parts = 1; parts <= taps_of(v); parts++) {
                 unit_cut next = {k, c, parts};
                 double time = time_of(v, source, &next, k_tiles, c_tiles, members);
