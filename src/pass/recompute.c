@@ -217,7 +217,7 @@ static ebb_status group_places(recomputer *r) {
     place_bytes *p = NULL;
     TRY(measure_places(r, &n, &p));
     TRY(ebb__region_alloc(&r->unit->scratch, (size_t)n + 1, sizeof *r->group, &r->group));
-    double low = 0, high = fill_groups(p, n, INFINITY, r->group);
+    double low = 0, high = fill_groups(p, n, HUGE_VAL, r->group);
     for (int32_t i = 0; i < ROOM_STEPS; i++) {
         double room = (low + high) / 2;
         bool fits = fill_groups(p, n, room, r->group) <= room;
