@@ -38,7 +38,7 @@ def all_below(layer):
 
 
 LOWER = {layer: all_below(layer) for layer in BELOW}
-PATTERN_PASSES = {"simplify", "sparse", "slices", "contract", "layout", "encode_narrow"}
+PATTERN_PASSES = {"simplify", "sparse", "slices", "contract", "layout", "encode_norm", "encode_narrow"}
 MOST_LINES = 700
 
 ALLOCATE = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|getline)\s*\(")

@@ -515,7 +515,7 @@ static void leaky(void **state) {
     r = run(OP_LEAKY_RELU_GRAD, SAMPLE(IN(F1(6), F1(6)), .attr = slope), VALUES(dy, x));
     expect(&r, 0, NUMBERS(1, 0.5, 0.75, -4, -1.25, 6));
     done(&r);
-    r = run(OP_LEAKY_RELU, SAMPLE(IN(F1(1)), .attr = slope), VALUES(NUMBERS(NAN)));
+    r = run(OP_LEAKY_RELU, SAMPLE(IN(F1(1)), .attr = slope), VALUES(NUMBERS((double)NAN)));
     assert_true(isnan(tensor_get(&r.data.out[0], 0)));
     done(&r);
 }
