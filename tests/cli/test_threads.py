@@ -85,8 +85,9 @@ def test_train_cnn_with_sparse_maps():
     """Members pack values into one heap; where these are too many, a step is done again."""
     data = images()
     for density, few in [("0.9", True), ("0.2", False)]:
-        model = [*CNN, "--disable", "chunk", "--density", density]
-        assert ebb("plan", "cnn", *data, *model, "--json").json()["sparse_reserved_bytes"] > 0
+        model = [*CNN, "--disable", "chunk,recompute", "--density", density]
+        model += ["--memory", str(ebb("plan", "cnn", *data, *model, "--threads", "4", "--json").json()["least_bytes"])]
+        assert ebb("plan", "cnn", *data, *model, "--threads", "4", "--json").json()["sparse_reserved_bytes"] > 0
         train("cnn", *data, *model, "--fresh")
         with open("run2/metrics.jsonl", encoding="utf8") as file:
             assert ("fallback_steps" not in file.read()) == few
