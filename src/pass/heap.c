@@ -12,11 +12,12 @@
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
  * A heap takes up values until the first of them is read, or it has about half of all of a shard;
- * the next value begins a new one, best where whatever comes later is read before its first. So
- * where a few images go through the whole net before the next, be they a shard or a chunk, their
- * heaps do not exist at once; and where all images do, the second is gone when backward comes to
- * the first layers, whose gradients are the largest. More heaps would save more, but the first
- * layers have fewer zeros than the others, which then could not make up for them.
+ * the next layer begins a new one, but not the next chunk of a layer that it has: two heaps would
+ * both be there until the layer's last chunk is read. So where a few images go through the whole
+ * net before the next, be they a shard or a chunk, their heaps do not exist at once; and where all
+ * images do, the second is gone when backward comes to the first layers, whose gradients are the
+ * largest. More heaps would save more, but the first layers have fewer zeros than the others, which
+ * then could not make up for them.
  *
  * With a stash the values are those that it has rounded, and a heap holds codes of its format: 1
  * bit an element and 8 for those above 0, say, instead of 8 for all. Of what is not taken codes are
@@ -43,8 +44,6 @@ static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is 
 typedef struct heap {
     int64_t room;         /* values */
     int32_t left;         /* values that are still to be pushed */
-    int32_t first_read;   /* of any of them: a position */
-    bool ends;            /* what comes later is read before that */
     ir_val content, last; /* with all values pushed so far; the starts of the last */
 } heap;
 
@@ -59,12 +58,11 @@ typedef struct heaper {
     bool *wanted;     /* by value: a late node reads it in full, by itself or joined to others */
     bool *blocked;    /* by value: it must be there as it is */
     int32_t *heap_of; /* by value; IR_NONE: in none */
-    int32_t *first_read, *last_read; /* by value: positions of late readers */
-    int32_t *later_read;             /* by value: the last of any that comes behind it */
-    ir_val *bits, *starts; /* by value that is in a heap; bits also of others that have some */
-    ir_val *whole;         /* by value: decoded, for readers up to NEAR behind: */
-    int32_t *whole_at;     /* ... this position */
-    ir_val *now;           /* by value: what stands for it from now on */
+    int32_t *heap_of_layer; /* the last that took up a value of the layer; IR_NONE: none did */
+    ir_val *bits, *starts;  /* by value that is in a heap; bits also of others that have some */
+    ir_val *whole;          /* by value: decoded, for readers up to NEAR behind: */
+    int32_t *whole_at;      /* ... this position */
+    ir_val *now;            /* by value: what stands for it from now on */
     heap *heaps;
     int32_t n_heaps;
     ir_val *written; /* variables that forward itself changes, behind two of a heap */
@@ -230,59 +228,23 @@ static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
     return reads;
 }
 
-/* Notes where v, or all that is joined in it, is read: the first place, and the last. */
-static void note_read(heaper *h, ir_val v, int32_t at) {
-    int32_t axis;
-    const ir_node_rec *join = join_of(h->g, v, &axis);
-    h->first_read[v] = h->first_read[v] < 0 ? at : h->first_read[v];
-    h->last_read[v] = at;
-    for (int32_t k = 0; join != NULL && k < join->n_in; k++) {
-        note_read(h, ir_in(h->g, join, k), at);
-    }
-}
-
-/* A heap ends best where whatever comes later is read for the last time before anything of it is
- * read, so that the next is gone when backward comes to this one. Between segments of a net that is
- * so, not between chunks of images of one segment, which backward takes in the same order: there it
- * goes on until it has twice as much. */
-static void find_reads_of_later(heaper *h) {
-    const ir_graph *g = h->g;
-    int32_t axis, last = 0;
-    for (int32_t i = 0; i < h->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[h->order[i]];
-        for (int32_t k = 0; pass_is_late(node) && !ebb__op_is_join(node, &axis) && k < node->n_in;
-             k++) {
-            if (ir_in(g, node, k) != IR_NONE) {
-                note_read(h, ir_in(g, node, k), i);
-            }
-        }
-    }
-    for (int32_t i = h->n_order - 1; i >= 0; i--) {
-        ir_val v = g->nodes[h->order[i]].out;
-        if (!pass_is_late(&g->nodes[h->order[i]]) && is_taken(h, v)) {
-            h->later_read[v] = last;
-            last = h->last_read[v] > last ? h->last_read[v] : last;
-        }
-    }
-}
-
 static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
     heap *to = *open < 0 ? NULL : &h->heaps[*open];
     int64_t room = room_of(h, v);
-    if (to == NULL || to->room >= (to->ends ? enough : 2 * enough) || to->room + room > MOST_ROOM) {
+    int32_t layer = h->g->nodes[h->g->values[v].def].label.layer;
+    if (to == NULL || (to->room >= enough && h->heap_of_layer[layer] != *open) ||
+        to->room + room > MOST_ROOM) {
         *open = h->n_heaps++;
         to = &h->heaps[*open];
-        *to = (heap){
-            .room = OP_HEAP_FIRST, .first_read = INT32_MAX, .content = IR_NONE, .last = IR_NONE};
+        *to = (heap){.room = OP_HEAP_FIRST, .content = IR_NONE, .last = IR_NONE};
     }
     to->room += room;
     to->left++;
-    to->first_read = h->first_read[v] < to->first_read ? h->first_read[v] : to->first_read;
-    to->ends = h->later_read[v] < to->first_read;
+    h->heap_of_layer[layer] = *open;
     h->heap_of[v] = *open;
 }
 
-/* How much a heap has when it ends at the next place where it can. */
+/* How much a heap has when it ends with the layer. */
 static int64_t enough_of(const heaper *h) {
     const ir_graph *g = h->g;
     int64_t all = 0;
@@ -297,7 +259,6 @@ static int64_t enough_of(const heaper *h) {
 static void give_heaps(heaper *h) {
     const ir_graph *g = h->g;
     int32_t open = IR_NONE, axis;
-    find_reads_of_later(h);
     const int64_t enough = enough_of(h);
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
@@ -489,10 +450,10 @@ static ebb_status open_heaper(heaper *h) {
     size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
     TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
                       ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv),
-                      ARRAY_NONE(h->first_read, nv), ARRAY(h->last_read, nv),
-                      ARRAY(h->later_read, nv), ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv),
-                      ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv), ARRAY(h->now, nv),
-                      ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
+                      ARRAY_NONE(h->heap_of_layer, (size_t)g->n_layers + 1),
+                      ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv),
+                      ARRAY(h->whole_at, nv), ARRAY(h->now, nv), ARRAY(h->heaps, nv),
+                      ARRAY(h->written, nv + 1)));
     TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
     ebb__heap_shares(h->unit, h->share);
     for (int32_t i = 0; i < h->n_order; i++) {

@@ -210,9 +210,9 @@ static const double heavy_prices[] = {2e-10, 3e-10, 4e-10,  6e-10, 8e-10, 1.1e-9
 static const struct {
     int32_t places;
     double room;
-} heavy_groups[] = {{.places = 1}, {.places = 2},  {.places = 3}, {.places = 4},  {.places = 6},
-                    {.room = 1},   {.room = 1.2},  {.room = 1.3}, {.room = 1.75}, {.room = 3},
-                    {.places = 8}, {.places = 16}, {.places = 32}};
+} heavy_groups[] = {{.places = 1}, {.places = 2}, {.places = 3},  {.places = 4}, {.places = 5},
+                    {.places = 6}, {.room = 1},   {.room = 1.2},  {.room = 1.3}, {.room = 1.75},
+                    {.room = 3},   {.places = 8}, {.places = 16}, {.places = 32}};
 enum {
     FIRST_WAYS = sizeof first_ways / sizeof *first_ways,
     PRICES = sizeof heavy_prices / sizeof *heavy_prices,
@@ -244,8 +244,9 @@ static bool depth_way(const plan_reach *reach, int32_t i, plan_way *out) {
     }
     /* Of a deep net, plans lie closer and take longer to find. */
     bool skipped = reach->steps > MANY_PLACES && heavy >= 0 && other < 0 && heavy / PRICED % 6 != 1;
+    bool between = k->room > 0 && heavy / PRICED % 2 != 0; /* the cut of a group differs less */
     return reach->images > 0 && (k->places == ALL_PLACES || k->places < reach->steps) &&
-           !(k->heavy && skipped);
+           !(k->heavy && skipped) && !between;
 }
 
 static void describe_depth(const pass_knobs *k, bool again, char *text, size_t bytes) {
