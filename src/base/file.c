@@ -122,11 +122,16 @@ ebb_status ebb__file_pread(ebb_ctx *ctx, int fd, const char *path, void *data, s
     return EBB_OK;
 }
 
-ebb_status ebb__file_pwrite(ebb_ctx *ctx, int fd, const char *path, const void *data, size_t bytes,
-                            uint64_t offset) {
-    const char *at = data;
+enum { WHERE_IT_STANDS = -1 };
+
+/* All bytes, from `offset` on or where the file stands. */
+static ebb_status write_all(ebb_ctx *ctx, int fd, const char *path, const char *at, size_t bytes,
+                            off_t offset) {
+    bool stands = offset == WHERE_IT_STANDS;
     while (bytes > 0) {
-        ssize_t done = hook(ctx) ? -1 : pwrite(fd, at, bytes, (off_t)offset);
+        ssize_t done = hook(ctx) ? -1
+                       : stands  ? write(fd, at, bytes)
+                                 : pwrite(fd, at, bytes, offset);
         if (done < 0 && errno == EINTR) {
             continue;
         }
@@ -135,9 +140,14 @@ ebb_status ebb__file_pwrite(ebb_ctx *ctx, int fd, const char *path, const void *
         }
         at += done;
         bytes -= (size_t)done;
-        offset += (uint64_t)done;
+        offset += stands ? 0 : done;
     }
     return EBB_OK;
+}
+
+ebb_status ebb__file_pwrite(ebb_ctx *ctx, int fd, const char *path, const void *data, size_t bytes,
+                            uint64_t offset) {
+    return write_all(ctx, fd, path, data, bytes, (off_t)offset);
 }
 
 ebb_status ebb__file_read(ebb_ctx *ctx, int fd, const char *path, void *data, size_t bytes,
@@ -152,19 +162,7 @@ ebb_status ebb__file_read(ebb_ctx *ctx, int fd, const char *path, void *data, si
 
 ebb_status ebb__file_write_fd(ebb_ctx *ctx, int fd, const char *path, const void *data,
                               size_t bytes) {
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t done = hook(ctx) ? -1 : write(fd, at, bytes);
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
-        if (done < 0) {
-            return io_fail(ctx, "write", path);
-        }
-        at += done;
-        bytes -= (size_t)done;
-    }
-    return EBB_OK;
+    return write_all(ctx, fd, path, data, bytes, WHERE_IT_STANDS);
 }
 
 ebb_status ebb__file_truncate(ebb_ctx *ctx, int fd, const char *path, uint64_t bytes) {

@@ -68,8 +68,8 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  * places      of a net over images, what is handed on is kept every so many places; 0: there are
  *             none
  * room        or at the ends of groups of places, each of which, repeated as a whole, takes at most
- * so many times the least room that groups can do with beside what is kept before them replay also
- * those that wait for each other: only states between spans are kept */
+ *             so many times the least that groups can do with beside what is kept before them
+ * replay      also those that wait for each other: only states between spans are kept */
 #define PASS_KNOB_LIST(X)                                                                          \
     X(bool, pack, PASS_LAYOUT)                                                                     \
     X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
