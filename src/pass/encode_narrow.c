@@ -200,10 +200,7 @@ static ebb_status read_codes(narrower *w) {
     ir_graph *g = w->g;
     int32_t n_values = g->n_values;
     ir_val *now = NULL;
-    TRY(ebb__region_alloc(&w->unit->scratch, (size_t)n_values + 1, sizeof *now, &now));
-    for (ir_val v = 0; v < n_values; v++) {
-        now[v] = v;
-    }
+    TRY(ebb__pass_same(g, &w->unit->scratch, &now));
     for (int32_t i = 0, n = g->n_order; i < n; i++) {
         ir_node reader = g->order[i], first = g->n_nodes;
         ir_val v = g->nodes[reader].out, out = IR_NONE;

@@ -61,12 +61,9 @@ ebb_status ebb__encode_norm(pass_unit *unit) {
     int32_t n_values = g->n_values, n_order = g->n_order, n_nodes = g->n_nodes;
     int64_t *keys = NULL;
     size_t room = (size_t)g->n_nodes;
-    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(r.late, (size_t)n_values + 1),
-                      ARRAY(r.now, (size_t)n_values + 1)));
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)n_values + 1, sizeof *r.late, &r.late));
+    TRY(ebb__pass_same(g, &unit->scratch, &r.now));
     TRY(ebb__pass_keys(g, &unit->scratch, room, 1, &keys));
-    for (ir_val v = 0; v < n_values; v++) {
-        r.now[v] = v;
-    }
     for (int32_t i = 0; i < n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         for (int32_t k = 0; k < node->n_in && pass_is_late(node); k++) {

@@ -358,6 +358,14 @@ out:
 
 /* ---- replacing values ---- */
 
+ebb_status ebb__pass_same(const ir_graph *graph, alloc_region *region, ir_val **now) {
+    TRY(ebb__region_alloc(region, (size_t)graph->n_values + 1, sizeof **now, now));
+    for (ir_val v = 0; v < graph->n_values; v++) {
+        (*now)[v] = v;
+    }
+    return EBB_OK;
+}
+
 void ebb__pass_rewire(ir_graph *graph, const ir_val *now, int32_t n_values) {
     for (int32_t i = 0; i < graph->n_order; i++) {
         const ir_node_rec *node = &graph->nodes[graph->order[i]];

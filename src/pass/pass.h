@@ -230,6 +230,8 @@ ebb_status ebb__encode_narrow(pass_unit *unit, bool before_heap) EBB_MUST_CHECK;
 void ebb__heap_shares(const pass_unit *unit, double *share);
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
+/* now[v] = v for every value of the graph: nothing is replaced yet. */
+ebb_status ebb__pass_same(const ir_graph *graph, alloc_region *region, ir_val **now) EBB_MUST_CHECK;
 /* Every reader of value v < n_values reads now[v] instead, which is v for what stays: operands,
  * next values, the loss, which is below n_values. Outputs are the caller's to move. */
 void ebb__pass_rewire(ir_graph *graph, const ir_val *now, int32_t n_values);

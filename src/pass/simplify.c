@@ -115,10 +115,7 @@ ebb_status ebb__pass_part_norms(pass_unit *unit) {
         return EBB_OK;
     }
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)(g->n_nodes + 2 * norms), 1, &keys));
-    TRY(ebb__region_alloc(&unit->scratch, (size_t)n_values + 1, sizeof *now, &now));
-    for (ir_val v = 0; v < n_values; v++) {
-        now[v] = v;
-    }
+    TRY(ebb__pass_same(g, &unit->scratch, &now));
     for (int32_t i = 0; i < n_order; i++) {
         ir_node n = g->order[i];
         ir_val y = g->nodes[n].out;

@@ -124,12 +124,9 @@ static ebb_status run(pass_unit *unit) {
     if (!unit->config->training || !unit->config->knobs.slices) {
         return EBB_OK;
     }
-    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(s.reads, values), ARRAY_NONE(s.squares, values),
-                      ARRAY(s.now, values)));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(s.reads, values), ARRAY_NONE(s.squares, values)));
+    TRY(ebb__pass_same(g, &unit->scratch, &s.now));
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + (size_t)n_order, 1, &s.keys));
-    for (ir_val v = 0; v < n_values; v++) {
-        s.now[v] = v;
-    }
     count_readers(&s);
     for (int32_t i = 0; i < n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];

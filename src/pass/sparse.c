@@ -82,13 +82,10 @@ static ebb_status run(pass_unit *unit) {
     sparsifier s = {.graph = g};
     int32_t n_order = g->n_order, n_values = g->n_values;
     size_t values = (size_t)n_values + 1;
-    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(s.reads, values), ARRAY(s.fits, values),
-                      ARRAY(s.now, values)));
+    TRY(REGION_ARRAYS(&unit->scratch, ARRAY(s.reads, values), ARRAY(s.fits, values)));
+    TRY(ebb__pass_same(g, &unit->scratch, &s.now));
     /* At most one node for each is added. */
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + (size_t)n_order, 1, &s.keys));
-    for (ir_val v = 0; v < n_values; v++) {
-        s.now[v] = v;
-    }
     count_readers(&s);
     for (int32_t i = 0; i < n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
