@@ -86,10 +86,17 @@ static void print_top(FILE *file, const run_profile *p) {
 
 void ebb__cli_print_profile(FILE *file, const run_profile *p, int threads) {
     double flops = rate(p->flops, p->step_seconds);
+    if (p->observed_seconds <= 0) {
+        (void)fputs("\nno step to show: each had more than its heaps hold (--density) and was done in "
+                    "another way\n",
+                    file);
+        return;
+    }
     (void)fprintf(file, "\nfastest observed step: %.3f ms (%+.1f%% against %.3f ms unobserved)\n",
                   1e3 * p->observed_seconds,
                   share(p->observed_seconds - p->step_seconds, p->step_seconds),
                   1e3 * p->step_seconds);
+    (void)fprintf(file, "every instruction at its fastest: %.3f ms\n", 1e3 * p->least_seconds);
     (void)fprintf(file,
                   "unobserved: %.1f GFLOP/s, %.1f%% of the fma peak of %d thread%s, %.1f GFLOP/s\n",
                   1e-9 * flops, share(flops, p->peak_flops), threads, threads == 1 ? "" : "s",
@@ -107,8 +114,9 @@ void ebb__cli_print_profile(FILE *file, const run_profile *p, int threads) {
 /* ---- JSON ---- */
 
 static json_t *row_json(const profile_row *row) {
-    return json_pack("{s:s, s:I, s:o, s:o, s:o}", "name", row->name, "calls",
-                     (json_int_t)row->calls, "seconds", ebb__cli_json_real(row->seconds), "flops",
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o}", "name", row->name, "calls",
+                     (json_int_t)row->calls, "seconds", ebb__cli_json_real(row->seconds),
+                     "least_seconds", ebb__cli_json_real(row->least), "flops",
                      ebb__cli_json_real(row->flops), "bytes", ebb__cli_json_real(row->bytes));
 }
 
@@ -135,10 +143,11 @@ static json_t *top_json(const run_profile *p) {
 }
 
 json_t *ebb__cli_profile_json(const run_profile *p) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_flops",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_flops",
                      ebb__cli_json_real(p->peak_flops), "step_seconds",
                      ebb__cli_json_real(p->step_seconds), "observed_seconds",
-                     ebb__cli_json_real(p->observed_seconds), "flops", ebb__cli_json_real(p->flops),
+                     ebb__cli_json_real(p->observed_seconds), "least_seconds",
+                     ebb__cli_json_real(p->least_seconds), "flops", ebb__cli_json_real(p->flops),
                      "memory_bytes", ebb__cli_json_bytes(p->memory_bytes), "phases",
                      rows_json(p->phases, p->n_phases), "layers", rows_json(p->layers, p->n_layers),
                      "top", top_json(p));

@@ -99,8 +99,11 @@ static ebb_status find_places(builder *b) {
 
 /* ---- parameters ---- */
 
-/* Parameter i of a layer: convolutions start as in "Delving Deep into Rectifiers" (He et al. 2015),
- * by what a tap goes out to; products as PyTorch's do; norms as if they were not there. */
+/* Parameter i of a layer: convolutions start as in "Delving Deep into Rectifiers" (He et al. 2015);
+ * products as PyTorch's do; norms as if they were not there. A convolution with a bias has no norm
+ * behind it, and is scaled by the taps that a result comes from, so that maps keep their size: by
+ * those that a pixel goes out to, as is usual before norms, GoogLeNet's narrow branches would give
+ * logits in the hundreds. */
 static ir_start start_of(const net_model *net, const net_layer *layer, int32_t i) {
     static const float norm[NET_MOST_PARAMS] = {1, 0, 0, 1}; /* weight, bias, mean, variance */
     if (layer->op == NET_FC) {
@@ -109,7 +112,8 @@ static ir_start start_of(const net_model *net, const net_layer *layer, int32_t i
     if (layer->op == NET_BN || i > 0) {
         return (ir_start){.draw = IR_CONSTANT, .scale = layer->op == NET_BN ? norm[i] : 0};
     }
-    float fan = (float)layer->n.outputs * (float)layer->n.high * (float)layer->n.wide;
+    int32_t maps = layer->n.no_bias ? layer->n.outputs : net_in_shape(net, layer)->channels;
+    float fan = (float)maps * (float)layer->n.high * (float)layer->n.wide;
     return (ir_start){.draw = IR_NORMAL, .scale = sqrtf(2.0F * (float)layer->n.groups / fan)};
 }
 

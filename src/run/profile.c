@@ -301,7 +301,9 @@ static ebb_status fill(run_profile *profile, const pass_unit *unit, alloc_region
     size_t capacity = 0;
     TRY(scan_graph(g, scratch, &scan));
     TRY(add_names(profile, g));
-    TRY(REGION_ARRAYS(&profile->region, ARRAY(profile->group_of, (size_t)g->n_nodes + 1)));
+    profile->n_nodes = g->n_nodes;
+    TRY(REGION_ARRAYS(&profile->region, ARRAY(profile->group_of, (size_t)g->n_nodes + 1),
+                      ARRAY(profile->least, (size_t)g->n_nodes + 1)));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node n = g->order[i];
         profile->group_of[n] = -1;
@@ -347,7 +349,12 @@ void ebb__profile_free(run_profile *profile) {
 
 static void observe(void *user, const device_instr *instr, double seconds) {
     run_profile *profile = user;
+    double *least = &profile->least[instr->node];
+    if (profile->session->ran != profile->program) {
+        return; /* its fallback, whose nodes have other numbers */
+    }
     profile->groups[profile->group_of[instr->node]].seconds += seconds;
+    *least = *least == 0 || seconds < *least ? seconds : *least;
 }
 
 ebb_status ebb__profile_step(run_profile *profile, run_trainer *trainer, int32_t program,
@@ -358,12 +365,15 @@ ebb_status ebb__profile_step(run_profile *profile, run_trainer *trainer, int32_t
     }
     session->observe = observe;
     session->observe_user = profile;
+    profile->session = session;
+    profile->program = program;
     double start = ebb__clock_seconds();
     ebb_status status = ebb__trainer_step(trainer, program, rate);
     double seconds = ebb__clock_seconds() - start;
     session->observe = NULL;
     session->observe_user = NULL;
-    if (profile->observed_seconds > 0 && seconds >= profile->observed_seconds) {
+    bool fell_back = session->ran != program;
+    if (fell_back || (profile->observed_seconds > 0 && seconds >= profile->observed_seconds)) {
         return status;
     }
     profile->observed_seconds = seconds;
@@ -378,6 +388,7 @@ ebb_status ebb__profile_step(run_profile *profile, run_trainer *trainer, int32_t
 static void add_row(profile_row *to, const profile_row *row) {
     to->calls += row->calls;
     to->seconds += row->seconds;
+    to->least += row->least;
     to->flops += row->flops;
     to->bytes += row->bytes;
 }
@@ -399,6 +410,12 @@ static void add_top(run_profile *profile, int32_t group) {
 
 void ebb__profile_finish(run_profile *profile) {
     double rest = profile->observed_seconds;
+    for (int32_t n = 0; n < profile->n_nodes; n++) {
+        if (profile->least[n] > 0) {
+            profile->groups[profile->group_of[n]].row.least += profile->least[n];
+            profile->least_seconds += profile->least[n];
+        }
+    }
     for (int32_t i = 0; i < profile->n_groups; i++) {
         const profile_group *group = &profile->groups[i];
         add_row(&profile->phases[group->phase], &group->row);

@@ -3,7 +3,9 @@
  * training and by layer, and the slowest groups.
  *
  * All figures are those of one step, the fastest that was observed, so that they belong together:
- * the phases, the last of which is what no instruction accounts for, sum to its wall time.
+ * the phases, the last of which is what no instruction accounts for, sum to its wall time. Only
+ * `least` takes every instruction from the step in which it was fastest: on a machine that others
+ * use too, no step as a whole may be undisturbed, but every instruction is in some step.
  *
  *   ebb__profile_new     while the plan has its graphs: before the session takes it over
  *   ebb__profile_step    as often as wanted
@@ -20,6 +22,7 @@ typedef struct profile_row {
     const char *name;
     int64_t calls;       /* in a step */
     double seconds;      /* of the step that is kept */
+    double least;        /* seconds, every instruction at its fastest */
     double flops, bytes; /* of a step, as the ops' cost columns say */
 } profile_row;
 
@@ -37,15 +40,20 @@ typedef struct profile_group {
 
 typedef struct run_profile {
     ebb_ctx *ctx;
+    const run_session *session; /* that runs the step ... */
+    int32_t program;            /* ... of this program */
     alloc_region region; /* holds all of the below; nothing is added by steps */
     int32_t *group_of;   /* by node of the graph; -1: nothing to run */
+    int32_t n_nodes;
+    double *least; /* by node: seconds of its fastest call; 0: none yet */
     profile_group *groups;
     int32_t n_groups;
     profile_row *phases, *layers;
     int32_t n_phases, n_layers;
     int32_t top[PROFILE_TOP]; /* groups, slowest first */
     int32_t n_top;
-    double observed_seconds; /* of the step that is kept; 0: none yet */
+    double observed_seconds; /* of the step that is kept; 0: there is none */
+    double least_seconds;    /* all instructions, each at its fastest */
     double step_seconds;     /* of the fastest step without observing; the caller's to fill in */
     double peak_flops;       /* a second, of the device with the threads used; likewise */
     double flops;            /* of a step */
@@ -55,7 +63,8 @@ typedef struct run_profile {
 ebb_status ebb__profile_new(ebb_plan *plan, int32_t program, run_profile **out) EBB_MUST_CHECK;
 void ebb__profile_free(run_profile *profile);
 
-/* ebb__trainer_step, observed; kept if it is the fastest so far. Allocates nothing. */
+/* ebb__trainer_step, observed; kept if it is the fastest so far, and was not done by the program's
+ * fallback. Allocates nothing. */
 ebb_status ebb__profile_step(run_profile *profile, run_trainer *trainer, int32_t program,
                              double rate) EBB_MUST_CHECK;
 void ebb__profile_finish(run_profile *profile);

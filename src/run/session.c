@@ -131,6 +131,8 @@ void ebb__run_free(run_session *session) {
 
 /* ---- steps ---- */
 
+enum { MOST_FAILED_TRIES = 7 }; /* that count: at most 63 steps go by without one */
+
 static ebb_status run_list(run_session *s, const device_instr *const *list, int32_t n) {
     return s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
 }
@@ -166,16 +168,29 @@ static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
     return *stopped ? EBB_OK : run_list(s, list + from, n - from);
 }
 
+/* A step that was given up tells little of the next, several in a row tell much: after each but the
+ * first, twice as many steps go by without a try. */
+static void note_try(run_session *session, bool stopped) {
+    int32_t in_row = stopped ? session->tries_failed + 1 : 0;
+    session->tries_failed = in_row < MOST_FAILED_TRIES ? in_row : MOST_FAILED_TRIES;
+    session->steps_untried = stopped ? (1 << (session->tries_failed - 1)) - 1 : 0;
+}
+
 ebb_status ebb__run_step(run_session *session, int32_t index) {
     int32_t fallback = session->plan->programs[index].fallback;
-    bool stopped = false;
+    bool stopped = fallback > 0 && session->steps_untried > 0;
     session->asked = index;
-    session->sparse_bytes = 0;
     note_program(session, index);
     if (fallback > 0) {
         note_program(session, fallback);
     }
-    TRY(run_program(session, index, &stopped));
+    if (stopped) {
+        session->steps_untried--;
+    } else {
+        session->sparse_bytes = 0;
+        TRY(run_program(session, index, &stopped));
+        note_try(session, stopped);
+    }
     if (!stopped) {
         return EBB_OK;
     }

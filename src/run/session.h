@@ -30,10 +30,12 @@ typedef struct run_session {
     uint64_t host_high, device_high; /* highest end of anything handed out so far */
     uint64_t measured_bytes;         /* the same of both together */
     /* Programs with sparse values: steps that did not fit and were done by the program that stands
-     * in; most bytes of heaps that the last step used at a time; the program that was asked
-     * for last and the one that did it. */
+     * in; most bytes of heaps that the last step that tried used at a time; the program that was
+     * asked for last and the one that did it; how many tries in a row did not fit, and how many
+     * steps will not be tried for that. */
     uint64_t fallback_steps, sparse_bytes;
     int32_t asked, ran;
+    int32_t tries_failed, steps_untried;
     device_observe_fn observe;
     void *observe_user;
 } run_session;
@@ -47,7 +49,8 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) EBB_MU
 void ebb__run_touch(run_session *session);
 void ebb__run_free(run_session *session);
 
-/* Runs program `index` once; where it gives up, the program that does the same in another way. */
+/* Runs program `index` once; where it gives up, or did so in many steps before, the program that
+ * does the same in another way. */
 ebb_status ebb__run_step(run_session *session, int32_t index) EBB_MUST_CHECK;
 
 /* ---- the door ---- */

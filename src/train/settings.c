@@ -26,7 +26,8 @@ const char *const ebb__settings_optimizers[] = {"sgd", "adam", "adamw"};
 
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
     if (s->lr <= 0) {
-        s->lr = s->optimizer == UPDATE_SGD ? 1 : 0.001;
+        double sgd = s->momentum > 0 ? s->kind->momentum_rate : s->kind->sgd_rate;
+        s->lr = s->optimizer != UPDATE_SGD ? 0.001 : sgd > 0 ? sgd : 1;
     }
     if (s->warmup == 0 && (s->schedule == SCHEDULE_WARMUP || s->schedule == SCHEDULE_INVERSE)) {
         s->warmup = DEFAULT_WARMUP;

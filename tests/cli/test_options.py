@@ -242,4 +242,13 @@ def test_learning_rate_depends_on_the_optimiser():
         assert config_of(optimizer)["lr"] == lr
 
 
+def test_learning_rates_are_those_of_the_help():
+    for kind, options, lr in [("lm", [], "1"), ("nmt", [], "0.001"), ("nmt", ["--optimizer", "sgd"], "1"), ("cnn", [], "0.05"),
+                              ("cnn", ["--momentum", "0.9"], "0.01"), ("cnn", ["--optimizer", "adamw"], "0.001")]:
+        small = ["--net", "lenet", "--batch", "2"] if kind == "cnn" else ["--hidden", "8", "--vocab", "20", "--batch", "2"]
+        bench = ["bench", kind, *small, *options, "--steps", "1", "--threads", "1", "--json"]
+        assert f"{lr}" in ebb("help", "bench", kind).out
+        assert ebb(*bench).json()["weights_hash"] == ebb(*bench, "--lr", lr).json()["weights_hash"], (kind, options)
+
+
 main(globals())

@@ -2,8 +2,8 @@
 from ebbtest import SANITIZED, ebb, main, refused
 
 SMALL = ["--layers", "2", "--hidden", "16", "--vocab", "200", "--batch", "4", "--bptt", "6", "--dropout", "0.2", "--steps", "2"]
-KEYS = "peak_flops step_seconds observed_seconds flops memory_bytes phases layers top".split()
-ROW = "name calls seconds flops bytes".split()
+KEYS = "peak_flops step_seconds observed_seconds least_seconds flops memory_bytes phases layers top".split()
+ROW = "name calls seconds least_seconds flops bytes".split()
 PHASES = ["embedding", "input GEMM", "recurrent GEMM", "pointwise", "output: projection", "output: loss", "output: gradients",
           "recurrent-gradient GEMM", "input-gradient GEMM", "weight-gradient GEMM", "bias gradient", "packing, copies", "optimiser",
           "waiting, other"]
@@ -42,6 +42,9 @@ def test_tables_sum_to_the_step():
         assert abs(total(found["phases"], "flops") - found["flops"]) <= 1e-6 * found["flops"]
         assert total(found["layers"], "seconds") <= step * (1 + 1e-6)
         assert total(found["top"], "seconds") <= step * (1 + 1e-6)
+        assert 0 < found["least_seconds"] <= step * (1 + 1e-6)
+        for rows in (found["phases"], found["layers"]):
+            assert abs(total(rows, "least_seconds") - found["least_seconds"]) <= 1e-6 * step, options
         seconds = [row["seconds"] for row in found["top"]]
         assert seconds == sorted(seconds, reverse=True) and 0 < len(seconds) <= 10
 

@@ -190,24 +190,64 @@ ebb_status ebb__cnn_normalise(run_session *session, const image_card *card) {
 
 /* ---- without images ---- */
 
-/* Pixels of any colour, normalised as if they were spread evenly. */
+/* Random bytes, one after the other. */
+typedef struct byte_source {
+    rng_key key;
+    uint64_t n; /* given out so far */
+    rng_block drawn;
+} byte_source;
+
+static uint8_t next_byte(byte_source *source) {
+    uint64_t n = source->n++;
+    if (n % 16 == 0) {
+        source->drawn =
+            ebb__rng_block(source->key, (uint32_t)(n >> 4), (uint32_t)(n >> 36), 0, 0);
+    }
+    return (uint8_t)(source->drawn.word[n / 4 % 4] >> (8 * (n % 4)));
+}
+
+enum { LARGE = 4, SMALL = 16 }; /* parts that an image has along an axis */
+
+/* An image [Y, X, C]. As in photographs, pixels that lie near each other are alike: each is the mean
+ * of what was drawn for its large part, for its small part and for itself. Of pixels that are all
+ * drawn apart, hardly any window of a max pool would be without one above 0, and no map as sparse
+ * as those of real images are. */
+static void draw_image(byte_source *source, image_size size, uint8_t *pixels) {
+    uint8_t large[LARGE * LARGE * IMAGE_MOST_CHANNELS], small[SMALL * SMALL * IMAGE_MOST_CHANNELS];
+    const uint32_t channels = size.channels;
+    for (uint32_t i = 0; i < LARGE * LARGE * channels; i++) {
+        large[i] = next_byte(source);
+    }
+    for (uint32_t i = 0; i < SMALL * SMALL * channels; i++) {
+        small[i] = next_byte(source);
+    }
+    for (uint32_t y = 0; y < size.height; y++) {
+        const uint8_t *of_large = large + y * LARGE / size.height * LARGE * channels;
+        const uint8_t *of_small = small + y * SMALL / size.height * SMALL * channels;
+        for (uint32_t x = 0; x < size.width; x++) {
+            const uint8_t *a = of_large + x * LARGE / size.width * channels;
+            const uint8_t *b = of_small + x * SMALL / size.width * channels;
+            for (uint32_t c = 0; c < channels; c++) {
+                *pixels++ = (uint8_t)((8 * a[c] + 4 * b[c] + next_byte(source)) / 13);
+            }
+        }
+    }
+}
+
+/* Images of any colours, normalised by what is known of them. */
 static ebb_status randomise(run_session *session, const train_settings *s) {
-    rng_key key = ebb__rng_key(s->seed, "bench.pixels");
+    byte_source source = {.key = ebb__rng_key(s->seed, "bench.pixels")};
     run_place place = ebb__run_find(session, CNN_PIXELS);
     image_card card = {.size = cnn_image_size(s)};
     uint8_t *pixels = NULL;
-    rng_block drawn = {0};
     TRY(ebb__run_map(session, place, DEVICE_WRITE, &pixels));
-    for (uint64_t i = 0; i < place.bytes; i++) {
-        if (i % 4 == 0) {
-            drawn = ebb__rng_block(key, (uint32_t)(i >> 2), (uint32_t)(i >> 34), 0, 0);
-        }
-        pixels[i] = (uint8_t)(drawn.word[i % 4] >> 24);
+    for (uint64_t i = 0; i < place.bytes; i += image_bytes(&card.size)) {
+        draw_image(&source, card.size, pixels + i);
     }
     TRY(ebb__run_unmap(session, place, DEVICE_WRITE, pixels));
     for (uint32_t c = 0; c < card.size.channels; c++) {
-        card.mean[c] = 127.5;
-        card.deviation[c] = 74;
+        card.mean[c] = 127;
+        card.deviation[c] = 51; /* 74 of a byte, times the root of 8, 4 and 1 squared, over 13 */
     }
     TRY(ebb__cnn_normalise(session, &card));
     return ebb__job_random_ids(session, CNN_LABELS, cnn_own(s)->classes, s->seed, "bench.labels");
@@ -276,6 +316,8 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .options = &ebb__cnn_options,
                                   .metrics = metrics,
                                   .n_metrics = CNN_METRICS,
+                                  .sgd_rate = 0.05,
+                                  .momentum_rate = 0.01,
                                   .nats = false,
                                   .validates_always = true,
                                   .resolve = ebb__cnn_resolve,

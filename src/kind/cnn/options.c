@@ -60,7 +60,7 @@ static const train_option options[] = {
      "memory for what relu layers give, as shares of its elements: D of them may be above 0 on average, R behind a residual sum; where a step has more, it is done in another, slower way; none: zeros take memory too; changes no bit"},
     OPTION_SHARDS,
     OPTION_STASH,
-    OPTIONS_OPTIMISER("sgd", "0.05", "learning rate; 0.001 where the optimiser is adam or adamw", "none"),
+    OPTIONS_OPTIMISER("sgd", "0.05", "learning rate; 0.01 with momentum, 0.001 where the optimiser is adam or adamw", "none"),
     OPTIONS_LENGTH,
     {"valid-metric", "Length", OPTION_CHOICE, AT(valid_metric), NULL, "top1", NULL, {"top1", "top5"}, ANY, RUN, MATH,
      "what decides which weights are the best: the share of images whose class is said first, or among the first five"},
