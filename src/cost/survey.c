@@ -3,6 +3,8 @@
 
 #include "base/alloc.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void ebb__cost_survey_init(cost_survey *survey, ebb_ctx *ctx, const device *dev, int members) {
@@ -77,4 +79,42 @@ int32_t ebb__cost_survey_missing(const cost_survey *survey, const cost_table *ta
         missing += entry == NULL || cost_entry_doubtful(entry) || (again && entry->n_forms == 0);
     }
     return missing;
+}
+
+/* ---- pace ---- */
+
+typedef struct measured_product {
+    double ratio, weight; /* measured over built-in seconds; built-in ones of a step */
+} measured_product;
+
+static int compare_ratios(const void *a, const void *b) {
+    const measured_product *x = a, *y = b;
+    return (x->ratio > y->ratio) - (x->ratio < y->ratio);
+}
+
+ebb_status ebb__cost_survey_pace(const cost_survey *survey, cost_table *table) {
+    static const double LEAST_FLOPS = 1e7; /* shorter ones measure the start of a run */
+    measured_product *list = NULL;
+    int32_t n = 0;
+    double all = 0, below = 0;
+    table->pace = 1;
+    TRY(ebb__alloc(survey->ctx, (size_t)survey->n_samples + 1, sizeof *list, &list));
+    for (int32_t i = 0; i < survey->n_samples; i++) {
+        const cost_sample *sample = &survey->samples[i];
+        const cost_entry *entry = ebb__cost_table_find(table, &sample->key);
+        const cost_key *key = &sample->key;
+        double flops = 2.0 * (double)key->m * (double)key->n * (double)key->k;
+        double fastest = entry != NULL ? ebb__cost_entry_fastest(entry) : HUGE_VAL;
+        if (flops >= LEAST_FLOPS && fastest < HUGE_VAL) {
+            list[n++] = (measured_product){fastest / sample->model, sample->weight};
+            all += sample->weight;
+        }
+    }
+    qsort(list, (size_t)n, sizeof *list, compare_ratios);
+    for (int32_t i = 0; i < n && below < all / 2; i++) {
+        table->pace = list[i].ratio;
+        below += list[i].weight;
+    }
+    ebb__free(survey->ctx, list);
+    return EBB_OK;
 }

@@ -128,32 +128,3 @@ double ebb__cost_entry_fastest(const cost_entry *entry) {
     }
     return fastest;
 }
-
-/* ---- pace ---- */
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-ebb_status ebb__cost_table_settle(cost_table *table) {
-    static const double LEAST_FLOPS = 1e7; /* shorter ones measure the start of a run */
-    double *ratios = NULL;
-    size_t n = 0;
-    table->pace = 1;
-    TRY(ebb__alloc(table->ctx, (size_t)table->n_entries + 1, sizeof *ratios, &ratios));
-    for (int32_t i = 0; i < table->n_entries; i++) {
-        const cost_entry *entry = &table->entries[i];
-        double flops = 2.0 * (double)entry->key.m * (double)entry->key.n * (double)entry->key.k;
-        double fastest = ebb__cost_entry_fastest(entry);
-        if (flops >= LEAST_FLOPS && fastest < HUGE_VAL) {
-            ratios[n++] = fastest * table->dev->flops_per_second * entry->key.members / flops;
-        }
-    }
-    if (n > 0) {
-        qsort(ratios, n, sizeof *ratios, compare_doubles);
-        table->pace = ratios[n / 2];
-    }
-    ebb__free(table->ctx, ratios);
-    return EBB_OK;
-}

@@ -36,7 +36,7 @@ typedef struct cost_table {
     int32_t n_entries, cap_entries;
     int32_t *slots; /* hash table of 1 + index; 0: free */
     int32_t n_slots;
-    double pace; /* seconds of a product on this machine in units of the device's constants */
+    double pace; /* seconds of products on this machine in units of the built-in ones */
 } cost_table;
 
 enum {
@@ -66,7 +66,5 @@ static inline bool cost_entry_doubtful(const cost_entry *entry) {
 double ebb__cost_entry_fastest(const cost_entry *entry);
 /* Where the entry has the form; -1: it was not measured. */
 int32_t ebb__cost_entry_find(const cost_entry *entry, int32_t form);
-/* Sets the pace: the median over the measured products, which one slow moment does not move. */
-ebb_status ebb__cost_table_settle(cost_table *table) EBB_MUST_CHECK;
 
 #endif

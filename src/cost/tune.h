@@ -40,6 +40,11 @@ ebb_status ebb__cost_survey_add(cost_survey *survey, const ir_graph *graph,
  * count too that it has only an estimate for. */
 int32_t ebb__cost_survey_missing(const cost_survey *survey, const cost_table *table, bool again);
 
+/* Sets the table's pace: measured over built-in seconds of the survey's products, of which half the
+ * built-in seconds are faster and half are slower. One slow moment does not move that; 1: none was
+ * measured. */
+ebb_status ebb__cost_survey_pace(const cost_survey *survey, cost_table *table) EBB_MUST_CHECK;
+
 typedef struct cost_limits {
     double seconds; /* in all */
     uint64_t bytes; /* of the operands and scratch together; at most COST_TUNE_BYTES are used */

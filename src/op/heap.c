@@ -59,8 +59,15 @@ static ebb_status need_heap(const ir_graph *graph, const ir_node_rec *node, cons
 /* heap, x, bits, starts. */
 static ebb_status infer_push(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(ebb__op_need(graph, node, 1, IR_F32));
+    int32_t values = node->attr.i[HEAP_CAPACITY];
+    TRY(need_heap(graph, node, op_in_type(graph, node, 1), 2));
     out[0] = *op_in_type(graph, node, 0);
-    return need_heap(graph, node, op_in_type(graph, node, 1), 2);
+    if (values != 0 && values < out[0].dim[0]) {
+        return ebb__op_bad(graph, node, "a heap of %d values cannot shrink to %d", out[0].dim[0],
+                           values);
+    }
+    out[0].dim[0] = values != 0 ? values : out[0].dim[0];
+    return EBB_OK;
 }
 
 /* heap, bits, starts; the tensor is an attribute. */
@@ -162,7 +169,8 @@ OP_DEFINE(sparse_starts, .schema.ints = {"capacity"}, .n_in = 2, .optional = 1 <
           .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .form = "sparse", .infer = infer_starts,
           .work = {8, OPERAND(0)}, SAMPLES(samples_starts));
 
-OP_DEFINE(sparse_push, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
+OP_DEFINE(sparse_push, .schema.ints = {"capacity"}, .n_in = 4, .n_out = 1,
+          .flags = OPF_NOGRAD | OPF_GROWS, .layout = LAYOUT_MAPS,
           .form = "sparse", .infer = infer_push, INPLACE({0, 0}), .cost = cost_push,
           SAMPLES(samples_push));
 

@@ -9,6 +9,8 @@
  * that does not fit on, everything begins at OP_HEAP_FULL: it is not in the heap, and whoever needs
  * it must do without the heap (give_up).
  *
+ * A heap may grow with what is pushed: values behind those of the operand are whatever lies there.
+ *
  * A NaN has no bit, and would come back as 0. So value 0 of a heap says whether one was pushed, and
  * values begin behind it; that too is a reason to give up.
  *
@@ -20,7 +22,9 @@
 #include "op/narrow.h"
 
 enum { OP_HEAP_BLOCK = 256, OP_HEAP_FULL = -1, OP_HEAP_FIRST = 1, OP_HEAP_MOST_PARTS = 8 };
-enum { HEAP_CAPACITY }; /* attribute of sparse_starts: values of the heap */
+/* Attribute of sparse_starts: values of the heap that it and all before it may take; of
+ * sparse_push: values of the heap from then on, 0: as many as before. */
+enum { HEAP_CAPACITY };
 enum { GIVE_UP_HEAPS }; /* attribute of give_up: how many heaps it looks at */
 enum { GIVE_UP_FULL, GIVE_UP_USED, GIVE_UP_WORDS }; /* its result */
 

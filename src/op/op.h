@@ -37,6 +37,7 @@ enum op_flag {
     OPF_VARIADIC = 1 << 6,    /* any number of operands >= n_in */
     OPF_DECODES = 1 << 7,     /* gives back what was kept in another form: no work done again */
     OPF_ROOM = 1 << 8,        /* its result is whatever lies there, for others to write to */
+    OPF_GROWS = 1 << 10,      /* its first result begins with operand 0, and may be longer */
     OPF_STOPS = 1 << 9,       /* where the first word of its result is not 0, the step ends there */
 };
 
@@ -337,6 +338,8 @@ typedef struct op_range {
 } op_range;
 /* True if the node takes a range of its operand without moving a byte. */
 bool ebb__op_is_slice(const ir_node_rec *node, op_range *out);
+/* Whether the bytes of a result can be those of an operand, or begin with them. */
+bool ebb__op_begins_with(const ir_node_rec *node, const ir_type *out, const ir_type *in);
 /* Moves where a slice begins, for a new operand that begins elsewhere. */
 void ebb__op_shift_slice(ir_node_rec *node, int32_t by);
 /* True if the node joins its operands along *axis without moving a byte. */

@@ -36,6 +36,12 @@ bool ebb__op_is_slice(const ir_node_rec *node, op_range *out) {
     return true;
 }
 
+bool ebb__op_begins_with(const ir_node_rec *node, const ir_type *out, const ir_type *in) {
+    bool grows = (ebb__op(node->op)->flags & OPF_GROWS) != 0 && out->dtype == in->dtype &&
+                 out->rank == 1 && in->rank == 1 && out->dim[0] > in->dim[0];
+    return grows || ebb__ir_type_equal(out, in);
+}
+
 void ebb__op_shift_slice(ir_node_rec *node, int32_t by) {
     node->attr.i[1] += by;
 }

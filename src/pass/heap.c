@@ -11,13 +11,14 @@
  * given up: give_up stands behind the last value of the heap and before whatever changes a
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
  *
- * A heap takes up values until the first of them is read, or it has about half of all of a shard;
- * the next layer begins a new one, but not the next chunk of a layer that it has: two heaps would
- * both be there until the layer's last chunk is read. So where a few images go through the whole
- * net before the next, be they a shard or a chunk, their heaps do not exist at once; and where all
- * images do, the second is gone when backward comes to the first layers, whose gradients are the
- * largest. More heaps would save more, but the first layers have fewer zeros than the others, which
- * then could not make up for them.
+ * A heap takes up values until the first of them is read. So where a few images go through the
+ * whole net before the next, be they a shard or a chunk, their heaps do not exist at once.
+ *
+ * It grows as it is filled, and shrinks on the way back, which reads the layer that was pushed last
+ * first: whatever is pushed with a layer, or before it, keeps to a part of the heap in front, and
+ * who reads it is shown no more than that. So bytes that later layers may need are free before they
+ * are pushed and after they are read. The part has room for the mean share and SLACK more, since
+ * layers differ, and the first ones have none before them that could make up for them.
  *
  * With a stash the values are those that it has rounded, and a heap holds codes of its format: 1
  * bit an element and 8 for those above 0, say, instead of 8 for all. Of what is not taken codes are
@@ -33,19 +34,24 @@
 
 enum {
     LEAST_ELEMENTS = OP_HEAP_BLOCK, /* of a value that is worth three instructions */
-    HEAPS = 2,            /* of a step, about: the last is gone when backward comes to the first */
-    LEAST_ROOM = 1 << 16, /* values of a heap beside which another is worth the while */
-    MOST_ROOM = 1 << 30,  /* values of a heap: their numbers fit 32 bits */
-    NEAR = 16,            /* nodes between two readers, up to which they share a decoded value */
+    MOST_ROOM = 1 << 30, /* values of a heap: their numbers fit 32 bits */
+    NEAR = 16,           /* nodes between two readers, up to which they share a decoded value */
     KEY_STEP = 4
 };
 static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is saved */
+static const double SLACK = 0.1;      /* of the room of layers, beside that of all together */
 
 typedef struct heap {
-    int64_t room;         /* values */
+    int64_t room, front;  /* values; for those that were pushed so far */
     int32_t left;         /* values that are still to be pushed */
     ir_val content, last; /* with all values pushed so far; the starts of the last */
 } heap;
+
+/* The last heap that took up a value of the layer, which is told by where its room ends. */
+typedef struct front_of_layer {
+    int32_t heap; /* IR_NONE: none did */
+    int64_t front;
+} front_of_layer;
 
 typedef struct heaper {
     pass_unit *unit;
@@ -58,7 +64,8 @@ typedef struct heaper {
     bool *wanted;     /* by value: a late node reads it in full, by itself or joined to others */
     bool *blocked;    /* by value: it must be there as it is */
     int32_t *heap_of; /* by value; IR_NONE: in none */
-    int32_t *heap_of_layer; /* the last that took up a value of the layer; IR_NONE: none did */
+    int64_t *front;   /* by value that is in a heap: the room of it and all that came before */
+    front_of_layer *layers;
     ir_val *bits, *starts;  /* by value that is in a heap; bits also of others that have some */
     ir_val *whole;          /* by value: decoded, for readers up to NEAR behind: */
     int32_t *whole_at;      /* ... this position */
@@ -228,38 +235,49 @@ static bool reads_heap(const heaper *h, ir_val v, int32_t number) {
     return reads;
 }
 
-static void give_heap(heaper *h, ir_val v, int64_t enough, int32_t *open) {
-    heap *to = *open < 0 ? NULL : &h->heaps[*open];
+static void give_heap(heaper *h, ir_val v, int32_t *open) {
     int64_t room = room_of(h, v);
-    int32_t layer = h->g->nodes[h->g->values[v].def].label.layer;
-    if (to == NULL || (to->room >= enough && h->heap_of_layer[layer] != *open) ||
-        to->room + room > MOST_ROOM) {
+    if (*open < 0 || h->heaps[*open].room + room > MOST_ROOM) {
         *open = h->n_heaps++;
-        to = &h->heaps[*open];
-        *to = (heap){.room = OP_HEAP_FIRST, .content = IR_NONE, .last = IR_NONE};
+        h->heaps[*open] = (heap){.room = OP_HEAP_FIRST, .content = IR_NONE, .last = IR_NONE};
     }
+    heap *to = &h->heaps[*open];
     to->room += room;
     to->left++;
-    h->heap_of_layer[layer] = *open;
     h->heap_of[v] = *open;
+    h->front[v] = to->room;
 }
 
-/* How much a heap has when it ends with the layer. */
-static int64_t enough_of(const heaper *h) {
+/* From the room of every value and those before it to that of its layer, which may come in chunks,
+ * and what is slack. Layers may take turns, and a heap does not shrink while it is filled. */
+static void set_fronts(heaper *h) {
     const ir_graph *g = h->g;
-    int64_t all = 0;
-    for (int32_t i = 0; i < h->n_order; i++) {
+    for (int32_t i = h->n_order - 1; i >= 0; i--) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
-        bool counts = !pass_is_late(node) && node->label.shard == 0; /* other shards are alike */
-        all += counts && is_taken(h, node->out) ? room_of(h, node->out) : 0;
+        int32_t number = h->heap_of[node->out];
+        front_of_layer *last = &h->layers[node->label.layer];
+        if (number < 0) {
+            continue;
+        }
+        if (last->heap != number) {
+            *last = (front_of_layer){number, h->front[node->out]};
+        }
+        h->front[node->out] = last->front;
     }
-    return all / HEAPS < LEAST_ROOM ? LEAST_ROOM : all / HEAPS;
+    for (int32_t i = 0; i < h->n_order; i++) {
+        ir_val v = g->nodes[h->order[i]].out;
+        if (h->heap_of[v] >= 0) {
+            heap *to = &h->heaps[h->heap_of[v]];
+            int64_t front = (int64_t)ceil((1 + SLACK) * (double)h->front[v]);
+            front = front > to->front ? front : to->front;
+            to->front = h->front[v] = front < to->room ? front : to->room;
+        }
+    }
 }
 
 static void give_heaps(heaper *h) {
     const ir_graph *g = h->g;
     int32_t open = IR_NONE, axis;
-    const int64_t enough = enough_of(h);
     for (int32_t i = 0; i < h->n_order; i++) {
         const ir_node_rec *node = &g->nodes[h->order[i]];
         bool reads = pass_is_late(node) && !ebb__op_is_join(node, &axis);
@@ -268,7 +286,7 @@ static void give_heaps(heaper *h) {
             open = v != IR_NONE && reads_heap(h, v, open) ? IR_NONE : open;
         }
         if (!pass_is_late(node) && is_taken(h, node->out)) {
-            give_heap(h, node->out, enough, &open);
+            give_heap(h, node->out, &open);
         }
     }
 }
@@ -298,12 +316,12 @@ static ebb_status push(heaper *h, ir_val v) {
     ir_graph *g = h->g;
     ir_node first = g->n_nodes, def = g->values[v].def;
     heap *to = &h->heaps[h->heap_of[v]];
-    ir_attr attr = {.i = {[HEAP_CAPACITY] = (int32_t)to->room}};
+    ir_attr attr = {.i = {[HEAP_CAPACITY] = (int32_t)h->front[v]}};
     ir_val x = rounds(h, v) ? ir_in(g, &g->nodes[def], 0) : v;
     int64_t key = h->keys[g->values[x].def] + 1;
     g->label = g->nodes[def].label;
     if (to->content == IR_NONE) {
-        TRY(ebb__op_heap(g, op_heap_dtype(h->unit->config->stash), (int32_t)to->room,
+        TRY(ebb__op_heap(g, op_heap_dtype(h->unit->config->stash), attr.i[HEAP_CAPACITY],
                          &to->content));
     }
     if (h->bits[x] == IR_NONE) {
@@ -315,7 +333,7 @@ static ebb_status push(heaper *h, ir_val v) {
     TRY(ebb__op_emit(g, OP_SPARSE_STARTS, (ir_val[]){h->bits[x], to->last}, 2, &attr,
                      &h->starts[v]));
     to->last = h->starts[v];
-    TRY(ebb__op_emit(g, OP_SPARSE_PUSH, (ir_val[]){to->content, x, h->bits[x], to->last}, 4, NULL,
+    TRY(ebb__op_emit(g, OP_SPARSE_PUSH, (ir_val[]){to->content, x, h->bits[x], to->last}, 4, &attr,
                      &to->content));
     if (--to->left == 0) {
         TRY(emit_give_up(h, to));
@@ -324,6 +342,14 @@ static ebb_status push(heaper *h, ir_val v) {
 }
 
 /* ---- reading ---- */
+
+/* As much of the heap as `front` values need. */
+static ebb_status show(heaper *h, const heap *from, int64_t front, ir_val *out) {
+    *out = from->content;
+    return front == from->room
+               ? EBB_OK
+               : ebb__op_slice(h->g, from->content, 0, 0, (int32_t)front, out);
+}
 
 /* v decoded, or a join of what is joined in it. */
 static ebb_status pull(heaper *h, ir_val v, int32_t at, ir_val *out) {
@@ -350,8 +376,9 @@ static ebb_status pull(heaper *h, ir_val v, int32_t at, ir_val *out) {
         const ir_type type = g->values[v].type;
         g->label = g->nodes[g->values[v].def].label;
         g->label.phase = IR_RECOMPUTE;
-        TRY(ebb__op_heap_pull(g, h->heaps[h->heap_of[v]].content, h->bits[v], h->starts[v], &type,
-                              out));
+        ir_val content;
+        TRY(show(h, &h->heaps[h->heap_of[v]], h->front[v], &content));
+        TRY(ebb__op_heap_pull(g, content, h->bits[v], h->starts[v], &type, out));
     }
     h->whole[v] = *out;
     return EBB_OK;
@@ -376,19 +403,21 @@ static ebb_status take_bits(heaper *h, ir_node n, ir_val bits) {
     return set_keys(h, first, h->keys[n]);
 }
 
-/* Lists bits and starts of v, or of all that is joined in it along the second axis; false: not all
- * of them are in one heap. */
-static bool list_parts(const heaper *h, ir_val v, int32_t *number, ir_val *list, int32_t *n) {
+/* Lists bits and starts of v, or of all that is joined in it along the second axis, with the room
+ * in front of the heap that all need; false: not all of them are in one heap. */
+static bool list_parts(const heaper *h, ir_val v, int32_t *number, int64_t *front, ir_val *list,
+                       int32_t *n) {
     int32_t axis = 1;
     const ir_node_rec *join = join_of(h->g, v, &axis);
     bool all = axis == 1;
     for (int32_t k = 0; join != NULL && all && k < join->n_in; k++) {
-        all = list_parts(h, ir_in(h->g, join, k), number, list, n);
+        all = list_parts(h, ir_in(h->g, join, k), number, front, list, n);
     }
     if (join == NULL) {
         all = *n < 2 * OP_HEAP_MOST_PARTS && h->heap_of[v] >= 0 &&
               (*number < 0 || h->heap_of[v] == *number);
         *number = h->heap_of[v];
+        *front = h->front[v] > *front ? h->front[v] : *front;
         list[all ? (*n)++ : 0] = h->bits[v];
         list[all ? (*n)++ : 0] = h->starts[v];
     }
@@ -400,15 +429,17 @@ static ebb_status read_there(heaper *h, ir_node n, int32_t k, bool *done) {
     ir_graph *g = h->g;
     const ir_node_rec node = g->nodes[n];
     ir_node first = g->n_nodes;
-    ir_val list[2 * OP_HEAP_MOST_PARTS], out[IR_MAX_OUT];
+    ir_val list[2 * OP_HEAP_MOST_PARTS], out[IR_MAX_OUT], content;
     int32_t number = IR_NONE, parts = 0;
+    int64_t front = 0;
     *done = h->unit->config->knobs.encode > 2 && ebb__op_is_heaped(g, &node, k) &&
-            list_parts(h, ir_in(g, &node, k), &number, list, &parts);
+            list_parts(h, ir_in(g, &node, k), &number, &front, list, &parts);
     if (!*done) {
         return EBB_OK;
     }
     g->label = node.label;
-    TRY(ebb__op_emit_heaped(g, &node, h->heaps[number].content, list, parts, out));
+    TRY(show(h, &h->heaps[number], front, &content));
+    TRY(ebb__op_emit_heaped(g, &node, content, list, parts, out));
     replace(h, &node, out);
     return set_keys(h, first, h->keys[n]);
 }
@@ -450,7 +481,7 @@ static ebb_status open_heaper(heaper *h) {
     size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
     TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
                       ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv),
-                      ARRAY_NONE(h->heap_of_layer, (size_t)g->n_layers + 1),
+                      ARRAY(h->front, nv), ARRAY_NONE(h->layers, (size_t)g->n_layers + 1),
                       ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv),
                       ARRAY(h->whole_at, nv), ARRAY(h->now, nv), ARRAY(h->heaps, nv),
                       ARRAY(h->written, nv + 1)));
@@ -485,6 +516,7 @@ static ebb_status fill_heaps(pass_unit *unit) {
     find_reads(&h);
     block_joins(&h);
     give_heaps(&h);
+    set_fronts(&h);
     for (int32_t i = 0; i < h.n_order; i++) {
         ir_val v = g->nodes[h.order[i]].out;
         TRY(h.heap_of[v] >= 0 ? push(&h, v) : EBB_OK);

@@ -341,7 +341,7 @@ static bool in_place_allowed(const checker *c, const ir_node_rec *node, int32_t 
     ir_val x = ir_in(c->g, node, k), out = node->out + j;
     bool same = plan_value_address(c->p, x) == plan_value_address(c->p, out) &&
                 c->p->ld[x] == c->p->ld[out] &&
-                ebb__ir_type_equal(&c->g->values[x].type, &c->g->values[out].type);
+                ebb__op_begins_with(node, &c->g->values[out].type, &c->g->values[x].type);
     for (int32_t p = 0; p < def->n_inplace && same; p++) {
         ir_val pair = ir_in(c->g, node, def->inplace[p].in);
         if (def->inplace[p].out == j &&

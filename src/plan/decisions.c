@@ -53,19 +53,14 @@ static uint64_t bytes_of(const ir_graph *g, ir_val v) {
     return ebb__ir_type_bytes(&g->values[v].type);
 }
 
-/* What is encoded: the largest operand that is no code itself; IR_NONE: the node makes room for
- * others. *carried: the result is an operand gone on with, which values share. */
-static ir_val find_encoded(const ir_graph *g, const ir_node_rec *node, bool *carried) {
+/* What is encoded: the largest operand that is no code itself, nor what the result goes on with;
+ * IR_NONE: the node makes room for others. */
+static ir_val find_encoded(const ir_graph *g, const ir_node_rec *node, bool carried) {
     ir_val found = IR_NONE;
-    *carried = false;
-    for (int32_t i = 0; i < node->n_in; i++) {
+    for (int32_t i = carried ? 1 : 0; i < node->n_in; i++) {
         const ir_type *type = op_in_type(g, node, i);
-        if (type == NULL || type->dtype != IR_F32) {
-            continue;
-        }
-        if (ebb__ir_type_equal(type, &g->values[node->out].type)) {
-            *carried = true;
-        } else if (found == IR_NONE || ebb__ir_type_bytes(type) > bytes_of(g, found)) {
+        if (type != NULL && type->dtype == IR_F32 &&
+            (found == IR_NONE || ebb__ir_type_bytes(type) > bytes_of(g, found))) {
             found = ir_in(g, node, i);
         }
     }
@@ -74,10 +69,13 @@ static ir_val find_encoded(const ir_graph *g, const ir_node_rec *node, bool *car
 
 /* A value with several codes is saved once: the first one has that, or what it shares. */
 static void add_code(collector *c, const ir_node_rec *node, int32_t slot) {
-    bool carried = false;
-    ir_val v = find_encoded(c->g, node, &carried);
-    if (v == IR_NONE) {
+    bool carried = (ebb__op(node->op)->flags & OPF_GROWS) != 0; /* values share the result */
+    ir_val v = find_encoded(c->g, node, carried);
+    if (carried || v == IR_NONE) {
         c->shared += bytes_of_results(c->g, node);
+        c->shared -= carried ? bytes_of(c->g, ir_in(c->g, node, 0)) : 0;
+    }
+    if (v == IR_NONE) {
         return;
     }
     c->made[v] += carried ? 0 : bytes_of_results(c->g, node);

@@ -78,8 +78,10 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
             out->n_views += node->n_in + node->n_out;
         }
         heaps = node->label.phase == IR_BACKWARD ? 0 : heaps;
-        if ((ebb__op(node->op)->flags & OPF_ROOM) != 0) {
+        if ((ebb__op(node->op)->flags & (OPF_ROOM | OPF_GROWS)) != 0) {
+            const ir_type *before = node->n_in > 0 ? op_in_type(g, node, 0) : NULL;
             heaps += ebb__ir_type_bytes(&g->values[node->out].type);
+            heaps -= before != NULL ? ebb__ir_type_bytes(before) : 0;
             out->heap_bytes = heaps > out->heap_bytes ? heaps : out->heap_bytes;
         }
         double seconds = ebb__cost_seconds(unit->dev, g, node, kernel, c->members);

@@ -109,7 +109,7 @@ static bool may_overwrite(storage *s, const ir_node_rec *node, int32_t k, ir_val
     const ir_graph *g = s->g;
     ir_val x = ir_in(g, node, k);
     in_place_query q = {.s = s, .at = at, .latest = -1, .run = s->life.run_end[at]};
-    if (x == IR_NONE || !ebb__ir_type_equal(&g->values[x].type, &g->values[out].type) ||
+    if (x == IR_NONE || !ebb__op_begins_with(node, &g->values[out].type, &g->values[x].type) ||
         (s->unit->lays != NULL && (s->unit->lays[x].fixed || s->unit->lays[out].fixed))) {
         return false;
     }
@@ -233,13 +233,31 @@ static bool place_stack(storage *s, ir_val stack, ir_val root, int64_t row) {
     return true;
 }
 
+/* The tree that x fills becomes the first rows of `out`, which is longer. */
+static bool grow(storage *s, ir_val x, ir_val out) {
+    const ir_graph *g = s->g;
+    int64_t row, col;
+    ir_val root = find_place(s, x, &row, &col);
+    if (row != 0 || col != 0 || s->parent[out] != IR_NONE || in_variable(s, x) ||
+        !ebb__ir_type_equal(&g->values[root].type, &g->values[x].type)) {
+        return false;
+    }
+    s->parent[root] = out;
+    s->hosts[out] = true;
+    return true;
+}
+
 static bool try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val out, int32_t at) {
     const ir_graph *g = s->g;
     ir_val x = ir_in(g, node, k);
     if (!may_overwrite(s, node, k, out, at)) {
         return false;
     }
-    if (s->parent[out] == IR_NONE) {
+    if (!ebb__ir_type_equal(&g->values[x].type, &g->values[out].type)) {
+        if (!grow(s, x, out)) {
+            return false;
+        }
+    } else if (s->parent[out] == IR_NONE) {
         if (g->values[out].output && s->parent[x] != IR_NONE) {
             return false; /* outputs are read as dense rows; x may be columns of something wider */
         }

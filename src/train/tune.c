@@ -94,7 +94,7 @@ static ebb_status look_up(job_programs *p, const char *path, cost_survey *survey
         }
         TRY(fill(&limits, survey, table, path));
     }
-    return ebb__cost_table_settle(table);
+    return ebb__cost_survey_pace(survey, table);
 }
 
 ebb_status ebb__job_measured(job_programs *p) {
@@ -102,7 +102,8 @@ ebb_status ebb__job_measured(job_programs *p) {
     cost_survey survey;
     TRY(ebb__cost_store_path(p->ctx, p->table.dev, p->settings.tune_folder, path));
     if (p->settings.tune_seconds <= 0 && !ebb__file_exists(path)) {
-        return ebb__cost_table_settle(&p->table); /* nothing to look up */
+        p->table.pace = 1; /* nothing to look up */
+        return EBB_OK;
     }
     ebb__cost_survey_init(&survey, p->ctx, p->table.dev, p->options.members);
     ebb_status status = look_up(p, path, &survey);
