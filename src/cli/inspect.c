@@ -1,6 +1,8 @@
-/* inspect.c - `ebb inspect FILE`: what a safetensors file holds. */
+/* inspect.c - `ebb inspect FILE|NET`: what a safetensors file holds; a net as a file says it. */
 #include "cli/command.h"
 
+#include "model/net_named.h"
+#include "model/net_text.h"
 #include "store/safetensors.h"
 
 #include <inttypes.h>
@@ -64,8 +66,37 @@ static json_t *file_json(const st_reader *reader) {
                      "total_bytes", ebb__cli_json_bytes(total_bytes(reader)));
 }
 
+/* Named, or in a file of layers; anything else should be tensors. */
+static bool is_net(const char *word) {
+    const char *last = strrchr(word, '.');
+    return ebb__net_is_named(word) ||
+           (last != NULL && (strcmp(last, ".txt") == 0 || strcmp(last, ".cfg") == 0));
+}
+
+static ebb_status inspect_net(cli_call *call, const char *word) {
+    net_model net;
+    const char *text = NULL;
+    ebb__net_init(&net, call->ctx);
+    ebb_status status;
+    TRY_OUT(ebb__net_is_named(word) ? ebb__net_named(&net, &(net_wish){.name = word})
+                                    : ebb__net_load(&net, word));
+    TRY_OUT(ebb__net_finish(&net));
+    TRY_OUT(ebb__net_print(&net, &text));
+    if (call->settings.json) {
+        status = ebb__cli_print_json(call->ctx, json_pack("{s:i, s:s}", "schema", 1, "net", text));
+    } else {
+        (void)fputs(text, stdout);
+    }
+out:
+    ebb__net_fini(&net);
+    return status;
+}
+
 ebb_status ebb__cli_inspect(cli_call *call) {
     st_reader reader = {0};
+    if (is_net(call->words[0])) {
+        return inspect_net(call, call->words[0]);
+    }
     TRY(ebb__safetensors_open(call->ctx, call->words[0], &reader));
     ebb_status status = EBB_OK;
     if (call->settings.json) {

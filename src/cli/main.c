@@ -58,8 +58,10 @@ static const main_command others[] = {
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
      "of a step, time against memory, how training went, translations or what is taken\n"
      "for what, all settings.\n"},
-    {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE [options]",
-     "what a safetensors file holds", "Checks a safetensors file whole and lists what it holds.\n"},
+    {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE|NET [options]",
+     "what a safetensors file holds; a net as text",
+     "Checks a safetensors file whole and lists what it holds. Of a net, by its name or in a\n"
+     "file (.txt, darknet's .cfg), prints the layers as such a file has them (docs/nets.md).\n"},
     {"data", "grammar", NULL, FOR_DATA, 1, ebb__cli_data_grammar, "data grammar FILE [options]",
      "write a text to try things on",
      "Writes sentences of a toy English grammar to FILE, one a line.\n"},

@@ -197,6 +197,20 @@ def test_inspect_shows_what_is_there():
     assert listed["tensors"] == [{"name": "a", "type": "I64", "shape": [], "bytes": 8}, {"name": "b", "type": "F32", "shape": [2, 3], "bytes": 24}]
 
 
+def test_inspect_prints_nets():
+    """A net that is printed and read again is the same net."""
+    for name in ["lenet", "googlenet", "resnet20_cifar", "vgg16_bn"]:
+        text = ebb("inspect", name).out
+        assert text.startswith("input ") and ebb("inspect", write("net.txt", text)).out == text
+        assert ebb("inspect", "net.txt", "--json").json()["net"] == text
+        plans = [ebb("plan", "cnn", "--net", net, "--batch", "8", "--threads", "1", "--json").json() for net in (name, "net.txt")]
+        assert plans[0]["plan_hash"] == plans[1]["plan_hash"], name
+    write("d.cfg", "[net]\nheight=8\nwidth=8\nchannels=1\n[connected]\noutput=2\nactivation=linear\n[softmax]\n")
+    assert "fc 2" in ebb("inspect", "d.cfg").out
+    refused(2, "inspect", write("bad.txt", "input 1 8 8\nconvv 3\n"), says=["bad.txt", "2", "convv"])
+    refused(7, "inspect", "absent.cfg", says="absent.cfg")
+
+
 def test_inspect_refuses_what_is_wrong():
     def one(**changes):
         return safetensors({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changes}}, bytes(8))

@@ -11,7 +11,7 @@
 
 enum { STEPS = 3 };
 
-static const char *const cases[] = {"cnn_plain", "cnn_branches", "cnn_sums"};
+static const char *const cases[] = {"cnn_plain", "cnn_branches", "cnn_sums", "cnn_leaky"};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* For one of so many parts of the batch. */

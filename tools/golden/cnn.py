@@ -103,7 +103,24 @@ relu
 gap
 flatten
 """
-CASES = {"cnn_plain": (PLAIN, 6), "cnn_branches": (BRANCHES, 8), "cnn_sums": (SUMS, 12)}
+# Relus that let something through, before a norm, a pool, a sum and a fully connected layer.
+LEAKY = """
+input 2 9 7
+conv 12 3 pad 1 nobias
+bn
+a: relu slope 0.1
+maxpool 2 ceil
+conv 12 3 pad 1
+b: relu slope 0.25
+conv 12 1 stride 2 from=a
+add from=b
+relu slope 0.01
+flatten
+fc 6
+relu slope 0.1
+fc 4
+"""
+CASES = {"cnn_leaky": (LEAKY, 6), "cnn_plain": (PLAIN, 6), "cnn_branches": (BRANCHES, 8), "cnn_sums": (SUMS, 12)}
 
 
 def windows(layer, x):
