@@ -59,6 +59,7 @@ def ways(options, model):
             yield ["--disable", ",".join(passes), "--threads", 1 + n % 2]
     for chunk in ["none", "segment", "net"]:
         yield ["--chunk", chunk, "--threads", 2]
+    yield ["--lanes", 1, "--threads", 2]
     if has_option(options, "density"):
         for density in [0.2, 0.9]:
             yield ["--density", density, "--threads", 2]

@@ -207,7 +207,7 @@ def test_inspect_prints_nets():
         assert plans[0]["plan_hash"] == plans[1]["plan_hash"], name
     write("d.cfg", "[net]\nheight=8\nwidth=8\nchannels=1\n[connected]\noutput=2\nactivation=linear\n[softmax]\n")
     assert "fc 2" in ebb("inspect", "d.cfg").out
-    refused(2, "inspect", write("bad.txt", "input 1 8 8\nconvv 3\n"), says=["bad.txt", "2", "convv"])
+    refused(3, "inspect", write("bad.txt", "input 1 8 8\nconvv 3\n"), says=["bad.txt", "2", "convv"])
     refused(7, "inspect", "absent.cfg", says="absent.cfg")
 
 
