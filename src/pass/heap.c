@@ -101,12 +101,45 @@ static bool makes_bits(const ir_node_rec *node) {
 
 /* ---- how many zeros there are ---- */
 
+static op_zeros zeros_of(const ir_graph *g, ir_val v) {
+    ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+    return def == IR_NONE ? ZEROS_UNKNOWN : ebb__op(g->nodes[def].op)->zeros;
+}
+
+/* How many sums v is the last of, each but the first of what was cut of the one before. */
+static int32_t count_sums(const ir_graph *g, ir_val v) {
+    int32_t n = 0;
+    while (zeros_of(g, v) == ZEROS_SUM) {
+        const ir_node_rec *sum = &g->nodes[g->values[v].def];
+        v = IR_NONE;
+        for (int32_t k = 0; k < sum->n_in; k++) {
+            ir_val x = ir_in(g, sum, k);
+            bool cut = zeros_of(g, x) == ZEROS_CUT;
+            v = cut ? ir_in(g, &g->nodes[g->values[x].def], 0) : v;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* What residual blocks hand on has more elements above 0 from block to block. Measured on ResNets
+ * of 20 and 110 layers, CIFAR-10 (bench/peers/density_cnn.py): 0.61 behind the first sum where
+ * other relus give 0.5, 0.73 behind the third, 0.80 behind the sixth, 0.87 behind the 18th. */
+static double share_of_sums(double cut, int32_t sums) {
+    return 1 - 0.78 * (1 - cut) * pow(sums, -0.38);
+}
+
 static double share_of_cut(const pass_unit *unit, const ir_node_rec *node) {
     const pass_density *d = &unit->config->density;
-    const ir_graph *g = &unit->graph;
-    ir_node def = g->values[ir_in(g, node, 0)].def;
-    op_zeros from = def == IR_NONE ? ZEROS_UNKNOWN : ebb__op(g->nodes[def].op)->zeros;
-    return from == ZEROS_SUM ? d->sum : from == ZEROS_FEWER ? (1 + d->cut) / 2 : d->cut;
+    ir_val x = ir_in(&unit->graph, node, 0);
+    switch (zeros_of(&unit->graph, x)) {
+    case ZEROS_SUM:
+        return d->sum > 0 ? d->sum : share_of_sums(d->cut, count_sums(&unit->graph, x));
+    case ZEROS_FEWER:
+        return (1 + d->cut) / 2;
+    default:
+        return d->cut;
+    }
 }
 
 /* Of the first result, by what is known of the operands. */

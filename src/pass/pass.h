@@ -93,8 +93,8 @@ typedef struct pass_knobs {
 #undef PASS_KNOB_MEMBER
 } pass_knobs;
 
-/* The share of elements that may be above 0 in what a relu gives, and in what it gives of a sum,
- * before a step does not fit (knob encode 2). */
+/* The share of elements that may be above 0 in what a relu gives, and in what it gives of a sum (0:
+ * as residual nets have it), before a step does not fit (knob encode 2). */
 typedef struct pass_density {
     double cut, sum;
 } pass_density;

@@ -56,8 +56,8 @@ static const train_option options[] = {
      "whether a batch may be done for a few images at a time: between pools, or through the whole net; auto: as --memory asks for; changes no bit"},
     {"encode", "Batch", OPTION_CHOICE, AT(encode), NULL, "auto", NULL, {"auto", "gist"}, ANY, MODEL, OPTION_SHOWN,
      "how memory may be saved: auto: in every way there is; gist: what waits for the backward pass is encoded as published in 2018, decoded as a whole before it is read, and nothing else is done; changes no bit"},
-    {"density", "Batch", OPTION_TEXT, OWN(cnn_settings, density), "D[,R]", "0.55,0.7", NULL, {0}, ANY, MODEL, OPTION_SHOWN,
-     "memory for what relu layers give, as shares of its elements: D of them may be above 0 on average, R behind a residual sum; where a step has more, it is done in another, slower way; none: zeros take memory too; changes no bit"},
+    {"density", "Batch", OPTION_TEXT, OWN(cnn_settings, density), "D[,R]", "0.55", NULL, {0}, ANY, MODEL, OPTION_SHOWN,
+     "memory for what relu layers give, as shares of its elements: D of them may be above 0 on average, R behind a residual sum, without R as such nets have it; where a step has more, it is done in another, slower way; none: zeros take memory too; changes no bit"},
     OPTION_SHARDS,
     OPTION_STASH,
     OPTIONS_OPTIMISER("sgd", "0.05", "learning rate; 0.01 with momentum, 0.001 where the optimiser is adam or adamw", "none"),
@@ -101,8 +101,7 @@ void ebb__cnn_describe(const train_settings *s, char *text, size_t bytes) {
 
 /* ---- density ---- */
 
-/* "0.5", or "0.5,0.65": shares, above 0 and at most 1. Without a second one, a third of what is
- * missing to 1 is added. */
+/* "0.5", or "0.5,0.65": shares, above 0 and at most 1. */
 static bool read_density(const char *text, pass_density *out) {
     char *end = NULL;
     bool plain = strspn(text, "0123456789.,") == strlen(text) && text[0] != ',' && *text != '\0';
@@ -111,13 +110,13 @@ static bool read_density(const char *text, pass_density *out) {
         return true;
     }
     out->cut = plain ? strtod(text, &end) : 0;
-    out->sum = (1 + 2 * out->cut) / 3;
+    out->sum = 0;
     if (plain && *end == ',') {
         const char *second = end + 1;
         out->sum = strtod(second, &end);
-        plain = end != second;
+        plain = end != second && out->sum > 0;
     }
-    return plain && *end == '\0' && out->cut > 0 && out->cut <= 1 && out->sum > 0 && out->sum <= 1;
+    return plain && *end == '\0' && out->cut > 0 && out->cut <= 1 && out->sum <= 1;
 }
 
 static ebb_status settle_density(ebb_ctx *ctx, train_settings *s) {
