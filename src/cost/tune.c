@@ -3,7 +3,7 @@
  * A product is built again as a graph of one node. A large one is made smaller first: its largest
  * dimension, wherever it occurs, only repeats the work of the others (panels of columns, blocks of
  * k), so it is cut until the product takes a few milliseconds, and the time is scaled by the
- * arithmetic. Repetitions walk through a ring of operands as large as the whole product's, so that
+ * arithmetic. Convolutions are done for fewer images. Repetitions walk through a ring of operands as large as the whole product's, so that
  * a cut product does not find in the cache what the whole one would not.
  *
  * All forms run a few times; those close to the fastest run again, rounds later. The least mean
@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/host.h"
+#include "op/map.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -158,14 +159,63 @@ static void replace_dim(const cost_sample *sample, ir_type *types, int32_t old, 
     }
 }
 
+/* The product of such types instead, if op and kernel allow it; *done: so it is. */
+static ebb_status replace(ebb_ctx *ctx, const device_kernel *kernel, const cost_sample *sample,
+                          const ir_type *fewer, ir_type *types, tune_node *t, bool *done) {
+    tune_node small = {0};
+    ebb_status status = emit(&small, ctx, sample, fewer);
+    *done = status == EBB_OK &&
+            (kernel->accept == NULL ||
+             kernel->accept(&small.graph, &small.graph.nodes[small.node]) == NULL);
+    if (*done) {
+        ebb__ir_fini(&t->graph);
+        *t = small;
+        memcpy(types, fewer, COST_MAX_IN * sizeof *types);
+        return EBB_OK;
+    }
+    ebb__ir_fini(&small.graph);
+    if (status != EBB_OK && status != EBB_USAGE) {
+        return status;
+    }
+    ebb__ctx_clear(ctx);
+    return EBB_OK;
+}
+
+/* Of maps, fewer groups of images (the first of six axes): all else decides how they are read. */
+static ebb_status cut_images(ebb_ctx *ctx, const device_kernel *kernel, const cost_sample *sample,
+                             double factor, ir_type *types, tune_node *t, bool *done) {
+    ir_type fewer[COST_MAX_IN];
+    bool less = false;
+    *done = false;
+    memcpy(fewer, types, sizeof fewer);
+    for (int32_t i = 0; i < sample->n_in; i++) {
+        int32_t groups = (int32_t)((double)types[i].dim[0] / factor);
+        if (types[i].rank == OP_MAP_RANK && types[i].dim[0] > 1) {
+            fewer[i].dim[0] = groups > 1 ? groups : 1;
+            less = true;
+        }
+    }
+    return less ? replace(ctx, kernel, sample, fewer, types, t, done) : EBB_OK;
+}
+
+static bool has_maps(const cost_sample *sample) {
+    bool found = false;
+    for (int32_t i = 0; i < sample->n_in; i++) {
+        found = found || sample->in[i].rank == OP_MAP_RANK;
+    }
+    return found;
+}
+
 /* Builds the product with its largest dimension divided by `factor`, or with the next one where
  * the op does not allow that (an operand in packed panels). *done false: it cannot be smaller. */
 static ebb_status cut(ebb_ctx *ctx, const device_kernel *kernel, const cost_sample *sample,
                       double factor, int32_t least, ir_type *types, tune_node *t, bool *done) {
     int32_t dim = next_dim(sample, types, INT32_MAX);
     *done = false;
+    if (has_maps(sample)) {
+        return cut_images(ctx, kernel, sample, factor, types, t, done);
+    }
     for (; dim > least && !*done; dim = next_dim(sample, types, dim)) {
-        tune_node small = {0};
         ir_type fewer[COST_MAX_IN];
         int32_t fresh = ((int32_t)((double)dim / factor) / CUT | 1) * CUT;
         fresh = fresh < least ? least : fresh;
@@ -174,21 +224,7 @@ static ebb_status cut(ebb_ctx *ctx, const device_kernel *kernel, const cost_samp
         }
         memcpy(fewer, types, sizeof fewer);
         replace_dim(sample, fewer, dim, fresh);
-        ebb_status status = emit(&small, ctx, sample, fewer);
-        if (status == EBB_OK &&
-            (kernel->accept == NULL ||
-             kernel->accept(&small.graph, &small.graph.nodes[small.node]) == NULL)) {
-            ebb__ir_fini(&t->graph);
-            *t = small;
-            memcpy(types, fewer, sizeof fewer);
-            *done = true;
-            return EBB_OK;
-        }
-        ebb__ir_fini(&small.graph);
-        if (status != EBB_OK && status != EBB_USAGE) {
-            return status;
-        }
-        ebb__ctx_clear(ctx);
+        TRY(replace(ctx, kernel, sample, fewer, types, t, done));
     }
     return EBB_OK;
 }
