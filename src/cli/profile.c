@@ -87,9 +87,10 @@ static void print_top(FILE *file, const run_profile *p) {
 void ebb__cli_print_profile(FILE *file, const run_profile *p, int threads) {
     double flops = rate(p->flops, p->step_seconds);
     if (p->observed_seconds <= 0) {
-        (void)fputs("\nno step to show: each had more than its heaps hold (--density) and was done in "
-                    "another way\n",
-                    file);
+        (void)fputs(
+            "\nno step to show: each had more than its heaps hold (--density) and was done in "
+            "another way\n",
+            file);
         return;
     }
     (void)fprintf(file, "\nfastest observed step: %.3f ms (%+.1f%% against %.3f ms unobserved)\n",
@@ -143,12 +144,11 @@ static json_t *top_json(const run_profile *p) {
 }
 
 json_t *ebb__cli_profile_json(const run_profile *p) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_flops",
-                     ebb__cli_json_real(p->peak_flops), "step_seconds",
-                     ebb__cli_json_real(p->step_seconds), "observed_seconds",
-                     ebb__cli_json_real(p->observed_seconds), "least_seconds",
-                     ebb__cli_json_real(p->least_seconds), "flops", ebb__cli_json_real(p->flops),
-                     "memory_bytes", ebb__cli_json_bytes(p->memory_bytes), "phases",
-                     rows_json(p->phases, p->n_phases), "layers", rows_json(p->layers, p->n_layers),
-                     "top", top_json(p));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak_flops",
+        ebb__cli_json_real(p->peak_flops), "step_seconds", ebb__cli_json_real(p->step_seconds),
+        "observed_seconds", ebb__cli_json_real(p->observed_seconds), "least_seconds",
+        ebb__cli_json_real(p->least_seconds), "flops", ebb__cli_json_real(p->flops), "memory_bytes",
+        ebb__cli_json_bytes(p->memory_bytes), "phases", rows_json(p->phases, p->n_phases), "layers",
+        rows_json(p->layers, p->n_layers), "top", top_json(p));
 }

@@ -3,8 +3,9 @@
  * A product is built again as a graph of one node. A large one is made smaller first: its largest
  * dimension, wherever it occurs, only repeats the work of the others (panels of columns, blocks of
  * k), so it is cut until the product takes a few milliseconds, and the time is scaled by the
- * arithmetic. Convolutions are done for fewer images. Repetitions walk through a ring of operands as large as the whole product's, so that
- * a cut product does not find in the cache what the whole one would not.
+ * arithmetic. Convolutions are done for fewer images. Repetitions walk through a ring of operands
+ * as large as the whole product's, so that a cut product does not find in the cache what the whole
+ * one would not.
  *
  * All forms run a few times; those close to the fastest run again, rounds later. The least mean
  * counts: noise only adds.
@@ -164,9 +165,9 @@ static ebb_status replace(ebb_ctx *ctx, const device_kernel *kernel, const cost_
                           const ir_type *fewer, ir_type *types, tune_node *t, bool *done) {
     tune_node small = {0};
     ebb_status status = emit(&small, ctx, sample, fewer);
-    *done = status == EBB_OK &&
-            (kernel->accept == NULL ||
-             kernel->accept(&small.graph, &small.graph.nodes[small.node]) == NULL);
+    *done =
+        status == EBB_OK && (kernel->accept == NULL ||
+                             kernel->accept(&small.graph, &small.graph.nodes[small.node]) == NULL);
     if (*done) {
         ebb__ir_fini(&t->graph);
         *t = small;

@@ -34,8 +34,8 @@
 
 enum {
     LEAST_ELEMENTS = OP_HEAP_BLOCK, /* of a value that is worth three instructions */
-    MOST_ROOM = 1 << 30, /* values of a heap: their numbers fit 32 bits */
-    NEAR = 16,           /* nodes between two readers, up to which they share a decoded value */
+    MOST_ROOM = 1 << 30,            /* values of a heap: their numbers fit 32 bits */
+    NEAR = 16, /* nodes between two readers, up to which they share a decoded value */
     KEY_STEP = 4
 };
 static const double MOST_SHARE = 0.9; /* beyond it bits and starts take what is saved */
@@ -66,10 +66,10 @@ typedef struct heaper {
     int32_t *heap_of; /* by value; IR_NONE: in none */
     int64_t *front;   /* by value that is in a heap: the room of it and all that came before */
     front_of_layer *layers;
-    ir_val *bits, *starts;  /* by value that is in a heap; bits also of others that have some */
-    ir_val *whole;          /* by value: decoded, for readers up to NEAR behind: */
-    int32_t *whole_at;      /* ... this position */
-    ir_val *now;            /* by value: what stands for it from now on */
+    ir_val *bits, *starts; /* by value that is in a heap; bits also of others that have some */
+    ir_val *whole;         /* by value: decoded, for readers up to NEAR behind: */
+    int32_t *whole_at;     /* ... this position */
+    ir_val *now;           /* by value: what stands for it from now on */
     heap *heaps;
     int32_t n_heaps;
     ir_val *written; /* variables that forward itself changes, behind two of a heap */
@@ -379,9 +379,8 @@ static ebb_status push(heaper *h, ir_val v) {
 /* As much of the heap as `front` values need. */
 static ebb_status show(heaper *h, const heap *from, int64_t front, ir_val *out) {
     *out = from->content;
-    return front == from->room
-               ? EBB_OK
-               : ebb__op_slice(h->g, from->content, 0, 0, (int32_t)front, out);
+    return front == from->room ? EBB_OK
+                               : ebb__op_slice(h->g, from->content, 0, 0, (int32_t)front, out);
 }
 
 /* v decoded, or a join of what is joined in it. */
@@ -513,11 +512,10 @@ static ebb_status open_heaper(heaper *h) {
     alloc_region *region = &h->unit->scratch;
     size_t nv = (size_t)g->n_values + 1, no = (size_t)g->n_order + 1;
     TRY(REGION_ARRAYS(region, ARRAY(h->order, no), ARRAY(h->share, nv), ARRAY(h->wanted, nv),
-                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv),
-                      ARRAY(h->front, nv), ARRAY_NONE(h->layers, (size_t)g->n_layers + 1),
-                      ARRAY_NONE(h->bits, nv), ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv),
-                      ARRAY(h->whole_at, nv), ARRAY(h->now, nv), ARRAY(h->heaps, nv),
-                      ARRAY(h->written, nv + 1)));
+                      ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv), ARRAY(h->front, nv),
+                      ARRAY_NONE(h->layers, (size_t)g->n_layers + 1), ARRAY_NONE(h->bits, nv),
+                      ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv),
+                      ARRAY(h->now, nv), ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
     TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
     ebb__heap_shares(h->unit, h->share);
     for (int32_t i = 0; i < h->n_order; i++) {

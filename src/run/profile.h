@@ -42,8 +42,8 @@ typedef struct run_profile {
     ebb_ctx *ctx;
     const run_session *session; /* that runs the step ... */
     int32_t program;            /* ... of this program */
-    alloc_region region; /* holds all of the below; nothing is added by steps */
-    int32_t *group_of;   /* by node of the graph; -1: nothing to run */
+    alloc_region region;        /* holds all of the below; nothing is added by steps */
+    int32_t *group_of;          /* by node of the graph; -1: nothing to run */
     int32_t n_nodes;
     double *least; /* by node: seconds of its fastest call; 0: none yet */
     profile_group *groups;

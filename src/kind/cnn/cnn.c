@@ -200,18 +200,17 @@ typedef struct byte_source {
 static uint8_t next_byte(byte_source *source) {
     uint64_t n = source->n++;
     if (n % 16 == 0) {
-        source->drawn =
-            ebb__rng_block(source->key, (uint32_t)(n >> 4), (uint32_t)(n >> 36), 0, 0);
+        source->drawn = ebb__rng_block(source->key, (uint32_t)(n >> 4), (uint32_t)(n >> 36), 0, 0);
     }
     return (uint8_t)(source->drawn.word[n / 4 % 4] >> (8 * (n % 4)));
 }
 
 enum { LARGE = 4, SMALL = 16 }; /* parts that an image has along an axis */
 
-/* An image [Y, X, C]. As in photographs, pixels that lie near each other are alike: each is the mean
- * of what was drawn for its large part, for its small part and for itself. Of pixels that are all
- * drawn apart, hardly any window of a max pool would be without one above 0, and no map as sparse
- * as those of real images are. */
+/* An image [Y, X, C]. As in photographs, pixels that lie near each other are alike: each is the
+ * mean of what was drawn for its large part, for its small part and for itself. Of pixels that are
+ * all drawn apart, hardly any window of a max pool would be without one above 0, and no map as
+ * sparse as those of real images are. */
 static void draw_image(byte_source *source, image_size size, uint8_t *pixels) {
     uint8_t large[LARGE * LARGE * IMAGE_MOST_CHANNELS], small[SMALL * SMALL * IMAGE_MOST_CHANNELS];
     const uint32_t channels = size.channels;
