@@ -49,7 +49,7 @@ static ebb_status need_heap(const ir_graph *graph, const ir_node_rec *node, cons
     const ir_type *bits = op_in_type(graph, node, i);
     TRY(ebb__op_need_heap(graph, node, 0));
     TRY(ebb__op_need_code(graph, node, i, of, IR_U8, op_code_bytes(op_step_elements(of), 1)));
-    ir_type starts = starts_type(bits);
+    ir_type starts = bits != NULL ? starts_type(bits) : (ir_type){0};
     return ebb__ir_type_equal(op_in_type(graph, node, i + 1), &starts)
                ? EBB_OK
                : ebb__op_bad(graph, node, "starts must be i32[%d,%d]", starts.dim[0],

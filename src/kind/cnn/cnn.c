@@ -212,7 +212,8 @@ enum { LARGE = 4, SMALL = 16 }; /* parts that an image has along an axis */
  * all drawn apart, hardly any window of a max pool would be without one above 0, and no map as
  * sparse as those of real images are. */
 static void draw_image(byte_source *source, image_size size, uint8_t *pixels) {
-    uint8_t large[LARGE * LARGE * IMAGE_MOST_CHANNELS], small[SMALL * SMALL * IMAGE_MOST_CHANNELS];
+    uint8_t large[LARGE * LARGE * IMAGE_MOST_CHANNELS] = {0};
+    uint8_t small[SMALL * SMALL * IMAGE_MOST_CHANNELS] = {0};
     const uint32_t channels = size.channels;
     for (uint32_t i = 0; i < LARGE * LARGE * channels; i++) {
         large[i] = next_byte(source);
