@@ -191,7 +191,7 @@ static ebb_status cut_images(ebb_ctx *ctx, const device_kernel *kernel, const co
     memcpy(fewer, types, sizeof fewer);
     for (int32_t i = 0; i < sample->n_in; i++) {
         int32_t groups = (int32_t)((double)types[i].dim[0] / factor);
-        if (types[i].rank == OP_MAP_RANK && types[i].dim[0] > 1) {
+        if (op_is_map(&types[i]) && types[i].dim[0] > 1) {
             fewer[i].dim[0] = groups > 1 ? groups : 1;
             less = true;
         }
@@ -202,7 +202,7 @@ static ebb_status cut_images(ebb_ctx *ctx, const device_kernel *kernel, const co
 static bool has_maps(const cost_sample *sample) {
     bool found = false;
     for (int32_t i = 0; i < sample->n_in; i++) {
-        found = found || sample->in[i].rank == OP_MAP_RANK;
+        found = found || op_is_map(&sample->in[i]);
     }
     return found;
 }
