@@ -60,8 +60,8 @@ static const main_command others[] = {
      "for what, all settings.\n"},
     {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE|NET [options]",
      "what a safetensors file holds; a net as text",
-     "Checks a safetensors file whole and lists what it holds. Of a net, by its name or in a\n"
-     "file (.txt, darknet's .cfg), prints the layers as such a file has them (docs/nets.md).\n"},
+     "Checks a safetensors file whole and lists what it holds. Of a net, by its name\n"
+     "or in a file (.txt, darknet's .cfg), prints the layers as text (docs/nets.md).\n"},
     {"data", "grammar", NULL, FOR_DATA, 1, ebb__cli_data_grammar, "data grammar FILE [options]",
      "write a text to try things on",
      "Writes sentences of a toy English grammar to FILE, one a line.\n"},
