@@ -37,8 +37,8 @@ enum op_flag {
     OPF_VARIADIC = 1 << 6,    /* any number of operands >= n_in */
     OPF_DECODES = 1 << 7,     /* gives back what was kept in another form: no work done again */
     OPF_ROOM = 1 << 8,        /* its result is whatever lies there, for others to write to */
-    OPF_GROWS = 1 << 10,      /* its first result begins with operand 0, and may be longer */
     OPF_STOPS = 1 << 9,       /* where the first word of its result is not 0, the step ends there */
+    OPF_GROWS = 1 << 10,      /* its first result begins with operand 0, and may be longer */
 };
 
 /* What an op makes use of in an operand. Where that is less than its value, a pass could keep fewer

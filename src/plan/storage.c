@@ -238,7 +238,7 @@ static bool grow(storage *s, ir_val x, ir_val out) {
     const ir_graph *g = s->g;
     int64_t row, col;
     ir_val root = find_place(s, x, &row, &col);
-    if (row != 0 || col != 0 || s->parent[out] != IR_NONE || in_variable(s, x) ||
+    if (row != 0 || col != 0 || s->parent[out] != IR_NONE || g->values[root].role != IR_TEMP ||
         !ebb__ir_type_equal(&g->values[root].type, &g->values[x].type)) {
         return false;
     }

@@ -349,10 +349,10 @@ void ebb__profile_free(run_profile *profile) {
 
 static void observe(void *user, const device_instr *instr, double seconds) {
     run_profile *profile = user;
-    double *least = &profile->least[instr->node];
     if (profile->session->ran != profile->program) {
         return; /* its fallback, whose nodes have other numbers */
     }
+    double *least = &profile->least[instr->node];
     profile->groups[profile->group_of[instr->node]].seconds += seconds;
     *least = *least == 0 || seconds < *least ? seconds : *least;
 }
