@@ -10,6 +10,8 @@
 #include "device/device.h"
 #include "op/define.h"
 
+#include <math.h>
+
 static const int teams[] = {1, 2, 3, 5};
 
 /* A source that copies a map. */
@@ -148,6 +150,74 @@ static void many_strips(void **state) {
     check_engines(samples, (int32_t)(sizeof samples / sizeof *samples), false);
 }
 
+/* ---- tiles ---- */
+
+enum { MOST_ROWS = 50, MOST_DEEP = 40, LIST = 3, TILE_ROOM = LIST * MOST_DEEP * 64 };
+
+/* The sums of a list as chains of fused multiply-adds, one after the other. */
+static void add_chains(const conv_list *l, float *out) {
+    const conv_tile *t = &l->tile;
+    for (int64_t e = 0; e < l->count * t->rows * t->lanes; e++) {
+        int64_t n = e / (t->rows * t->lanes), j = e / t->lanes % t->rows, i = e % t->lanes;
+        for (int64_t k = 0; k < t->deep; k++) {
+            float b = l->b[n][t->across ? k * t->b_row + j : j * t->b_row + k];
+            out[j * t->out_row + i] = fmaf(b, l->a[n][k * t->a_row + i], out[j * t->out_row + i]);
+        }
+    }
+}
+
+static void check_tile(const conv_engine *engine, const conv_tile *tile) {
+    static float numbers[3 * TILE_ROOM], want[MOST_ROWS * 32], got[MOST_ROWS * 32];
+    conv_codes codes = {.engine = engine};
+    conv_list list = {.tile = *tile, .out = got, .count = LIST};
+    for (int i = 0; i < 3 * TILE_ROOM; i++) { /* of several sizes, so that orders differ */
+        numbers[i] = (float)(i * 37 % 101 - 50) * (i % 5 == 0 ? 1e-3f : 0.3f);
+    }
+    memcpy(want, numbers, sizeof want);
+    memcpy(got, numbers, sizeof got);
+    for (int n = 0; n < LIST; n++) {
+        list.a[n] = numbers + n * MOST_DEEP * 32;
+        list.b[n] = numbers + TILE_ROOM + n * MOST_DEEP * 64 + n;
+    }
+    add_chains(&list, want);
+    engine->run(&codes, &list);
+    if (memcmp(want, got, sizeof want) != 0) {
+        fail_msg("%d lanes, %d rows, %d deep%s: another order", (int)tile->lanes, (int)tile->rows,
+                 (int)tile->deep, tile->across ? ", across" : "");
+    }
+}
+
+/* Sums are never split, whatever the size of a tile and the machine's vectors. */
+static void tiles_are_chains(void **state) {
+    (void)state;
+    static const int64_t lanes[] = {1, 3, 8, 10, 16, 17, 24, 32}, deeps[] = {1, 7, 16, 40};
+#ifndef EBB_NO_XSMM
+    ebb_ctx *ctx;
+    if (!ebb__host_cpu()->avx2_fma) {
+        skip();
+    }
+    assert_int_equal(ebb_ctx_new(&ctx), EBB_OK);
+    assert_int_equal(ebb__cpu_xsmm_start(ctx), EBB_OK);
+    for (int64_t rows = 1; rows <= MOST_ROWS; rows++) {
+        for (int i = 0; i < 8 * 4 * 2; i++) {
+            bool across = i % 2 == 1;
+            int64_t deep = deeps[i / 2 % 4];
+            check_tile(&ebb__conv_xsmm, &(conv_tile){.lanes = lanes[i / 8],
+                                                     .rows = rows,
+                                                     .deep = deep,
+                                                     .a_row = 32,
+                                                     .b_row = across ? 64 : deep,
+                                                     .out_row = 32,
+                                                     .across = across});
+        }
+    }
+    ebb_ctx_free(ctx);
+#else
+    (void)lanes, (void)deeps;
+    skip();
+#endif
+}
+
 /* ---- kernels ---- */
 
 static void run_kernel(const device_kernel *kernel, const op_case *c, op_data *data, int members) {
@@ -234,6 +304,7 @@ int main(void) {
         cmocka_unit_test(equals_reference),
         cmocka_unit_test(many_strips),
         cmocka_unit_test(larger_maps),
+        cmocka_unit_test(tiles_are_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,8 +62,8 @@ typedef struct conv_codes {
 
 struct conv_engine {
     bool dry; /* nothing is computed, read or written: only code is made ready */
-    /* Adds the products of the list. */
-    void (*run)(conv_codes *codes, const conv_list *list);
+    /* Adds the products of the list, which is used up. */
+    void (*run)(conv_codes *codes, conv_list *list);
     /* to[c * ldt + r] = from[r * ldf + c] for r < rows, c < cols. */
     void (*transpose)(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows,
                       int64_t cols);

@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum {
-    RUN_ROWS = 48,          /* images and pixels that one product takes: libxsmm does 3 at a time */
+    RUN_ROWS = 48,          /* images and pixels that one product takes, */
+    LONG_ROWS = 240,        /* or where all of the operand's channels are one block */
     STRIP_FLOATS = 1 << 15, /* of the result, in a strip: half of a member's second cache */
     STRETCH_TILES = 16,     /* weights that go over a strip at a time */
     HELD_FLOATS = 1 << 16,  /* weights that are held packed: half of a member's second cache */
@@ -73,9 +74,16 @@ static bool is_laid(const op_map *from, int64_t group, int64_t taps, bool back) 
            taps * group >= LEAST_LAID;
 }
 
+/* The most pixels of a run. */
+static int64_t run_pixels(const gather *g) {
+    int64_t rows = g->from_group <= OP_MAP_CHANNELS && !g->laid ? LONG_ROWS : RUN_ROWS;
+    return conv_most(1, rows / g->to.images);
+}
+
 /* How many pixels of a row have their windows laid out together: whole runs. */
-static int64_t laid_pixels(const op_map *to, int64_t window) {
-    int64_t run = conv_most(1, RUN_ROWS / to->images);
+static int64_t laid_pixels(const gather *g, int64_t window) {
+    const op_map *to = &g->to;
+    int64_t run = run_pixels(g);
     return conv_least(to->wide, conv_most(1, LAID_FLOATS / (window * to->images) / run) * run);
 }
 
@@ -328,7 +336,7 @@ static void add_run(const gather *g, const strip *s, conv_codes *codes, const ga
 static void add_row(const gather *g, const strip *s, conv_codes *codes, int64_t oy, int64_t begin,
                     int64_t end) {
     gather_taps y = taps_of(g, oy, g->from.high, g->window_y, g->pad_y), x, next;
-    int64_t limit = conv_most(1, RUN_ROWS / g->to.images);
+    int64_t limit = run_pixels(g);
     conv_list list = {.tile = {.lanes = s->tile.len,
                                .a_row = conv_round_lanes(s->tile.len),
                                .b_row = g->from.channels,
@@ -395,12 +403,12 @@ static strips strips_of(const gather *g) {
         pixels = POINT_FLOATS / (s.channels * g->to.images);
     }
     if (s.by_channels && g->to.high == 1) { /* whole runs */
-        int64_t run = conv_most(1, RUN_ROWS / g->to.images);
+        int64_t run = run_pixels(g);
         s.wide = conv_least(s.wide, conv_most(1, pixels / run) * run);
     }
     s.rows = conv_most(1, pixels / g->to.wide);
     if (g->laid) {
-        s.wide = laid_pixels(&g->to, taps * g->from_group);
+        s.wide = laid_pixels(g, taps * g->from_group);
         s.rows = 1;
         s.own = s.wide * g->to.images * taps * g->from_group;
     } else if (g->copied) {

@@ -30,7 +30,7 @@ static bool is_single(const conv_tile *t) {
     return t->across && t->lanes % MATMUL_GRAIN != 0;
 }
 
-static void run_base(conv_codes *codes, const conv_list *list) {
+static void run_base(conv_codes *codes, conv_list *list) {
     const conv_tile *t = &list->tile;
     (void)codes;
     if (is_single(t)) {
@@ -55,7 +55,7 @@ const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_ba
                                     ebb__cpu_made_rows_base};
 
 #ifndef EBB_NO_AVX2
-static void run_avx2(conv_codes *codes, const conv_list *list) {
+static void run_avx2(conv_codes *codes, conv_list *list) {
     (void)codes;
     if (is_single(&list->tile)) {
         run_single(list);
@@ -103,26 +103,49 @@ static libxsmm_smmfunction_reducebatch_addr code_of(conv_codes *codes, const con
     return run;
 }
 
-/* libxsmm keeps sums of 3 rows in registers, whatever the lanes: too few of few lanes. */
+/* With AVX2 libxsmm keeps sums of 3 rows in registers, whatever the lanes: too few of few lanes. */
 static bool is_ours(const conv_tile *t) {
-    return t->lanes < OP_MAP_CHANNELS && !is_single(t);
+    int64_t enough = ebb__cpu_xsmm_wide() ? OP_MAP_CHANNELS / 2 : OP_MAP_CHANNELS;
+    return !is_single(t) && (t->lanes < enough || !ebb__cpu_xsmm_serial(t->lanes, t->rows));
 }
 
-static void run_xsmm(conv_codes *codes, const conv_list *list) {
+/* libxsmm's code may move the list's addresses on. */
+static void run_tile(conv_codes *codes, conv_list *list) {
+    unsigned long long count = (unsigned long long)list->count;
+    code_of(codes, &list->tile)(list->a, list->b, list->out, &count);
+}
+
+/* One row at a time, whose chains libxsmm never splits. */
+static void run_rows(conv_codes *codes, const conv_list *list) {
+    const conv_tile *t = &list->tile;
+    for (int64_t j = 0; j < t->rows; j++) {
+        conv_list row = *list;
+        row.tile.rows = 1;
+        row.out += j * t->out_row;
+        for (int64_t n = 0; n < row.count; n++) {
+            row.b[n] += t->across ? j : j * t->b_row;
+        }
+        run_tile(codes, &row);
+    }
+}
+
+static void run_xsmm(conv_codes *codes, conv_list *list) {
     if (is_ours(&list->tile)) {
         ebb__cpu_conv_list_avx2(list);
-        return;
+    } else if (ebb__cpu_xsmm_serial(list->tile.lanes, list->tile.rows)) {
+        run_tile(codes, list);
+    } else {
+        run_rows(codes, list);
     }
-    unsigned long long count = (unsigned long long)list->count;
-    code_of(codes, &list->tile)((const float **)list->a, (const float **)list->b, list->out,
-                                &count);
 }
 const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2,
                                     ebb__cpu_made_rows_avx2};
 
-static void prepare_xsmm(conv_codes *codes, const conv_list *list) {
+static void prepare_xsmm(conv_codes *codes, conv_list *list) {
+    conv_tile tile = list->tile;
+    tile.rows = ebb__cpu_xsmm_serial(tile.lanes, tile.rows) ? tile.rows : 1;
     if (!is_ours(&list->tile)) {
-        codes->failed = code_of(codes, &list->tile) == NULL || codes->failed;
+        codes->failed = code_of(codes, &tile) == NULL || codes->failed;
     }
 }
 const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL, NULL};

@@ -168,11 +168,13 @@ static void describe(char *text, size_t bytes) {
     const host_cpu *cpu = ebb__host_cpu();
 #ifndef EBB_NO_XSMM
     const char *version = ebb__cpu_xsmm_version();
+    bool wide = cpu->avx512f;
 #else
     const char *version = "not built in";
+    bool wide = false;
 #endif
-    snprintf(text, bytes, "%s, %s, libxsmm %s", cpu->model, cpu->avx2_fma ? "AVX2+FMA" : "baseline",
-             version);
+    const char *isa = !cpu->avx2_fma ? "baseline" : wide ? "AVX2+FMA, products AVX-512" : "AVX2+FMA";
+    snprintf(text, bytes, "%s, %s, libxsmm %s", cpu->model, isa, version);
 }
 
 const device ebb__cpu_device = {

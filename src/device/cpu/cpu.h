@@ -184,6 +184,10 @@ const char *ebb__cpu_xsmm_version(void);
 /* Brings libxsmm up, the first time (xsmm_start.c). EBB_NOMEM where there is no room for it; EBB_IO
  * if the file it locks cannot be one. */
 ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) EBB_MUST_CHECK;
+/* Whether its registers hold 16 lanes. */
+bool ebb__cpu_xsmm_wide(void);
+/* Whether every sum of its tiles of so many lanes and rows is one chain, k ascending. */
+bool ebb__cpu_xsmm_serial(int64_t lanes, int64_t rows);
 /* Why a kernel did not come: EBB_NOMEM, or EBB_OK if it is not for want of memory. */
 ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) EBB_MUST_CHECK;
 #endif

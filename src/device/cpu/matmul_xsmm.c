@@ -21,7 +21,8 @@
 
 /* Lanes of a kernel. libxsmm keeps 3 rows of sums, so narrow kernels are slow: 8 lanes take as long
  * as 16. ROW and PANELS leave what is not a whole panel to ebb__cpu_matmul_lanes; MINOR, whose sums
- * lie in a tile anyway, pads it with zeros. */
+ * lie in a tile anyway, pads it with zeros, to 24 lanes at least, since libxsmm may split the
+ * chains of fewer. */
 enum { FULL, WIDE, HALF, PIECES };
 static const int64_t piece_lanes[PIECES] = {32, 24, 16};
 
@@ -109,10 +110,6 @@ ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepar
     xsmm_plan plan = {0};
     bool ready = true;
     TRY(ebb__cpu_xsmm_start(ctx));
-    if (libxsmm_get_target_archid() > LIBXSMM_X86_AVX2) {
-        /* Kernels for wider vectors may split a chain. */
-        libxsmm_set_target_archid(LIBXSMM_X86_AVX2);
-    }
     int64_t blocked = f.side == MATMUL_MINOR ? s.n : s.m;
     const int64_t rows[2] = {f.rows, blocked % f.rows}, deep[2] = {f.deep, s.k % f.deep};
     for (int i = 0; i < PIECES * 4; i++) {
@@ -120,6 +117,7 @@ ebb_status ebb__cpu_xsmm_prepare(ebb_ctx *ctx, const op_call *call, void *prepar
         int64_t wide = lanes_in_use(&s, &f, piece);
         if (wide > 0 && rows[r] > 0 && deep[d] > 0) {
             xsmm_lead lead = lead_of(&s, &f);
+            wide = ebb__cpu_xsmm_serial(wide, rows[r]) ? wide : piece_lanes[WIDE];
             plan.kernel[piece][r][d] = dispatch(wide, rows[r], deep[d], &lead);
             ready = ready && plan.kernel[piece][r][d] != NULL;
         }
@@ -417,7 +415,7 @@ static void minor_stretch(const xsmm_run *r, matmul_part part, int64_t k, int64_
         int64_t lanes = matmul_least(part.m1 - v, MATMUL_LANES);
         pack_lanes(r->panel + (v - part.m0) * r->f.along, s->a + v * s->a_row + k * s->a_col,
                    s->trans_a ? s->a_col : s->a_row, !s->trans_a, lanes,
-                   piece_lanes[piece_of(lanes)], deep);
+                   lanes > piece_lanes[WIDE] ? MATMUL_LANES : piece_lanes[WIDE], deep);
     }
     for (int64_t n = part.n0; n < part.n1; n += r->f.rows) {
         int64_t stop = matmul_least(part.n1, n + r->f.rows);

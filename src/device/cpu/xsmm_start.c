@@ -61,6 +61,16 @@ ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) {
     return EBB_OK;
 }
 
+bool ebb__cpu_xsmm_wide(void) {
+    return libxsmm_get_target_archid() >= LIBXSMM_X86_AVX512;
+}
+
+/* With AVX-512, where a tile has too few sums to keep the units busy, it splits each into several
+ * that are added in the end: if it is one vector wide and 2 to 11 rows high (1.17). */
+bool ebb__cpu_xsmm_serial(int64_t lanes, int64_t rows) {
+    return !ebb__cpu_xsmm_wide() || lanes > 16 || rows < 2 || rows > 11;
+}
+
 ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) {
     return probe(ctx, CODE_BYTES, "code that libxsmm generates");
 }
