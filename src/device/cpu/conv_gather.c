@@ -199,21 +199,25 @@ typedef struct strip {
     int64_t block, row, rows;
 } strip;
 
-/* Where the sums of a run of pixels begin, from what they start. */
+/* Where the sums of a run of pixels begin, from what they start: lanes that are not all of a block
+ * row by row, a row for each image of a pixel. */
 static void start_run(const gather *g, const strip *s, int64_t pixels, float *out) {
-    int64_t rows = pixels * g->to.images, wide = g->to.channels;
+    int64_t rows = pixels * g->to.images, wide = g->to.channels, len = s->tile.len;
     const float *from = g->start;
     if (g->back && from != NULL) {
         from += s->images * g->start_pitch + (out - g->result - s->images * g->to_pitch);
     } else if (from != NULL) {
         from += s->tile.begin;
     }
+    if (len == wide && (g->back || from == NULL)) {
+        len = wide *= rows;
+        rows = 1;
+    }
     for (int64_t i = 0; i < rows; i++) {
         if (from == NULL) {
-            memset(out + i * wide, 0, (size_t)s->tile.len * sizeof(float));
+            memset(out + i * wide, 0, (size_t)len * sizeof(float));
         } else if (!g->back || from != out) {
-            memcpy(out + i * wide, from + (g->back ? i * wide : 0),
-                   (size_t)s->tile.len * sizeof(float));
+            memcpy(out + i * wide, from + (g->back ? i * wide : 0), (size_t)len * sizeof(float));
         }
     }
 }
