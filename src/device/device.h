@@ -117,8 +117,9 @@ typedef struct device {
     int32_t panel_lanes;    /* units of a panel of a packed weight (op/pack.h); 0: none is packed */
     int32_t gate_lanes;     /* the same where a unit has several columns, one a gate */
     int32_t row_grain;      /* rows that kernels like to take at once: chunks are multiples of it */
-    int32_t run_units; /* of a run, that a member takes at a time: full panels, few enough bytes
-                          for its own cache, little enough work for others to take over */
+    int32_t run_units;  /* of a run, that a member takes at a time: full panels, few enough bytes
+                           for its own cache, little enough work for others to take over */
+    int32_t run_floats; /* the same of maps: floats of one, which are whole rows of pixels */
 } device;
 
 const device *ebb__device_default(void);

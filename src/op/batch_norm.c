@@ -216,6 +216,18 @@ static const op_sample samples_affine[] = {SIZES(AFFINE)};
 static const op_sample samples_track[] = {SIZES(TRACK)};
 static const op_sample samples_known[] = {SIZES(KNOWN)};
 
+/* x, then tables; dy and x, then tables. */
+static int32_t units_apply(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    int32_t units = ebb__op_units_columns(graph, node, whole);
+    *whole = ~1U;
+    return units;
+}
+static int32_t units_grad(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    int32_t units = ebb__op_units_columns(graph, node, whole);
+    *whole = ~3U;
+    return units;
+}
+
 /* ---- definitions ---- */
 
 OP_DEFINE(batch_norm, .schema.floats = {"eps"}, .n_in = 3, .n_out = 2, .layout = LAYOUT_MAPS,
@@ -229,14 +241,15 @@ OP_DEFINE(batch_stat, .schema.floats = {"eps"}, .n_in = 1, .n_out = 1, .flags = 
 
 OP_DEFINE(batch_apply, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_batch_apply, INPLACE({0, 0}), .work.flops = 4, .rows = rows_batch,
-          .stash = {STASH_AGAIN}, SAMPLES(samples_apply));
+          .units = units_apply, .stash = {STASH_AGAIN}, SAMPLES(samples_apply));
 
 OP_DEFINE(batch_grad_sums, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_batch_grad_sums, .work = {6, OPERAND(0)}, SAMPLES(samples_grad_sums));
 
 OP_DEFINE(batch_grad, .schema.ints = {"images"}, .n_in = 5, .n_out = 1, .flags = OPF_NOGRAD,
           .layout = LAYOUT_MAPS, .batch_rows_attr = 1 + BATCH_IMAGES, .infer = infer_batch_grad,
-          INPLACE({0, 0}, {1, 0}), .work.flops = 6, .rows = rows_batch, SAMPLES(samples_grad));
+          INPLACE({0, 0}, {1, 0}), .work.flops = 6, .rows = rows_batch, .units = units_grad,
+          SAMPLES(samples_grad));
 
 OP_DEFINE(batch_grad_affine, .n_in = 1, .n_out = 2, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
           .infer = infer_batch_grad_affine, SAMPLES(samples_affine));

@@ -89,12 +89,22 @@ static void leaky_coded(const ir_graph *graph, const ir_node_rec *node, op_coded
 /* ---- samples ---- */
 
 static const op_sample samples_one[] = {
-    {IN(F2(1, 1))},     {IN(F1(7))},      {IN(F2(3, 17))},
-    {IN(F3(2, 5, 33))}, {IN(F2(24, 64))}, {IN(F2(301, 19))},
+    {IN(F2(1, 1))},
+    {IN(F1(7))},
+    {IN(F2(3, 17))},
+    {IN(F3(2, 5, 33))},
+    {IN(F2(24, 64))},
+    {IN(F2(301, 19))},
+    {IN(MAP(2, 2, 3, 5, 4, 8))},
 };
 static const op_sample samples_two[] = {
-    {IN(F2(1, 1), F2(1, 1))},         {IN(F1(7), F1(7))},           {IN(F2(3, 17), F2(3, 17))},
-    {IN(F3(2, 5, 33), F3(2, 5, 33))}, {IN(F2(24, 64), F2(24, 64))}, {IN(F2(301, 19), F2(301, 19))},
+    {IN(F2(1, 1), F2(1, 1))},
+    {IN(F1(7), F1(7))},
+    {IN(F2(3, 17), F2(3, 17))},
+    {IN(F3(2, 5, 33), F3(2, 5, 33))},
+    {IN(F2(24, 64), F2(24, 64))},
+    {IN(F2(301, 19), F2(301, 19))},
+    {IN(MAP(2, 2, 3, 5, 4, 8), MAP(2, 2, 3, 5, 4, 8))},
 };
 /* dy, and y in the range of a sigmoid. */
 static const op_sample samples_grad[] = {

@@ -70,6 +70,14 @@ static inline int64_t op_map_group(const op_map *m) {
     return op_map_block(m) * m->blocks;
 }
 
+/* Rows of pixels, over all groups and blocks, in the order in which they lie, and their floats. */
+static inline int64_t op_map_rows(const op_map *m) {
+    return (int64_t)m->groups * m->blocks * m->high;
+}
+static inline int64_t op_map_row(const op_map *m) {
+    return op_map_pixel(m) * m->wide;
+}
+
 /* How far apart the groups of a view lie: ld is that of the last axis where there are no gaps. */
 static inline int64_t op_map_pitch(const op_view *view) {
     op_map m = op_map_of(&view->type);

@@ -305,8 +305,13 @@ void ebb__op_rows_any(const ir_graph *graph, const ir_node_rec *node, op_row_rol
 }
 
 int32_t ebb__op_units_columns(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole) {
+    const ir_type *type = &graph->values[node->out].type;
+    op_map m = op_map_of(type);
     *whole = 0;
-    return (int32_t)ir_cols(&graph->values[node->out].type);
+    if (op_is_map(type)) {
+        return op_map_rows(&m) <= INT32_MAX ? (int32_t)op_map_rows(&m) : 0;
+    }
+    return (int32_t)ir_cols(type);
 }
 
 bool ebb__op_grad_wanted(const op_grad *g, int32_t i) {

@@ -240,8 +240,9 @@ typedef struct op_def {
     void (*rows)(const ir_graph *graph, const ir_node_rec *node, op_row_role *in, op_row_role *out);
     /* How many units the columns of the results consist of, if a range of units can be computed
      * apart from the rest: a result or operand of G * units columns holds unit u in columns u,
-     * units + u, 2 * units + u, ... Bit i of *whole: operand i is not read by units but all of it.
-     * NULL or 0: cannot be cut so. */
+     * units + u, 2 * units + u, ... Of maps (map.h), which must have no gaps then, units are rows
+     * of pixels instead. Bit i of *whole: operand i is not read by units but all of it. NULL or 0:
+     * cannot be cut so. */
     int32_t (*units)(const ir_graph *graph, const ir_node_rec *node, uint32_t *whole);
     /* Units are batch rows instead: unit u is rows u, units + u, 2 * units + u, ... of a value with
      * G * units rows, and column u of a value [G, units]. */

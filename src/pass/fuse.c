@@ -5,10 +5,12 @@
  * its own units through the whole run, a block of them at a time while they are in its cache, and
  * all meet once at the end: one barrier a time step. A run begins anywhere (a product always begins
  * one) and goes on as long as kernels take ranges of the same number of units and nobody reads
- * other units of what the run itself has written.
+ * other units of what the run itself has written. Units of maps are rows of pixels: norm, sum and
+ * relu go over a map once.
  *
  * The pass only marks nodes; storage then keeps what a run reads and writes apart until it ends.
  */
+#include "op/map.h"
 #include "pass/pass.h"
 
 typedef struct fuser {
@@ -18,7 +20,23 @@ typedef struct fuser {
                       stack; 0: none */
     ir_val *stack; /* by value: the stack or concat that it lies in; IR_NONE */
     int32_t run, length, units;
+    bool maps; /* whose units these are */
 } fuser;
+
+static bool is_map(const fuser *f, ir_node n) {
+    return op_is_map(&f->g->values[f->g->nodes[n].out].type);
+}
+
+/* Does no map that the node reads or makes have gaps? */
+static bool is_gapless(const fuser *f, const ir_node_rec *node) {
+    bool gapless = true;
+    for (int32_t k = 0; f->unit->lays != NULL && k < node->n_in + node->n_out; k++) {
+        ir_val v = k < node->n_in ? ir_in(f->g, node, k) : node->out + k - node->n_in;
+        gapless = gapless &&
+                  (v == IR_NONE || ebb__op_is_gapless(&f->g->values[v].type, f->unit->lays[v]));
+    }
+    return gapless;
+}
 
 static int32_t units_of(const fuser *f, ir_node n, uint32_t *whole) {
     const ir_node_rec *node = &f->g->nodes[n];
@@ -27,14 +45,14 @@ static int32_t units_of(const fuser *f, ir_node n, uint32_t *whole) {
     *whole = 0;
     /* Only units that are columns: a run cannot change from one kind to the other. */
     if (k < 0 || !f->unit->dev->kernels[k].ranges || def->units == NULL || def->unit_rows ||
-        ebb__pass_fold(f->unit, node) >= 0) {
+        ebb__pass_fold(f->unit, node) >= 0 || (is_map(f, n) && !is_gapless(f, node))) {
         return 0;
     }
     return def->units(f->g, node, whole);
 }
 
 /* Is unit u of v, as far as the run has written v, unit u of what was written? Columns may be cut
- * only at multiples of the units. */
+ * only at multiples of the units, maps not at all. */
 static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
     const ir_graph *g = f->g;
     ir_node def = g->values[v].def;
@@ -47,8 +65,8 @@ static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
         bool inner = false, kept = keeps_units(f, ir_in(g, &g->nodes[def], 0), &inner);
         bool cut = range.axis == g->values[v].type.rank - 1;
         *fresh = *fresh || inner;
-        return kept &&
-               (!inner || !cut || (range.begin % f->units == 0 && range.len % f->units == 0));
+        bool even = !cut || (range.begin % f->units == 0 && range.len % f->units == 0);
+        return kept && (!inner || (even && !f->maps));
     }
     if (ebb__op_is_join(&g->nodes[def], &axis)) {
         bool kept = true;
@@ -59,8 +77,9 @@ static bool keeps_units(const fuser *f, ir_val v, bool *fresh) {
             ir_val x = ir_in(g, &g->nodes[def], k);
             bool inner = false;
             kept = keeps_units(f, x, &inner);
-            kept = kept && (!inner || axis != g->values[x].type.rank - 1 ||
-                            ir_cols(&g->values[x].type) % f->units == 0);
+            bool even =
+                axis != g->values[x].type.rank - 1 || ir_cols(&g->values[x].type) % f->units == 0;
+            kept = kept && (!inner || (even && !f->maps));
             *fresh = *fresh || inner;
         }
         return kept;
@@ -74,7 +93,7 @@ static bool continues_run(const fuser *f, ir_node n, int32_t units, uint32_t who
     const ir_graph *g = f->g;
     const ir_node_rec *node = &g->nodes[n];
     bool joins = f->length > 0 && f->length < DEVICE_MAX_RUN && units == f->units && units > 0 &&
-                 (ebb__op(node->op)->flags & OPF_HEAVY) == 0;
+                 is_map(f, n) == f->maps && (ebb__op(node->op)->flags & OPF_HEAVY) == 0;
     for (int32_t k = 0; joins && k < node->n_in; k++) {
         bool fresh = false;
         if (ir_in(g, node, k) != IR_NONE) {
@@ -132,6 +151,7 @@ static ebb_status run(pass_unit *unit) {
             f.run++;
             f.length = 0;
             f.units = units;
+            f.maps = is_map(&f, n);
         }
         f.length++;
         for (int32_t k = 0; k < node->n_out; k++) {

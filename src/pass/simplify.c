@@ -103,6 +103,20 @@ static ebb_status part_norm(ir_graph *g, ir_node n, ir_val *y, ir_val *stat) {
     return ebb__op_emit(g, OP_BATCH_APPLY, in, 4, NULL, y);
 }
 
+/* Is number i of the order one that carries running averages on, by what the norm found? It then
+ * stands before the norm is applied, so that what follows can be done along with that (fuse). */
+static bool reads_stat_only(const ir_graph *g, int32_t i, ir_val y) {
+    bool stat = false, other = i >= g->n_order;
+    const ir_node_rec *node = other ? NULL : &g->nodes[g->order[i]];
+    for (int32_t k = 0; !other && k < node->n_in; k++) {
+        stat = stat || ir_in(g, node, k) == y + 1;
+        other = ir_in(g, node, k) == y;
+    }
+    return stat && !other;
+}
+
+enum { NORM_STEP = 2 };
+
 ebb_status ebb__pass_part_norms(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     int32_t n_values = g->n_values, n_order = g->n_order, norms = 0;
@@ -114,14 +128,15 @@ ebb_status ebb__pass_part_norms(pass_unit *unit) {
     if (norms == 0) {
         return EBB_OK;
     }
-    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)(g->n_nodes + 2 * norms), 1, &keys));
+    TRY(ebb__pass_keys(g, &unit->scratch, (size_t)(g->n_nodes + 2 * norms), NORM_STEP, &keys));
     TRY(ebb__pass_same(g, &unit->scratch, &now));
     for (int32_t i = 0; i < n_order; i++) {
         ir_node n = g->order[i];
         ir_val y = g->nodes[n].out;
         if (g->nodes[n].op == OP_BATCH_NORM && !g->values[y].output && !g->values[y + 1].output) {
             TRY(part_norm(g, n, &now[y], &now[y + 1]));
-            keys[g->n_nodes - 2] = keys[g->n_nodes - 1] = keys[n];
+            keys[g->n_nodes - 2] = keys[n];
+            keys[g->n_nodes - 1] = keys[n] + (reads_stat_only(g, i + 1, y) ? NORM_STEP + 1 : 0);
         }
     }
     ebb__pass_rewire(g, now, n_values);

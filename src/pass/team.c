@@ -5,6 +5,7 @@
  * The pass stands behind place, so candidates that are only measured do not pay for it: the answer
  * changes neither bytes nor the seconds that plans are compared by.
  */
+#include "op/map.h"
 #include "pass/pass.h"
 
 static pass_share share_alone(const pass_unit *unit, ir_node n, int members) {
@@ -15,6 +16,17 @@ static pass_share share_alone(const pass_unit *unit, ir_node n, int members) {
                             cut ? unit->dev->kernels[k].shares(&unit->graph, &unit->graph.nodes[n],
                                                                unit->forms[n], members)
                                 : members};
+}
+
+/* Units that a member takes at a time. */
+static int32_t block_of(const pass_unit *unit, const ir_node_rec *node) {
+    const ir_type *type = &unit->graph.values[node->out].type;
+    op_map m = op_map_of(type);
+    if (!op_is_map(type)) {
+        return unit->dev->run_units;
+    }
+    int64_t rows = unit->dev->run_floats / op_map_row(&m);
+    return rows > 1 ? (int32_t)rows : 1;
 }
 
 static void share_run(pass_unit *unit, const ir_node *run, int32_t n) {
@@ -36,7 +48,7 @@ static void share_run(pass_unit *unit, const ir_node *run, int32_t n) {
         unit->shares[run[0]] = share_alone(unit, run[0], members);
     } else {
         unit->shares[run[0]].units = ebb__op(first->op)->units(g, first, &whole);
-        unit->shares[run[0]].block = unit->dev->run_units;
+        unit->shares[run[0]].block = block_of(unit, first);
     }
 }
 

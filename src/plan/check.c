@@ -5,6 +5,7 @@
  * each other. It takes only addresses and
  * leading dimensions from the planner and shares no code with storage.c and place.c.
  */
+#include "op/map.h"
 #include "plan/passes.h"
 
 #include <string.h>
@@ -467,8 +468,14 @@ static bool may_coexist(const checker *c, const touch *a, const touch *b, int32_
     uint64_t apart =
         a->bytes.lo > b->bytes.lo ? a->bytes.lo - b->bytes.lo : b->bytes.lo - a->bytes.lo;
     int64_t ld = c->p->ld[a->value];
-    bool same_units = a->by_units && b->by_units && c->p->ld[b->value] == ld &&
-                      apart / sizeof(float) % (uint64_t)ld % (uint64_t)units == 0;
+    const ir_type *type = &c->g->values[a->value].type;
+    bool same_units = a->by_units && b->by_units && c->p->ld[b->value] == ld;
+    if (op_is_map(type)) { /* rows of pixels without gaps */
+        same_units = same_units && apart == 0 && ld == ir_cols(type) &&
+                     ebb__ir_type_equal(type, &c->g->values[b->value].type);
+    } else {
+        same_units = same_units && apart / sizeof(float) % (uint64_t)ld % (uint64_t)units == 0;
+    }
     return same_units || interleaved(c, a->value, b->value);
 }
 

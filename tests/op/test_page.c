@@ -2,6 +2,8 @@
  * operands and results holds for every sample. `test_page --write` writes the page. */
 #include "sample.h"
 
+#include "op/map.h"
+
 #include <ctype.h>
 #include <stdio.h>
 
@@ -234,9 +236,10 @@ static void write_page(FILE *out) {
         in_place(out, code);
         by_rows(out, code);
         fprintf(out, "%s",
-                op->units == NULL ? ""
-                : op->unit_rows   ? "; units: batch rows"
-                                  : "; units: columns");
+                op->units == NULL                  ? ""
+                : op->unit_rows                    ? "; units: batch rows"
+                : op_is_map(&op->samples[0].in[0]) ? "; units: rows of pixels"
+                                                   : "; units: columns");
         flags(out, op);
         fprintf(out, "%s.\n", op->layout == LAYOUT_DENSE ? "; rows must lie close" : "");
     }

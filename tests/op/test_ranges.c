@@ -5,15 +5,20 @@
 #include "sample.h"
 
 #include "device/device.h"
+#include "op/map.h"
 
 enum { RANGES = 24 };
 
 /* Of element (row, column) of a result: by columns; or batch rows, which are the columns of scores
  * and weights [S,B] and the rows, block after block, of everything else. (No sample's stack is as
- * wide as its batch.) */
+ * wide as its batch.) Of maps, rows of pixels. */
 static int64_t unit_of(const op_def *op, const tensor *t, int64_t row, int64_t column,
                        int32_t units) {
     int64_t cols = ir_cols(&t->view.type);
+    if (op_is_map(&t->view.type)) {
+        op_map m = op_map_of(&t->view.type);
+        return (row * t->cols + column) / op_map_row(&m);
+    }
     if (op->unit_rows && cols != units) {
         return row % units;
     }
@@ -23,7 +28,7 @@ static int64_t unit_of(const op_def *op, const tensor *t, int64_t row, int64_t c
 /* Units of [lo, hi) equal those of want, all others those of before. */
 static bool only_range(const op_def *op, const tensor *got, const tensor *want,
                        const tensor *before, int32_t units, int32_t lo, int32_t hi) {
-    int64_t cols = ir_cols(&got->view.type);
+    int64_t cols = got->cols;
     for (int64_t i = 0; i < tensor_count(got); i++) {
         int64_t r = i / cols, c = i % cols, u = unit_of(op, got, r, c, units);
         const tensor *as = u >= lo && u < hi ? want : before;
@@ -39,7 +44,8 @@ static bool only_range(const op_def *op, const tensor *got, const tensor *want,
 
 static void check_range(const device_kernel *kernel, const op_case *c, const op_data *want,
                         unsigned inplace, int32_t units, int32_t lo, int32_t hi) {
-    int32_t pad = c->op->layout != LAYOUT_DENSE ? 5 : 0;
+    bool gaps = c->op->layout != LAYOUT_DENSE && !op_is_map(&want->out[0].view.type);
+    int32_t pad = gaps ? 5 : 0;
     op_data got = data_make(c, false, pad, 1.0, 23), before = data_make(c, false, pad, 1.0, 23);
     op_views v;
     views_of(&v, c, &got, inplace);
@@ -130,7 +136,8 @@ static void wide_shares(void **state) {
     for (int32_t k = 0; k < dev->n_kernels; k++) {
         const device_kernel *kernel = &dev->kernels[k];
         const op_def *op = ebb__op((int)kernel->op);
-        if (!takes_any_range(kernel) || op->unit_rows) { /* those have no columns to widen */
+        bool rows = op->unit_rows || op_is_map(&op->samples[2].in[0]);
+        if (!takes_any_range(kernel) || rows) { /* those have no columns to widen */
             continue;
         }
         const op_sample *narrow = &op->samples[2]; /* several rows, of one axis or more */

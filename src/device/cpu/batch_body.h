@@ -308,8 +308,11 @@ static batch_rows rows_at(const op_call *call, int32_t x, int64_t group, int64_t
 static INLINE void each_rows(const op_call *call, bool grad) {
     op_map m = op_map_of(&call->out[0].type);
     int64_t begin, end, next;
-    ebb__team_share((int64_t)m.groups * m.blocks * m.high, 1, call->member, call->members, &begin,
-                    &end);
+    ebb__team_share(op_map_rows(&m), 1, call->member, call->members, &begin, &end);
+    if (call->hi > 0) {
+        begin = call->lo;
+        end = call->hi;
+    }
     for (int64_t at = begin; at < end; at = next) {
         int64_t plane = at / m.high, first = at % m.high;
         next = (plane + 1) * m.high < end ? (plane + 1) * m.high : end;

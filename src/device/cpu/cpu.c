@@ -173,7 +173,9 @@ static void describe(char *text, size_t bytes) {
     const char *version = "not built in";
     bool wide = false;
 #endif
-    const char *isa = !cpu->avx2_fma ? "baseline" : wide ? "AVX2+FMA, products AVX-512" : "AVX2+FMA";
+    const char *isa = !cpu->avx2_fma ? "baseline"
+                      : wide         ? "AVX2+FMA, products AVX-512"
+                                     : "AVX2+FMA";
     snprintf(text, bytes, "%s, %s, libxsmm %s", cpu->model, isa, version);
 }
 
@@ -198,4 +200,5 @@ const device ebb__cpu_device = {
     .gate_lanes = MATMUL_GATE_LANES,
     .row_grain = 8, /* the width of a vector */
     .run_units = 32,
+    .run_floats = 16 << 10,
 };

@@ -73,12 +73,14 @@
     X(AVG_POOL_GRAD, avg_pool_grad)         \
     X(BATCH_NORM, batch_norm)               \
     X(BATCH_STAT, batch_stat)               \
-    X(BATCH_APPLY, batch_apply)             \
     X(BATCH_GRAD_SUMS, batch_grad_sums)     \
-    X(BATCH_GRAD, batch_grad)               \
     X(BATCH_GRAD_AFFINE, batch_grad_affine) \
     X(BATCH_TRACK, batch_track)             \
     X(BATCH_KNOWN, batch_known)
+/* Of maps, row by row of pixels. */
+#define CPU_MAP_ROWS(X)                     \
+    X(BATCH_APPLY, batch_apply)             \
+    X(BATCH_GRAD, batch_grad)
 /* Codes, and what reads them. */
 #define CPU_CODES(X)                        \
     X(SIGN_BITS, sign_bits)                 \
@@ -102,7 +104,7 @@
     X(EMBED_SGD, embed_sgd)
 /* clang-format on */
 /* The ranged ones take ranges of units, the others do not. */
-#define CPU_RANGED(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_ATTENTION(X)
+#define CPU_RANGED(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_ATTENTION(X) CPU_MAP_ROWS(X)
 #define CPU_OTHERS(X)                                                                              \
     CPU_REDUCTIONS(X) CPU_MAPS(X) CPU_CODES(X) X(TRANSPOSE, transpose) X(PACK, pack)
 #define CPU_VECTOR_KERNELS(X) CPU_RANGED(X) CPU_OTHERS(X)

@@ -8,7 +8,7 @@
 #define DEVICE_CPU_SPAN_H
 
 #include "base/team.h"
-#include "op/op.h"
+#include "op/map.h"
 
 enum { SPAN_COLUMNS = 512, SPAN_GRAIN = 16 };
 
@@ -18,16 +18,17 @@ typedef struct cpu_span {
     int64_t first, limit, step; /* columns of a row; how many a run has */
 } cpu_span;
 
-static inline cpu_span cpu_span_start(const op_call *call, int64_t rows, int64_t cols) {
-    bool range = call->hi > 0;
-    cpu_span span = {.first = range ? call->lo : 0, .limit = range ? call->hi : cols};
-    int64_t width = span.limit - span.first;
+/* Columns [first, limit) of all rows or, if there is no range, the member's share of them. */
+static inline cpu_span cpu_span_of(const op_call *call, int64_t rows, int64_t first,
+                                   int64_t limit) {
+    cpu_span span = {.first = first, .limit = limit};
+    int64_t width = limit - first;
     int64_t per_row = (width + SPAN_COLUMNS - 1) / SPAN_COLUMNS, begin = 0, end = rows * per_row;
     span.step = width;
     if (per_row > 1) {
         span.step = ((width + per_row - 1) / per_row + SPAN_GRAIN - 1) / SPAN_GRAIN * SPAN_GRAIN;
     }
-    if (!range) {
+    if (call->hi == 0) {
         ebb__team_share(rows * per_row, 1, call->member, call->members, &begin, &end);
     }
     span.left = end - begin;
@@ -36,11 +37,20 @@ static inline cpu_span cpu_span_start(const op_call *call, int64_t rows, int64_t
     return span;
 }
 
+static inline cpu_span cpu_span_start(const op_call *call, int64_t rows, int64_t cols) {
+    return call->hi > 0 ? cpu_span_of(call, rows, call->lo, call->hi)
+                        : cpu_span_of(call, rows, 0, cols);
+}
+
 /* For operands 0..n_in-1 and all results of one shape: where no view has gaps, a member's share is
- * one of one long row. */
+ * one of one long row, as is a range of a map. */
 static inline cpu_span cpu_span_same(const op_call *call, int32_t n_in) {
     int64_t rows = ebb__ir_rows(&call->out[0].type), cols = ir_cols(&call->out[0].type);
     bool dense = true;
+    if (call->hi > 0 && op_is_map(&call->out[0].type)) {
+        op_map m = op_map_of(&call->out[0].type);
+        return cpu_span_of(call, 1, call->lo * op_map_row(&m), call->hi * op_map_row(&m));
+    }
     for (int32_t i = 0; i < n_in; i++) {
         dense = dense && (call->in[i].data == NULL || call->in[i].ld == cols);
     }
