@@ -190,6 +190,8 @@ void ebb__conv_sums_add(const conv_sums *sums, const op_call *call, conv_codes *
 /* ---- the loops, and what workspace they want ---- */
 size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                               int members);
+int32_t ebb__conv_gather_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                                int members);
 size_t ebb__conv_weights_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                                int members);
 /* device_kernel.pace and extra_bytes of the kernels through libxsmm. */

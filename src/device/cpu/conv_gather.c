@@ -448,17 +448,42 @@ static int64_t member_floats(const held *h, const strips *cut) {
     return h->most * h->floats + cut->own;
 }
 
-size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
-                              int members) {
+static gather gather_of_node(const ir_graph *graph, const ir_node_rec *node) {
     const ir_type *from = op_in_type(graph, node, 1), *to = &graph->values[node->out].type;
     bool back = node->op == OP_CONV_DATA;
     op_conv v =
         op_conv_of(back ? to : from, op_in_type(graph, node, 2), back ? from : to, &node->attr);
-    gather g = gather_sized(&v, back);
+    return gather_sized(&v, back);
+}
+
+size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                              int members) {
+    gather g = gather_of_node(graph, node);
     strips cut = strips_of(&g);
     held h = held_of(&g);
     (void)form;
     return (size_t)(members * member_floats(&h, &cut)) * sizeof(float);
+}
+
+/* As many times all tiles' weights are held as it takes. */
+static int64_t rounds_of(const gather *g, const held *h) {
+    int64_t tiles = conv_tile_count(&g->to, g->to_group, 0, op_map_channels(&g->to));
+    return (tiles + h->most - 1) / h->most;
+}
+
+/* A share packs the weights of its tiles, which takes as long as the products of about 40 rows: it
+ * has strips enough for that not to show. */
+int32_t ebb__conv_gather_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                                int members) {
+    enum { MOST_SHARES = 4, SHARE_ROWS = 4096 };
+    gather g = gather_of_node(graph, node);
+    strips cut = strips_of(&g);
+    held h = held_of(&g);
+    int64_t rows = conv_least(cut.rows, g.to.high) * conv_least(cut.wide, g.to.wide) * g.to.images;
+    int64_t units = rounds_of(&g, &h) * cut.each * g.to.groups;
+    int64_t each = units * rows / SHARE_ROWS / members;
+    (void)form;
+    return members * (int32_t)conv_most(1, conv_least(each, MOST_SHARES));
 }
 
 /* One strip of all tiles that are held. */
@@ -516,11 +541,9 @@ void ebb__conv_gather(const op_call *call, conv_codes *codes, bool back) {
     strips cut = strips_of(&g);
     held h = held_of(&g);
     int64_t channels = op_map_channels(&g.to), each = cut.each * g.to.groups, begin, end;
-    int64_t tiles = conv_tile_count(&g.to, g.to_group, 0, channels);
-    h.panels = (float *)call->workspace + call->member * member_floats(&h, &cut);
+    h.panels = (float *)call->workspace + call->worker * member_floats(&h, &cut);
     h.own = h.panels + h.most * h.floats;
-    ebb__team_share((tiles + h.most - 1) / h.most * each, 1, call->member, call->members, &begin,
-                    &end);
+    ebb__team_share(rounds_of(&g, &h) * each, 1, call->member, call->members, &begin, &end);
     for (int64_t at = 0, first = 0; at < channels; first += each) {
         at = add_tiles(&g, &cut, &h, at, conv_most(begin - first, 0), conv_least(end - first, each),
                        codes);

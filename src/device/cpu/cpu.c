@@ -89,6 +89,20 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
     return (size_t)members * (size_t)(node->n_in * floats) * sizeof(float);
 }
 
+/* Long work in several shares for each member: on a shared machine a core may be gone for a while,
+ * and who is done takes over. Of large tensors; the kernels have no scratch. */
+static int32_t element_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                              int members) {
+    enum { SHARE_FLOATS = 1 << 16, MOST_SHARES = 8 };
+    const ir_type *out = &graph->values[node->out].type;
+    const ir_type *in = node->n_in > 0 ? op_in_type(graph, node, 0) : NULL;
+    int64_t elements = ebb__op_fold_cols(out, 0);
+    int64_t read = in != NULL ? ebb__op_fold_cols(in, 0) : 0;
+    int64_t each = (read > elements ? read : elements) / SHARE_FLOATS / members;
+    (void)form;
+    return members * (int32_t)(each < 1 ? 1 : each < MOST_SHARES ? each : MOST_SHARES);
+}
+
 /* Kernels of vectors, by the names that they and what they are compiled for have. */
 #define KERNEL(upper, lower, isa, test, ...)                                                       \
     {.name = #lower "." #isa,                                                                      \
@@ -96,10 +110,14 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
      .accept = accept_##test,                                                                      \
      .run = ebb__cpu_##lower##_##isa,                                                              \
      __VA_ARGS__},
-#define KERNEL_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .ranges = false)
-#define KERNEL_BASE(upper, lower) KERNEL(upper, lower, base, any, .ranges = false)
-#define RANGED_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .ranges = true)
-#define RANGED_BASE(upper, lower) KERNEL(upper, lower, base, any, .ranges = true)
+#define KERNEL_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .shares = element_shares)
+#define KERNEL_BASE(upper, lower) KERNEL(upper, lower, base, any, .shares = element_shares)
+#define HEAP_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .ranges = false)
+#define HEAP_BASE(upper, lower) KERNEL(upper, lower, base, any, .ranges = false)
+#define RANGED_AVX2(upper, lower)                                                                  \
+    KERNEL(upper, lower, avx2, avx2, .ranges = true, .shares = element_shares)
+#define RANGED_BASE(upper, lower)                                                                  \
+    KERNEL(upper, lower, base, any, .ranges = true, .shares = element_shares)
 #define EMBED_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .workspace = embed_workspace)
 #define EMBED_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = embed_workspace)
 #define CONV_BYTES_CONV ebb__conv_gather_bytes
@@ -108,12 +126,20 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
 #define CONV_BYTES_CONV_WEIGHTS_NORM ebb__conv_norm_bytes
 #define CONV_BYTES_CONV_WEIGHTS_NARROW ebb__conv_narrow_bytes
 #define CONV_BYTES_CONV_WEIGHTS_SPARSE ebb__conv_weights_sparse_bytes
-#define CONV_AVX2(upper, lower) KERNEL(upper, lower, avx2, avx2, .workspace = CONV_BYTES_##upper)
-#define CONV_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = CONV_BYTES_##upper)
+#define CONV_SHARES_CONV ebb__conv_gather_shares
+#define CONV_SHARES_CONV_DATA ebb__conv_gather_shares
+#define CONV_SHARES_CONV_WEIGHTS NULL
+#define CONV_SHARES_CONV_WEIGHTS_NORM NULL
+#define CONV_SHARES_CONV_WEIGHTS_NARROW NULL
+#define CONV_SHARES_CONV_WEIGHTS_SPARSE NULL
+#define CONV_AVX2(upper, lower)                                                                    \
+    KERNEL(upper, lower, avx2, avx2, .workspace = CONV_BYTES_##upper, .shares = CONV_SHARES_##upper)
+#define CONV_BASE(upper, lower)                                                                    \
+    KERNEL(upper, lower, base, any, .workspace = CONV_BYTES_##upper, .shares = CONV_SHARES_##upper)
 #define CONV_XSMM(upper, lower)                                                                    \
     KERNEL(upper, lower, xsmm, avx2, .workspace = CONV_BYTES_##upper,                              \
-           .prepare = ebb__cpu_##lower##_prepare, .pace = ebb__conv_pace,                          \
-           .extra_bytes = ebb__conv_packing)
+           .shares = CONV_SHARES_##upper, .prepare = ebb__cpu_##lower##_prepare,                   \
+           .pace = ebb__conv_pace, .extra_bytes = ebb__conv_packing)
 #define CHANNELS_AVX2(upper, lower)                                                                \
     KERNEL(upper, lower, avx2, avx2, .workspace = channels_workspace)
 #define CHANNELS_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = channels_workspace)
@@ -135,11 +161,11 @@ static const device_kernel kernels[] = {
 #endif
 #ifndef EBB_NO_AVX2
     KERNEL(MATMUL, matmul, avx2, panels_avx2, .ranges = true, .workspace = matmul_workspace)
-    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
+    CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_HEAPS(HEAP_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
     CPU_CHANNELS(CHANNELS_AVX2) CPU_PRODUCTS(PRODUCT_AVX2) CPU_CONVS(CONV_AVX2)
 #endif
     KERNEL(MATMUL, matmul, base, panels, .ranges = true, .workspace = matmul_workspace)
-    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_EMBED_ROWS(EMBED_BASE)
+    CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_HEAPS(HEAP_BASE) CPU_EMBED_ROWS(EMBED_BASE)
     CPU_CHANNELS(CHANNELS_BASE) CPU_PRODUCTS(PRODUCT_BASE) CPU_CONVS(CONV_BASE)
     CPU_MOVES(KERNEL_MOVE)};
 /* clang-format on */

@@ -90,7 +90,9 @@
     X(MAX_POOL_GRAD_AT, max_pool_grad_at)   \
     X(NARROW, narrow)                       \
     X(RELU_GRAD_CODES, relu_grad_codes)     \
-    X(WIDEN, widen)                         \
+    X(WIDEN, widen)
+/* Of heaps: a member has one share, whatever the size. */
+#define CPU_HEAPS(X)                        \
     X(SPARSE_STARTS, sparse_starts)         \
     X(SPARSE_PUSH, sparse_push)             \
     X(SPARSE_PULL, sparse_pull)
@@ -107,7 +109,7 @@
 #define CPU_RANGED(X) CPU_POINTWISE(X) CPU_CELLS(X) CPU_ATTENTION(X) CPU_MAP_ROWS(X)
 #define CPU_OTHERS(X)                                                                              \
     CPU_REDUCTIONS(X) CPU_MAPS(X) CPU_CODES(X) X(TRANSPOSE, transpose) X(PACK, pack)
-#define CPU_VECTOR_KERNELS(X) CPU_RANGED(X) CPU_OTHERS(X)
+#define CPU_VECTOR_KERNELS(X) CPU_RANGED(X) CPU_OTHERS(X) CPU_HEAPS(X)
 /* Kernels that only move bytes: one for all instruction sets. */
 #define CPU_MOVES(X)                                                                               \
     X(EMBED, embed)                                                                                \
