@@ -115,7 +115,7 @@ static bool reads_stat_only(const ir_graph *g, int32_t i, ir_val y) {
     return stat && !other;
 }
 
-enum { NORM_STEP = 2 };
+enum { NORM_STEP = 2 }; /* between two keys: there is room for a norm behind the node after it */
 
 ebb_status ebb__pass_part_norms(pass_unit *unit) {
     ir_graph *g = &unit->graph;

@@ -26,16 +26,6 @@ static void run_last(const op_case *c, const op_view *in, tensor *out) {
     assert_true(tensor_guarded(out));
 }
 
-/* Equal bits, but that any NaN is as good as any other: which of two a sum of both gives is left to
- * the compiler. */
-static bool same_numbers(const float *a, const float *b, int64_t n) {
-    bool same = true;
-    for (int64_t i = 0; i < n && same; i++) {
-        same = memcmp(a + i, b + i, sizeof *a) == 0 || (isnan(a[i]) && isnan(b[i]));
-    }
-    return same;
-}
-
 /* The results of the case's reader, and of the two nodes that may stand for it. */
 static void check_pair(op_case *c, op_data *data, const char *numbers) {
     const op_def *reader = c->op;
@@ -49,10 +39,10 @@ static void check_pair(op_case *c, op_data *data, const char *numbers) {
     run_last(c, &v.in[in], &coded);
     assert_int_equal(ebb__op_emit_coded(&c->graph, &c->node, code, &out), EBB_OK);
     assert_true(ebb__ir_type_equal(&c->graph.values[out].type, &data->out[0].view.type));
-    tensor got = value_tensor(c, ebb__op(reader->coded.reader), out);
+    tensor got = value_tensor(c, reader, out);
     v.in[in] = coded.view;
     run_last(c, v.in, &got);
-    if (!same_numbers(got.view.data, data->out[0].view.data, tensor_count(&got))) {
+    if (!tensor_same(&got, &data->out[0])) {
         fail_msg("%s and %s differ, %s", reader->schema.name,
                  ebb__op(reader->coded.reader)->schema.name, numbers);
     }

@@ -483,7 +483,7 @@ int32_t ebb__conv_gather_shares(const ir_graph *graph, const ir_node_rec *node, 
     int64_t units = rounds_of(&g, &h) * cut.each * g.to.groups;
     int64_t each = units * rows / SHARE_ROWS / members;
     (void)form;
-    return members * (int32_t)conv_most(1, conv_least(each, MOST_SHARES));
+    return cpu_shares(members, each, MOST_SHARES);
 }
 
 /* One strip of all tiles that are held. */

@@ -103,10 +103,12 @@ static libxsmm_smmfunction_reducebatch_addr code_of(conv_codes *codes, const con
     return run;
 }
 
-/* With AVX2 libxsmm keeps sums of 3 rows in registers, whatever the lanes: too few of few lanes. */
+/* With AVX2 libxsmm keeps sums of 3 rows in registers, whatever the lanes: too few of few lanes.
+ * What a list has most, tiles of 32 lanes, does not ask for the machine. */
 static bool is_ours(const conv_tile *t) {
-    int64_t enough = ebb__cpu_xsmm_wide() ? OP_MAP_CHANNELS / 2 : OP_MAP_CHANNELS;
-    return !is_single(t) && (t->lanes < enough || !ebb__cpu_xsmm_serial(t->lanes, t->rows));
+    return t->lanes < OP_MAP_CHANNELS && !is_single(t) &&
+           (t->lanes < OP_MAP_CHANNELS / 2 || !ebb__cpu_xsmm_wide() ||
+            !ebb__cpu_xsmm_serial(t->lanes, t->rows));
 }
 
 /* libxsmm's code may move the list's addresses on. */

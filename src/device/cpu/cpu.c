@@ -100,7 +100,7 @@ static int32_t element_shares(const ir_graph *graph, const ir_node_rec *node, in
     int64_t read = in != NULL ? ebb__op_fold_cols(in, 0) : 0;
     int64_t each = (read > elements ? read : elements) / SHARE_FLOATS / members;
     (void)form;
-    return members * (int32_t)(each < 1 ? 1 : each < MOST_SHARES ? each : MOST_SHARES);
+    return cpu_shares(members, each, MOST_SHARES);
 }
 
 /* Kernels of vectors, by the names that they and what they are compiled for have. */

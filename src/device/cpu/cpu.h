@@ -192,6 +192,11 @@ ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) EBB_MUST_CHECK;
 bool ebb__cpu_xsmm_wide(void);
 /* Whether every sum of its tiles of so many lanes and rows is one chain, k ascending. */
 bool ebb__cpu_xsmm_serial(int64_t lanes, int64_t rows);
+
+/* `each` shares for every member, but one at least and `most` at most: device_kernel.shares. */
+static inline int32_t cpu_shares(int members, int64_t each, int32_t most) {
+    return members * (int32_t)(each < 1 ? 1 : each < most ? each : most);
+}
 /* Why a kernel did not come: EBB_NOMEM, or EBB_OK if it is not for want of memory. */
 ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) EBB_MUST_CHECK;
 #endif

@@ -76,7 +76,7 @@ int32_t ebb__cpu_xsmm_shares(const ir_graph *graph, const ir_node_rec *node, int
     bool columns = (f.side == MATMUL_ROW) != f.share_blocks;
     int64_t count = columns ? size.n : size.m, grain = f.share_blocks ? f.rows : MATMUL_LANES;
     int64_t each = f.side == MATMUL_PANELS ? 1 : count / (FEW * grain) / members;
-    return members * (int32_t)(each < 1 ? 1 : matmul_least(each, MOST_SHARES));
+    return cpu_shares(members, each, MOST_SHARES);
 }
 
 /* ---- candidates ------------------------------------------------------------------------------ */

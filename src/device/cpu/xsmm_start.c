@@ -68,7 +68,7 @@ bool ebb__cpu_xsmm_wide(void) {
 /* With AVX-512, where a tile has too few sums to keep the units busy, it splits each into several
  * that are added in the end: if it is one vector wide and 2 to 11 rows high (1.17). */
 bool ebb__cpu_xsmm_serial(int64_t lanes, int64_t rows) {
-    return !ebb__cpu_xsmm_wide() || lanes > 16 || rows < 2 || rows > 11;
+    return lanes > 16 || rows < 2 || rows > 11 || !ebb__cpu_xsmm_wide();
 }
 
 ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) {
