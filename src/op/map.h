@@ -43,6 +43,11 @@ static inline int64_t op_map_images(const op_map *m) {
     return (int64_t)m->groups * m->images;
 }
 
+/* Groups of 8 images, by which sums over a batch are taken, whatever the layout. */
+static inline int64_t op_map_chains(const op_map *m) {
+    return (op_map_images(m) + OP_MAP_IMAGES - 1) / OP_MAP_IMAGES;
+}
+
 static inline int64_t op_map_channels(const op_map *m) {
     return (int64_t)m->blocks * m->channels;
 }

@@ -10,6 +10,8 @@
 #include "ir/graph.h"
 #include "op/adjoint.h"
 
+#include <stdatomic.h>
+
 typedef enum op_code {
 #define OP(upper, lower, operands, text) OP_##upper,
 #include "op/ops.def"
@@ -136,6 +138,9 @@ typedef struct op_call {
     const void *prepared; /* what its prepare() stored */
     int member, members;  /* which share of how many to do; reference kernels do all as share 0 */
     int worker;           /* the member of the team that does it: one may take several shares */
+    /* How many shares have ended, for kernels whose last share puts the others' together
+     * (op_last_share); of no use where there is one share. */
+    atomic_int *ended;
     int32_t form;         /* which of the kernel's ways of working; 0 where it has one */
     /* Kernels that take ranges: do exactly units [lo, hi) of the node, whoever the member is. hi 0:
      * the member's share of the whole. */
@@ -143,6 +148,13 @@ typedef struct op_call {
     bool maps; /* the op has LAYOUT_MAPS */
 } op_call;
 typedef void (*op_kernel_fn)(const op_call *call);
+
+/* Called once at the end of each share: true for the one that ends last, which then sees what all
+ * others wrote. */
+static inline bool op_last_share(const op_call *call) {
+    return call->members == 1 || atomic_fetch_add_explicit(call->ended, 1, memory_order_acq_rel) ==
+                                     call->members - 1;
+}
 
 /* How test data for an operand is drawn. */
 typedef enum op_fill {

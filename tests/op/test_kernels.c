@@ -35,7 +35,9 @@ static void run_kernel(const kernel_run *r, op_data *data) {
     unsigned char *block = aligned_alloc(GUARD, (2 * GUARD + bytes + GUARD - 1) / GUARD * GUARD);
     assert_non_null(block);
     memset(block, PATTERN, 2 * GUARD + bytes);
+    atomic_int ended = 0;
     v.call.workspace = block + GUARD;
+    v.call.ended = &ended;
     if (r->kernel->prepare != NULL) {
         ebb_status status = r->kernel->prepare(c->ctx, &v.call, prepared);
         if (status != EBB_OK) {

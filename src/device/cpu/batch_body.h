@@ -1,13 +1,15 @@
 /* batch_body.h - batch norm and its pieces over the vectors of vec.h. The includer defines
  * CPU_FN(name).
  *
- * Sums run over all images of a channel, so members share channels there; what is done element by
- * element is shared by rows of pixels. Channels are taken by the bundle, whose numbers are on the
- * stack. */
+ * Sums run over groups of 8 images, which members share; the last of them adds up the groups. What
+ * is done element by element is shared by rows of pixels. Channels are taken by the bundle, whose
+ * numbers are on the stack. */
 #include "base/team.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/vec.h"
 #include "op/batch_norm.h"
+
+#include <string.h>
 
 enum { BUNDLE = 64 }; /* channels whose sums or numbers are held at once */
 enum {
@@ -82,6 +84,9 @@ static INLINE void add_tile(const batch_images *in, batch_sums *s, int64_t lo, i
     for (; c + STRIP * WIDE <= n; c += STRIP * WIDE) {
         add_strip(in, s, lo, hi, c, STRIP, grad);
     }
+    for (; c + 2 * WIDE <= n; c += 2 * WIDE) {
+        add_strip(in, s, lo, hi, c, 2, grad);
+    }
     for (; c + WIDE <= n; c += WIDE) {
         add_strip(in, s, lo, hi, c, 1, grad);
     }
@@ -106,28 +111,81 @@ static batch_images images_at(const op_view *x, const op_view *dy, int64_t first
     return in;
 }
 
-/* The sums of `n` channels from k on: one chain for each group of images, groups added ascending.
- */
-static void sum_bundle(const op_view *x, const op_view *dy, int64_t k, int64_t n,
-                       batch_sums *total) {
+/* The sums of `n` channels from k on over one group of images: one chain each. */
+static void sum_group(const op_view *x, const op_view *dy, int64_t group, int64_t k, int64_t n,
+                      batch_sums *part) {
     op_map m = op_map_of(&x->type);
     int64_t pixels = (int64_t)m.high * m.wide, step = TILE_FLOATS / op_map_pixel(&m);
+    batch_images in = images_at(x, dy, group * OP_MAP_IMAGES, k);
     step = step > 0 ? step : 1;
-    for (int64_t first = 0; first < op_map_images(&m); first += OP_MAP_IMAGES) {
-        batch_images in = images_at(x, dy, first, k);
-        batch_sums part = {.mean = total->mean, .scale = total->scale};
-        for (int64_t lo = 0; lo < pixels; lo += step) {
-            int64_t hi = lo + step < pixels ? lo + step : pixels;
-            if (dy != NULL) {
-                add_tile(&in, &part, lo, hi, n, true);
-            } else {
-                add_tile(&in, &part, lo, hi, n, false);
-            }
+    for (int64_t lo = 0; lo < pixels; lo += step) {
+        int64_t hi = lo + step < pixels ? lo + step : pixels;
+        if (dy != NULL) {
+            add_tile(&in, part, lo, hi, n, true);
+        } else {
+            add_tile(&in, part, lo, hi, n, false);
         }
-        for (int64_t c = 0; c < n; c++) {
-            total->sum[0][c] += part.sum[0][c];
-            total->sum[1][c] += part.sum[1][c];
+    }
+}
+
+static INLINE void add_sums(batch_sums *total, const double *plain, const double *other,
+                            int64_t n) {
+    for (int64_t c = 0; c < n; c++) {
+        total->sum[0][c] += plain[c];
+        total->sum[1][c] += other[c];
+    }
+}
+
+/* The same over all groups, added ascending. */
+static void sum_bundle(const op_view *x, int64_t k, int64_t n, batch_sums *total) {
+    op_map m = op_map_of(&x->type);
+    for (int64_t g = 0; g < op_map_chains(&m); g++) {
+        batch_sums part = {.mean = NULL};
+        sum_group(x, NULL, g, k, n, &part);
+        add_sums(total, part.sum[0], part.sum[1], n);
+    }
+}
+
+/* Row r of a table for channels, from channel k on. */
+static inline float *table_row(const op_view *table, int64_t r, int64_t k) {
+    return (float *)table->data + r * table->type.dim[1] + k;
+}
+
+/* Where the sums of a group lie in the workspace, [groups][2][channels]. */
+static double *sums_at(const op_call *call, const op_map *m, int64_t group, int row, int64_t k) {
+    return (double *)call->workspace + (group * 2 + row) * op_map_channels(m) + k;
+}
+
+/* A share of the groups' sums of some channels of one block, by units: blocks of a group before the
+ * next group. Where there are more shares than that, parts of blocks. True for who ends last. */
+static bool sum_units(const op_call *call, const op_view *x, const op_view *dy,
+                      const op_view *stat) {
+    op_map m = op_map_of(&x->type);
+    int64_t begin, end, groups = op_map_chains(&m), lanes = m.channels < BUNDLE ? m.channels : BUNDLE;
+    lanes = groups * m.blocks < call->members && lanes % VLEN == 0 ? VLEN : lanes;
+    int64_t parts = (m.channels + lanes - 1) / lanes, row = m.blocks * parts;
+    ebb__team_share(groups * row, 1, call->member, call->members, &begin, &end);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t lane = u % parts * lanes, k = u % row / parts * m.channels + lane;
+        int64_t n = m.channels - lane < lanes ? m.channels - lane : lanes;
+        batch_sums part = {.mean = NULL};
+        if (dy != NULL) {
+            part.mean = table_row(stat, STAT_MEAN, k);
+            part.scale = table_row(stat, STAT_SCALE, k);
         }
+        sum_group(x, dy, u / row, k, n, &part);
+        for (int r = 0; r < 2; r++) {
+            memcpy(sums_at(call, &m, u / row, r, k), part.sum[r], (size_t)n * sizeof(double));
+        }
+    }
+    return op_last_share(call);
+}
+
+/* All groups' sums of n channels from k on, added ascending. */
+static void fold_groups(const op_call *call, const op_map *m, int64_t k, int64_t n,
+                        batch_sums *total) {
+    for (int64_t g = 0; g < op_map_chains(m); g++) {
+        add_sums(total, sums_at(call, m, g, 0, k), sums_at(call, m, g, 1, k), n);
     }
 }
 
@@ -136,8 +194,12 @@ typedef struct batch_bundles {
     int64_t k, n, next, end, lanes;
 } batch_bundles;
 
+static batch_bundles bundles_all(const op_map *m) {
+    return (batch_bundles){.lanes = m->channels, .end = op_map_channels(m)};
+}
+
 static batch_bundles bundles_start(const op_call *call, const op_map *m) {
-    batch_bundles it = {.lanes = m->channels};
+    batch_bundles it = bundles_all(m);
     ebb__team_share(op_map_channels(m), m->channels % 8 == 0 ? 8 : 1, call->member, call->members,
                     &it.next, &it.end);
     return it;
@@ -152,48 +214,44 @@ static bool bundles_next(batch_bundles *it) {
     return it->n > 0;
 }
 
-/* Row r of a table for channels, from channel k on. */
-static inline float *table_row(const op_view *table, int64_t r, int64_t k) {
-    return (float *)table->data + r * table->type.dim[1] + k;
-}
-
-static void stat_bundle(const op_call *call, const op_view *stat, const batch_bundles *it) {
-    const op_view *x = &call->in[0];
-    op_map m = op_map_of(&x->type);
+/* The statistics of a bundle whose sums are known. */
+static void put_stat(const op_call *call, const op_view *stat, const batch_sums *s, int64_t k,
+                     int64_t n) {
+    op_map m = op_map_of(&call->in[0].type);
     double count = op_batch_count(&m, op_map_images(&m));
-    batch_sums s = {.mean = NULL};
-    sum_bundle(x, NULL, it->k, it->n, &s);
-    for (int64_t c = 0; c < it->n; c++) {
+    for (int64_t c = 0; c < n; c++) {
         op_moments of =
-            op_batch_moments(s.sum[0][c], s.sum[1][c], count, (double)call->attr->f[BATCH_EPS]);
+            op_batch_moments(s->sum[0][c], s->sum[1][c], count, (double)call->attr->f[BATCH_EPS]);
         for (int r = 0; r < STAT_ROWS; r++) {
-            *table_row(stat, r, it->k + c) = (float)of.stat[r];
+            *table_row(stat, r, k + c) = (float)of.stat[r];
         }
     }
 }
 
 void CPU_FN(batch_stat)(const op_call *call) {
     op_map m = op_map_of(&call->in[0].type);
-    batch_bundles it = bundles_start(call, &m);
-    while (bundles_next(&it)) {
-        stat_bundle(call, &call->out[0], &it);
+    if (!sum_units(call, &call->in[0], NULL, NULL)) {
+        return;
+    }
+    for (batch_bundles it = bundles_all(&m); bundles_next(&it);) {
+        batch_sums s = {.mean = NULL};
+        fold_groups(call, &m, it.k, it.n, &s);
+        put_stat(call, &call->out[0], &s, it.k, it.n);
     }
 }
 
 /* dy, x, stat. */
 void CPU_FN(batch_grad_sums)(const op_call *call) {
-    const op_view *dy = &call->in[0], *x = &call->in[1], *stat = &call->in[2];
-    op_map m = op_map_of(&x->type);
-    batch_bundles it = bundles_start(call, &m);
-    while (bundles_next(&it)) {
-        batch_sums s = {.mean = table_row(stat, STAT_MEAN, it.k),
-                        .scale = table_row(stat, STAT_SCALE, it.k)};
+    op_map m = op_map_of(&call->in[1].type);
+    if (!sum_units(call, &call->in[1], &call->in[0], &call->in[2])) {
+        return;
+    }
+    for (batch_bundles it = bundles_all(&m); bundles_next(&it);) {
+        batch_sums s = {.mean = NULL};
         double *sums = (double *)call->out[0].data + it.k;
-        sum_bundle(x, dy, it.k, it.n, &s);
-        for (int64_t c = 0; c < it.n; c++) {
-            sums[c] = s.sum[SUMS_PLAIN][c];
-            sums[op_map_channels(&m) + c] = s.sum[SUMS_HAT][c];
-        }
+        fold_groups(call, &m, it.k, it.n, &s);
+        memcpy(sums, s.sum[SUMS_PLAIN], (size_t)it.n * sizeof(double));
+        memcpy(sums + op_map_channels(&m), s.sum[SUMS_HAT], (size_t)it.n * sizeof(double));
     }
 }
 
@@ -351,7 +409,9 @@ void CPU_FN(batch_norm)(const op_call *call) {
     batch_bundles it = bundles_start(call, &m);
     while (bundles_next(&it)) {
         batch_numbers b;
-        stat_bundle(call, &call->out[1], &it);
+        batch_sums s = {.mean = NULL};
+        sum_bundle(&call->in[0], it.k, it.n, &s);
+        put_stat(call, &call->out[1], &s, it.k, it.n);
         apply_numbers(&b, &call->out[1], call->in[1].data, call->in[2].data, it.k, it.n);
         if (it.n == m.channels) {
             repeat_numbers(&b, &m);

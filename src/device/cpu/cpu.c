@@ -90,7 +90,7 @@ static size_t channels_workspace(const ir_graph *graph, const ir_node_rec *node,
 }
 
 /* Long work in several shares for each member: on a shared machine a core may be gone for a while,
- * and who is done takes over. Of large tensors; the kernels have no scratch. */
+ * and who is done takes over. Of large tensors; the kernels have no scratch of their own. */
 static int32_t element_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
                               int members) {
     enum { SHARE_FLOATS = 1 << 16, MOST_SHARES = 8 };
@@ -101,6 +101,23 @@ static int32_t element_shares(const ir_graph *graph, const ir_node_rec *node, in
     int64_t each = (read > elements ? read : elements) / SHARE_FLOATS / members;
     (void)form;
     return cpu_shares(members, each, MOST_SHARES);
+}
+
+/* Two sums for each group of 8 images and channel. */
+static size_t map_sums_workspace(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                                 int members) {
+    op_map m = op_map_of(op_in_type(graph, node, 0));
+    (void)form, (void)members;
+    return (size_t)(op_map_chains(&m) * 2 * op_map_channels(&m)) * sizeof(double);
+}
+
+/* Not more than there are blocks of groups. */
+static int32_t map_sums_shares(const ir_graph *graph, const ir_node_rec *node, int32_t form,
+                               int members) {
+    op_map m = op_map_of(op_in_type(graph, node, 0));
+    int32_t each = element_shares(graph, node, form, members) / members;
+    int64_t most = op_map_chains(&m) * m.blocks / members;
+    return cpu_shares(members, most, each);
 }
 
 /* Kernels of vectors, by the names that they and what they are compiled for have. */
@@ -143,6 +160,10 @@ static int32_t element_shares(const ir_graph *graph, const ir_node_rec *node, in
 #define CHANNELS_AVX2(upper, lower)                                                                \
     KERNEL(upper, lower, avx2, avx2, .workspace = channels_workspace)
 #define CHANNELS_BASE(upper, lower) KERNEL(upper, lower, base, any, .workspace = channels_workspace)
+#define MAP_SUMS_AVX2(upper, lower)                                                                \
+    KERNEL(upper, lower, avx2, avx2, .workspace = map_sums_workspace, .shares = map_sums_shares)
+#define MAP_SUMS_BASE(upper, lower)                                                                \
+    KERNEL(upper, lower, base, any, .workspace = map_sums_workspace, .shares = map_sums_shares)
 #define PRODUCT_AVX2(upper, lower, update)                                                         \
     KERNEL(upper, lower, avx2, product_avx2, .workspace = ebb__product_bytes)
 #define PRODUCT_BASE(upper, lower, update)                                                         \
@@ -162,11 +183,11 @@ static const device_kernel kernels[] = {
 #ifndef EBB_NO_AVX2
     KERNEL(MATMUL, matmul, avx2, panels_avx2, .ranges = true, .workspace = matmul_workspace)
     CPU_RANGED(RANGED_AVX2) CPU_OTHERS(KERNEL_AVX2) CPU_HEAPS(HEAP_AVX2) CPU_EMBED_ROWS(EMBED_AVX2)
-    CPU_CHANNELS(CHANNELS_AVX2) CPU_PRODUCTS(PRODUCT_AVX2) CPU_CONVS(CONV_AVX2)
+    CPU_CHANNELS(CHANNELS_AVX2) CPU_MAP_SUMS(MAP_SUMS_AVX2) CPU_PRODUCTS(PRODUCT_AVX2) CPU_CONVS(CONV_AVX2)
 #endif
     KERNEL(MATMUL, matmul, base, panels, .ranges = true, .workspace = matmul_workspace)
     CPU_RANGED(RANGED_BASE) CPU_OTHERS(KERNEL_BASE) CPU_HEAPS(HEAP_BASE) CPU_EMBED_ROWS(EMBED_BASE)
-    CPU_CHANNELS(CHANNELS_BASE) CPU_PRODUCTS(PRODUCT_BASE) CPU_CONVS(CONV_BASE)
+    CPU_CHANNELS(CHANNELS_BASE) CPU_MAP_SUMS(MAP_SUMS_BASE) CPU_PRODUCTS(PRODUCT_BASE) CPU_CONVS(CONV_BASE)
     CPU_MOVES(KERNEL_MOVE)};
 /* clang-format on */
 

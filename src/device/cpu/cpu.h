@@ -72,11 +72,13 @@
     X(AVG_POOL, avg_pool)                   \
     X(AVG_POOL_GRAD, avg_pool_grad)         \
     X(BATCH_NORM, batch_norm)               \
-    X(BATCH_STAT, batch_stat)               \
-    X(BATCH_GRAD_SUMS, batch_grad_sums)     \
     X(BATCH_GRAD_AFFINE, batch_grad_affine) \
     X(BATCH_TRACK, batch_track)             \
     X(BATCH_KNOWN, batch_known)
+/* Sums of maps, whose parts wait in a workspace for the last share. */
+#define CPU_MAP_SUMS(X)                     \
+    X(BATCH_STAT, batch_stat)               \
+    X(BATCH_GRAD_SUMS, batch_grad_sums)
 /* Of maps, row by row of pixels. */
 #define CPU_MAP_ROWS(X)                     \
     X(BATCH_APPLY, batch_apply)             \
@@ -123,6 +125,7 @@
 CPU_VECTOR_KERNELS(CPU_DECLARE)
 CPU_EMBED_ROWS(CPU_DECLARE)
 CPU_CHANNELS(CPU_DECLARE)
+CPU_MAP_SUMS(CPU_DECLARE)
 CPU_DECLARE(MATMUL, matmul)
 #undef CPU_DECLARE
 #define CPU_DECLARE(upper, lower) void ebb__cpu_##lower(const op_call *call);

@@ -29,7 +29,8 @@ typedef struct stream_times {
 struct device_stream {
     ebb_ctx *ctx;
     base_team *team;
-    stream_count *counts; /* [2][members]: those of odd runs are reset during even ones */
+    stream_count *counts; /* [2][members + 1]: those of odd runs are reset during even ones; the
+                             last counts shares that have ended (op_last_share) */
     stream_times *times;  /* likewise: those of even runs are read while odd ones are written */
 };
 
@@ -47,10 +48,10 @@ ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out
     *out = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *stream, &stream));
     stream->ctx = ctx;
-    size_t slots = 2 * (size_t)(members > 0 ? members : 1);
-    ebb_status status = ebb__alloc(ctx, slots, sizeof *stream->counts, &stream->counts);
+    size_t slots = (size_t)(members > 0 ? members : 1);
+    ebb_status status = ebb__alloc(ctx, 2 * (slots + 1), sizeof *stream->counts, &stream->counts);
     if (status == EBB_OK) {
-        status = ebb__alloc(ctx, slots, sizeof *stream->times, &stream->times);
+        status = ebb__alloc(ctx, 2 * slots, sizeof *stream->times, &stream->times);
     }
     if (status == EBB_OK) {
         status = ebb__team_new(ctx, members, &stream->team);
@@ -79,7 +80,13 @@ typedef struct stream_walk {
 typedef struct stream_member {
     int member, members;
     stream_times *times; /* NULL: not observed */
+    atomic_int *ended;   /* of the run */
 } stream_member;
+
+/* The counters of odd or of even runs. */
+static stream_count *counts_of(stream_count *counts, int members, int odd) {
+    return counts + (ptrdiff_t)odd * (members + 1);
+}
 
 static void run_one(stream_member *m, const device_instr *instr, int k, int share, int shares,
                     int64_t lo, int64_t hi) {
@@ -88,6 +95,7 @@ static void run_one(stream_member *m, const device_instr *instr, int k, int shar
     call.member = share;
     call.members = shares;
     call.worker = m->member;
+    call.ended = m->ended;
     call.lo = (int32_t)lo;
     call.hi = (int32_t)hi;
     instr->run(&call);
@@ -160,7 +168,9 @@ static void take_part(const stream_walk *w, stream_member *m, const device_instr
         m->times = &w->times[odd * m->members + m->member];
         memset(m->times, 0, sizeof *m->times);
     }
-    run_pieces(m, run, n, sharing, w->counts + odd * m->members);
+    stream_count *counts = counts_of(w->counts, m->members, odd);
+    m->ended = &counts[m->members].taken;
+    run_pieces(m, run, n, sharing, counts);
     if (m->times != NULL) {
         m->times->end = ebb__clock_seconds();
     }
@@ -180,7 +190,11 @@ static void walk(void *arg, int member, int members) {
             take_part(w, &m, run, end - i, sharing, odd);
         }
         /* Nobody counts there before the barrier, nor after the one before. */
-        atomic_store_explicit(&w->counts[!odd * members + member].taken, 0, memory_order_relaxed);
+        stream_count *next = counts_of(w->counts, members, !odd);
+        atomic_store_explicit(&next[member].taken, 0, memory_order_relaxed);
+        if (member == 0) {
+            atomic_store_explicit(&next[members].taken, 0, memory_order_relaxed);
+        }
         bool alone = sharing == 1 && end < w->count && w->instrs[end]->call.members == 1;
         if (!alone) {
             ebb__team_barrier(w->team);
@@ -193,7 +207,7 @@ static void walk(void *arg, int member, int members) {
 
 ebb_status ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs,
                                int32_t count, device_observe_fn observe, void *user) {
-    for (int i = 0; i < 2 * ebb__team_size(stream->team); i++) {
+    for (int i = 0; i < 2 * (ebb__team_size(stream->team) + 1); i++) {
         atomic_store_explicit(&stream->counts[i].taken, 0, memory_order_relaxed);
     }
     stream_walk w = {
