@@ -32,6 +32,19 @@ typedef struct conv_list {
 /* Adds the products of a list of at most 32 lanes, which are a multiple of 8 if `across`. */
 void ebb__cpu_conv_list_avx2(const conv_list *list);
 
+/* Pixels and images of a row of x, each with those of dy, of 16 channels, that `taps` taps lead to:
+ * out[t * tap + j * 16 + i] += x[k * x_row + j] dy[k * 16 - t * dy_back + i], k ascending, for
+ * t < taps, j < rows (by the 8), k < deep. What lies so far ahead is fetched from memory. */
+typedef struct conv_row {
+    const float *x, *dy;
+    float *out;
+    int64_t rows, deep, taps;
+    int64_t x_row, dy_back, tap;
+    int64_t x_ahead, dy_ahead;
+} conv_row;
+enum { CONV_ROW_TAPS = 3, CONV_ROW_LANES = 16 }; /* at most so many taps; so many channels of dy */
+void ebb__cpu_conv_row_avx512(const conv_row *row);
+
 typedef struct conv_engine conv_engine;
 
 /* Elements [first, first + len) of a row of n codes as numbers, or of numbers as they are,
@@ -68,6 +81,8 @@ struct conv_engine {
     void (*transpose)(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows,
                       int64_t cols);
     void (*make)(const conv_made *from, float *to);
+    /* Several taps at once; for engines whose machine may have AVX-512. */
+    void (*row)(const conv_row *row);
 };
 #ifndef EBB_NO_XSMM
 extern const conv_engine ebb__conv_xsmm;
@@ -114,21 +129,22 @@ static inline conv_piece conv_piece_at(const op_map *m, int64_t first, int64_t c
     return (conv_piece){begin, len, channel / m->channels, lane};
 }
 
-/* Channels of results are done in tiles of at most 32 that lie in one block of the map and in one
- * group of `of_group` channels: the tile that begins at a channel. */
-static inline conv_piece conv_tile_at(const op_map *m, int64_t of_group, int64_t begin) {
+/* Channels of results are done in tiles of at most `most` (32 or fewer) that lie in one block of
+ * the map and in one group of `of_group` channels: the tile that begins at a channel. */
+static inline conv_piece conv_tile_at(const op_map *m, int64_t of_group, int64_t most,
+                                      int64_t begin) {
     int64_t lane = begin % m->channels, len = of_group - begin % of_group;
-    len = len < OP_MAP_CHANNELS ? len : OP_MAP_CHANNELS;
+    len = len < most ? len : most;
     len = len < m->channels - lane ? len : m->channels - lane;
     return (conv_piece){begin, len, begin / m->channels, lane};
 }
 
 /* How many tiles channels [begin, end) have. */
-static inline int64_t conv_tile_count(const op_map *m, int64_t of_group, int64_t begin,
-                                      int64_t end) {
+static inline int64_t conv_tile_count(const op_map *m, int64_t of_group, int64_t most,
+                                      int64_t begin, int64_t end) {
     int64_t count = 0;
     for (; begin < end; count++) {
-        begin += conv_tile_at(m, of_group, begin).len;
+        begin += conv_tile_at(m, of_group, most, begin).len;
     }
     return count;
 }

@@ -435,7 +435,8 @@ typedef struct held {
 
 static held held_of(const gather *g) {
     int64_t taps = g->window_y * g->window_x;
-    int64_t tiles = conv_tile_count(&g->to, g->to_group, 0, op_map_channels(&g->to));
+    int64_t tiles =
+        conv_tile_count(&g->to, g->to_group, OP_MAP_CHANNELS, 0, op_map_channels(&g->to));
     held h = {.floats = g->from_group * taps *
                         conv_round_lanes(conv_least(g->to.channels, OP_MAP_CHANNELS))};
     int64_t room = (taps == 1 || g->copied ? POINT_HELD : HELD_FLOATS) / h.floats;
@@ -467,7 +468,8 @@ size_t ebb__conv_gather_bytes(const ir_graph *graph, const ir_node_rec *node, in
 
 /* As many times all tiles' weights are held as it takes. */
 static int64_t rounds_of(const gather *g, const held *h) {
-    int64_t tiles = conv_tile_count(&g->to, g->to_group, 0, op_map_channels(&g->to));
+    int64_t tiles =
+        conv_tile_count(&g->to, g->to_group, OP_MAP_CHANNELS, 0, op_map_channels(&g->to));
     return (tiles + h->most - 1) / h->most;
 }
 
@@ -524,7 +526,7 @@ static int64_t add_tiles(const gather *g, const strips *cut, held *h, int64_t at
                          int64_t end, conv_codes *codes) {
     for (h->count = 0; h->count < h->most && at < op_map_channels(&g->to); h->count++) {
         conv_piece *tile = &h->tiles[h->count];
-        *tile = conv_tile_at(&g->to, g->to_group, at);
+        *tile = conv_tile_at(&g->to, g->to_group, OP_MAP_CHANNELS, at);
         if (begin < end && !codes->engine->dry) {
             pack(g, codes->engine, tile, h->panels + h->count * h->floats);
         }

@@ -52,7 +52,7 @@ static void run_base(conv_codes *codes, conv_list *list) {
 }
 
 const conv_engine ebb__conv_base = {false, run_base, ebb__cpu_transpose_block_base,
-                                    ebb__cpu_made_rows_base};
+                                    ebb__cpu_made_rows_base, NULL};
 
 #ifndef EBB_NO_AVX2
 static void run_avx2(conv_codes *codes, conv_list *list) {
@@ -64,7 +64,7 @@ static void run_avx2(conv_codes *codes, conv_list *list) {
     }
 }
 const conv_engine ebb__conv_avx2 = {false, run_avx2, ebb__cpu_transpose_block_avx2,
-                                    ebb__cpu_made_rows_avx2};
+                                    ebb__cpu_made_rows_avx2, NULL};
 #endif
 
 /* ---- libxsmm ---- */
@@ -141,7 +141,7 @@ static void run_xsmm(conv_codes *codes, conv_list *list) {
     }
 }
 const conv_engine ebb__conv_xsmm = {false, run_xsmm, ebb__cpu_transpose_block_avx2,
-                                    ebb__cpu_made_rows_avx2};
+                                    ebb__cpu_made_rows_avx2, ebb__cpu_conv_row_avx512};
 
 static void prepare_xsmm(conv_codes *codes, conv_list *list) {
     conv_tile tile = list->tile;
@@ -150,5 +150,8 @@ static void prepare_xsmm(conv_codes *codes, conv_list *list) {
         codes->failed = code_of(codes, &tile) == NULL || codes->failed;
     }
 }
-const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL, NULL};
+static void prepare_row(const conv_row *row) {
+    (void)row; /* its code is there */
+}
+const conv_engine ebb__conv_xsmm_prepare = {true, prepare_xsmm, NULL, NULL, prepare_row};
 #endif

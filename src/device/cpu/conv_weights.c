@@ -7,8 +7,10 @@
  * rows that fit a cache go through all of them before the next. Members share units. */
 #include "device/cpu/conv.h"
 
+#include "base/host.h"
 #include "base/team.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -17,15 +19,17 @@ enum {
     SUMS_FLOATS = 1 << 15,  /* of sums, in a unit: a quarter of a member's second cache */
     HELD_FLOATS = 1 << 17,  /* of expanded rows, unless one tile needs more */
     MOST_SIDE = 32,         /* tiles of a side, in a unit */
+    LEAST_LANES = 8,        /* of part of a block */
 };
 
 /* What it costs to read a tile's pixel from memory, and to expand it, in products of two tiles. */
 #define READ_COST 0.7
 #define EXPAND_COST 0.5
 
-/* How units are cut: tiles of dy and of x, and parts of the taps. */
+/* How units are cut: tiles of dy and of x, which have so many channels at most, and parts of the
+ * taps. */
 typedef struct unit_cut {
-    int64_t k, c, parts;
+    int64_t k, c, parts, lanes;
 } unit_cut;
 
 /* Taps [t0, t1) of tiles of dy and tiles of x. */
@@ -77,23 +81,30 @@ static int64_t up(int64_t count, int64_t of) {
 
 /* ---- how units are cut ---- */
 
-/* The most channels of a tile. */
+/* The most channels of a tile of dy; and of x. */
 static int64_t tile_lanes(const op_map *m, int64_t of_group) {
     return conv_least(OP_MAP_CHANNELS, conv_least(m->channels, of_group));
 }
+static int64_t x_lanes(const op_conv *v, const unit_cut *c) {
+    return conv_least(c->lanes, tile_lanes(&v->x, v->inputs));
+}
 
-/* The most tiles of a group of channels. */
-static int64_t tiles_of(const op_map *m, int64_t of_group, int64_t groups) {
+/* Tiles of at most `lanes` channels in a group of channels. */
+static int64_t tiles_in(const op_map *m, int64_t of_group, int64_t lanes, int64_t group) {
+    return conv_tile_count(m, of_group, lanes, group * of_group, (group + 1) * of_group);
+}
+
+/* The most of any group. */
+static int64_t tiles_of(const op_map *m, int64_t of_group, int64_t lanes, int64_t groups) {
     int64_t most = 0;
     for (int64_t g = 0; g < groups; g++) {
-        most = conv_most(most, conv_tile_count(m, of_group, g * of_group, (g + 1) * of_group));
+        most = conv_most(most, tiles_in(m, of_group, lanes, g));
     }
     return most;
 }
 
 static int64_t sums_floats(const op_conv *v, const unit_cut *c) {
-    return c->k * c->c * up(taps_of(v), c->parts) * tile_lanes(&v->y, v->outputs) *
-           tile_lanes(&v->x, v->inputs);
+    return c->k * c->c * up(taps_of(v), c->parts) * tile_lanes(&v->y, v->outputs) * x_lanes(v, c);
 }
 
 /* Groups of images of the map that a group of 8 of the chain may touch. */
@@ -137,40 +148,58 @@ static bool fits(const op_conv *v, bool source, const unit_cut *c) {
                                         (!source || c->c == 1 || held_floats(v, c) <= HELD_FLOATS));
 }
 
-/* How long the members take, in products of two tiles, of a pixel. */
+/* How long the members take, in products of two tiles, of a pixel. What is read or expanded of x is
+ * whole blocks. */
 static double time_of(const op_conv *v, bool source, const unit_cut *c, int64_t k_tiles,
                       int64_t c_tiles, int members) {
     double k = (double)tile_lanes(&v->y, v->outputs) / OP_MAP_CHANNELS;
     double x = (double)tile_lanes(&v->x, v->inputs) / OP_MAP_CHANNELS;
+    double part = (double)x_lanes(v, c) / OP_MAP_CHANNELS;
     int64_t units = v->groups * up(k_tiles, c->k) * up(c_tiles, c->c) * c->parts;
-    double products = (double)(c->k * c->c * up(taps_of(v), c->parts)) * k * x;
+    double products = (double)(c->k * c->c * up(taps_of(v), c->parts)) * k * part;
     double reads = (double)c->k * k * READ_COST +
                    (double)c->c * x * (READ_COST + (source ? EXPAND_COST : 0.0));
     return (double)up(units, members) * (products + reads);
 }
 
-static unit_cut cut_of(const op_conv *v, bool source, int members) {
-    int64_t k_tiles = tiles_of(&v->y, v->outputs, v->groups);
-    int64_t c_tiles = tiles_of(&v->x, v->inputs, v->groups);
-    unit_cut best = {1, 1, 1};
-    double least = time_of(v, source, &best, k_tiles, c_tiles, members);
+/* The best so far, and what it takes. */
+typedef struct cut_choice {
+    unit_cut cut;
+    double time;
+} cut_choice;
+
+/* Tries all cuts of tiles of x of so many channels; of parts of blocks, one at a time. */
+static void try_lanes(const op_conv *v, bool source, int members, int64_t lanes, cut_choice *best) {
+    int64_t k_tiles = tiles_of(&v->y, v->outputs, OP_MAP_CHANNELS, v->groups);
+    int64_t c_tiles = tiles_of(&v->x, v->inputs, lanes, v->groups);
+    int64_t most_c = lanes == OP_MAP_CHANNELS ? conv_least(c_tiles, MOST_SIDE) : 1;
     for (int64_t k = 1; k <= conv_least(k_tiles, MOST_SIDE); k++) {
-        for (int64_t c = 1; c <= conv_least(c_tiles, MOST_SIDE); c++) {
-            unit_cut finest = {k, c, taps_of(v)};
+        for (int64_t c = 1; c <= most_c; c++) {
+            unit_cut finest = {k, c, taps_of(v), lanes};
             if (k * c > 1 && sums_floats(v, &finest) > SUMS_FLOATS) {
                 break; /* more tiles fit in no way */
             }
             for (int64_t parts = 1; parts <= taps_of(v); parts++) {
-                unit_cut next = {k, c, parts};
+                unit_cut next = {k, c, parts, lanes};
                 double time = time_of(v, source, &next, k_tiles, c_tiles, members);
-                if (time < least && fits(v, source, &next)) {
-                    least = time;
-                    best = next;
+                if (time < best->time && fits(v, source, &next)) {
+                    *best = (cut_choice){next, time};
                 }
             }
         }
     }
-    return best;
+}
+
+/* Halves and quarters of blocks serve members that would have nothing else to do. */
+static unit_cut cut_of(const op_conv *v, bool source, int members) {
+    cut_choice best = {{1, 1, 1, OP_MAP_CHANNELS}, HUGE_VAL};
+    int64_t whole = tile_lanes(&v->x, v->inputs);
+    try_lanes(v, source, members, OP_MAP_CHANNELS, &best);
+    for (int64_t lanes = whole / 2;
+         lanes >= LEAST_LANES && whole % lanes == 0 && best.cut.parts > 1; lanes /= 2) {
+        try_lanes(v, source, members, lanes, &best);
+    }
+    return best.cut;
 }
 
 /* Workspace of a member: sums, then rows of x. */
@@ -193,8 +222,8 @@ size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members) {
 /* The tiles of dy's k and x's c, one a tap. */
 static float *tiles_at(const work *w, const unit *u, int64_t k, int64_t c) {
     const op_conv *v = &w->s->v;
-    return w->tiles + (k * u->n_c + c) * (u->t1 - u->t0) * tile_lanes(&v->y, v->outputs) *
-                          tile_lanes(&v->x, v->inputs);
+    return w->tiles +
+           (k * u->n_c + c) * (u->t1 - u->t0) * tile_lanes(&v->y, v->outputs) * x_lanes(v, &w->cut);
 }
 
 static int64_t weight_at(const op_conv *v, const conv_piece *k, const conv_piece *c, int64_t tap) {
@@ -404,10 +433,84 @@ static void add_pair(const work *w, const unit *u, const strip *p, int64_t k, in
     }
 }
 
+/* ---- several taps of a row at once ---- */
+
+/* Whether the machine has code for it, and a group's lanes are all images of the chain, so that
+ * pixels follow each other. */
+static bool by_rows(const work *w, const unit *u, int64_t k, int64_t c, int64_t image,
+                    int64_t end) {
+    const op_conv *v = &w->s->v;
+    return w->codes->engine->row != NULL && v->wide > 1 && v->stride == 1 &&
+           v->y.channels == CONV_ROW_LANES && u->k[k].len == CONV_ROW_LANES &&
+           u->c[c].len % LEAST_LANES == 0 && end - image == v->x.images && ebb__host_cpu()->avx512f;
+}
+
+/* Pixels [lo, hi) of row iy of x, which meet dy's row oy by all of the taps. */
+static void add_pixels(const work *w, const unit *u, conv_row *row, int64_t k, int64_t c,
+                       int64_t at, int64_t oy, int64_t lo, int64_t hi, int64_t group) {
+    const op_conv *v = &w->s->v;
+    int64_t iy = oy + at / v->wide - v->pad_y;
+    int64_t ox = lo + v->pad_x - at % v->wide;
+    row->deep = (hi - lo) * v->x.images;
+    row->x =
+        (w->held.rows != NULL ? held_row(w, c, group, iy) : plain_row(w, &u->c[c], group, iy)) +
+        u->c[c].lane + lo * op_map_pixel(&v->x);
+    row->dy = w->s->dy + group * w->s->dy_pitch + u->k[k].block * op_map_block(&v->y) +
+              u->k[k].lane + (oy * v->y.wide + ox) * op_map_pixel(&v->y);
+    row->out = tiles_at(w, u, k, c) + (at - u->t0) * row->tap;
+    w->codes->engine->row(row);
+}
+
+/* Taps [at, at + count) of one row of the window, for pixels [x0, x1) of dy's row oy: where pixels
+ * of x meet fewer of the taps, at the ends, those. Pixel ix meets ox by tap ix - ox + pad. */
+static void add_taps(const work *w, const unit *u, conv_row *row, int64_t k, int64_t c, int64_t at,
+                     int64_t count, const strip *p, int64_t oy, int64_t group) {
+    const op_conv *v = &w->s->v;
+    int64_t first = at % v->wide, last = first + count - 1;
+    int64_t lo = conv_most(0, p->x0 + first - v->pad_x);
+    int64_t hi = conv_least(v->x.wide, p->x1 + last - v->pad_x);
+    for (int64_t ix = lo, next; ix < hi; ix = next) {
+        /* Taps from `a` to `b` lead to pixels [x0, x1) of dy. */
+        int64_t a = conv_most(first, ix + v->pad_x - p->x1 + 1);
+        int64_t b = conv_least(last, ix + v->pad_x - p->x0);
+        bool all = a == first && b == last;
+        next = all ? conv_least(hi, p->x1 + first - v->pad_x) : ix + 1;
+        row->taps = b - a + 1;
+        if (row->taps > 0) {
+            add_pixels(w, u, row, k, c, at + a - first, oy, ix, next, group);
+        }
+    }
+}
+
+/* A strip of one pair of tiles. */
+static void add_pair_rows(const work *w, const unit *u, const strip *p, int64_t k, int64_t c,
+                          int64_t image) {
+    const op_conv *v = &w->s->v;
+    conv_row row = {.rows = u->c[c].len,
+                    .x_row = v->x.channels,
+                    .dy_back = op_map_pixel(&v->y),
+                    .tap = u->k[k].len * u->c[c].len,
+                    .x_ahead = w->held.rows != NULL ? 0 : v->x.wide * op_map_pixel(&v->x),
+                    .dy_ahead = v->y.wide * op_map_pixel(&v->y)};
+    for (int64_t oy = p->y0; oy < p->y1; oy++) {
+        for (int64_t t = u->t0, next; t < u->t1; t = next) {
+            int64_t iy = oy + t / v->wide - v->pad_y, end = (t / v->wide + 1) * v->wide;
+            next = conv_least(conv_least(u->t1, end), t + CONV_ROW_TAPS);
+            if (iy >= 0 && iy < v->x.high) {
+                add_taps(w, u, &row, k, c, t, next - t, p, oy, image / v->x.images);
+            }
+        }
+    }
+}
+
 static void add_strip(const work *w, const unit *u, const strip *p, int64_t image, int64_t end) {
     for (int64_t k = 0; k < u->n_k; k++) {
         for (int64_t c = 0; c < u->n_c; c++) {
-            add_pair(w, u, p, k, c, image, end);
+            if (by_rows(w, u, k, c, image, end)) {
+                add_pair_rows(w, u, p, k, c, image);
+            } else {
+                add_pair(w, u, p, k, c, image, end);
+            }
         }
     }
 }
@@ -445,11 +548,13 @@ static void add_unit(work *w, const unit *u) {
     each_pair(w, u, store_pair);
 }
 
-/* Up to `most` tiles from a channel on, below `end`; gives the channel behind them. */
-static int64_t take(const op_map *m, int64_t of_group, int64_t begin, int64_t end, int64_t most,
-                    conv_piece *pieces, int64_t *count) {
+/* Up to `most` tiles, so wide at most, from a channel on, below `end`; gives the channel behind
+ * them.
+ */
+static int64_t take(const op_map *m, int64_t of_group, int64_t wide, int64_t begin, int64_t end,
+                    int64_t most, conv_piece *pieces, int64_t *count) {
     for (*count = 0; *count < most && begin < end; begin += pieces[(*count)++].len) {
-        pieces[*count] = conv_tile_at(m, of_group, begin);
+        pieces[*count] = conv_tile_at(m, of_group, wide, begin);
     }
     return begin;
 }
@@ -461,9 +566,9 @@ static void add_group(work *w, int64_t group, int64_t begin, int64_t end, int64_
     int64_t k_end = (group + 1) * v->outputs, c_end = (group + 1) * v->inputs;
     unit u;
     for (int64_t k = group * v->outputs; k < k_end;) {
-        k = take(&v->y, v->outputs, k, k_end, cut->k, u.k, &u.n_k);
+        k = take(&v->y, v->outputs, OP_MAP_CHANNELS, k, k_end, cut->k, u.k, &u.n_k);
         for (int64_t c = group * v->inputs; c < c_end;) {
-            c = take(&v->x, v->inputs, c, c_end, cut->c, u.c, &u.n_c);
+            c = take(&v->x, v->inputs, cut->lanes, c, c_end, cut->c, u.c, &u.n_c);
             for (int64_t part = 0; part < cut->parts; part++, (*number)++) {
                 u.t0 = taps_of(v) * part / cut->parts;
                 u.t1 = taps_of(v) * (part + 1) / cut->parts;
@@ -478,9 +583,8 @@ static void add_group(work *w, int64_t group, int64_t begin, int64_t end, int64_
 static int64_t unit_count(const op_conv *v, const unit_cut *c) {
     int64_t units = 0;
     for (int64_t g = 0; g < v->groups; g++) {
-        units +=
-            up(conv_tile_count(&v->y, v->outputs, g * v->outputs, (g + 1) * v->outputs), c->k) *
-            up(conv_tile_count(&v->x, v->inputs, g * v->inputs, (g + 1) * v->inputs), c->c);
+        units += up(tiles_in(&v->y, v->outputs, OP_MAP_CHANNELS, g), c->k) *
+                 up(tiles_in(&v->x, v->inputs, c->lanes, g), c->c);
     }
     return units * c->parts;
 }
