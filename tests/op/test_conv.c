@@ -22,14 +22,19 @@ typedef struct copy {
     int64_t pitch;
 } copy;
 
-static void copy_rows(const conv_source *source, int64_t group, int64_t block, int64_t y0,
-                      int64_t y1, float *to) {
+/* Channels that nobody asked for are no numbers. */
+static void copy_row(const conv_source *source, int64_t group, const conv_piece *of, int64_t y,
+                     float *to) {
     const copy *c = (const copy *)source;
-    int64_t row = c->map.wide * op_map_pixel(&c->map);
-    assert_true(group >= 0 && group < c->map.groups && block >= 0 && block < c->map.blocks);
-    assert_true(y0 >= 0 && y0 < y1 && y1 <= c->map.high);
-    memcpy(to, c->x + group * c->pitch + block * op_map_block(&c->map) + y0 * row,
-           (size_t)((y1 - y0) * row) * sizeof(float));
+    int64_t row = c->map.wide * op_map_pixel(&c->map), channels = c->map.channels;
+    const float *x = c->x + group * c->pitch + of->block * op_map_block(&c->map) + y * row;
+    assert_true(group >= 0 && group < c->map.groups && of->block >= 0);
+    assert_true(of->block < c->map.blocks && y >= 0 && y < c->map.high);
+    assert_true(of->lane >= 0 && of->len > 0 && of->lane + of->len <= channels);
+    for (int64_t i = 0; i < row; i++) {
+        bool wanted = i % channels >= of->lane && i % channels < of->lane + of->len;
+        to[i] = wanted ? x[i] : NAN;
+    }
 }
 
 /* Scratch between guards. */
@@ -76,7 +81,7 @@ static void check_same(const op_data *got, const op_data *want, const char *name
 
 static void run_source(op_views *v, const conv_engine *engine, int members) {
     conv_sums s = ebb__conv_sums_of(&v->call, &v->in[2].type);
-    copy from = {{copy_rows}, op_map_of(&v->in[2].type), v->in[2].data, op_map_pitch(&v->in[2])};
+    copy from = {{copy_row}, op_map_of(&v->in[2].type), v->in[2].data, op_map_pitch(&v->in[2])};
     size_t bytes = ebb__conv_sums_bytes(&s.v, true, members);
     assert_true(bytes > ebb__conv_sums_bytes(&s.v, false, members) || s.v.stride > 1);
     unsigned char *block = block_make(bytes);

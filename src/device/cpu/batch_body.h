@@ -16,6 +16,10 @@ enum {
     TILE_FLOATS = 1024
 };                  /* of each map, gone through strip after strip while they are in cache */
 enum { STRIP = 4 }; /* vectors of doubles in one strip of channels */
+enum {
+    AHEAD = 2048
+}; /* floats that are fetched from memory so long before they are summed: what
+      the machine fetches by itself ends with a page */
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
@@ -41,6 +45,10 @@ static INLINE void add_strip(const batch_images *in, batch_sums *s, int64_t lo, 
     }
     for (int64_t at = lo * in->apart + c; at < hi * in->apart; at += in->apart) {
         for (int64_t i = 0; i < in->count; i++) {
+            __builtin_prefetch(in->x[i] + at + AHEAD);
+            if (grad) {
+                __builtin_prefetch(in->dy[i] + at + AHEAD);
+            }
             for (int v = 0; v < vectors; v++) {
                 vh x = vh_load(in->x[i] + at + v * WIDE), a = x;
                 if (grad) {
@@ -161,7 +169,8 @@ static double *sums_at(const op_call *call, const op_map *m, int64_t group, int 
 static bool sum_units(const op_call *call, const op_view *x, const op_view *dy,
                       const op_view *stat) {
     op_map m = op_map_of(&x->type);
-    int64_t begin, end, groups = op_map_chains(&m), lanes = m.channels < BUNDLE ? m.channels : BUNDLE;
+    int64_t begin, end, groups = op_map_chains(&m),
+                        lanes = m.channels < BUNDLE ? m.channels : BUNDLE;
     lanes = groups * m.blocks < call->members && lanes % VLEN == 0 ? VLEN : lanes;
     int64_t parts = (m.channels + lanes - 1) / lanes, row = m.blocks * parts;
     ebb__team_share(groups * row, 1, call->member, call->members, &begin, &end);

@@ -49,14 +49,14 @@ typedef struct conv_engine conv_engine;
 
 /* Elements [first, first + len) of a row of n codes as numbers, or of numbers as they are,
  * normalised and without those below 0 if that is asked for. Where they are normalised, the numbers
- * of `channels` channels repeat. */
+ * of `channels` channels repeat, and `lanes` of them from `lane` on are wanted. */
 typedef struct conv_made {
     const uint8_t *row;
     const float *plain; /* numbers from `first` on; NULL: there are codes */
     int64_t first, len, n;
     int32_t bits;
     bool relu;
-    int64_t channels;
+    int64_t channels, lane, lanes;
     const float *mean, *scale, *gain, *bias; /* mean NULL: not, which plain ones always are */
 } conv_made;
 void ebb__cpu_made_rows_avx2(const conv_made *from, float *to);
@@ -181,9 +181,10 @@ void ebb__conv_copy_row(const op_map *x, int64_t stride, int64_t window, int64_t
  * of some rows. A kernel's own source has this as its first member. */
 typedef struct conv_source conv_source;
 struct conv_source {
-    /* Rows [y0, y1) of a block of channels of a group of images, [y][x][n][c] without gaps. */
-    void (*rows)(const conv_source *source, int64_t group, int64_t block, int64_t y0, int64_t y1,
-                 float *to);
+    /* Row y of the block in which some channels lie, of a group of images, [x][n][c] without gaps;
+     * other channels than these may be left out. */
+    void (*row)(const conv_source *source, int64_t group, const conv_piece *channels, int64_t y,
+                float *to);
 };
 
 /* A gradient of weights: dw = start + the sum of dy times x. */

@@ -325,8 +325,7 @@ static void hold(work *w, const unit *u, int64_t y0, int64_t y1, int64_t last_gr
                     ebb__conv_copy_row(&v->x, v->stride, v->wide, v->pad_x,
                                        plain_row(w, &u->c[c], g, y), held_row(w, c, g, y));
                 } else {
-                    w->s->source->rows(w->s->source, g, u->c[c].block, y, y + 1,
-                                       held_row(w, c, g, y));
+                    w->s->source->row(w->s->source, g, &u->c[c], y, held_row(w, c, g, y));
                 }
             }
         }
