@@ -282,15 +282,6 @@ static op_cost cost_conv_weights(const ir_graph *graph, const ir_node_rec *node)
                    op_in_type(graph, node, 1));
 }
 
-/* Making a number of x takes as long as about this many operations of the product (CIFAR's ResNets,
- * where a number meets few channels, show it). */
-static const double NORM_FLOPS = 14;
-static op_cost cost_conv_weights_norm(const ir_graph *graph, const ir_node_rec *node) {
-    op_cost cost = cost_conv_weights(graph, node);
-    cost.flops += NORM_FLOPS * (double)ebb__op_elements(op_in_type(graph, node, 2));
-    return cost;
-}
-
 static op_cost cost_conv_weights_narrow(const ir_graph *graph, const ir_node_rec *node) {
     ir_type x = op_conv_narrow_x(op_in_type(graph, node, 1), &node->attr);
     return cost_of(graph, node, &x, &graph->values[node->out].type, op_in_type(graph, node, 1));
@@ -306,7 +297,7 @@ static op_cost cost_conv_weights_sparse(const ir_graph *graph, const ir_node_rec
     double elements = (double)ebb__op_elements(&type);
     double taps = (double)v.inputs * v.high * v.wide;
     double value = (double)ebb__ir_dtype_bytes(op_in_type(graph, node, CONV_HEAP)->dtype);
-    return (op_cost){2.0 * taps * (double)ebb__op_elements(dy) + 8 * elements,
+    return (op_cost){2.0 * taps * (double)ebb__op_elements(dy),
                      (double)ebb__ir_type_bytes(dy) + 2 * (double)ebb__ir_type_bytes(dw) +
                          (0.25 + value / 2) * elements};
 }
@@ -436,7 +427,7 @@ OP_DEFINE(conv_weights, .schema.ints = {NUMBERS, "lanes", "high", "wide"}, .n_in
 
 OP_DEFINE(conv_weights_norm, .schema.ints = {NUMBERS, "lanes", "high", "wide", "relu"}, .n_in = 6,
           .optional = 1u << 0, .n_out = 1, .flags = OPF_HEAVY | OPF_NOGRAD, .layout = LAYOUT_MAPS,
-          .infer = infer_conv_weights_norm, INPLACE({0, 0}), .cost = cost_conv_weights_norm,
+          .infer = infer_conv_weights_norm, INPLACE({0, 0}), .cost = cost_conv_weights,
           .rows = rows_conv_norm, SAMPLES(samples_conv_norm));
 
 OP_DEFINE(conv_weights_narrow,

@@ -201,6 +201,8 @@ typedef struct conv_sums {
  * still to be set. */
 conv_sums ebb__conv_sums_of(const op_call *call, const ir_type *x);
 size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members);
+/* How often a source is asked for the same row, by one member that does all. */
+int64_t ebb__conv_sums_times(const op_conv *v);
 /* The share of the call's member, in its workspace. */
 void ebb__conv_sums_add(const conv_sums *sums, const op_call *call, conv_codes *codes);
 

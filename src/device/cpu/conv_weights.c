@@ -217,6 +217,11 @@ size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members) {
     return (size_t)most * sizeof(float);
 }
 
+int64_t ebb__conv_sums_times(const op_conv *v) {
+    unit_cut c = cut_of(v, true, 1);
+    return up(tiles_of(&v->y, v->outputs, OP_MAP_CHANNELS, v->groups), c.k) * c.parts;
+}
+
 /* ---- tiles from and to [K, C, R, S] ---- */
 
 /* The tiles of dy's k and x's c, one a tap. */
