@@ -13,10 +13,12 @@
  *
  * Exact are also weights, whatever is made of nothing else, and what the loss reads. What is again
  * made of variables alone (images from pixels, embedding) has the same bits as before and need not
- * wait at all. Every layer that reads makes its own, so that nothing made again waits for another.
+ * wait at all. Every layer that reads makes its own, so that nothing made again waits for another;
+ * of maps, the layers of one place share it (the branches of an inception module).
  *
  * How rounded values wait is the business of encode and recompute.
  */
+#include "op/map.h"
 #include "pass/pass.h"
 
 enum {
@@ -131,6 +133,12 @@ static ebb_status round_value(stasher *s, ir_val v) {
     return set_keys(s, first, s->keys[def] + 1);
 }
 
+/* Readers of one layer share what is made again; of maps those of one place. */
+static int32_t who_shares(const stasher *s, ir_val v, ir_node reader) {
+    const ir_label *label = &s->g->nodes[reader].label;
+    return op_is_map(&s->g->values[v].type) ? label->at : label->layer;
+}
+
 static ebb_status take(stasher *s, ir_val v, ir_node reader, ir_val *out);
 
 /* v once more, right before the reader. No deeper than MOST_AGAIN calls of take. */
@@ -147,7 +155,7 @@ static ebb_status make_again(stasher *s, ir_val v, ir_node reader) {
     g->label = (ir_label){label.layer, node.label.at, node.label.shard, IR_RECOMPUTE};
     TRY(ebb__op_emit(g, (op_code)node.op, in, node.n_in, &node.attr, out));
     s->again[v] = out[v - node.out];
-    s->maker[v] = label.layer;
+    s->maker[v] = who_shares(s, v, reader);
     return set_keys(s, first, s->keys[reader] - 1);
 }
 
@@ -164,7 +172,7 @@ static ebb_status take(stasher *s, ir_val v, ir_node reader, ir_val *out) {
         *out = s->rounded[v];
         return EBB_OK;
     }
-    if (s->again[v] == IR_NONE || s->maker[v] != s->g->nodes[reader].label.layer) {
+    if (s->again[v] == IR_NONE || s->maker[v] != who_shares(s, v, reader)) {
         TRY(make_again(s, v, reader));
     }
     *out = s->again[v];
