@@ -31,3 +31,13 @@ else()
     set(EBB_XSMM_LIBS "")
 endif()
 target_link_libraries(ebb_libraries INTERFACE ${CMAKE_DL_LIBS} m)
+
+# Only the plugin needs MPI, and there is one only where MPI is.
+set(EBB_MPI_FOUND FALSE)
+if(EBB_MPI)
+    find_package(MPI QUIET COMPONENTS C)
+    set(EBB_MPI_FOUND ${MPI_C_FOUND})
+endif()
+if(NOT EBB_MPI_FOUND)
+    message(STATUS "building without MPI: one process only")
+endif()
