@@ -201,7 +201,9 @@ static comm_event mpi_start(void *state, int ticket, const comm_post *post, comm
     do {
         size_t left = post->bytes - done, bytes = left < m->piece_bytes ? left : m->piece_bytes;
         if (error == MPI_SUCCESS) {
-            error = post_piece(m, t, (char *)post->data + done, bytes, &last);
+            void *data =
+                done > 0 ? (char *)post->data + done : post->data; /* NULL if there is none */
+            error = post_piece(m, t, data, bytes, &last);
         }
         done += bytes;
     } while (done < post->bytes && error == MPI_SUCCESS);

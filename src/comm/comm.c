@@ -145,6 +145,7 @@ ebb_status ebb__comm_open(ebb_ctx *ctx, const comm_calls *calls, const comm_setu
         status = introduce(link, setup->seconds);
     }
     if (status != EBB_OK) {
+        link->lost = true; /* the others may still wait for this rank, so it waits for nobody */
         ebb__comm_close(link);
         return status;
     }

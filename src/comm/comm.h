@@ -8,8 +8,9 @@
  *
  * A link belongs to the thread that opened it. Errors name the rank that is to blame:
  * EBB_LOST     it ended, or does not answer; the link is of no use but to give up or close it
- * EBB_INTERNAL a message of another size than its receive's, or more messages than tickets
- * EBB_USAGE    no such rank or tag, or the back end cannot be had */
+ * EBB_INTERNAL a message of another size than its receive's, or more messages than tickets; after
+ * the first the ranks have different plans, and what is left of it may still come EBB_USAGE    no
+ * such rank or tag, or the back end cannot be had */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 

@@ -245,6 +245,11 @@ int main(int argc, char **argv) {
     if (argc != 2 || ebb_ctx_new(&job.ctx) != EBB_OK) {
         return (int)EBB_USAGE;
     }
+    /* One rank has no memory: the others must hear of it. */
+    const char *poor = getenv("OMPI_COMM_WORLD_RANK");
+    if (strcmp(argv[1], "poor") == 0 && poor != NULL && strcmp(poor, "1") == 0) {
+        job.ctx->mem.fail_at = 3;
+    }
     ebb_status status = ebb__comm_open_launched(job.ctx, &launch, &setup, &job.link);
     if (status == EBB_OK) {
         status = run_job(&job, argv[1]);

@@ -100,6 +100,13 @@ def test_rank_gives_up():
         ranks(count, "gives_up", expect=7)
 
 
+def test_rank_without_memory():
+    """Of four, one fails while all open: its code and its sentence, and nobody waits for it."""
+    if OPEN_MPI:
+        done = ranks(4, "poor", expect=8)
+        assert len(said(done)) == 1 and "memory" in said(done)[0], done.stderr
+
+
 def refused(done, *texts):
     lines = said(done)
     assert done.returncode == 2, f"exit {done.returncode}\n{done.stderr}"
