@@ -38,9 +38,13 @@ build_fuzz = if tools/setup.sh fuzz; then \
 	$(call build,build-fuzz,-DCMAKE_C_COMPILER=$(FUZZ_CC) -DEBB_SANITIZE=fuzz -DEBB_TESTS=OFF,ebb_fuzz); \
 	fi
 
+# Without MPI all is built but its plugin, and the tests of that are skipped.
+setup_mpi = tools/setup.sh mpi || echo "without MPI (above): its tests are skipped" >&2
+
 # T=name runs only the test programs whose path contains name.
 test:
 	@tools/setup.sh test
+	@$(setup_mpi)
 	@$(call build,$(BUILD))
 	@$(if $(or $(if $(T),,all),$(findstring fuzz,$(T)),$(findstring search,$(T))),$(build_fuzz))
 	@tools/run_tests.sh $(BUILD) $(T)
@@ -59,6 +63,7 @@ fuzz:
 
 asan:
 	@tools/setup.sh test
+	@$(setup_mpi)
 	@$(call build,build-asan,-DEBB_SANITIZE=address)
 	@EBB_SANITIZE=address tools/run_tests.sh build-asan $(T)
 
@@ -76,6 +81,7 @@ tsan-commands:
 # Which lines of src/ the tests reach, by folder, and what is below its goal (tools/coverage.py).
 coverage:
 	@tools/setup.sh coverage
+	@$(setup_mpi)
 	@$(call build,build-coverage,-DEBB_COVERAGE=ON)
 	@find build-coverage -name '*.gcda' -delete
 	@EBB_COVERAGE=1 TEST_TIMEOUT=1200 tools/run_tests.sh build-coverage $(T); code=$$?; \

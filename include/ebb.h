@@ -40,6 +40,7 @@ extern "C" {
     X(EBB_DIVERGED, 6, "training diverged")                                                        \
     X(EBB_IO, 7, "input or output failed")                                                         \
     X(EBB_NOMEM, 8, "the system gave no memory")                                                   \
+    X(EBB_LOST, 9, "a process was lost")                                                           \
     X(EBB_STOPPED, 75, "stopped by a signal, state saved")
 
 typedef enum ebb_status {

@@ -12,6 +12,7 @@ from pathlib import Path
 # may include those, and what is below them.
 BELOW = {
     "base": [],
+    "comm": ["base"],
     "ir": ["base"],
     "op": ["ir"],
     "device": ["op"],
@@ -19,7 +20,7 @@ BELOW = {
     "grad": ["op"],
     "pass": ["grad", "cost"],
     "plan": ["pass"],
-    "run": ["plan", "store"],
+    "run": ["plan", "store", "comm"],
     "data": ["base"],
     "model": ["op"],
     "score": ["data"],
@@ -39,6 +40,7 @@ def all_below(layer):
 
 LOWER = {layer: all_below(layer) for layer in BELOW}
 PATTERN_PASSES = {"simplify", "sparse", "slices", "contract", "layout", "encode_norm", "encode_narrow"}
+PLUGIN_MAY_INCLUDE = "comm/backend.h"
 MOST_LINES = 700
 
 ALLOCATE = re.compile(r"\b(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|getline)\s*\(")
@@ -91,15 +93,18 @@ def op_rule(path):
 
 def check_lines(path, text, report):
     code, bare = without_comments(text, True).splitlines(), without_comments(text, False).splitlines()
-    library = path.parts[0] == "src" and path.parts[1] != "cli"
+    source = path.parts[0] in ("src", "plugin")
+    library = source and path.parts[1] != "cli"
     asked = op_rule(path)
     for number, line in enumerate(code, 1):
         match = INCLUDE.match(line)
         if match and path.parts[0] == "src" and not may_include(Path(*path.parts[1:]), match.group(1)):
             report(number, f'may not include "{match.group(1)}" (layers include only downwards)')
+        if match and path.parts[0] == "plugin" and match.group(1) != PLUGIN_MAY_INCLUDE:
+            report(number, f'may not include "{match.group(1)}" (no symbol of the program is there, so only {PLUGIN_MAY_INCLUDE})')
     for number, line in enumerate(bare, 1):
         allocates = ALLOCATE.search(line)
-        if allocates and path.parts[0] == "src" and path.as_posix() != "src/base/alloc.c":
+        if allocates and source and path.as_posix() != "src/base/alloc.c":
             report(number, f"{allocates.group(1)}(): memory comes only from base/alloc")
         prints = PRINT.search(line)
         if prints and library:
@@ -134,7 +139,7 @@ def check_names(texts, report):
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent)
     violations, texts = [], {}
-    for path in sorted(p for top in ("src", "include", "tests", "bench", "examples")
+    for path in sorted(p for top in ("src", "plugin", "include", "tests", "bench", "examples")
                        for p in (root / top).rglob("*") if p.suffix in (".c", ".h", ".def", ".inc")):
         short, text = path.relative_to(root), path.read_text()
         texts[short] = text

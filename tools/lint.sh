@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-mapfile -t sources < <(find src include tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+mapfile -t sources < <(find src plugin include tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 if [ "${1:-}" = --format ]; then
     exec clang-format -i "${sources[@]}"
 fi
@@ -23,11 +23,12 @@ analyse() {
     cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
         --std=c11 --language=c -j "$(nproc)" -DEBB_API= -D__x86_64__ -Isrc -Iinclude \
         --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
-        --suppress=unknownMacro --template='{file}:{line}: {id}: {message}' src
+        --suppress=unknownMacro --template='{file}:{line}: {id}: {message}' src plugin
 }
 
 tidy() {
-    find src -name '*.c' -print0 |
+    # Without MPI the plugin is not built, so its headers are not known.
+    { find src -name '*.c' && grep -oE 'plugin/[a-z_/]+\.c' "$build/compile_commands.json" | sort -u; } | tr '\n' '\0' |
         xargs -0 -r -n 4 -P "$(nproc)" clang-tidy -p "$build" --quiet 2>/dev/null
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks for what ebb needs and, as root on Debian or Ubuntu, installs what is missing.
-# Usage: tools/setup.sh build|test|fuzz|coverage|lint
+# Usage: tools/setup.sh build|test|fuzz|mpi|coverage|lint
 # Elsewhere, or without root, names the missing packages and exits 1. Silent when all is there.
 set -u
 
@@ -41,6 +41,9 @@ LIST
         echo "python3 tool python3"
         echo "clang tool clang"
         echo "libclang-rt-dev fuzzer -"
+    elif [ "$1" = mpi ]; then
+        echo "libopenmpi-dev module ompi-c"
+        echo "openmpi-bin tool mpirun"
     elif [ "$1" = lint ]; then
         echo "python3 tool python3"
         echo "clang-format tool clang-format"
@@ -62,9 +65,9 @@ missing_for() {
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | coverage | lint) ;;
+build | test | fuzz | mpi | coverage | lint) ;;
 *)
-    echo "usage: tools/setup.sh build|test|fuzz|coverage|lint" >&2
+    echo "usage: tools/setup.sh build|test|fuzz|mpi|coverage|lint" >&2
     exit 2
     ;;
 esac

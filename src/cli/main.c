@@ -183,8 +183,8 @@ static void print_help(const main_command *command, const model_kind *kind) {
     ebb__cli_help_options(command->id, kind);
     printf("\nA switch is turned off again by --no-NAME. Exit codes: 0 done, 1 internal error,\n"
            "2 wrong usage, 3 bad data, 4 does not fit the budget, 5 bad model or checkpoint,\n"
-           "6 diverged, 7 input or output failed, 8 the system gave no memory, 75 stopped by\n"
-           "a signal with state saved.\n");
+           "6 diverged, 7 input or output failed, 8 the system gave no memory, 9 a process\n"
+           "was lost, 75 stopped by a signal with state saved.\n");
 }
 
 /* Whether the command after this one in the list has the same name. */

@@ -47,6 +47,10 @@ learns() {
 }
 
 check "install" cmake --install "$build" --prefix "$work/shared"
+if [ -f "$build/ebb_mpi.so" ]; then
+    check "plugin for MPI" test -f "$work/shared/lib/ebb/ebb_mpi.so"
+    check "the command needs no MPI" sh -c "! ldd '$work/shared/bin/ebb' | grep libmpi"
+fi
 check "move" cp -r "$work/shared" "$work/static" # the package may be moved
 
 check "version" test "$(flags "$work/shared" --modversion ebb)" = \

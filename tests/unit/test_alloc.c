@@ -319,6 +319,8 @@ static void first_failure_is_the_one_told(void **state) {
     ebb__ctx_clear(ctx);
     assert_string_equal(ebb_last_error(ctx), "");
     assert_string_equal(ebb_status_text(EBB_BUDGET), "does not fit the memory budget");
+    assert_int_equal(EBB_LOST, 9); /* also the command's exit code */
+    assert_string_equal(ebb_status_text(EBB_LOST), "a process was lost");
     assert_string_equal(ebb_status_text((ebb_status)1234), "unknown status");
 }
 

@@ -1,0 +1,94 @@
+/* registry.c - the only place that names back ends: one rank alone, or MPI's plugin where mpirun
+ * started the process. The program itself needs no MPI.
+ *
+ * Whoever was started by mpirun and cannot talk to the others must not go on alone: there would be
+ * as many runs in one folder. */
+#include "comm/comm.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLUGIN "ebb_mpi.so"
+#ifndef EBB_PLUGIN_FOLDER
+#define EBB_PLUGIN_FOLDER "../lib/ebb" /* from the program's folder */
+#endif
+enum { PATH_BYTES = 1024, RANKS_MOST = 1 << 20 };
+
+static ebb_status read_count(ebb_ctx *ctx, const char *name, const char *text, int *out) {
+    char *end;
+    errno = 0;
+    long count = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || count < 1 || count > RANKS_MOST) {
+        return ebb__fail(ctx, EBB_USAGE, "%s is '%.40s', not a number of processes", name, text);
+    }
+    *out = (int)count;
+    return EBB_OK;
+}
+
+/* 0: started by mpirun, but the number is not known. -1: not started by mpirun. */
+static ebb_status count_ranks(ebb_ctx *ctx, const comm_launch *launch, int *out) {
+    *out = launch->pmix_rank != NULL ? 0 : -1;
+    if (launch->ompi_size != NULL) {
+        return read_count(ctx, "OMPI_COMM_WORLD_SIZE", launch->ompi_size, out);
+    }
+    return launch->pmi_size != NULL ? read_count(ctx, "PMI_SIZE", launch->pmi_size, out) : EBB_OK;
+}
+
+/* As built, beside the program; as installed, below its prefix, which may have been moved. */
+static void find_plugin(const comm_launch *launch, char path[PATH_BYTES]) {
+    char folder[PATH_BYTES / 2];
+    if (launch->plugin != NULL) {
+        (void)snprintf(path, PATH_BYTES, "%s", launch->plugin);
+        return;
+    }
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    (void)snprintf(path, PATH_BYTES, "%s/" PLUGIN, folder);
+    if (access(path, F_OK) != 0) {
+        (void)snprintf(path, PATH_BYTES, "%s/" EBB_PLUGIN_FOLDER "/" PLUGIN, folder);
+    }
+}
+
+/* It stays loaded: MPI does not bear to be taken out. */
+static ebb_status load_plugin(ebb_ctx *ctx, const char *path, const comm_calls **out) {
+    void *plugin = dlopen(path, RTLD_LOCAL | RTLD_NOW);
+    if (plugin == NULL) {
+        return ebb__fail(
+            ctx, EBB_USAGE,
+            "started by mpirun, but MPI cannot be used: %s; install libopenmpi-dev and "
+            "openmpi-bin, then build ebb again",
+            dlerror());
+    }
+    const comm_calls *calls = dlsym(plugin, COMM_MPI_TABLE);
+    if (calls == NULL || calls->version != COMM_VERSION || calls->bytes != sizeof *calls) {
+        (void)dlclose(plugin);
+        return ebb__fail(ctx, EBB_USAGE,
+                         "started by mpirun, but %s is of another version of ebb; install both "
+                         "together",
+                         path);
+    }
+    *out = calls;
+    return EBB_OK;
+}
+
+ebb_status ebb__comm_open_launched(ebb_ctx *ctx, const comm_launch *launch, const comm_setup *setup,
+                                   comm_link **out) {
+    comm_setup counted = *setup;
+    const comm_calls *calls = &ebb__comm_self_calls;
+    *out = NULL;
+    TRY(count_ranks(ctx, launch, &counted.expected));
+    if (counted.expected >= 0) {
+        char path[PATH_BYTES];
+        find_plugin(launch, path);
+        TRY(load_plugin(ctx, path, &calls));
+    }
+    return ebb__comm_open(ctx, calls, &counted, out);
+}

@@ -1,0 +1,60 @@
+/* spread.c - barrier, broadcast and gather of small blocks, over send and receive.
+ *
+ * A star, not a tree: it takes more time at the root, which does not matter for what happens at the
+ * start, at checkpoints and at the end, but the root talks to each rank itself and so names the one
+ * that is missing. The others wait longer than the root does, or they would blame the root that
+ * waits for a third. Each needs one ticket. */
+#include "comm/comm.h"
+
+#include <string.h>
+
+enum { TAG_BROADCAST, TAG_GATHER };
+static const double PATIENCE = 2; /* of those that wait for the root, which itself waits for all */
+
+static ebb_status send_whole(comm_link *link, int to, int tag, const void *data, size_t bytes,
+                             double seconds) {
+    int ticket;
+    TRY(ebb__comm_send(link, to, tag, data, bytes, &ticket));
+    return ebb__comm_wait(link, ticket, seconds);
+}
+
+static ebb_status recv_whole(comm_link *link, int from, int tag, void *data, size_t bytes,
+                             double seconds) {
+    int ticket;
+    TRY(ebb__comm_recv(link, from, tag, data, bytes, &ticket));
+    return ebb__comm_wait(link, ticket, seconds);
+}
+
+ebb_status ebb__comm_broadcast(comm_link *link, int root, void *data, size_t bytes,
+                               double seconds) {
+    if (ebb__comm_rank(link) != root) {
+        return recv_whole(link, root, TAG_BROADCAST, data, bytes, PATIENCE * seconds);
+    }
+    for (int rank = 0; rank < ebb__comm_size(link); rank++) {
+        if (rank != root) {
+            TRY(send_whole(link, rank, TAG_BROADCAST, data, bytes, seconds));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__comm_gather(comm_link *link, int root, const void *mine, void *all, size_t bytes,
+                            double seconds) {
+    if (ebb__comm_rank(link) != root) {
+        return send_whole(link, root, TAG_GATHER, mine, bytes, PATIENCE * seconds);
+    }
+    for (int rank = 0; rank < ebb__comm_size(link); rank++) {
+        char *place = bytes > 0 ? (char *)all + (size_t)rank * bytes : NULL;
+        if (rank != root) {
+            TRY(recv_whole(link, rank, TAG_GATHER, place, bytes, seconds));
+        } else if (bytes > 0) {
+            memcpy(place, mine, bytes);
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__comm_barrier(comm_link *link, double seconds) {
+    TRY(ebb__comm_gather(link, 0, NULL, NULL, 0, seconds));
+    return ebb__comm_broadcast(link, 0, NULL, 0, seconds);
+}
