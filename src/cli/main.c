@@ -4,6 +4,7 @@
 
 #include "base/host.h"
 #include "base/nearest.h"
+#include "comm/comm.h"
 #include "device/device.h"
 
 #include <malloc.h>
@@ -385,6 +386,24 @@ static void give_back_memory(void) {
     (void)mallopt(M_TRIM_THRESHOLD, 64 << 10);
 }
 
+/* Several processes cannot share a run yet, and must not each write into its folder. One of them
+ * says so. */
+static ebb_status refuse_many(ebb_ctx *ctx, bool *quiet) {
+    const comm_launch launch = {.ompi_size = getenv("OMPI_COMM_WORLD_SIZE"),
+                                .pmi_size = getenv("PMI_SIZE")};
+    const char *rank = getenv(launch.ompi_size != NULL ? "OMPI_COMM_WORLD_RANK" : "PMI_RANK");
+    int count;
+    TRY(ebb__comm_launched(ctx, &launch, &count));
+    if (count <= 1) {
+        return EBB_OK;
+    }
+    *quiet = rank != NULL && strcmp(rank, "0") != 0;
+    return ebb__fail(ctx, EBB_USAGE,
+                     "mpirun started %d processes, which cannot share the work of one command yet; "
+                     "start ebb once, without mpirun",
+                     count);
+}
+
 int main(int argc, char **argv) {
     give_back_memory();
     cli_call call = {0};
@@ -397,7 +416,10 @@ int main(int argc, char **argv) {
         print_error(ebb_status_text(status));
         return (int)status;
     }
-    status = dispatch(&call, argc, argv);
+    status = refuse_many(call.ctx, &quiet);
+    if (status == EBB_OK) {
+        status = dispatch(&call, argc, argv);
+    }
     if (status == EBB_OK || status == EBB_BUDGET) {
         ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);
         status = status == EBB_OK ? flushed : status;

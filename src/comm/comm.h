@@ -7,10 +7,13 @@
  * wait for ever, with whatever back end, and so is told after some time.
  *
  * A link belongs to the thread that opened it. Errors name the rank that is to blame:
- * EBB_LOST     it ended, or does not answer; the link is of no use but to give up or close it
- * EBB_INTERNAL a message of another size than its receive's, or more messages than tickets; after
- * the first the ranks have different plans, and what is left of it may still come EBB_USAGE    no
- * such rank or tag, or the back end cannot be had */
+ *
+ * EBB_LOST: it ended, or does not answer; the link is of no use but to give up or close it.
+ *
+ * EBB_INTERNAL: a message of another size than its receive's (then the ranks have different plans,
+ * and what is left of it may still come), or more messages than tickets.
+ *
+ * EBB_USAGE: no such rank or tag, or the back end cannot be had. */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
@@ -75,6 +78,9 @@ typedef struct comm_launch {
     const char *plugin; /* its path; NULL: beside the program, or where it is installed */
 } comm_launch;
 
+/* How many processes mpirun started. 0: it started this one, but the number is not known; -1: it
+ * did not. */
+ebb_status ebb__comm_launched(ebb_ctx *ctx, const comm_launch *launch, int *out) EBB_MUST_CHECK;
 /* MPI if one of them is not NULL, else one rank alone. */
 ebb_status ebb__comm_open_launched(ebb_ctx *ctx, const comm_launch *launch, const comm_setup *setup,
                                    comm_link **out) EBB_MUST_CHECK;

@@ -29,8 +29,7 @@ static ebb_status read_count(ebb_ctx *ctx, const char *name, const char *text, i
     return EBB_OK;
 }
 
-/* 0: started by mpirun, but the number is not known. -1: not started by mpirun. */
-static ebb_status count_ranks(ebb_ctx *ctx, const comm_launch *launch, int *out) {
+ebb_status ebb__comm_launched(ebb_ctx *ctx, const comm_launch *launch, int *out) {
     *out = launch->pmix_rank != NULL ? 0 : -1;
     if (launch->ompi_size != NULL) {
         return read_count(ctx, "OMPI_COMM_WORLD_SIZE", launch->ompi_size, out);
@@ -84,7 +83,7 @@ ebb_status ebb__comm_open_launched(ebb_ctx *ctx, const comm_launch *launch, cons
     comm_setup counted = *setup;
     const comm_calls *calls = &ebb__comm_self_calls;
     *out = NULL;
-    TRY(count_ranks(ctx, launch, &counted.expected));
+    TRY(ebb__comm_launched(ctx, launch, &counted.expected));
     if (counted.expected >= 0) {
         char path[PATH_BYTES];
         find_plugin(launch, path);

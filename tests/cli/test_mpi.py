@@ -135,6 +135,17 @@ def test_plugin_is_found():
         ranks(2, "spread", program=f"{folder}/comm_rank", COMM_PLUGIN=None)
 
 
+def test_command_is_refused():
+    """ebb itself runs once: several would be as many runs in one folder. One of them says so."""
+    options = ["--oversubscribe", "--bind-to", "none"] if OPEN_MPI else []
+    done = run(["mpirun", *options, "-np", "3", EBB, "train", "lm", "--out", "run"])
+    lines = [line for line in done.stderr.splitlines() if line.startswith("ebb: ")]
+    assert done.returncode == 2 and len(lines) == 1 and "mpirun started 3 processes" in lines[0], done.stderr
+    assert not os.path.exists("run")
+    done = run(["mpirun", *options, "-np", "1", EBB, "--version"])
+    assert done.returncode == 0, done.stderr
+
+
 def test_alone_needs_no_mpi():
     done = run([RANK, "ping_pong"], COMM_PLUGIN="/nowhere/ebb_mpi.so")
     assert done.returncode == 0, done.stderr
