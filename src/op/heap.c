@@ -98,7 +98,7 @@ static ebb_status infer_give_up(const ir_graph *graph, const ir_node_rec *node, 
 static op_cost cost_move(const ir_graph *graph, const ir_node_rec *node, const ir_type *x) {
     double elements = (double)ebb__op_elements(x);
     ir_dtype dtype = op_in_type(graph, node, 0)->dtype;
-    double flops = dtype == IR_F32 ? 32 : 12; /* lanes are moved together, codes made as well */
+    double flops = dtype == IR_F32 ? 32 : 12; /* as measured; codes as narrow and widen */
     return (op_cost){flops * elements, (4.25 + (double)ebb__ir_dtype_bytes(dtype) / 2) * elements};
 }
 static op_cost cost_push(const ir_graph *graph, const ir_node_rec *node) {

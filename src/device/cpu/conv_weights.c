@@ -315,6 +315,19 @@ static const float *plain_row(const work *w, const conv_piece *c, int64_t group,
            y * x->wide * op_map_pixel(x);
 }
 
+/* Whichever it is, from the tile's first channel on. */
+static const float *x_row_at(const work *w, const unit *u, int64_t c, int64_t group, int64_t y) {
+    return (w->held.rows != NULL ? held_row(w, c, group, y) : plain_row(w, &u->c[c], group, y)) +
+           u->c[c].lane;
+}
+
+/* A pixel of a tile of dy, of a group of images. */
+static const float *dy_at(const work *w, const conv_piece *k, int64_t group, int64_t y, int64_t x) {
+    const op_map *m = &w->s->v.y;
+    return w->s->dy + group * w->s->dy_pitch + k->block * op_map_block(m) + k->lane +
+           (y * m->wide + x) * op_map_pixel(m);
+}
+
 /* Writes what rows [y0, y1) of dy need of x and is not there yet. */
 static void hold(work *w, const unit *u, int64_t y0, int64_t y1, int64_t last_group) {
     const op_conv *v = &w->s->v;
@@ -360,16 +373,11 @@ typedef struct tap {
 static void push_pixels(const work *w, const unit *u, tap *t, const lanes *l, int64_t oy,
                         int64_t ox, int64_t pixels) {
     const op_conv *v = &w->s->v;
-    const conv_piece *k = &u->k[t->k];
     int64_t iy = oy * v->stride + t->r - v->pad_y, ix = ox * v->stride + t->s - v->pad_x;
     int64_t deep = pixels * l->count;
-    const float *a = w->s->dy + l->group * w->s->dy_pitch + k->block * op_map_block(&v->y) +
-                     k->lane + (oy * v->y.wide + ox) * op_map_pixel(&v->y) +
-                     l->first * v->y.channels;
-    const float *row = w->held.rows != NULL ? held_row(w, t->c, l->group, iy)
-                                            : plain_row(w, &u->c[t->c], l->group, iy);
-    const float *b =
-        row + u->c[t->c].lane + pixel_at(w, ix) * op_map_pixel(&v->x) + l->first * v->x.channels;
+    const float *a = dy_at(w, &u->k[t->k], l->group, oy, ox) + l->first * v->y.channels;
+    const float *b = x_row_at(w, u, t->c, l->group, iy) + pixel_at(w, ix) * op_map_pixel(&v->x) +
+                     l->first * v->x.channels;
     conv_push(w->codes, &t->list, a, b, deep, conv_most(1, DEEP / deep));
 }
 
@@ -456,11 +464,8 @@ static void add_pixels(const work *w, const unit *u, conv_row *row, int64_t k, i
     int64_t iy = oy + at / v->wide - v->pad_y;
     int64_t ox = lo + v->pad_x - at % v->wide;
     row->deep = (hi - lo) * v->x.images;
-    row->x =
-        (w->held.rows != NULL ? held_row(w, c, group, iy) : plain_row(w, &u->c[c], group, iy)) +
-        u->c[c].lane + lo * op_map_pixel(&v->x);
-    row->dy = w->s->dy + group * w->s->dy_pitch + u->k[k].block * op_map_block(&v->y) +
-              u->k[k].lane + (oy * v->y.wide + ox) * op_map_pixel(&v->y);
+    row->x = x_row_at(w, u, c, group, iy) + lo * op_map_pixel(&v->x);
+    row->dy = dy_at(w, &u->k[k], group, oy, ox);
     row->out = tiles_at(w, u, k, c) + (at - u->t0) * row->tap;
     w->codes->engine->row(row);
 }
