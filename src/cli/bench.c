@@ -6,6 +6,33 @@
 
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
+static json_t *rank_json(const job_rank *k) {
+    return json_pack("{s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", k->rank,
+                     "host", k->host, "stage", 0, "planned_peak_bytes",
+                     ebb__cli_json_bytes(k->planned_peak_bytes), "measured_peak_bytes",
+                     ebb__cli_json_bytes(k->measured_peak_bytes), "vm_hwm_bytes",
+                     ebb__cli_json_bytes(k->vm_hwm_bytes), "allocations_after_first_step",
+                     ebb__cli_json_bytes(k->allocations_after_first_step), "sent_bytes",
+                     ebb__cli_json_real(k->sent_bytes), "messages", ebb__cli_json_real(k->messages),
+                     "busy_seconds", ebb__cli_json_real(k->busy_seconds), "waiting_seconds",
+                     ebb__cli_json_real(k->waiting_seconds));
+}
+
+/* The processes that mpirun started, and the share of a step that the one that waits most spends on
+ * waiting; false: no memory. */
+static bool add_ranks(json_t *to, const job_bench_result *r) {
+    json_t *list = json_array();
+    double most = 0;
+    bool done = list != NULL && json_object_set_new(to, "ranks", list) == 0;
+    for (int i = 0; done && i < r->n_ranks; i++) {
+        const job_rank *k = &r->ranks[i];
+        double share = k->waiting_seconds / (k->busy_seconds + k->waiting_seconds);
+        most = share > most ? share : most;
+        done = json_array_append_new(list, rank_json(k)) == 0;
+    }
+    return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0;
+}
+
 static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
     char rate[32];
     (void)snprintf(rate, sizeof rate, "%s_per_second", s->kind->unit);
@@ -27,6 +54,7 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
         ebb__cli_json_bytes(r->fallback_steps));
     bool done = object != NULL &&
                 ebb__cli_add_forms(object, s->kind, r->forms, r->n_forms, r->chunk_images);
+    done = done && (r->n_ranks == 0 || add_ranks(object, r));
     if (done && r->profile != NULL) {
         done = json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) == 0;
     }
@@ -34,6 +62,16 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
         json_decref(object);
     }
     return done ? object : NULL;
+}
+
+static void print_ranks(const job_bench_result *r) {
+    for (int i = 0; i < r->n_ranks; i++) {
+        const job_rank *k = &r->ranks[i];
+        printf("rank %-3d              %" PRIu64 " bytes planned, %" PRIu64
+               " used; sends %.0f bytes in %.0f messages a step, waits %.1f%% of it (%s)\n",
+               k->rank, k->planned_peak_bytes, k->measured_peak_bytes, k->sent_bytes, k->messages,
+               100 * k->waiting_seconds / (k->busy_seconds + k->waiting_seconds), k->host);
+    }
 }
 
 static void print_bench(const job_bench_result *r, const train_settings *s) {
@@ -64,6 +102,7 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
     if (r->joules >= 0) {
         printf("joules                %.3f a step\n", r->joules);
     }
+    print_ranks(r);
 }
 
 ebb_status ebb__cli_bench(cli_call *call) {
@@ -83,7 +122,9 @@ ebb_status ebb__cli_bench(cli_call *call) {
     TRY(ebb__cli_fit(call, NULL));
     TRY(ebb__job_bench(call->ctx, &settings->run, steps, &result));
     ebb_status status = EBB_OK;
-    if (settings->json) {
+    if (ebb__cli_is_follower(call)) {
+        /* The first process speaks for all. */
+    } else if (settings->json) {
         status = ebb__cli_print_json(call->ctx, bench_json(&result, &settings->run));
     } else {
         print_bench(&result, &settings->run);
@@ -92,5 +133,6 @@ ebb_status ebb__cli_bench(cli_call *call) {
         }
     }
     ebb__profile_free(result.profile);
+    ebb__free(call->ctx, result.ranks);
     return status;
 }

@@ -3,6 +3,7 @@
 #define CLI_COMMAND_H
 
 #include "cli/options.h"
+#include "comm/comm.h"
 #include "page/units.h"
 #include "train/job.h"
 
@@ -21,6 +22,7 @@ typedef struct cli_progress {
 
 typedef struct cli_call {
     ebb_ctx *ctx;
+    comm_link *link; /* of the processes that mpirun started; NULL: it started none */
     cli_settings settings;
     const char **words; /* arguments that are no options */
     int n_words;
@@ -60,6 +62,16 @@ ebb_status ebb__cli_print_json(ebb_ctx *ctx, json_t *object) EBB_MUST_CHECK;
 json_t *ebb__cli_json_real(double value);    /* null if not finite */
 json_t *ebb__cli_json_bytes(uint64_t value); /* what does not fit 63 bits: the most that does */
 json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
+
+/* ---- ranks.c ---- */
+
+/* Joins the processes that mpirun started for a command that they can share; several for another
+ * command are EBB_USAGE. */
+ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) EBB_MUST_CHECK;
+/* Whether this process is one of several and not the first, which speaks for all. */
+bool ebb__cli_is_follower(const cli_call *call);
+/* Ends what they share. With a failure that only this one has, it is this one's to `say`. */
+void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const char *message));
 
 /* ---- run.c ---- */
 

@@ -4,7 +4,6 @@
 
 #include "base/host.h"
 #include "base/nearest.h"
-#include "comm/comm.h"
 #include "device/device.h"
 
 #include <malloc.h>
@@ -342,6 +341,8 @@ static ebb_status run_command(cli_call *call, const main_list *list, const main_
     if (call->n_words < least) {
         return ebb__fail(call->ctx, EBB_USAGE, "an argument is missing: ebb %s", command->usage);
     }
+    call->settings.run.link = call->link;
+    call->settings.quiet = call->settings.quiet || ebb__cli_is_follower(call);
     ebb__cli_progress_init(&call->progress, &call->settings);
     call->settings.run.dump = ebb__cli_print_graph;
     call->settings.run.dump_user =
@@ -367,6 +368,7 @@ static ebb_status dispatch(cli_call *call, int argc, char **argv) {
         return EBB_OK;
     }
     TRY(need_command(call->ctx, &list, first, &command));
+    TRY(ebb__cli_join_ranks(call, command->id));
     return run_command(call, &list, command, argc - 2, argv + 2);
 }
 
@@ -386,24 +388,6 @@ static void give_back_memory(void) {
     (void)mallopt(M_TRIM_THRESHOLD, 64 << 10);
 }
 
-/* Several processes cannot share a run yet, and must not each write into its folder. One of them
- * says so. */
-static ebb_status refuse_many(ebb_ctx *ctx, bool *quiet) {
-    const comm_launch launch = {.ompi_size = getenv("OMPI_COMM_WORLD_SIZE"),
-                                .pmi_size = getenv("PMI_SIZE")};
-    const char *rank = getenv(launch.ompi_size != NULL ? "OMPI_COMM_WORLD_RANK" : "PMI_RANK");
-    int count;
-    TRY(ebb__comm_launched(ctx, &launch, &count));
-    if (count <= 1) {
-        return EBB_OK;
-    }
-    *quiet = rank != NULL && strcmp(rank, "0") != 0;
-    return ebb__fail(ctx, EBB_USAGE,
-                     "mpirun started %d processes, which cannot share the work of one command yet; "
-                     "start ebb once, without mpirun",
-                     count);
-}
-
 int main(int argc, char **argv) {
     give_back_memory();
     cli_call call = {0};
@@ -416,18 +400,16 @@ int main(int argc, char **argv) {
         print_error(ebb_status_text(status));
         return (int)status;
     }
-    status = refuse_many(call.ctx, &quiet);
-    if (status == EBB_OK) {
-        status = dispatch(&call, argc, argv);
-    }
+    status = dispatch(&call, argc, argv);
     if (status == EBB_OK || status == EBB_BUDGET) {
         ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);
         status = status == EBB_OK ? flushed : status;
     }
-    if (status != EBB_OK && !quiet) {
+    if (status != EBB_OK && !quiet && !ebb__cli_is_follower(&call)) {
         const char *message = ebb_last_error(call.ctx);
         print_error(message[0] != '\0' ? message : ebb_status_text(status));
     }
+    ebb__cli_leave_ranks(&call, status, print_error);
     ebb__cli_settings_fini(&call.settings);
     ebb_ctx_free(call.ctx);
     return (int)status;

@@ -53,6 +53,7 @@ typedef struct device_instr {
     bool joined;          /* to the one before */
     bool stops;           /* the program ends behind it if the first word of its result is not 0:
                              whoever runs the list looks there (run/session.c) */
+    op_message message;   /* not run but done with the ranks' link, by whoever runs the list */
     int32_t units, block; /* of the first of a run of several; else 0 */
     int32_t shares;       /* of one that runs by itself */
     int32_t kernel;       /* index in the device's list, or DEVICE_KERNEL_REFERENCE */

@@ -88,7 +88,8 @@ static ebb_status number_kept(const ir_graph *g, alloc_region *region, renumberi
     }
     for (ir_val v = 0; v < g->n_values; v++) {
         ir_node def = g->values[v].def;
-        to->values[v] = def == IR_NONE || to->nodes[def] != IR_NONE ? values++ : (ir_val)IR_NONE;
+        bool kept = def == IR_NONE ? g->values[v].role != IR_TEMP : to->nodes[def] != IR_NONE;
+        to->values[v] = kept ? values++ : (ir_val)IR_NONE;
     }
     return EBB_OK;
 }

@@ -83,7 +83,8 @@ typedef struct ir_label {
     /* Where the node stands along the axis that the model is unrolled over: its time step, or its
      * depth in a chain of equal blocks; -1: it belongs to no single place. */
     int32_t at;
-    int32_t shard; /* which part of the batch's rows; 0 also where there is one, or for all */
+    int32_t shard; /* which part of the batch's rows; 0 also where there is one. -1, from shard to
+                      cut: it belongs to none; after that such nodes have 0 too */
     ir_phase phase;
 } ir_label;
 
@@ -111,6 +112,9 @@ typedef struct ir_value {
     ir_val next;      /* variables: see above; IR_NONE if the step leaves it alone */
     const char *name; /* variables and outputs; else NULL */
     int32_t layer;    /* variables: owner for reports; temporaries follow their node */
+    /* Of a variable that other ranks have the rest of: it is rows first_row and on of all_rows. 0
+     * and 0: it is all of what is stored under its name. Not part of the text form. */
+    int32_t first_row, all_rows;
 } ir_value;
 
 typedef struct ir_attr {
@@ -162,8 +166,8 @@ void ebb__ir_fini(ir_graph *graph);
 /* Deep copy into a fresh graph, so that the budget walk can compile variants of one model. */
 ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) EBB_MUST_CHECK;
 
-/* Lets go of nodes that are not in the order, and of what only they define. Those that stay keep
- * their order by number, and are given new ones from 0 on; so do `marks`, one a node below
+/* Lets go of nodes that are not in the order, of what only they define, and of variables whose role
+ * was made IR_TEMP. Those that stay keep their order by number, and are given new ones from 0 on; so do `marks`, one a node below
  * *n_marks (NULL: there are none). */
 ebb_status ebb__ir_compact(ir_graph *graph, int32_t *marks, int32_t *n_marks) EBB_MUST_CHECK;
 

@@ -314,7 +314,7 @@ static ebb_status parse_label(text_parser *p, ir_label *label) {
     }
     if (eat(p, "s=")) {
         TRY(parse_int(p, &label->shard));
-        if (label->shard < 0 || label->shard >= IR_MAX_SHARDS) {
+        if (label->shard < -1 || label->shard >= IR_MAX_SHARDS) {
             return bad(p, "shard out of range before this");
         }
     }

@@ -70,6 +70,15 @@ typedef enum op_zeros {
     ZEROS_FEWER, /* likewise, but about half of them stay */
 } op_zeros;
 
+/* What whoever runs a program does with the link of its ranks (comm/comm.h) for a node. */
+typedef enum op_message {
+    MESSAGE_NONE,
+    MESSAGE_SEND, /* starts; the result is the ticket */
+    MESSAGE_SENT, /* waits for the ticket that is the first operand */
+    MESSAGE_RECV, /* starts; the results are what is received, later, and the ticket */
+    MESSAGE_GOT,  /* waits for the ticket that is the second operand, of what is the first */
+} op_message;
+
 /* How src/grad takes the gradient of a result before it calls the op's `grad`. */
 typedef enum op_take {
     TAKE_WHOLE, /* all of it, IR_NONE if nothing arrived */
@@ -192,6 +201,7 @@ typedef struct op_def {
     uint32_t optional; /* bit i: operand i may be absent */
     int32_t n_out;
     uint32_t flags;
+    op_message message;
     op_layout layout;
     /* 1 + the index of an int attribute; 0: there is none. */
     int32_t first_row_attr;  /* holds the number of the node's first row */
@@ -325,6 +335,22 @@ ebb_status ebb__op_narrow(ir_graph *graph, ir_val x, int32_t format, bool mark,
 int32_t ebb__op_rounds(const ir_node_rec *node);
 ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir_type *like,
                          ir_val *out) EBB_MUST_CHECK;
+
+/* ---- messages (message.c); `after`, a number that any of them gives, may be IR_NONE ---- */
+typedef struct op_post {
+    int32_t peer, tag;
+} op_post;
+ebb_status ebb__op_send(ir_graph *graph, ir_val x, op_post post, ir_val after,
+                        ir_val *ticket) EBB_MUST_CHECK;
+ebb_status ebb__op_sent(ir_graph *graph, ir_val ticket, ir_val x, ir_val after,
+                        ir_val *done) EBB_MUST_CHECK;
+/* What is received, and a number. */
+ebb_status ebb__op_recv(ir_graph *graph, const ir_type *type, op_post post, ir_val after,
+                        ir_val out[2]) EBB_MUST_CHECK;
+ebb_status ebb__op_got(ir_graph *graph, const ir_val recv[2], ir_val after,
+                       ir_val out[2]) EBB_MUST_CHECK;
+/* Of MESSAGE_SEND and MESSAGE_RECV. */
+op_post ebb__op_post(op_message what, const ir_attr *attr);
 
 /* ---- heaps (heap.c, heap.h) ---- */
 /* An empty one with room for so many floats. */

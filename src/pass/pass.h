@@ -19,6 +19,7 @@
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_STASH, "stash", false)                                                                  \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_CUT, "cut", false)                                                                      \
     X(PASS_TURNS, "turns", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
     X(PASS_ENCODE, "encode", true)                                                                 \
@@ -99,6 +100,15 @@ typedef struct pass_density {
     double cut, sum;
 } pass_density;
 
+/* The ranks that share the parts of a batch, and which of them this is (cut.c). Who adds up and
+ * applies a gradient: the rank that has its part of the optimiser, all of them, or the first. */
+typedef enum pass_reduce { REDUCE_SLICES, REDUCE_COPIES, REDUCE_CENTRAL } pass_reduce;
+enum { PASS_MOST_RANKS = 64 };
+typedef struct pass_ranks {
+    int32_t rank, count; /* count 0 or 1: one alone */
+    pass_reduce reduce;
+} pass_ranks;
+
 /* Settings of one compilation. */
 typedef struct pass_config {
     uint32_t disabled; /* bit per pass_id */
@@ -112,6 +122,7 @@ typedef struct pass_config {
     int32_t stash;           /* bits of the format that what waits for backward is rounded to
                                 (op/narrow.h); 0: it is not */
     pass_density density;
+    pass_ranks ranks;
     grad_update_settings update;
     uint32_t dump_after; /* bit per pass_id */
     pass_dump_fn dump;
@@ -174,7 +185,7 @@ static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
 enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
-    ebb__pass_simplify, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices,
+    ebb__pass_simplify, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices,
     ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_heap,
     ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
 

@@ -239,7 +239,7 @@ static ebb_status classify(recomputer *r) {
         r->late[n] = era > 0 || (era == 0 && node->label.phase != IR_FORWARD);
         r->model[n] = era == 0 && node->label.phase == IR_FORWARD;
         bool light = (flags & OPF_HEAVY) == 0 || (r->how.heavy && node->label.at >= 0);
-        r->repeatable[n] = r->model[n] && light;
+        r->repeatable[n] = r->model[n] && light && ebb__op(node->op)->message == MESSAGE_NONE;
     }
     TRY(number_alikes(r));
     if (r->how.room > 0) {

@@ -20,6 +20,8 @@
 
 #include <string.h>
 
+enum { NO_PART = -1 }; /* in labels */
+
 /* CUT_MEAN: not by rows, but a shard has one of its own, and the mean stands for all. */
 typedef enum cut { CUT_NOT, CUT_ROWS, CUT_COLUMNS, CUT_MEAN } cut;
 
@@ -316,7 +318,7 @@ static ebb_status grow_tree(ir_graph *g, ir_val x, int32_t begin, int32_t n, ir_
 static ebb_status begin_variable(sharder *s, ir_val v) {
     ir_graph *g = s->g;
     int32_t axis = axis_of(s, v), blocks = blocks_of(s, &g->values[v].type);
-    g->label = (ir_label){.layer = g->values[v].layer, .at = -1, .shard = s->part};
+    g->label = (ir_label){.layer = g->values[v].layer, .at = -1, .shard = NO_PART};
     s->whole[v] = v;
     if (g->values[v].role == IR_PARAM) {
         if (s->part == 0) {
@@ -337,6 +339,7 @@ static ebb_status begin_variable(sharder *s, ir_val v) {
         }
     }
     int32_t len = g->values[v].type.dim[axis] / s->parts;
+    g->label.shard = s->part;
     return ebb__op_slice(g, s->joined[v], axis, s->part * len, len, &s->now[v]);
 }
 
@@ -369,7 +372,7 @@ static ebb_status add_leaves(ir_graph *g, const ir_val *leaves, int32_t n, ir_va
 static ebb_status take_mean(sharder *s, ir_val v, ir_val *out) {
     ir_attr share = {.f = {1.0F / (float)s->parts}};
     ir_val sum;
-    s->g->label.shard = 0;
+    s->g->label.shard = NO_PART;
     TRY(add_leaves(s->g, s->shards[v], s->parts, &sum));
     return ebb__op_emit(s->g, OP_SCALE, &sum, 1, &share, out);
 }
@@ -454,7 +457,7 @@ static ebb_status emit(sharder *s, ir_node n) {
         return EBB_OK;
     }
     g->label = node.label;
-    g->label.shard = late ? 0 : s->part; /* its gradient comes before any shard's */
+    g->label.shard = late ? NO_PART : s->part;
     for (int32_t k = 0; k < node.n_in; k++) {
         ir_val v = ir_in(g, &node, k);
         s->in[k] = v == IR_NONE ? (ir_val)IR_NONE : s->now[v];
@@ -468,6 +471,7 @@ static ebb_status emit(sharder *s, ir_node n) {
         ir_val all = s->now[v] = out[v - node.out];
         if (s->shards[v] != NULL) {
             s->shards[v][s->part] = all;
+            g->label.shard = NO_PART;
             TRY(s->held[v] && s->part + 1 == s->parts ? restore(s, v, &all) : EBB_OK);
         }
     }

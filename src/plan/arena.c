@@ -68,6 +68,8 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
                                    .type = value->type,
                                    .role = value->role,
                                    .start = value->start,
+                                   .first_row = value->first_row,
+                                   .all_rows = value->all_rows,
                                    .bytes = bytes};
             TRY(add_variable(plan, &fresh, graph->layers[value->layer]));
         }

@@ -36,6 +36,7 @@ static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, ch
                             .attr = node->attr,
                             .joined = pass_joined(unit, n),
                             .stops = (ebb__op(node->op)->flags & OPF_STOPS) != 0,
+                            .message = ebb__op(node->op)->message,
                             .units = share->units,
                             .block = share->block,
                             .shares = share->pieces,

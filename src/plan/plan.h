@@ -50,6 +50,7 @@ typedef struct plan_options {
     plan_encode encode;      /* ... what else may save memory */
     int32_t stash;           /* pass_config.stash */
     pass_density density;    /* of sparse values, where one program trains; 0: none is kept so */
+    pass_ranks ranks;
     grad_update_settings update;
     const cost_table *table; /* measured times, until the plan is released; NULL: none */
     /* Where `table` is NULL: called to give it, once all plans are known and their graphs are gone,
@@ -107,9 +108,10 @@ typedef struct plan_variable {
     ir_type type;
     ir_role role;
     ir_start start;
-    uint64_t offset, bytes; /* in the device's space; of an extra, in the host's */
-    bool extra;             /* a plan_extra, whose type means nothing */
-    int32_t layer;          /* index into plan->layers */
+    uint64_t offset, bytes;      /* in the device's space; of an extra, in the host's */
+    bool extra;                  /* a plan_extra, whose type means nothing */
+    int32_t first_row, all_rows; /* of a part: see ir_value */
+    int32_t layer;               /* index into plan->layers */
 } plan_variable;
 
 enum {

@@ -41,6 +41,7 @@ pass_config ebb__walk_config(const plan_options *options, const plan_choice *cho
                          .members = options->members,
                          .stash = options->stash,
                          .density = options->density,
+                         .ranks = options->ranks,
                          .table = choice->forms,
                          .update = options->update};
 }

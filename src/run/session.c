@@ -134,7 +134,8 @@ void ebb__run_free(run_session *session) {
 enum { MOST_FAILED_TRIES = 7 }; /* that count: at most 63 steps go by without one */
 
 static ebb_status run_list(run_session *s, const device_instr *const *list, int32_t n) {
-    return s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
+    return n == 0 ? EBB_OK
+                  : s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
 }
 
 /* Looks at what an instruction that may end the program says; *used: bytes of heaps so far. */
@@ -150,7 +151,43 @@ static ebb_status look_at_stop(run_session *s, const device_instr *instr, uint64
     return EBB_OK;
 }
 
-/* In stretches that end where the program may. */
+static uint64_t message_bytes(const op_view *view) {
+    return ebb__ir_type_bytes(&view->type);
+}
+
+/* Waits for the ticket that is operand i. */
+static ebb_status wait_for(run_session *s, const op_call *call, int32_t i) {
+    double start = ebb__clock_seconds();
+    ebb_status status =
+        ebb__comm_wait(s->link, *(const int32_t *)call->in[i].data, s->lost_seconds);
+    s->waiting_seconds += ebb__clock_seconds() - start;
+    return status;
+}
+
+static ebb_status do_message(run_session *s, const device_instr *instr) {
+    const op_call *call = &instr->call;
+    op_post post = ebb__op_post(instr->message, call->attr);
+    if (instr->message == MESSAGE_SEND) {
+        s->messages++;
+        s->sent_bytes += message_bytes(&call->in[0]);
+        return ebb__comm_send(s->link, post.peer, COMM_FIRST_TAG + post.tag, call->in[0].data,
+                              message_bytes(&call->in[0]), call->out[0].data);
+    }
+    if (instr->message == MESSAGE_RECV) {
+        return ebb__comm_recv(s->link, post.peer, COMM_FIRST_TAG + post.tag, call->out[0].data,
+                              message_bytes(&call->out[0]), call->out[1].data);
+    }
+    if (instr->message == MESSAGE_SENT) {
+        return wait_for(s, call, 0);
+    }
+    TRY(wait_for(s, call, 1));
+    if (call->out[0].data != call->in[0].data) {
+        memcpy(call->out[0].data, call->in[0].data, message_bytes(&call->out[0]));
+    }
+    return EBB_OK;
+}
+
+/* In stretches that end where the program may, and where ranks talk. */
 static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
     const device_instr *const *list = s->programs[index];
     int32_t n = s->plan->programs[index].size.n_instrs, from = 0;
@@ -162,6 +199,10 @@ static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
         if (list[i]->stops) {
             TRY(run_list(s, list + from, i + 1 - from));
             TRY(look_at_stop(s, list[i], &used, stopped));
+            from = i + 1;
+        } else if (list[i]->message != MESSAGE_NONE) {
+            TRY(run_list(s, list + from, i - from));
+            TRY(do_message(s, list[i]));
             from = i + 1;
         }
     }

@@ -9,6 +9,7 @@
 #ifndef RUN_SESSION_H
 #define RUN_SESSION_H
 
+#include "comm/comm.h"
 #include "plan/plan.h"
 
 /* Code and libraries on top of the plan (libxsmm alone is 13 MiB): what a budget by percentage
@@ -38,6 +39,11 @@ typedef struct run_session {
     int32_t tries_failed, steps_untried;
     device_observe_fn observe;
     void *observe_user;
+    comm_link *link;     /* of the ranks that share the programs; NULL: there is one. Not owned */
+    double lost_seconds; /* without a message that is waited for, before its rank counts as lost */
+    /* Of all steps so far: */
+    uint64_t messages, sent_bytes;
+    double waiting_seconds; /* for messages */
 } run_session;
 
 /* Takes the plan over, also on failure. Maps both spaces, writes the programs, releases all

@@ -2,6 +2,7 @@
 #include "train/job_int.h"
 
 #include "base/host.h"
+#include "comm/comm.h"
 #include "train/meter.h"
 
 #include <stdlib.h>
@@ -52,16 +53,28 @@ static ebb_status unless_diverged(ebb_ctx *ctx, ebb_status status) {
     return EBB_OK;
 }
 
+/* What a process had to do with others until now. */
+typedef struct bench_talk {
+    double messages, bytes, waiting, seconds;
+} bench_talk;
+
+static bench_talk talk_of(const run_session *session) {
+    return (bench_talk){(double)session->messages, (double)session->sent_bytes,
+                        session->waiting_seconds, ebb__clock_seconds()};
+}
+
 static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64_t steps,
-                            double *seconds, job_bench_result *out) {
+                            double *seconds, job_bench_result *out, bench_talk *of_steps) {
     run_session *session = trainer->session;
     uint64_t calls = 0;
     meter before = {0}, after = {0};
+    bench_talk talk = {0};
     TRY(ebb__tensors_draw(session, s->seed));
     TRY(s->kind->randomise(session, s));
     for (int64_t i = 0; i < WARM_UP + steps; i++) {
         if (i == WARM_UP) {
             ebb__meter_read(&before);
+            talk = talk_of(session);
         }
         double start = ebb__clock_seconds();
         TRY(unless_diverged(session->ctx, ebb__trainer_step(trainer, 0, s->lr)));
@@ -73,6 +86,11 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
         }
     }
     ebb__meter_read(&after);
+    *of_steps = talk_of(session);
+    of_steps->messages = (of_steps->messages - talk.messages) / (double)steps;
+    of_steps->bytes = (of_steps->bytes - talk.bytes) / (double)steps;
+    of_steps->waiting = (of_steps->waiting - talk.waiting) / (double)steps;
+    of_steps->seconds = (of_steps->seconds - talk.seconds) / (double)steps;
     out->cpu_seconds = ebb__meter_cpu_seconds(&before, &after) / (double)steps;
     out->joules = ebb__meter_joules(&before, &after) / (double)steps;
     out->allocations_after_first_step = session->ctx->mem.calls - calls;
@@ -106,6 +124,31 @@ static ebb_status run_profiled(run_trainer *trainer, const train_settings *s, in
     return plan->dev->measure_peak(session->ctx, plan->members, &profile->peak_flops);
 }
 
+/* What every process found, to rank 0. */
+static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const bench_talk *talk,
+                               job_bench_result *out) {
+    comm_link *link = s->link;
+    if (link == NULL) {
+        return EBB_OK;
+    }
+    int rank = ebb__comm_rank(link), size = ebb__comm_size(link);
+    job_rank own = {.rank = rank,
+                    .planned_peak_bytes = out->planned_peak_bytes,
+                    .measured_peak_bytes = out->measured_peak_bytes,
+                    .vm_hwm_bytes = out->vm_hwm_bytes,
+                    .allocations_after_first_step = out->allocations_after_first_step,
+                    .sent_bytes = talk->bytes,
+                    .messages = talk->messages,
+                    .busy_seconds = talk->seconds - talk->waiting,
+                    .waiting_seconds = talk->waiting};
+    memcpy(own.host, ebb__comm_describe(link, rank)->host, sizeof own.host);
+    if (rank == 0) {
+        TRY(ebb__alloc(ctx, (size_t)size, sizeof *out->ranks, &out->ranks));
+        out->n_ranks = size;
+    }
+    return ebb__comm_gather(link, 0, &own, out->ranks, sizeof own, s->lost_after);
+}
+
 ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
                           job_bench_result *out) {
     ebb_plan *plan = NULL;
@@ -125,7 +168,10 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     TRY_OUT(ebb__run_new(ctx, plan, &session));
     TRY_OUT(ebb__alloc(ctx, (size_t)steps, sizeof *seconds, &seconds));
     run_trainer trainer = ebb__job_trainer(session, settings);
-    TRY_OUT(run_bench(&trainer, settings, steps, seconds, out));
+    bench_talk talk = {0};
+    session->link = settings->link;
+    session->lost_seconds = settings->lost_after;
+    TRY_OUT(run_bench(&trainer, settings, steps, seconds, out, &talk));
     if (out->profile != NULL) {
         TRY_OUT(run_profiled(&trainer, settings, steps, out));
     }
@@ -140,8 +186,11 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     out->n_forms = plan->n_forms;
     memcpy(out->forms, plan->forms, sizeof out->forms);
     out->chunk_images = plan->choices[plan->chosen].knobs.chunk_images;
+    TRY_OUT(gather_ranks(ctx, settings, &talk, out));
 out:
     if (status != EBB_OK) {
+        ebb__free(ctx, out->ranks);
+        out->ranks = NULL;
         ebb__profile_free(out->profile);
         out->profile = NULL;
     }

@@ -2,6 +2,7 @@
 #include "train/job_int.h"
 
 #include "base/host.h"
+#include "comm/comm.h"
 #include "base/rng.h"
 
 #include <stdio.h>
@@ -25,8 +26,20 @@ uint64_t ebb__job_list_bytes(const train_settings *settings) {
     return budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES;
 }
 
+/* Where nothing is said, the processes of a host share its cores. */
 int ebb__job_threads(const train_settings *settings) {
-    return settings->threads > 0 ? (int)settings->threads : ebb__host_cores();
+    int here = 1, cores = ebb__host_cores();
+    if (settings->threads > 0) {
+        return (int)settings->threads;
+    }
+    if (settings->link != NULL) {
+        here = 0;
+        const comm_peer *own = ebb__comm_describe(settings->link, ebb__comm_rank(settings->link));
+        for (int r = 0; r < ebb__comm_size(settings->link); r++) {
+            here += strcmp(ebb__comm_describe(settings->link, r)->host, own->host) == 0;
+        }
+    }
+    return cores > here ? cores / here : 1;
 }
 
 static grad_update_settings update_of(const train_settings *s) {
@@ -44,7 +57,21 @@ static const int32_t stash_bits[] = {[TRAIN_STASH_NONE] = 0,
                                      [TRAIN_STASH_FP10] = 10,
                                      [TRAIN_STASH_FP8] = 8};
 
+static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
+                                      [TRAIN_REDUCE_SLICES] = REDUCE_SLICES,
+                                      [TRAIN_REDUCE_COPIES] = REDUCE_COPIES,
+                                      [TRAIN_REDUCE_CENTRAL] = REDUCE_CENTRAL};
+
+static pass_ranks ranks_of(const train_settings *s) {
+    return s->link == NULL ? (pass_ranks){0}
+                           : (pass_ranks){.rank = ebb__comm_rank(s->link),
+                                          .count = ebb__comm_size(s->link),
+                                          .reduce = reduces[s->reduce]};
+}
+
+/* A step that does not fit would have to be given up by all processes: none has sparse values. */
 static plan_options options_of(const train_settings *s) {
+    bool many = s->link != NULL && ebb__comm_size(s->link) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
@@ -53,7 +80,8 @@ static plan_options options_of(const train_settings *s) {
                           .chunks = s->chunks,
                           .encode = s->encode,
                           .stash = stash_bits[s->stash],
-                          .density = s->density,
+                          .density = many ? (pass_density){0} : s->density,
+                          .ranks = ranks_of(s),
                           .update = update_of(s),
                           .explain = s->explain,
                           .dump_after = s->dump_after,

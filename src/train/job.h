@@ -52,6 +52,16 @@ ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
 ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings,
                          ebb_plan **out) EBB_MUST_CHECK;
 
+/* One of the processes that share a run. */
+typedef struct job_rank {
+    int rank;
+    char host[64];
+    uint64_t planned_peak_bytes, measured_peak_bytes, vm_hwm_bytes;
+    uint64_t allocations_after_first_step;
+    /* In a timed step, in the mean: */
+    double sent_bytes, messages, busy_seconds, waiting_seconds;
+} job_rank;
+
 typedef struct job_bench_result {
     double words_per_second, seconds_per_step; /* median over the timed steps */
     double cpu_seconds;                        /* of the process, a timed step */
@@ -68,6 +78,8 @@ typedef struct job_bench_result {
     int32_t n_forms;
     int32_t chunk_images; /* done at a time; 0: all at once */
     run_profile *profile; /* finished, the caller's to free; NULL if not asked for */
+    job_rank *ranks; /* on rank 0 of processes that mpirun started: all; the caller's to free */
+    int n_ranks;
 } job_bench_result;
 /* `steps` timed steps after 2 warm-up steps, on random tokens. With settings->profile as many again
  * are observed, in turn with as many that are not, after everything else has been noted. */

@@ -34,8 +34,8 @@
      "safetensors file, or folder of a run, with the weights to start from, " WHOSE "; none: drawn from --seed"}
 
 #define OPTION_SHARDS \
-    {"shards", "Batch", OPTION_INT, AT(shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | FOR_EVAL, MATH, \
-     "parts of a batch, done one after the other: less memory for activations, more for gradients; must divide --batch"}
+    {"shards", "Batch", OPTION_INT, AT(shards), "N", "1", NULL, {0}, RANGE(1, 1024), MODEL | FOR_EVAL, MATH | OPTION_LATER, \
+     "parts of a batch, done one after the other, or by several processes: less memory for activations, more for gradients; must divide --batch; as many as processes under mpirun"}
 
 #define OPTION_STASH \
     {"stash", "Batch", OPTION_CHOICE, AT(stash), NULL, "none", "none", {"none", "fp16", "fp10", "fp8"}, ANY, MODEL, MATH | OPTION_RARE, \
@@ -86,6 +86,12 @@
      "save the state every so many steps too; epoch: at the end of epochs only"}, \
     {"log-every", "Run", OPTION_INT, AT(log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
      "report and write metrics every so many steps"}
+
+#define OPTIONS_RANKS \
+    {"reduce", "Processes", OPTION_CHOICE, AT(reduce), NULL, "auto", NULL, {"auto", "slices", "copies", "central"}, ANY, STEP, 0, \
+     "under mpirun, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. The bits are the same"}, \
+    {"lost-after", "Processes", OPTION_REAL, AT(lost_after), "SECONDS", "30", NULL, {0}, ABOVE(0, 1e6), STEP, 0, \
+     "under mpirun, a process that does not answer for so long counts as lost, and the run ends"}
 
 #define OPTIONS_END \
     {"tensorboard", "Run", OPTION_TEXT, AT(tensorboard), "DIR", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH, \

@@ -1,5 +1,6 @@
 /* settings.c - where settings start, and what of them follows from others: the same for the command
  * and for whoever calls jobs. */
+#include "comm/comm.h"
 #include "train/kind.h"
 
 #include <inttypes.h>
@@ -38,7 +39,10 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
     if (s->batch_tokens > 0) {
         s->batch = 0; /* as many as that makes, for each shape */
     }
-    if (s->shards > 0 && s->batch % s->shards != 0) {
+    if (s->shards == 0) {
+        s->shards = s->link != NULL ? ebb__comm_size(s->link) : 1;
+    }
+    if (s->batch % s->shards != 0) {
         int64_t times = (s->batch + s->shards / 2) / s->shards;
         return ebb__fail(ctx, EBB_USAGE,
                          "--shards %" PRId64 " does not divide --batch %" PRId64

@@ -37,6 +37,13 @@ typedef struct train_memory {
     double percent;
 } train_memory;
 
+typedef enum train_reduce {
+    TRAIN_REDUCE_AUTO,
+    TRAIN_REDUCE_SLICES,
+    TRAIN_REDUCE_COPIES,
+    TRAIN_REDUCE_CENTRAL
+} train_reduce;
+
 enum { SETTINGS_OWN_BYTES = 256, SETTINGS_EPOCHS = 10 }; /* epochs where nothing else is said */
 
 typedef struct train_settings {
@@ -92,6 +99,9 @@ typedef struct train_settings {
     uint64_t seed;
     int64_t threads;          /* 0: all the machine allows */
     const struct device *dev; /* NULL: the default */
+    struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
+    train_reduce reduce;      /* who adds up and applies gradients of several processes */
+    double lost_after;        /* seconds without an answer before a process counts as lost */
     train_memory memory;
     uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */

@@ -230,6 +230,13 @@ static const wrong cases[] = {
     {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {8, 2, 0}}},
     {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {8, 6, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1}}},
     {OP_WIDEN, 1, {{IR_U8, 2, {3, 4}}}, {.i = {7, 2, 4}}},
+    {OP_SEND, 2, {F2(3, 4), I1(1)}, {.i = {-1, 0}}},
+    {OP_SEND, 2, {F2(3, 4), I1(1)}, {.i = {0, -1}}},
+    {OP_SEND, 2, {F2(3, 4), I1(2)}, {.i = {0, 0}}},
+    {OP_SENT, 3, {I1(2), F2(3, 4), I1(1)}, {.i = {0}}},
+    {OP_RECV, 1, {I1(1)}, {.i = {7, 3}}},
+    {OP_RECV, 1, {I1(1)}, {.i = {1, 3, [8] = -1}}},
+    {OP_GOT, 3, {F2(3, 4), F1(1), I1(1)}, {.i = {0}}},
 };
 
 static void refused(ebb_ctx *ctx, ir_graph *graph, op_code op, const ir_val *in, int32_t n_in,
@@ -282,8 +289,10 @@ static void wrong_dtypes(void **state) {
             }
             op_case c;
             ir_val in[OP_MAX_SAMPLE_IN], other;
+            bool message = (code == OP_SEND && i == 0) || (code == OP_SENT && i == 1) ||
+                           (code == OP_GOT && i == 0);
             if (code == OP_SLICE || code == OP_STACK || code == OP_CONCAT || code == OP_COPY ||
-                code == OP_REGROUP) {
+                code == OP_REGROUP || message) {
                 continue;
             }
             case_open(&c, code, sample);

@@ -7,9 +7,9 @@
 static void names_and_options(void **state) {
     (void)state;
     static const char *const names[] = {
-        "infer",     "shard",    "grad",       "stash",  "simplify", "turns",    "chunk",  "encode",
-        "recompute", "heap",     "batch_time", "sparse", "slices",   "contract", "layout", "alias",
-        "select",    "schedule", "fuse",       "place",  "team",     "verify"};
+        "infer",  "shard",     "grad",     "stash",      "simplify", "cut",    "turns",    "chunk",
+        "encode", "recompute", "heap",     "batch_time", "sparse",   "slices", "contract", "layout",
+        "alias",  "select",    "schedule", "fuse",       "place",    "team",   "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);
         bool optional = id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_SPARSE ||
@@ -49,7 +49,7 @@ static void dump_after(void **state) {
     ebb_plan *plan =
         test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(d.names,
-                        "infer shard grad stash simplify turns chunk encode recompute heap "
+                        "infer shard grad stash simplify cut turns chunk encode recompute heap "
                         "batch_time sparse slices contract "
                         "layout alias select schedule fuse place team verify ");
     /* The last dump is the graph that was planned, and it can be read back. */

@@ -65,6 +65,7 @@ static const train_option options[] = {
     {"valid-metric", "Length", OPTION_CHOICE, AT(valid_metric), NULL, "top1", NULL, {"top1", "top5"}, ANY, RUN, MATH,
      "what decides which weights are the best: the share of images whose class is said first, or among the first five"},
     OPTIONS_RUN("ebb-cnn"),
+    OPTIONS_RANKS,
     OPTIONS_END,
     /* clang-format on */
 };

@@ -45,6 +45,7 @@ static const train_option options[] = {
     OPTIONS_OPTIMISER("sgd", "1", "learning rate; 0.001 where the optimiser is adam or adamw", "5"),
     OPTIONS_LENGTH,
     OPTIONS_RUN("ebb-lm"),
+    OPTIONS_RANKS,
     OPTIONS_END,
     /* clang-format on */
 };

@@ -69,6 +69,7 @@ static const train_option options[] = {
     OPTIONS_RUN("ebb-nmt"),
     {"samples", "Run", OPTION_INT, AT(samples), "N", "none", "none", {0}, RANGE(1, 100), RUN, OPTION_SHOWN,
      "translations of --valid to show after every validation"},
+    OPTIONS_RANKS,
     OPTIONS_END,
     /* clang-format on */
 };

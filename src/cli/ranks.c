@@ -1,0 +1,61 @@
+/* ranks.c - the command as one of several processes that mpirun started. All parse the same command
+ * line and do their part of it; the first one alone prints, and reads and writes files. */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TICKETS = 8192 }; /* messages under way at once; a step has as many as it has tensors */
+static const double OPEN_SECONDS = 60;
+static const unsigned GRACE_SECONDS = 1; /* for the first process to say what befell all */
+
+static comm_launch launch_of(void) {
+    return (comm_launch){.ompi_size = getenv("OMPI_COMM_WORLD_SIZE"),
+                         .pmi_size = getenv("PMI_SIZE"),
+                         .pmix_rank = getenv("PMIX_RANK")};
+}
+
+ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) {
+    const comm_launch launch = launch_of();
+    const comm_setup setup = {.tickets = TICKETS, .seconds = OPEN_SECONDS};
+    int count = -1;
+    TRY(ebb__comm_launched(call->ctx, &launch, &count));
+    if (count < 0 || (count == 1 && command != FOR_BENCH)) {
+        return EBB_OK;
+    }
+    TRY(ebb__comm_open_launched(call->ctx, &launch, &setup, &call->link));
+    if (command == FOR_BENCH) {
+        return EBB_OK;
+    }
+    return ebb__fail(call->ctx, EBB_USAGE,
+                     "mpirun started %d processes, and only bench can be shared yet; start this "
+                     "command once, without mpirun",
+                     ebb__comm_size(call->link));
+}
+
+bool ebb__cli_is_follower(const cli_call *call) {
+    return call->link != NULL && ebb__comm_rank(call->link) > 0;
+}
+
+void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const char *message)) {
+    if (call->link == NULL) {
+        return;
+    }
+    int rank = ebb__comm_rank(call->link);
+    if (status != EBB_OK) {
+        char line[1024];
+        if (rank > 0) {
+            (void)sleep(GRACE_SECONDS);
+            (void)snprintf(line, sizeof line, "rank %d (%s): %s", rank,
+                           ebb__comm_describe(call->link, rank)->host, ebb_last_error(call->ctx));
+            say(line);
+        }
+        ebb__comm_abort(call->link, status);
+    } else {
+        /* Who is lost now has done its part. */
+        (void)!ebb__comm_barrier(call->link, OPEN_SECONDS);
+    }
+    ebb__comm_close(call->link);
+    call->link = NULL;
+}

@@ -1,0 +1,524 @@
+/* cut.c - what one rank does of a step that several share, and the messages between them.
+ *
+ * All ranks have the graph of the whole step. A node of a shard is done by the rank that has the
+ * shard; sums over shards that are one rank's, by that rank; sums of gradients over ranks, and
+ * updates, by their owners (reduce.c). Everything else (the norm, the gradient of the mean loss) is
+ * done by every rank that wants its results. So no rank computes anything that one rank alone would
+ * not, and no bit depends on how many there are.
+ *
+ * A value that a rank wants and another one makes becomes a message. All ranks go through one order
+ * of all nodes, in which the k-th shards of all ranks stand side by side. Where the value is made
+ * stand send and recv, where it is first wanted sent and got. Each rank takes the message nodes of
+ * this one sequence that are its own and chains them by an operand. Then no later pass can exchange
+ * two of them, and no two ranks can wait for each other: of all that wait, look at who waits at the
+ * earliest place of the sequence. It waits for a start that stands before that place, at a rank
+ * which is not waiting at or before it, so that this start is done.
+ *
+ * Gradients are wanted only when the next one is there: between starting a message and waiting for
+ * it there is work. */
+#include "pass/ranks.h"
+
+#include "grad/update.h"
+
+#include <string.h>
+
+enum { STEP = 4 }; /* between keys: room for sums to stand behind what they wait for */
+
+typedef struct cut_message {
+    ir_val x;
+    int32_t peer;
+    ir_val started[2]; /* what send or recv gave */
+} cut_message;
+
+typedef struct cutter {
+    rank_cutter r;
+    ir_node *list; /* all nodes in the order that all ranks go by */
+    int32_t n_list;
+    int32_t n_values;  /* before messages */
+    uint64_t *does;    /* by node: a bit for each rank that does it */
+    uint64_t *wants;   /* by value: that wants it, and does not make it */
+    uint64_t *arrived; /* by value: where it was waited for */
+    bool *is_next;     /* by value: it is what a variable holds after the step */
+    ir_val *now;       /* by value: what stands for it on this rank */
+    cut_message *open; /* started, not waited for */
+    int32_t n_open;
+    size_t cap_open;
+    ir_val after; /* what the last message node gave; IR_NONE: there is none yet */
+    int32_t tags;
+} cutter;
+
+/* ---- who does what ---- */
+
+static int32_t rank_of_shard(const rank_cutter *c, int32_t shard) {
+    return (int32_t)((((int64_t)shard + 1) * c->ranks - 1) / c->shards);
+}
+
+static int32_t first_shard(const rank_cutter *c, int32_t rank) {
+    return (int32_t)((int64_t)rank * c->shards / c->ranks);
+}
+
+/* The shard of a node; -1: none. */
+static int32_t shard_of(const ir_node_rec *node) {
+    return node->label.phase == IR_UPDATE ? -1 : node->label.shard;
+}
+
+ebb_status ebb__cut_settle(rank_cutter *c, ir_node first, int32_t home) {
+    size_t n = (size_t)c->g->n_nodes;
+    TRY(ebb__region_grow(c->region, &c->home, &c->cap_home, n + 1, sizeof *c->home));
+    for (ir_node k = first; k < c->g->n_nodes; k++) {
+        c->home[k] = home;
+    }
+    return EBB_OK;
+}
+
+/* Of a node of no shard: the rank that has all operands that not everybody has. */
+static int32_t home_of_operands(const rank_cutter *c, const ir_node_rec *node) {
+    int32_t home = HOME_ALL;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val v = ir_in(c->g, node, k);
+        int32_t other = v == IR_NONE ? HOME_ALL : rank_home(c, v);
+        if (other != HOME_ALL && home != HOME_ALL && other != home) {
+            return HOME_ALL;
+        }
+        home = other != HOME_ALL ? other : home;
+    }
+    return home;
+}
+
+static ebb_status find_homes(rank_cutter *c) {
+    ir_graph *g = c->g;
+    TRY(ebb__cut_settle(c, 0, HOME_ALL));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        int32_t shard = shard_of(node);
+        c->home[g->order[i]] = shard >= 0 ? rank_of_shard(c, shard) : home_of_operands(c, node);
+    }
+    return EBB_OK;
+}
+
+/* ---- one order for all ranks ---- */
+
+/* Is a gradient made of what the node gives? needed: by node, marked so far by those that read it.
+ */
+static bool is_needed(const ir_node_rec *node, bool marked) {
+    bool backward = node->label.phase != IR_FORWARD && node->label.phase != IR_UPDATE;
+    return marked || backward || shard_of(node) >= 0;
+}
+
+static ebb_status find_needed(const cutter *c, bool **out) {
+    const ir_graph *g = c->r.g;
+    bool *needed = NULL;
+    TRY(ebb__region_alloc(c->r.region, (size_t)g->n_nodes + 1, sizeof *needed, &needed));
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        needed[n] = is_needed(node, needed[n]);
+        for (int32_t k = 0; needed[n] && k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE && g->values[v].def != IR_NONE) {
+                needed[g->values[v].def] = true;
+            }
+        }
+    }
+    *out = needed;
+    return EBB_OK;
+}
+
+/* Shards of different ranks side by side; what belongs to none as soon as it can be, but at the end
+ * what only reports and the next step read. */
+static ebb_status align(cutter *c) {
+    ir_graph *g = c->r.g;
+    int64_t *keys = NULL, *nth = NULL, all = g->n_order;
+    bool *needed = NULL;
+    TRY(find_needed(c, &needed));
+    TRY(REGION_ARRAYS(c->r.region, ARRAY(keys, (size_t)g->n_nodes + 1),
+                      ARRAY(nth, (size_t)c->r.shards)));
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        int32_t shard = shard_of(&g->nodes[n]);
+        if (shard >= 0) {
+            int32_t first = first_shard(&c->r, rank_of_shard(&c->r, shard));
+            keys[n] = (shard - first) * all + nth[shard]++;
+        } else {
+            keys[n] = needed[n] ? -1 : IR_MAX_SHARDS * all + i;
+        }
+    }
+    return ebb__pass_sort(g, keys);
+}
+
+/* A sum of what different ranks have, done by one of them. */
+static bool is_sum_over_ranks(const cutter *c, ir_node n) {
+    const ir_graph *g = c->r.g;
+    const ir_node_rec *node = &g->nodes[n];
+    bool joint = false;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val v = ir_in(g, node, k);
+        joint = joint || (v != IR_NONE && rank_home(&c->r, v) != c->r.home[n]);
+    }
+    return joint && c->r.home[n] != HOME_ALL && shard_of(node) < 0 &&
+           node->label.phase == IR_BACKWARD;
+}
+
+/* Moves sums over ranks down to where the next ones, with work of shards before them, stand. */
+static ebb_status lag(cutter *c) {
+    ir_graph *g = c->r.g;
+    int64_t *keys = NULL;
+    int32_t next = -1, here = -1; /* where the group below begins, and this one so far */
+    TRY(ebb__pass_keys(g, c->r.region, (size_t)g->n_nodes, STEP, &keys));
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        ir_node n = g->order[i];
+        if (shard_of(&g->nodes[n]) >= 0 && here >= 0) {
+            next = here;
+            here = -1;
+        }
+        if (is_sum_over_ranks(c, n)) {
+            here = i;
+            keys[n] = next >= 0 ? (int64_t)next * STEP - 1 : keys[n];
+        }
+    }
+    return ebb__pass_sort(g, keys);
+}
+
+/* ---- states ---- */
+
+/* What a state becomes: the parts of all shards one after the other; NULL: it is not made so. */
+static const ir_node_rec *parts_of_next(const cutter *c, ir_val state) {
+    const ir_graph *g = c->r.g;
+    const ir_node_rec *node = &g->nodes[g->values[g->values[state].next].def];
+    int32_t axis;
+    if (!ebb__op_is_join(node, &axis) && node->n_in == 1 && rank_home(&c->r, node->out) < 0) {
+        ir_node def = g->values[ir_in(g, node, 0)].def; /* a copy of them */
+        node = def == IR_NONE ? node : &g->nodes[def];
+    }
+    return ebb__op_is_join(node, &axis) && axis == 0 && node->n_in == c->r.shards ? node : NULL;
+}
+
+/* Every reader takes rows of its own rank. */
+static bool is_read_by_shards(const cutter *c, ir_val state, int32_t rows) {
+    const ir_graph *g = c->r.g;
+    bool apart = true;
+    for (int32_t i = 0; apart && i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        for (int32_t k = 0; apart && k < node->n_in; k++) {
+            op_range range;
+            apart = ir_in(g, node, k) != state ||
+                    (ebb__op_is_slice(node, &range) && range.axis == 0 && node->label.shard >= 0 &&
+                     range.begin == node->label.shard * rows && range.len == rows);
+        }
+    }
+    return apart;
+}
+
+/* What the rank's rows of the state become. All ranks make the nodes of all: they go by one order,
+ * and so by one numbering. */
+static ebb_status join_parts(cutter *c, const ir_node_rec *parts, int32_t rank, ir_val *out) {
+    ir_graph *g = c->r.g;
+    int32_t first = first_shard(&c->r, rank), end = first_shard(&c->r, rank + 1);
+    ir_val own, *list = NULL;
+    ir_node made = g->n_nodes;
+    TRY(ebb__region_alloc(c->r.region, (size_t)(end - first), sizeof *list, &list));
+    for (int32_t k = first; k < end; k++) {
+        list[k - first] = ir_in(g, parts, k);
+    }
+    g->label = parts->label;
+    TRY(ebb__op_join(g, 0, list, end - first, &own));
+    TRY(ebb__op_copy(g, own, out)); /* backward still reads the state that it overwrites */
+    return ebb__cut_settle(&c->r, made, rank);
+}
+
+/* A rank has the rows of its shards of what is carried from step to step. */
+static ebb_status narrow_state(cutter *c, ir_val state) {
+    ir_graph *g = c->r.g;
+    ir_value *value = &g->values[state];
+    const ir_node_rec *found = value->next == IR_NONE ? NULL : parts_of_next(c, state);
+    int32_t rows = value->type.dim[0] / c->r.shards;
+    int32_t first = first_shard(&c->r, c->r.me), end = first_shard(&c->r, c->r.me + 1);
+    if (found == NULL || value->type.dim[0] % c->r.shards != 0 ||
+        !is_read_by_shards(c, state, rows)) {
+        return EBB_OK;
+    }
+    const ir_node_rec parts = *found;
+    value->first_row = first * rows;
+    value->all_rows = value->type.dim[0];
+    value->type.dim[0] = (end - first) * rows;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_node_rec *node = &g->nodes[g->order[i]];
+        if (node->n_in > 0 && ir_in(g, node, 0) == state && c->r.home[g->order[i]] == c->r.me) {
+            ebb__op_shift_slice(node, -first * rows);
+        }
+    }
+    for (int32_t rank = 0; rank < c->r.ranks; rank++) {
+        ir_val next;
+        TRY(join_parts(c, &parts, rank, &next));
+        if (rank == c->r.me) {
+            g->values[state].next = next;
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- who wants what ---- */
+
+/* The ranks that have a variable: of the optimiser's state, who uses it. */
+static uint64_t holders_of(const cutter *c, ir_val v) {
+    const ir_value *value = &c->r.g->values[v];
+    uint64_t all = ~(uint64_t)0 >> (PASS_MOST_RANKS - c->r.ranks);
+    if (value->role == IR_SLOT) {
+        return value->next == IR_NONE ? 0 : c->does[c->r.g->values[value->next].def];
+    }
+    return value->all_rows > 0 ? (uint64_t)1 << c->r.me : all;
+}
+
+/* The learner of every rank looks at the norm; the rest is for reports. */
+static uint64_t readers_of_output(const cutter *c, const ir_value *value) {
+    bool everybody = value->name != NULL && (strcmp(value->name, UPDATE_NORM) == 0 ||
+                                             strcmp(value->name, UPDATE_BAD) == 0);
+    return everybody ? ~(uint64_t)0 >> (PASS_MOST_RANKS - c->r.ranks) : 1;
+}
+
+/* A value is wanted by ranks: those that do not have it from its maker, or must make it. */
+static void want(cutter *c, ir_val v, uint64_t ranks) {
+    int32_t home = rank_home(&c->r, v);
+    if (c->r.g->values[v].def != IR_NONE) {
+        c->wants[v] |= home == HOME_ALL ? ranks : ranks & ~((uint64_t)1 << home);
+    }
+}
+
+/* From the last node to the first: readers come before makers. Of a value of all ranks, wants[]
+ * says who must make it. */
+static void find_wants(cutter *c) {
+    const ir_graph *g = c->r.g;
+    for (ir_val v = 0; v < c->n_values; v++) {
+        const ir_value *value = &g->values[v];
+        if (value->output || v == g->loss) {
+            want(c, v, readers_of_output(c, value));
+        }
+        if (value->next != IR_NONE && value->role != IR_SLOT) {
+            want(c, value->next, holders_of(c, v));
+            c->is_next[value->next] = true;
+        }
+    }
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        int32_t home = c->r.home[n];
+        for (int32_t k = 0; k < node->n_out; k++) {
+            c->does[n] |= home == HOME_ALL ? c->wants[node->out + k] : (uint64_t)1 << home;
+        }
+        for (int32_t k = 0; k < node->n_in; k++) {
+            if (ir_in(g, node, k) != IR_NONE) {
+                want(c, ir_in(g, node, k), c->does[n]);
+            }
+        }
+    }
+}
+
+/* ---- messages ---- */
+
+static ir_label own_label(const cutter *c, ir_label label) {
+    int32_t first = first_shard(&c->r, c->r.me), end = first_shard(&c->r, c->r.me + 1);
+    bool own = label.shard >= first && label.shard < end;
+    label.shard = own ? label.shard - first : 0;
+    return label;
+}
+
+/* Value x goes from its maker to another rank: started behind the node that makes it. */
+static ebb_status start(cutter *c, ir_val x, int32_t to) {
+    ir_graph *g = c->r.g;
+    int32_t from = rank_home(&c->r, x), me = c->r.me;
+    op_post post = {from == me ? to : from, c->tags++};
+    cut_message message = {.x = x, .peer = post.peer};
+    if (from != me && to != me) {
+        return EBB_OK;
+    }
+    g->label = own_label(c, g->nodes[g->values[x].def].label);
+    if (from == me) {
+        TRY(ebb__op_send(g, c->now[x], post, c->after, &message.started[0]));
+        c->after = message.started[0];
+    } else {
+        const ir_type type = g->values[x].type;
+        TRY(ebb__op_recv(g, &type, post, c->after, message.started));
+        g->values[message.started[0]].param_grad = g->values[x].param_grad;
+        c->after = message.started[1];
+    }
+    TRY(ebb__region_grow(c->r.region, &c->open, &c->cap_open, (size_t)c->n_open + 1,
+                         sizeof *c->open));
+    c->open[c->n_open++] = message;
+    return EBB_OK;
+}
+
+static ebb_status finish(cutter *c, ir_val x, int32_t to, bool read) {
+    ir_graph *g = c->r.g;
+    int32_t from = rank_home(&c->r, x), me = c->r.me, at = 0;
+    int32_t peer = from == me ? to : from;
+    c->arrived[x] |= (uint64_t)1 << to;
+    if (from != me && to != me) {
+        return EBB_OK;
+    }
+    while (c->open[at].x != x || c->open[at].peer != peer) {
+        at++;
+    }
+    cut_message message = c->open[at];
+    c->open[at] = c->open[--c->n_open];
+    if (from == me) {
+        return ebb__op_sent(g, message.started[0], c->now[x], c->after, &c->after);
+    }
+    ir_val got[2];
+    TRY(ebb__op_got(g, message.started, c->after, got));
+    g->values[got[0]].param_grad = g->values[x].param_grad;
+    c->now[x] = read ? got[0] : message.started[0];
+    c->after = got[1];
+    return EBB_OK;
+}
+
+/* What the node reads must be there, wherever it is done. */
+static ebb_status finish_operands(cutter *c, const ir_node_rec *node, uint64_t does) {
+    for (int32_t k = 0; k < node->n_in; k++) {
+        ir_val x = ir_in(c->r.g, node, k);
+        uint64_t wait = x == IR_NONE || rank_home(&c->r, x) == HOME_ALL
+                            ? 0
+                            : does & c->wants[x] & ~c->arrived[x];
+        for (int32_t to = 0; to < c->r.ranks; to++) {
+            if (rank_has(wait, to)) {
+                c->r.g->label = own_label(c, node->label);
+                TRY(finish(c, x, to, true));
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status start_results(cutter *c, const ir_node_rec *node) {
+    for (ir_val x = node->out; x < node->out + node->n_out; x++) {
+        for (int32_t to = 0; rank_home(&c->r, x) != HOME_ALL && to < c->r.ranks; to++) {
+            if (rank_has(c->wants[x], to)) {
+                TRY(start(c, x, to));
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- the rank's graph ---- */
+
+static ebb_status append(ir_graph *g, ir_node n) {
+    TRY(ebb__region_grow(&g->region, &g->order, &g->cap_order, (size_t)g->n_order + 1,
+                         sizeof *g->order));
+    g->order[g->n_order++] = n;
+    return EBB_OK;
+}
+
+static ebb_status visit(cutter *c, ir_node n) {
+    ir_graph *g = c->r.g;
+    const ir_node_rec node = g->nodes[n];
+    TRY(finish_operands(c, &node, c->does[n]));
+    if (rank_has(c->does[n], c->r.me)) {
+        for (int32_t k = 0; k < node.n_in; k++) {
+            ir_val v = ir_in(g, &node, k);
+            ir_set_in(g, &node, k, v == IR_NONE ? v : c->now[v]);
+        }
+        g->nodes[n].label = own_label(c, node.label);
+        TRY(append(g, n));
+    }
+    return start_results(c, &node);
+}
+
+/* What is not read in the step but held after it: it may lie in the variable from recv on. */
+static ebb_status finish_next(cutter *c) {
+    for (ir_val x = 0; x < c->n_values; x++) {
+        uint64_t wait =
+            !c->is_next[x] || rank_home(&c->r, x) == HOME_ALL ? 0 : c->wants[x] & ~c->arrived[x];
+        for (int32_t to = 0; to < c->r.ranks; to++) {
+            if (rank_has(wait, to)) {
+                c->r.g->label = own_label(c, c->r.g->nodes[c->r.g->values[x].def].label);
+                TRY(finish(c, x, to, false));
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* Variables that other ranks have go; the others hold what stands for their next value here. */
+static void hold(cutter *c) {
+    ir_graph *g = c->r.g;
+    for (ir_val v = 0; v < c->n_values; v++) {
+        ir_value *value = &g->values[v];
+        if (value->role != IR_TEMP && !rank_has(holders_of(c, v), c->r.me)) {
+            value->role = IR_TEMP;
+            value->next = IR_NONE;
+        } else if (value->next != IR_NONE) {
+            value->next = c->now[value->next];
+        }
+    }
+    if (g->loss != IR_NONE && !rank_has(c->does[g->values[g->loss].def], c->r.me)) {
+        g->loss = IR_NONE;
+    }
+}
+
+/* The chain of messages has its end, so that none is dropped. */
+static ebb_status hold_messages(cutter *c) {
+    if (c->after == IR_NONE) {
+        return EBB_OK;
+    }
+    c->r.g->values[c->after].output = true;
+    return ebb__ir_name(c->r.g, c->after, "messages");
+}
+
+static ebb_status make(cutter *c) {
+    ir_graph *g = c->r.g;
+    TRY(find_homes(&c->r));
+    TRY(ebb__cut_reduce(&c->r));
+    for (ir_val v = 0, n = g->n_values; v < n; v++) {
+        TRY(g->values[v].role == IR_STATE ? narrow_state(c, v) : EBB_OK);
+    }
+    TRY(align(c));
+    TRY(ebb__pass_drop_dead(g));
+    TRY(lag(c));
+    size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
+    c->n_values = g->n_values;
+    c->n_list = g->n_order;
+    TRY(REGION_ARRAYS(c->r.region, ARRAY(c->list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
+                      ARRAY(c->arrived, nv), ARRAY(c->is_next, nv)));
+    TRY(ebb__pass_same(g, c->r.region, &c->now));
+    memcpy(c->list, g->order, (size_t)g->n_order * sizeof *c->list);
+    find_wants(c);
+    g->n_order = 0;
+    for (int32_t i = 0; i < c->n_list; i++) {
+        TRY(visit(c, c->list[i]));
+    }
+    TRY(finish_next(c));
+    hold(c);
+    TRY(hold_messages(c));
+    TRY(ebb__pass_drop_dead(g));
+    return ebb__ir_compact(g, NULL, NULL);
+}
+
+/* From here on what belongs to no shard is as if of the first. */
+static void forget_shardless(ir_graph *g) {
+    for (int32_t i = 0; i < g->n_order; i++) {
+        ir_label *label = &g->nodes[g->order[i]].label;
+        label->shard = label->shard < 0 ? 0 : label->shard;
+    }
+}
+
+static ebb_status run(pass_unit *unit) {
+    const pass_ranks *ranks = &unit->config->ranks;
+    int32_t shards = unit->shards > 1 ? unit->shards : 1;
+    cutter c = {.r = {unit, &unit->graph, &unit->scratch, ranks->rank, ranks->count, shards},
+                .after = IR_NONE};
+    bool alone = ranks->count <= 1 || (shards == 1 && !unit->config->training);
+    if (alone) {
+        forget_shardless(&unit->graph);
+        return EBB_OK;
+    }
+    if (ranks->count > shards || ranks->count > PASS_MOST_RANKS) {
+        return ebb__fail(unit->ctx, EBB_USAGE,
+                         "%d processes share the parts of a batch, of which there are %d: use "
+                         "--shards %d or more, and at most %d processes",
+                         ranks->count, shards, ranks->count, PASS_MOST_RANKS);
+    }
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)ranks->count, sizeof *c.r.owned, &c.r.owned));
+    return make(&c);
+}
+
+const pass_def ebb__pass_cut = {.id = PASS_CUT, .run = run};
