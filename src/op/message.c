@@ -3,7 +3,9 @@
  * references do only what there is to do without a second rank.
  *
  * Every message node gives a number that the next one of its rank may read as `after`: a chain that
- * no pass can reorder (pass/cut.c). Tickets are the link's.
+ * no pass can reorder (pass/cut.c). A receive may name a value of the rank's own, `beside`, that is
+ * to be there first: nothing else would keep it from being started, and waited for, too early.
+ * Tickets are the link's.
  */
 #include "op/message.h"
 
@@ -83,9 +85,9 @@ static const op_sample samples_sent[] = {
 #define FROM(peer, tag, type, ...) \
     .attr = {.i = {__VA_ARGS__, [OP_ATTR_DTYPE] = type, [MESSAGE_RECV_PEER] = peer, tag}}
 static const op_sample samples_recv[] = {
-    {IN(I1(1)), .fill = {FILL_ABSENT}, FROM(0, 0, IR_F32, 2, 1, 1)},
-    {IN(I1(1)), .fill = {FILL_SMALL_INT}, FROM(1, 7, IR_F32, 2, 33, 17)},
-    {IN(I1(1)), .fill = {FILL_SMALL_INT}, FROM(3, 301, IR_F64, 1, 65)},
+    {IN(I1(1), F1(1)), .fill = {FILL_ABSENT, FILL_ABSENT}, FROM(0, 0, IR_F32, 2, 1, 1)},
+    {IN(I1(1), F2(3, 5)), .fill = {FILL_SMALL_INT}, FROM(1, 7, IR_F32, 2, 33, 17)},
+    {IN(I1(1), D1(9)), .fill = {FILL_SMALL_INT}, FROM(3, 301, IR_F64, 1, 65)},
 };
 static const op_sample samples_got[] = {
     {IN(F2(1, 1), I1(1), I1(1)), .fill = {FILL_NORMAL, FILL_SMALL_INT, FILL_ABSENT}},
@@ -102,8 +104,8 @@ OP_DEFINE(sent, .n_in = 3, .optional = 1u << 2, .n_out = 1, .flags = OPF_NOGRAD,
           .message = MESSAGE_SENT, .layout = LAYOUT_DENSE, .infer = infer_sent, .cost = cost_number,
           SAMPLES(samples_sent));
 
-OP_DEFINE(recv, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype", "peer", "tag"}, .n_in = 1,
-          .optional = 1u << 0, .n_out = 2, .flags = OPF_NOGRAD, .message = MESSAGE_RECV,
+OP_DEFINE(recv, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype", "peer", "tag"}, .n_in = 2,
+          .optional = 1u << 0 | 1u << 1, .n_out = 2, .flags = OPF_NOGRAD, .message = MESSAGE_RECV,
           .layout = LAYOUT_DENSE, .infer = infer_recv, .cost = cost_number, SAMPLES(samples_recv));
 
 OP_DEFINE(got, .n_in = 3, .optional = 1u << 2, .n_out = 2, .flags = OPF_NOGRAD,
@@ -122,11 +124,11 @@ ebb_status ebb__op_sent(ir_graph *graph, ir_val ticket, ir_val x, ir_val after, 
 }
 
 ebb_status ebb__op_recv(ir_graph *graph, const ir_type *type, op_post post, ir_val after,
-                        ir_val out[2]) {
+                        ir_val beside, ir_val out[2]) {
     ir_attr attr = ebb__op_attr_of(type);
     attr.i[MESSAGE_RECV_PEER] = post.peer;
     attr.i[MESSAGE_RECV_TAG] = post.tag;
-    return ebb__op_emit(graph, OP_RECV, &after, 1, &attr, out);
+    return ebb__op_emit(graph, OP_RECV, (ir_val[]){after, beside}, 2, &attr, out);
 }
 
 ebb_status ebb__op_got(ir_graph *graph, const ir_val recv[2], ir_val after, ir_val out[2]) {

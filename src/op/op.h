@@ -344,9 +344,9 @@ ebb_status ebb__op_send(ir_graph *graph, ir_val x, op_post post, ir_val after,
                         ir_val *ticket) EBB_MUST_CHECK;
 ebb_status ebb__op_sent(ir_graph *graph, ir_val ticket, ir_val x, ir_val after,
                         ir_val *done) EBB_MUST_CHECK;
-/* What is received, and a number. */
+/* What is received, and a number; not before `beside` is there, which may be IR_NONE. */
 ebb_status ebb__op_recv(ir_graph *graph, const ir_type *type, op_post post, ir_val after,
-                        ir_val out[2]) EBB_MUST_CHECK;
+                        ir_val beside, ir_val out[2]) EBB_MUST_CHECK;
 ebb_status ebb__op_got(ir_graph *graph, const ir_val recv[2], ir_val after,
                        ir_val out[2]) EBB_MUST_CHECK;
 /* Of MESSAGE_SEND and MESSAGE_RECV. */

@@ -8,7 +8,8 @@
  *
  * A value that a rank wants and another one makes becomes a message. All ranks go through one order
  * of all nodes, in which the k-th shards of all ranks stand side by side. Where the value is made
- * stand send and recv, where it is first wanted sent and got. Each rank takes the message nodes of
+ * stands send, and recv there or, if that is later, where the receiver has what it needs beside it;
+ * where the value is first wanted stand sent and got. Each rank takes the message nodes of
  * this one sequence that are its own and chains them by an operand. Then no later pass can exchange
  * two of them, and no two ranks can wait for each other: of all that wait, look at who waits at the
  * earliest place of the sequence. It waits for a start that stands before that place, at a rank
@@ -26,8 +27,9 @@ enum { STEP = 4 }; /* between keys: room for sums to stand behind what they wait
 
 typedef struct cut_message {
     ir_val x;
-    int32_t peer;
-    ir_val started[2]; /* what send or recv gave */
+    op_post post;
+    ir_val beside;     /* of one to be received, until it is started: see recv */
+    ir_val started[2]; /* what send or recv gave; IR_NONE: it waits for `beside` */
 } cut_message;
 
 typedef struct cutter {
@@ -39,6 +41,8 @@ typedef struct cutter {
     uint64_t *wants;   /* by value: that wants it, and does not make it */
     uint64_t *arrived; /* by value: where it was waited for */
     bool *is_next;     /* by value: it is what a variable holds after the step */
+    ir_node *reader;   /* by value: the first node of this rank that reads it */
+    bool *done;        /* by value: this rank has made it by now */
     ir_val *now;       /* by value: what stands for it on this rank */
     cut_message *open; /* started, not waited for */
     int32_t n_open;
@@ -306,8 +310,10 @@ static void find_wants(cutter *c) {
             c->does[n] |= home == HOME_ALL ? c->wants[node->out + k] : (uint64_t)1 << home;
         }
         for (int32_t k = 0; k < node->n_in; k++) {
-            if (ir_in(g, node, k) != IR_NONE) {
-                want(c, ir_in(g, node, k), c->does[n]);
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE) {
+                want(c, v, c->does[n]);
+                c->reader[v] = rank_has(c->does[n], c->r.me) ? n : c->reader[v];
             }
         }
     }
@@ -322,28 +328,60 @@ static ir_label own_label(const cutter *c, ir_label label) {
     return label;
 }
 
-/* Value x goes from its maker to another rank: started behind the node that makes it. */
+/* What the first reader of a value needs beside it and makes itself; IR_NONE: nothing. */
+static ir_val beside_of(const cutter *c, ir_val x) {
+    const ir_graph *g = c->r.g;
+    ir_val beside = IR_NONE;
+    const ir_node_rec *node = c->reader[x] == IR_NONE ? NULL : &g->nodes[c->reader[x]];
+    for (int32_t k = 0; node != NULL && k < node->n_in; k++) {
+        ir_val v = ir_in(g, node, k);
+        beside = v != IR_NONE && rank_home(&c->r, v) == c->r.me ? v : beside;
+    }
+    return beside;
+}
+
+static ebb_status start_receiving(cutter *c, cut_message *m) {
+    ir_graph *g = c->r.g;
+    const ir_type type = g->values[m->x].type;
+    g->label = own_label(c, g->nodes[g->values[m->x].def].label);
+    TRY(ebb__op_recv(g, &type, m->post, c->after, m->beside, m->started));
+    g->values[m->started[0]].param_grad = g->values[m->x].param_grad;
+    c->after = m->started[1];
+    return EBB_OK;
+}
+
+/* Value x goes from its maker to another rank: started behind the node that makes it, or that makes
+ * what is to be there beside it. */
 static ebb_status start(cutter *c, ir_val x, int32_t to) {
     ir_graph *g = c->r.g;
     int32_t from = rank_home(&c->r, x), me = c->r.me;
-    op_post post = {from == me ? to : from, c->tags++};
-    cut_message message = {.x = x, .peer = post.peer};
+    cut_message m = {x, {from == me ? to : from, c->tags++}, IR_NONE, {IR_NONE, IR_NONE}};
     if (from != me && to != me) {
         return EBB_OK;
     }
-    g->label = own_label(c, g->nodes[g->values[x].def].label);
     if (from == me) {
-        TRY(ebb__op_send(g, c->now[x], post, c->after, &message.started[0]));
-        c->after = message.started[0];
+        g->label = own_label(c, g->nodes[g->values[x].def].label);
+        TRY(ebb__op_send(g, x, m.post, c->after, &m.started[0]));
+        c->after = m.started[0];
     } else {
-        const ir_type type = g->values[x].type;
-        TRY(ebb__op_recv(g, &type, post, c->after, message.started));
-        g->values[message.started[0]].param_grad = g->values[x].param_grad;
-        c->after = message.started[1];
+        m.beside = beside_of(c, x);
+        TRY(m.beside == IR_NONE || c->done[m.beside] ? start_receiving(c, &m) : EBB_OK);
     }
     TRY(ebb__region_grow(c->r.region, &c->open, &c->cap_open, (size_t)c->n_open + 1,
                          sizeof *c->open));
-    c->open[c->n_open++] = message;
+    c->open[c->n_open++] = m;
+    return EBB_OK;
+}
+
+/* Starts what waited for results of the node, in the order in which they were sent. */
+static ebb_status start_waiting(cutter *c, const ir_node_rec *node) {
+    for (int32_t i = 0; i < c->n_open; i++) {
+        cut_message *m = &c->open[i];
+        bool now = m->beside >= node->out && m->beside < node->out + node->n_out;
+        if (now && m->started[0] == IR_NONE) {
+            TRY(start_receiving(c, m));
+        }
+    }
     return EBB_OK;
 }
 
@@ -355,13 +393,14 @@ static ebb_status finish(cutter *c, ir_val x, int32_t to, bool read) {
     if (from != me && to != me) {
         return EBB_OK;
     }
-    while (c->open[at].x != x || c->open[at].peer != peer) {
+    while (c->open[at].x != x || c->open[at].post.peer != peer) {
         at++;
     }
-    cut_message message = c->open[at];
-    c->open[at] = c->open[--c->n_open];
+    const cut_message message = c->open[at];
+    c->n_open--;
+    memmove(&c->open[at], &c->open[at + 1], (size_t)(c->n_open - at) * sizeof *c->open);
     if (from == me) {
-        return ebb__op_sent(g, message.started[0], c->now[x], c->after, &c->after);
+        return ebb__op_sent(g, message.started[0], x, c->after, &c->after);
     }
     ir_val got[2];
     TRY(ebb__op_got(g, message.started, c->after, got));
@@ -419,6 +458,8 @@ static ebb_status visit(cutter *c, ir_node n) {
         }
         g->nodes[n].label = own_label(c, node.label);
         TRY(append(g, n));
+        memset(&c->done[node.out], true, node.n_out);
+        TRY(start_waiting(c, &node));
     }
     return start_results(c, &node);
 }
@@ -478,7 +519,8 @@ static ebb_status make(cutter *c) {
     c->n_values = g->n_values;
     c->n_list = g->n_order;
     TRY(REGION_ARRAYS(c->r.region, ARRAY(c->list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
-                      ARRAY(c->arrived, nv), ARRAY(c->is_next, nv)));
+                      ARRAY(c->arrived, nv), ARRAY(c->is_next, nv), ARRAY_NONE(c->reader, nv),
+                      ARRAY(c->done, nv)));
     TRY(ebb__pass_same(g, c->r.region, &c->now));
     memcpy(c->list, g->order, (size_t)g->n_order * sizeof *c->list);
     find_wants(c);

@@ -234,8 +234,8 @@ static const wrong cases[] = {
     {OP_SEND, 2, {F2(3, 4), I1(1)}, {.i = {0, -1}}},
     {OP_SEND, 2, {F2(3, 4), I1(2)}, {.i = {0, 0}}},
     {OP_SENT, 3, {I1(2), F2(3, 4), I1(1)}, {.i = {0}}},
-    {OP_RECV, 1, {I1(1)}, {.i = {7, 3}}},
-    {OP_RECV, 1, {I1(1)}, {.i = {1, 3, [8] = -1}}},
+    {OP_RECV, 2, {I1(1), F1(1)}, {.i = {7, 3}}},
+    {OP_RECV, 2, {I1(1), F1(1)}, {.i = {1, 3, [8] = -1}}},
     {OP_GOT, 3, {F2(3, 4), F1(1), I1(1)}, {.i = {0}}},
 };
 
@@ -290,7 +290,7 @@ static void wrong_dtypes(void **state) {
             op_case c;
             ir_val in[OP_MAX_SAMPLE_IN], other;
             bool message = (code == OP_SEND && i == 0) || (code == OP_SENT && i == 1) ||
-                           (code == OP_GOT && i == 0);
+                           (code == OP_RECV && i == 1) || (code == OP_GOT && i == 0);
             if (code == OP_SLICE || code == OP_STACK || code == OP_CONCAT || code == OP_COPY ||
                 code == OP_REGROUP || message) {
                 continue;
