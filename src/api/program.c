@@ -156,7 +156,7 @@ ebb_status ebb_program_get(ebb_program *program, const char *name, void *data, s
 
 ebb_status ebb_program_init(ebb_program *program, uint64_t seed) {
     TRY(open_program(program));
-    TRY(ebb__tensors_draw(program->session, seed));
+    TRY(ebb__ranks_draw(program->session, seed));
     const ebb_plan *plan = program->session->plan;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];

@@ -178,6 +178,8 @@ void ebb__cli_log(void *user, ebb_log_level level, const char *line); /* user: c
 
 /* From here on the first SIGINT or SIGTERM only asks to stop; the second one ends the process. */
 void ebb__cli_catch_signals(void);
+/* Of a process that follows another one, which is asked to stop and says so. */
+void ebb__cli_ignore_signals(void);
 bool ebb__cli_stop_asked(void);
 
 #endif

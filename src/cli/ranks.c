@@ -21,16 +21,16 @@ ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) {
     const comm_setup setup = {.tickets = TICKETS, .seconds = OPEN_SECONDS};
     int count = -1;
     TRY(ebb__comm_launched(call->ctx, &launch, &count));
-    if (count < 0 || (count == 1 && command != FOR_BENCH)) {
+    if (count < 0 || (count == 1 && command != FOR_BENCH && command != FOR_TRAIN)) {
         return EBB_OK;
     }
     TRY(ebb__comm_open_launched(call->ctx, &launch, &setup, &call->link));
-    if (command == FOR_BENCH) {
+    if (command == FOR_BENCH || command == FOR_TRAIN) {
         return EBB_OK;
     }
     return ebb__fail(call->ctx, EBB_USAGE,
-                     "mpirun started %d processes, and only bench can be shared yet; start this "
-                     "command once, without mpirun",
+                     "mpirun started %d processes, and only train and bench can be shared; start "
+                     "this command once, without mpirun",
                      ebb__comm_size(call->link));
 }
 
@@ -43,7 +43,7 @@ void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const c
         return;
     }
     int rank = ebb__comm_rank(call->link);
-    if (status != EBB_OK) {
+    if (status != EBB_OK && status != EBB_STOPPED) {
         char line[1024];
         if (rank > 0) {
             (void)sleep(GRACE_SECONDS);

@@ -21,6 +21,7 @@ void ebb__cli_catch_signals(void) {
     action.sa_flags = SA_RESTART;
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR2, &action, NULL); /* which mpirun hands on without ending anything */
     /* A background job of a shell without job control ignores SIGINT and means it. */
     struct sigaction before;
     if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
@@ -30,4 +31,10 @@ void ebb__cli_catch_signals(void) {
 
 bool ebb__cli_stop_asked(void) {
     return stop_asked != 0;
+}
+
+void ebb__cli_ignore_signals(void) {
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGUSR2, SIG_IGN);
 }

@@ -127,6 +127,10 @@ ebb_status ebb__cli_train(cli_call *call) {
     job_train_result result = {0};
     ebb_status status = EBB_OK;
     TRY(ebb__cli_resolve(settings));
+    if (ebb__cli_is_follower(call)) {
+        ebb__cli_ignore_signals();
+        return ebb__job_follow(call->ctx, &settings->run);
+    }
     if (settings->run.train_path == NULL && settings->run.kind->missing != NULL) {
         return ebb__fail(call->ctx, EBB_USAGE, "%s", settings->run.kind->missing);
     }

@@ -252,16 +252,20 @@ ebb_status ebb__comm_wait(comm_link *link, int ticket, double seconds) {
     return explain(link, &link->slot[ticket].post, event, &news, seconds);
 }
 
-ebb_status ebb__comm_test(comm_link *link, int ticket, bool *done) {
+ebb_status ebb__comm_wait_some(comm_link *link, int ticket, double seconds, bool *done) {
     comm_event event;
     comm_news news;
     *done = false;
-    TRY(look(link, ticket, 0, &event, &news));
+    TRY(look(link, ticket, seconds, &event, &news));
     if (event == COMM_PENDING) {
         return EBB_OK;
     }
     *done = event == COMM_DONE;
-    return explain(link, &link->slot[ticket].post, event, &news, 0);
+    return explain(link, &link->slot[ticket].post, event, &news, seconds);
+}
+
+ebb_status ebb__comm_test(comm_link *link, int ticket, bool *done) {
+    return ebb__comm_wait_some(link, ticket, 0, done);
 }
 
 ebb_status ebb__comm_poll(comm_link *link) {

@@ -48,9 +48,12 @@ ebb_status ebb__comm_send(comm_link *link, int to, int tag, const void *data, si
                           int *ticket) EBB_MUST_CHECK;
 ebb_status ebb__comm_recv(comm_link *link, int from, int tag, void *data, size_t bytes,
                           int *ticket) EBB_MUST_CHECK;
-/* Both give the ticket back when it is done, or its message had the wrong size. EBB_LOST after so
- * many seconds, or as soon as the other rank is known to be gone. */
+/* All give the ticket back when it is done, or its message had the wrong size. EBB_LOST as soon as
+ * the other rank is known to be gone and, of the first, after so many seconds; the second has waited
+ * in vain then. */
 ebb_status ebb__comm_wait(comm_link *link, int ticket, double seconds) EBB_MUST_CHECK;
+ebb_status ebb__comm_wait_some(comm_link *link, int ticket, double seconds,
+                               bool *done) EBB_MUST_CHECK;
 ebb_status ebb__comm_test(comm_link *link, int ticket, bool *done) EBB_MUST_CHECK;
 /* Moves all messages on; for those that work between start and wait. */
 ebb_status ebb__comm_poll(comm_link *link) EBB_MUST_CHECK;

@@ -178,6 +178,7 @@ typedef struct plan_program {
     bool has_unit;
     plan_size size;
     uint64_t offset;  /* of the program itself in the host's space */
+    bool shared;      /* other ranks run their parts of it */
     int32_t fallback; /* number of the program that does the same where this one gives up, which
                          none else asks for; 0: it never does */
 } plan_program;

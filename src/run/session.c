@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "op/heap.h"
+#include "run/ranks.h"
 
 #include <string.h>
 
@@ -116,6 +117,7 @@ void ebb__run_free(run_session *session) {
     }
     ebb_ctx *ctx = session->ctx;
     const ebb_plan *plan = session->plan;
+    ebb__ranks_free(session);
     if (session->stream != NULL) {
         plan->dev->stream.destroy(session->stream);
     }
@@ -151,6 +153,8 @@ static ebb_status look_at_stop(run_session *s, const device_instr *instr, uint64
     return EBB_OK;
 }
 
+enum { FIRST_TAG = COMM_FIRST_TAG + RANKS_TAGS };
+
 static uint64_t message_bytes(const op_view *view) {
     return ebb__ir_type_bytes(&view->type);
 }
@@ -170,11 +174,11 @@ static ebb_status do_message(run_session *s, const device_instr *instr) {
     if (instr->message == MESSAGE_SEND) {
         s->messages++;
         s->sent_bytes += message_bytes(&call->in[0]);
-        return ebb__comm_send(s->link, post.peer, COMM_FIRST_TAG + post.tag, call->in[0].data,
+        return ebb__comm_send(s->link, post.peer, FIRST_TAG + post.tag, call->in[0].data,
                               message_bytes(&call->in[0]), call->out[0].data);
     }
     if (instr->message == MESSAGE_RECV) {
-        return ebb__comm_recv(s->link, post.peer, COMM_FIRST_TAG + post.tag, call->out[0].data,
+        return ebb__comm_recv(s->link, post.peer, FIRST_TAG + post.tag, call->out[0].data,
                               message_bytes(&call->out[0]), call->out[1].data);
     }
     if (instr->message == MESSAGE_SENT) {
@@ -221,6 +225,9 @@ ebb_status ebb__run_step(run_session *session, int32_t index) {
     int32_t fallback = session->plan->programs[index].fallback;
     bool stopped = fallback > 0 && session->steps_untried > 0;
     session->asked = index;
+    if (session->plan->programs[index].shared) {
+        TRY(ebb__ranks_step(session, index));
+    }
     note_program(session, index);
     if (fallback > 0) {
         note_program(session, fallback);

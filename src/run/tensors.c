@@ -2,8 +2,9 @@
 #include "run/tensors.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* for the size of a state */
 #include <xxhash.h>
 
 _Static_assert((int)ST_MAX_RANK >= (int)IR_MAX_RANK, "any variable can be saved");
@@ -13,151 +14,175 @@ static const st_dtype file_dtypes[IR_DTYPES] = {
 #undef FILE_DTYPE
 };
 
-/* st_source: variables by number. */
-static ebb_status open_variable(void *user, uint64_t number, const void **data) {
-    run_session *session = user;
-    return ebb__run_map(session, run_at(&session->plan->variables[number]), DEVICE_READ, data);
+/* What a list of entries is of. */
+typedef struct tensors_source {
+    st_source source;
+    run_session *session;
+    const ranks_tensor *list;
+} tensors_source;
+
+/* st_source: tensors by number. */
+static ebb_status open_tensor(void *user, uint64_t number, uint64_t from, const void **data,
+                              uint64_t *bytes) {
+    const tensors_source *s = user;
+    return ebb__ranks_open(s->session, &s->list[number], from, data, bytes);
 }
 
-static ebb_status close_variable(void *user, uint64_t number, const void *data) {
-    run_session *session = user;
-    return ebb__run_unmap(session, run_at(&session->plan->variables[number]), DEVICE_READ, data);
-}
-
-static int compare_entries(const void *a, const void *b) {
-    return strcmp(((const st_entry *)a)->name, ((const st_entry *)b)->name);
+static ebb_status close_tensor(void *user, uint64_t number, uint64_t from, const void *data) {
+    const tensors_source *s = user;
+    return ebb__ranks_close(s->session, &s->list[number], from, data);
 }
 
 ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region *region,
                              st_entry **out, size_t *n) {
-    const ebb_plan *plan = session->plan;
     st_entry *entries = NULL;
-    st_source *source = NULL;
-    TRY(ebb__region_alloc(region, (size_t)plan->n_variables + 1, sizeof *entries, &entries));
+    tensors_source *source = NULL;
+    ranks_tensor *list = NULL;
+    int32_t n_list = 0;
+    TRY(ebb__ranks_tensors(session, roles, region, &list, &n_list));
+    TRY(ebb__region_alloc(region, (size_t)n_list + 1, sizeof *entries, &entries));
     TRY(ebb__region_alloc(region, 1, sizeof *source, &source));
-    *source = (st_source){session, open_variable, close_variable};
-    *n = 0;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (!tensors_is_stored(v, roles)) {
-            continue;
-        }
-        st_entry *entry = &entries[(*n)++];
-        *entry = (st_entry){.name = v->name,
-                            .dtype = file_dtypes[v->type.dtype],
-                            .rank = v->type.rank,
-                            .source = source,
-                            .number = (uint64_t)i};
-        for (int32_t d = 0; d < v->type.rank; d++) {
-            entry->dims[d] = v->type.dim[d];
+    *source = (tensors_source){{source, open_tensor, close_tensor}, session, list};
+    for (int32_t i = 0; i < n_list; i++) {
+        const ir_type *type = &list[i].type;
+        entries[i] = (st_entry){.name = list[i].name,
+                                .dtype = file_dtypes[type->dtype],
+                                .rank = type->rank,
+                                .source = &source->source,
+                                .number = (uint64_t)i};
+        for (int32_t d = 0; d < type->rank; d++) {
+            entries[i].dims[d] = type->dim[d];
         }
     }
-    qsort(entries, *n, sizeof *entries, compare_entries);
     *out = entries;
+    *n = (size_t)n_list;
+    return EBB_OK;
+}
+
+/* Calls `see` with all bytes of the tensor, stretch by stretch. */
+static ebb_status look_through(run_session *session, const ranks_tensor *tensor,
+                               void (*see)(void *user, const void *data, size_t bytes),
+                               void *user) {
+    for (uint64_t at = 0, bytes = 0; at < tensor->bytes; at += bytes) {
+        const void *data = NULL;
+        TRY(ebb__ranks_open(session, tensor, at, &data, &bytes));
+        see(user, data, (size_t)bytes);
+        TRY(ebb__ranks_close(session, tensor, at, data));
+    }
+    return EBB_OK;
+}
+
+static void hash_more(void *state, const void *data, size_t bytes) {
+    (void)XXH3_64bits_update(state, data, bytes);
+}
+
+static ebb_status hash_tensors(run_session *session, alloc_region *region, XXH3_state_t *state,
+                               uint64_t *out) {
+    ranks_tensor *list = NULL;
+    int32_t n = 0;
+    XXH64_hash_t hash = 0;
+    TRY(ebb__ranks_tensors(session, TENSORS_MODEL, region, &list, &n));
+    for (int32_t i = 0; i < n; i++) {
+        hash = XXH3_64bits_withSeed(list[i].name, strlen(list[i].name), hash);
+        (void)XXH3_64bits_reset_withSeed(state, hash);
+        TRY(look_through(session, &list[i], hash_more, state));
+        hash = XXH3_64bits_digest(state);
+    }
+    *out = hash;
     return EBB_OK;
 }
 
 ebb_status ebb__tensors_hash(run_session *session, uint64_t *out) {
     alloc_region region;
-    st_entry *entries = NULL;
-    size_t n = 0;
-    XXH64_hash_t hash = 0;
+    XXH3_state_t state;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = ebb__tensors_list(session, TENSORS_MODEL, &region, &entries, &n);
-    for (size_t i = 0; status == EBB_OK && i < n; i++) {
-        const plan_variable *v = &session->plan->variables[entries[i].number];
-        const void *data = NULL;
-        TRY_OUT(ebb__run_map(session, run_at(v), DEVICE_READ, &data));
-        hash = XXH3_64bits_withSeed(v->name, strlen(v->name), hash);
-        hash = XXH3_64bits_withSeed(data, (size_t)v->bytes, hash);
-        TRY_OUT(ebb__run_unmap(session, run_at(v), DEVICE_READ, data));
-    }
-out:
+    ebb_status status = hash_tensors(session, &region, &state, out);
     ebb__region_fini(&region);
-    *out = hash;
     return status;
 }
 
-static bool same_shape(const plan_variable *v, const st_tensor *t) {
-    bool same = t->dtype == file_dtypes[v->type.dtype] && t->rank == v->type.rank;
-    for (int32_t d = 0; same && d < v->type.rank; d++) {
-        same = t->dims[d] == v->type.dim[d];
+static bool same_shape(const ranks_tensor *tensor, const st_tensor *t) {
+    bool same = t->dtype == file_dtypes[tensor->type.dtype] && t->rank == tensor->type.rank;
+    for (int32_t d = 0; same && d < tensor->type.rank; d++) {
+        same = t->dims[d] == tensor->type.dim[d];
     }
     return same;
 }
 
-static ebb_status load_variable(run_session *session, const plan_variable *v,
-                                const st_reader *reader, const st_tensor *t) {
-    void *data = NULL;
-    TRY(ebb__run_map(session, run_at(v), DEVICE_WRITE, &data));
-    ebb_status status = ebb__safetensors_read(reader, t, data, (size_t)v->bytes);
-    ebb_status closed = ebb__run_unmap(session, run_at(v), DEVICE_WRITE, data);
-    return status == EBB_OK ? closed : status;
+/* A tensor of a file. */
+typedef struct tensors_file {
+    const st_reader *reader;
+    const st_tensor *tensor;
+} tensors_file;
+
+static ebb_status read_file(void *user, uint64_t from, void *data, size_t bytes) {
+    const tensors_file *f = user;
+    return ebb__safetensors_read_part(f->reader, f->tensor, from, data, bytes);
 }
 
 static ebb_status load_roles(run_session *session, uint32_t roles, const st_reader *reader,
-                             tensors_skip skip, void *user) {
-    const ebb_plan *plan = session->plan;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (!tensors_is_stored(v, roles)) {
-            continue;
-        }
-        const st_tensor *t = ebb__safetensors_find(reader, v->name);
+                             alloc_region *region, tensors_skip skip, void *user) {
+    ranks_tensor *list = NULL;
+    int32_t n = 0;
+    TRY(ebb__ranks_tensors(session, roles, region, &list, &n));
+    for (int32_t i = 0; i < n; i++) {
+        const ranks_tensor *tensor = &list[i];
+        const st_tensor *t = ebb__safetensors_find(reader, tensor->name);
         if (t == NULL) {
             return ebb__fail(session->ctx, EBB_MODEL, "%s: tensor %s is missing", reader->path,
-                             v->name);
+                             tensor->name);
         }
-        bool same = same_shape(v, t);
-        if (!same && skip != NULL && skip(user, v, t)) {
+        bool same = same_shape(tensor, t);
+        if (!same && skip != NULL && skip(user, tensor, t)) {
             continue;
         }
         if (!same) {
             return ebb__fail(session->ctx, EBB_MODEL,
                              "%s: tensor %s has another type or shape than this model's",
-                             reader->path, v->name);
+                             reader->path, tensor->name);
         }
-        TRY(load_variable(session, v, reader, t));
+        TRY(ebb__ranks_write(session, tensor, read_file, &(tensors_file){reader, t}));
     }
     return EBB_OK;
 }
 
 ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_reader *reader) {
-    return load_roles(session, roles, reader, NULL, NULL);
+    alloc_region region;
+    ebb__region_init(&region, session->ctx);
+    ebb_status status = load_roles(session, roles, reader, &region, NULL, NULL);
+    ebb__region_fini(&region);
+    return status;
 }
 
-ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) {
-    const ebb_plan *plan = session->plan;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (tensors_is_stored(v, TENSORS_MODEL)) {
-            float *data = NULL;
-            TRY(ebb__run_map(session, run_at(v), DEVICE_WRITE, &data));
-            ebb__ir_draw(v->start, v->name, seed, data, v->bytes / sizeof *data);
-            TRY(ebb__run_unmap(session, run_at(v), DEVICE_WRITE, data));
-        }
+static void look_for_bad(void *user, const void *data, size_t bytes) {
+    bool *finite = user;
+    const float *numbers = data;
+    for (size_t k = 0; k < bytes / sizeof *numbers; k++) {
+        *finite = *finite && isfinite(numbers[k]);
     }
-    return EBB_OK;
 }
 
-ebb_status ebb__tensors_not_finite(run_session *session, const char **name) {
-    const ebb_plan *plan = session->plan;
-    *name = NULL;
-    for (int32_t i = 0; i < plan->n_variables && *name == NULL; i++) {
-        const plan_variable *v = &plan->variables[i];
-        const float *data = NULL;
+static ebb_status find_bad(run_session *session, alloc_region *region, char *name, size_t bytes) {
+    ranks_tensor *list = NULL;
+    int32_t n = 0;
+    TRY(ebb__ranks_tensors(session, TENSORS_MODEL, region, &list, &n));
+    name[0] = '\0';
+    for (int32_t i = 0; i < n && name[0] == '\0'; i++) {
         bool finite = true;
-        if (!tensors_is_stored(v, TENSORS_MODEL)) {
-            continue;
+        TRY(look_through(session, &list[i], look_for_bad, &finite));
+        if (!finite) {
+            (void)snprintf(name, bytes, "%s", list[i].name);
         }
-        TRY(ebb__run_map(session, run_at(v), DEVICE_READ, &data));
-        for (uint64_t k = 0; k < v->bytes / sizeof *data; k++) {
-            finite = finite && isfinite(data[k]);
-        }
-        TRY(ebb__run_unmap(session, run_at(v), DEVICE_READ, data));
-        *name = finite ? NULL : v->name;
     }
     return EBB_OK;
+}
+
+ebb_status ebb__tensors_not_finite(run_session *session, char name[TENSORS_NAME]) {
+    alloc_region region;
+    ebb__region_init(&region, session->ctx);
+    ebb_status status = find_bad(session, &region, name, TENSORS_NAME);
+    ebb__region_fini(&region);
+    return status;
 }
 
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
@@ -166,10 +191,14 @@ ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *read
 
 ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_skip skip,
                                   void *user) {
-    const char *bad = NULL;
-    TRY(load_roles(session, TENSORS_MODEL, reader, skip, user));
-    TRY(ebb__tensors_not_finite(session, &bad));
-    return bad == NULL
+    char bad[TENSORS_NAME];
+    alloc_region region;
+    ebb__region_init(&region, session->ctx);
+    ebb_status status = load_roles(session, TENSORS_MODEL, reader, &region, skip, user);
+    ebb__region_fini(&region);
+    TRY(status);
+    TRY(ebb__tensors_not_finite(session, bad));
+    return bad[0] == '\0'
                ? EBB_OK
                : ebb__fail(session->ctx, EBB_MODEL,
                            "%s: tensor %s holds a value that is not finite (NaN or infinite); "

@@ -1,8 +1,8 @@
-/* tensors.h - a session's variables to and from safetensors files. */
+/* tensors.h - a session's variables to and from safetensors files, wherever they lie (ranks.h). */
 #ifndef RUN_TENSORS_H
 #define RUN_TENSORS_H
 
-#include "run/session.h"
+#include "run/ranks.h"
 #include "store/safetensors.h"
 
 /* What a model is, and a file of weights holds: parameters, and what is measured beside them as it
@@ -22,16 +22,15 @@ ebb_status ebb__tensors_load(run_session *session, uint32_t roles,
                              const st_reader *reader) EBB_MUST_CHECK;
 /* The same but for what `skip` says of a variable and the tensor of its name, whose types or shapes
  * differ: that one stays as it is. */
-typedef bool (*tensors_skip)(void *user, const plan_variable *v, const st_tensor *tensor);
+typedef bool (*tensors_skip)(void *user, const ranks_tensor *own, const st_tensor *tensor);
 /* The same of the model; EBB_MODEL also if a tensor holds a value that is not finite: whatever such
  * a model predicts would be wrong and not seem so. */
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
 ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_skip skip,
                                   void *user) EBB_MUST_CHECK;
-/* Gives the whole model the values that its builder said it starts from. */
-ebb_status ebb__tensors_draw(run_session *session, uint64_t seed) EBB_MUST_CHECK;
-/* Name of the model's first tensor that holds a value that is NaN or infinite; NULL: none does. */
-ebb_status ebb__tensors_not_finite(run_session *session, const char **name) EBB_MUST_CHECK;
+/* Name of the model's first tensor that holds a value that is NaN or infinite; empty: none does. */
+enum { TENSORS_NAME = 512 };
+ebb_status ebb__tensors_not_finite(run_session *session, char name[TENSORS_NAME]) EBB_MUST_CHECK;
 /* XXH3-64 over the names of all that a file of weights holds, sorted, each with its row-major fp32
  * bytes. */
 ebb_status ebb__tensors_hash(run_session *session, uint64_t *out) EBB_MUST_CHECK;

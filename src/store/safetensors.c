@@ -374,6 +374,19 @@ const char *ebb__safetensors_note(const st_reader *reader, const char *key) {
     return note ? note->value : NULL;
 }
 
+ebb_status ebb__safetensors_read_part(const st_reader *reader, const st_tensor *tensor,
+                                      uint64_t from, void *data, size_t bytes) {
+    uint64_t all = tensor->end - tensor->begin;
+    if (from > all || bytes > all - from) {
+        return ebb__fail(reader->ctx, EBB_MODEL,
+                         "%s: tensor '%s': shape: holds %" PRIu64 " bytes, %zu from %" PRIu64
+                         " on are wanted",
+                         reader->path, ebb__safetensors_show(tensor->name).text, all, bytes, from);
+    }
+    return ebb__file_pread(reader->ctx, reader->fd, reader->path, data, bytes,
+                           reader->data_at + tensor->begin + from);
+}
+
 ebb_status ebb__safetensors_read(const st_reader *reader, const st_tensor *tensor, void *data,
                                  size_t bytes) {
     if (bytes != tensor->end - tensor->begin) {

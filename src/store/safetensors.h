@@ -49,11 +49,13 @@ st_shown ebb__safetensors_show(const char *text);
 /* ---- writing ------------------------------------------------------------------------------ */
 
 /* Where tensors are that do not lie in memory all the time: each is opened, written and closed, one
- * after the other. */
+ * after the other, and stretch by stretch: open() gives the bytes from `from` on, as many as it
+ * likes. */
 typedef struct st_source {
     void *user;
-    ebb_status (*open)(void *user, uint64_t number, const void **data);
-    ebb_status (*close)(void *user, uint64_t number, const void *data);
+    ebb_status (*open)(void *user, uint64_t number, uint64_t from, const void **data,
+                       uint64_t *bytes);
+    ebb_status (*close)(void *user, uint64_t number, uint64_t from, const void *data);
 } st_source;
 
 typedef struct st_entry {
@@ -117,6 +119,9 @@ const st_tensor *ebb__safetensors_find(const st_reader *reader, const char *name
 const char *ebb__safetensors_note(const st_reader *reader, const char *key);       /* or NULL */
 
 /* The whole tensor; `bytes` is what `data` has room for and must be the tensor's size. */
+/* Bytes of the tensor from `from` on. */
+ebb_status ebb__safetensors_read_part(const st_reader *reader, const st_tensor *tensor,
+                                      uint64_t from, void *data, size_t bytes) EBB_MUST_CHECK;
 ebb_status ebb__safetensors_read(const st_reader *reader, const st_tensor *tensor, void *data,
                                  size_t bytes) EBB_MUST_CHECK;
 

@@ -215,11 +215,14 @@ static ebb_status write_entry(st_sink *sink, const st_entry *entry) {
     }
     if (entry->source) {
         const st_source *source = entry->source;
-        const void *data = NULL;
-        TRY(source->open(source->user, entry->number, &data));
-        ebb_status status = sink_write(sink, data, (size_t)bytes);
-        ebb_status closed = source->close(source->user, entry->number, data);
-        return status == EBB_OK ? closed : status;
+        for (uint64_t at = 0, some = 0; at < bytes; at += some) {
+            const void *data = NULL;
+            TRY(source->open(source->user, entry->number, at, &data, &some));
+            ebb_status status = sink_write(sink, data, (size_t)some);
+            ebb_status closed = source->close(source->user, entry->number, at, data);
+            TRY(status == EBB_OK ? closed : status);
+        }
+        return EBB_OK;
     }
     return ebb__fail(sink->file.ctx, EBB_USAGE, "tensor '%s': has no data",
                      ebb__safetensors_show(entry->name).text);

@@ -69,7 +69,7 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     uint64_t calls = 0;
     meter before = {0}, after = {0};
     bench_talk talk = {0};
-    TRY(ebb__tensors_draw(session, s->seed));
+    TRY(ebb__ranks_draw(session, s->seed));
     TRY(s->kind->randomise(session, s));
     for (int64_t i = 0; i < WARM_UP + steps; i++) {
         if (i == WARM_UP) {
@@ -98,7 +98,19 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     out->seconds_per_step = seconds[steps / 2];
     out->words_per_second = (double)ebb__kind_positions(s, session->plan) / out->seconds_per_step;
     out->loss = trainer->loss;
-    return ebb__tensors_hash(session, &out->weights_hash);
+    return EBB_OK;
+}
+
+/* The first of several processes asks the others for what it has not itself. */
+static ebb_status hash_weights(run_session *session, job_bench_result *out) {
+    if (session->link != NULL && ebb__comm_rank(session->link) > 0) {
+        return ebb__ranks_follow(session);
+    }
+    TRY(ebb__ranks_lead(session));
+    TRY(ebb__tensors_hash(session, &out->weights_hash));
+    TRY(ebb__ranks_end(session, EBB_OK));
+    ebb__ranks_free(session); /* from here on each runs its steps by itself again */
+    return EBB_OK;
 }
 
 /* Observed steps and others take turns, so that what else the machine does meets both alike. */
@@ -172,14 +184,16 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     session->link = settings->link;
     session->lost_seconds = settings->lost_after;
     TRY_OUT(run_bench(&trainer, settings, steps, seconds, out, &talk));
+    out->measured_peak_bytes = session->measured_bytes; /* as steps go */
+    TRY_OUT(hash_weights(session, out));
     if (out->profile != NULL) {
         TRY_OUT(run_profiled(&trainer, settings, steps, out));
     }
+
     out->sparse_reserved_bytes = plan->programs[plan->lead].size.heap_bytes;
     out->sparse_used_bytes = session->sparse_bytes;
     out->fallback_steps = session->fallback_steps;
     out->planned_peak_bytes = plan->peak_bytes;
-    out->measured_peak_bytes = session->measured_bytes;
     out->vm_hwm_bytes = ebb__host_peak_resident();
     out->threads = plan->members;
     out->plan_hash = plan->hash;

@@ -152,7 +152,7 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     if (request->valid) {
         add_programs(p, &request->valid_shapes, JOB_VALID);
     }
-    if (request->decode.slots > 0) {
+    if (request->decode.slots > 0 && !request->follows) {
         add_decoding(p);
     }
     *out = p;
@@ -176,15 +176,20 @@ static ebb_status look_up(void *user, const cost_table **table) {
 static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const train_settings *settings = &p->settings;
     const job_request *request = &p->request;
-    plan_extra extras[3];
+    plan_extra extras[4];
     int32_t n_extras = 0;
     p->options.stop = p->ctx->stop;
     p->options.stop_user = p->ctx->stop_user;
-    extras[n_extras++] = (plan_extra){JOB_STAGING, settings->kind->staging(settings, request)};
-    if (request->vocab_bytes > 0) {
+    if (!request->follows) {
+        extras[n_extras++] = (plan_extra){JOB_STAGING, settings->kind->staging(settings, request)};
+    }
+    if (p->options.ranks.rank == 0 && p->options.ranks.count > 1) {
+        extras[n_extras++] = (plan_extra){RANKS_ROOM, RANKS_ROOM_BYTES};
+    }
+    if (!request->follows && request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
     }
-    if (request->decode.slots > 0) {
+    if (!request->follows && request->decode.slots > 0) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
     }
     if (settings->tune_folder != NULL) {
@@ -257,17 +262,6 @@ ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t v
     return ebb__run_unmap(session, place, DEVICE_WRITE, ids);
 }
 
-ebb_status ebb__job_reset(run_session *session, ir_role role) {
-    const ebb_plan *plan = session->plan;
-    for (int32_t i = 0; i < plan->n_variables; i++) {
-        const plan_variable *v = &plan->variables[i];
-        if (v->role == role) {
-            TRY(ebb__run_zero(session, run_at(v)));
-        }
-    }
-    return EBB_OK;
-}
-
 /* ---- scoring ---- */
 
 /* For a live bar: windows read so far. */
@@ -281,7 +275,7 @@ static void tick(const job_observer *observer, uint64_t done, uint64_t all) {
 ebb_status ebb__job_score(run_session *session, const job_reader *reader,
                           const job_observer *observer, job_score *out) {
     *out = (job_score){0};
-    TRY(ebb__job_reset(session, IR_SCRATCH));
+    TRY(ebb__ranks_zero(session, IR_SCRATCH));
     for (uint64_t w = 0; w < reader->n_batches; w++) {
         int32_t program = 0;
         uint64_t words = 0;

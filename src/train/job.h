@@ -107,6 +107,12 @@ typedef struct job_tune_observer {
 ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
                          const job_tune_observer *observer) EBB_MUST_CHECK;
 
+/* ---- several processes ---- */
+
+/* Of all but the first: makes its part of the plan and does its part of the steps, until the first
+ * one says that this is the end. */
+ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) EBB_MUST_CHECK;
+
 /* ---- train ---- */
 
 typedef struct job_progress {

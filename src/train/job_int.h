@@ -3,6 +3,7 @@
 #ifndef TRAIN_JOB_INT_H
 #define TRAIN_JOB_INT_H
 
+#include "run/ranks.h"
 #include "run/tensors.h"
 #include "run/trainer.h"
 #include "train/kind.h"
@@ -58,8 +59,11 @@ run_trainer ebb__job_trainer(run_session *session, const train_settings *setting
 /* Ids below `vocab` for the whole of an input. */
 ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,
                                const char *site) EBB_MUST_CHECK;
-/* Sets every variable of the role to zero. */
-ebb_status ebb__job_reset(run_session *session, ir_role role) EBB_MUST_CHECK;
+/* ranks.c: of the first of several processes, tells the others what to plan; NULL: nothing is to be
+ * done. */
+ebb_status ebb__job_share(const train_settings *s, const job_request *request) EBB_MUST_CHECK;
+/* Ties a session to the processes that share it; the first one leads from then on. */
+ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
 /* Roles of what a checkpoint holds beside the model. */
 #define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE))
 

@@ -63,9 +63,9 @@ static ebb_status diverged(train_run *r, int64_t step, const char *what, const c
 /* An update can overflow though its gradient did not: such weights must not become the newest
  * checkpoint, or going on from there could only fail again. */
 static ebb_status check_weights(train_run *r) {
-    const char *bad = NULL;
-    TRY(ebb__tensors_not_finite(r->session, &bad));
-    return bad == NULL ? EBB_OK : diverged(r, r->at.step, "the updated ", bad);
+    char bad[TENSORS_NAME];
+    TRY(ebb__tensors_not_finite(r->session, bad));
+    return bad[0] == '\0' ? EBB_OK : diverged(r, r->at.step, "the updated ", bad);
 }
 
 /* A folder, or a log in it, that was removed under the run: whatever is written now is lost. */
@@ -144,6 +144,7 @@ static ebb_status write_text(train_run *r, const char *name, const char *text) {
 static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
     job_request request = {.train = true, .valid = kind_validates(r->s)};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
+    TRY(ebb__job_share(r->s, &request));
     TRY(ebb__job_compile_run(r->ctx, r->s, &request, plan));
     return r->text->calls->store(r->text);
 }
@@ -163,7 +164,7 @@ static ebb_status load_tensors(train_run *r) {
         ebb__safetensors_close(&reader);
         return status;
     }
-    TRY(ebb__tensors_draw(r->session, r->s->seed));
+    TRY(ebb__ranks_draw(r->session, r->s->seed));
     return r->s->init_path == NULL ? EBB_OK : ebb__weights_load(r->session, r->s, r->s->init_path);
 }
 
@@ -209,6 +210,7 @@ static void recall_bytes(train_run *r) {
 
 static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
+    TRY(ebb__job_open_ranks(r->s, r->session));
     r->trainer = ebb__job_trainer(r->session, r->s);
     TRY(r->text->calls->begin(r->text, r->session));
     r->at.windows = (int64_t)r->text->train.n_batches;
@@ -345,7 +347,7 @@ static ebb_status train_step(train_run *r) {
     uint64_t words = 0;
     double begin = ebb__clock_seconds();
     if (r->at.step % r->at.windows == 0) {
-        TRY(ebb__job_reset(r->session, IR_STATE));
+        TRY(ebb__ranks_zero(r->session, IR_STATE));
     }
     TRY(reader->fill(reader, (uint64_t)r->at.step, &program, &words));
     TRY(run_program(r, program));
@@ -486,7 +488,7 @@ static ebb_status finish(train_run *r, job_train_result *out) {
     TRY(repair_folder(r)); /* changes nothing unless the last save was cut short */
     fill_result(r, out);
     out->already_done = true;
-    return EBB_OK;
+    return ebb__job_share(r->s, NULL);
 }
 
 static ebb_status run(train_run *r, job_train_result *out) {
@@ -517,6 +519,9 @@ static ebb_status run(train_run *r, job_train_result *out) {
     r->total = ebb__schedule_steps(r->s, r->at.windows);
     status = loop(r);
     fill_result(r, out);
+    if (status == EBB_OK || status == EBB_STOPPED) {
+        TRY(ebb__ranks_end(r->session, status));
+    }
     return status == EBB_OK ? check_folder(r) : status;
 }
 

@@ -83,15 +83,15 @@ typedef struct head_rows {
     int64_t found, wanted; /* classes of the file and of the model; 0: they are the same */
 } head_rows;
 
-static bool is_of_head(const head_rows *head, const plan_variable *v) {
+static bool is_of_head(const head_rows *head, const char *name) {
     size_t n = strlen(head->name);
-    return strncmp(v->name, head->name, n) == 0 && v->name[n] == '.';
+    return strncmp(name, head->name, n) == 0 && name[n] == '.';
 }
 
 /* A tensor of that layer which differs in the number of rows alone. */
-static bool skip_head(void *user, const plan_variable *v, const st_tensor *t) {
+static bool skip_head(void *user, const ranks_tensor *v, const st_tensor *t) {
     head_rows *head = user;
-    bool same = is_of_head(head, v) && v->type.dtype == IR_F32 && t->dtype == ST_F32 &&
+    bool same = is_of_head(head, v->name) && v->type.dtype == IR_F32 && t->dtype == ST_F32 &&
                 t->rank == v->type.rank && t->rank > 0;
     for (int32_t d = 1; same && d < t->rank; d++) {
         same = t->dims[d] == v->type.dim[d];
@@ -107,7 +107,7 @@ static bool skip_head(void *user, const plan_variable *v, const st_tensor *t) {
 static ebb_status check_head(run_session *session, const head_rows *head, const st_reader *reader) {
     for (int32_t i = 0; i < session->plan->n_variables; i++) {
         const plan_variable *v = &session->plan->variables[i];
-        if (!tensors_is_stored(v, TENSORS_MODEL) || !is_of_head(head, v)) {
+        if (!tensors_is_stored(v, TENSORS_MODEL) || !is_of_head(head, v->name)) {
             continue;
         }
         int64_t rows = (int64_t)ebb__safetensors_find(reader, v->name)->dims[0];

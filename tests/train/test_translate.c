@@ -115,7 +115,7 @@ static translate_options options_of(int32_t slots, int32_t beam, int32_t nbest) 
 
 /* Weights large enough for the model to have opinions. */
 static void sharpen(run_session *session, const train_settings *s) {
-    assert_int_equal(ebb__tensors_draw(session, s->seed), EBB_OK);
+    assert_int_equal(ebb__ranks_draw(session, s->seed), EBB_OK);
     for (int32_t i = 0; i < session->plan->n_variables; i++) {
         const plan_variable *v = &session->plan->variables[i];
         float *data = ebb__run_variable(session, v->name, NULL);

@@ -123,7 +123,7 @@ static void put_token(const model_use *u, text_sink *sink, int32_t token) {
 
 static ebb_status predict(model_use *u, int32_t token) {
     if (u->s.by_sentence && token == VOCAB_EOS) {
-        TRY(ebb__job_reset(u->session, IR_STATE)); /* as every sentence starts */
+        TRY(ebb__ranks_zero(u->session, IR_STATE)); /* as every sentence starts */
     }
     TRY(ebb__run_write(u->session, ebb__run_find(u->session, LM_INPUTS), &token));
     return ebb__run_step(u->session, 0);

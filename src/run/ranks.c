@@ -1,0 +1,404 @@
+/* ranks.c - see ranks.h. An order is one small message to a rank; bytes that belong to it follow in
+ * messages of their own. */
+#include "run/ranks.h"
+
+#include "comm/comm.h"
+#include "run/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_ORDER = COMM_FIRST_TAG, TAG_DATA };
+_Static_assert(TAG_DATA < COMM_FIRST_TAG + (int)RANKS_TAGS, "tags of orders");
+
+typedef enum order_kind {
+    ORDER_STEP,  /* runs a program; then the inputs come */
+    ORDER_ZERO,  /* of a role */
+    ORDER_DRAW,  /* with a seed */
+    ORDER_READ,  /* sends bytes of a variable */
+    ORDER_WRITE, /* receives them */
+    ORDER_END, /* with a status */
+} order_kind;
+
+typedef struct run_order {
+    int32_t what;
+    int32_t index;        /* of the program, role or variable */
+    uint64_t from, bytes; /* of the variable; from: the seed */
+} run_order;
+
+/* A variable as its rank tells of it. */
+typedef struct told_variable {
+    ir_type type;
+    int32_t role, first_row, all_rows;
+    int32_t name; /* where it begins in the rank's names */
+} told_variable;
+
+/* What a rank has: [n] variables that are stored, by their numbers. */
+typedef struct told_rank {
+    told_variable *variables;
+    char *names;
+    int32_t n, names_bytes;
+} told_rank;
+
+struct run_ranks {
+    told_rank *told; /* by rank; the leader's own is empty */
+};
+
+/* ---- messages ---- */
+
+static int size_of(const run_session *s) {
+    return s->link != NULL && s->ranks != NULL ? ebb__comm_size(s->link) : 1;
+}
+
+static ebb_status send_to(run_session *s, int rank, int tag, const void *data, size_t bytes) {
+    int ticket;
+    TRY(ebb__comm_send(s->link, rank, tag, data, bytes, &ticket));
+    return ebb__comm_wait(s->link, ticket, s->lost_seconds);
+}
+
+static ebb_status receive_from(run_session *s, int rank, int tag, void *data, size_t bytes) {
+    int ticket;
+    TRY(ebb__comm_recv(s->link, rank, tag, data, bytes, &ticket));
+    return ebb__comm_wait(s->link, ticket, s->lost_seconds);
+}
+
+static ebb_status order_all(run_session *s, run_order order) {
+    for (int rank = 1; rank < size_of(s); rank++) {
+        TRY(send_to(s, rank, TAG_ORDER, &order, sizeof order));
+    }
+    return EBB_OK;
+}
+
+/* ---- who has what ---- */
+
+static bool is_told(const plan_variable *v) {
+    return !v->extra && v->role != IR_INPUT && v->role != IR_SCRATCH;
+}
+
+/* Both messages of a follower: sizes, then what they are of. */
+static ebb_status tell(run_session *s) {
+    const ebb_plan *plan = s->plan;
+    alloc_region region;
+    told_variable *list = NULL;
+    char *names = NULL;
+    int32_t sizes[2] = {plan->n_variables, 1};
+    ebb_status status;
+    ebb__region_init(&region, s->ctx);
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        sizes[1] += (int32_t)strlen(plan->variables[i].name) + 1;
+    }
+    TRY_OUT(ebb__region_alloc(&region, (size_t)sizes[0] + 1, sizeof *list, &list));
+    TRY_OUT(ebb__region_alloc(&region, (size_t)sizes[1], 1, &names));
+    for (int32_t i = 0, at = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        size_t bytes = strlen(v->name) + 1;
+        list[i] = (told_variable){v->type, is_told(v) ? (int32_t)v->role : -1, v->first_row,
+                                  v->all_rows, at};
+        memcpy(names + at, v->name, bytes);
+        at += (int32_t)bytes;
+    }
+    TRY_OUT(send_to(s, 0, TAG_DATA, sizes, sizeof sizes));
+    TRY_OUT(send_to(s, 0, TAG_DATA, list, (size_t)sizes[0] * sizeof *list));
+    TRY_OUT(send_to(s, 0, TAG_DATA, names, (size_t)sizes[1]));
+out:
+    ebb__region_fini(&region);
+    return status;
+}
+
+static ebb_status listen(run_session *s, int rank) {
+    told_rank *t = &s->ranks->told[rank];
+    int32_t sizes[2];
+    TRY(receive_from(s, rank, TAG_DATA, sizes, sizeof sizes));
+    TRY(ebb__alloc(s->ctx, (size_t)sizes[0] + 1, sizeof *t->variables, &t->variables));
+    TRY(ebb__alloc(s->ctx, (size_t)sizes[1], 1, &t->names));
+    t->n = sizes[0];
+    TRY(receive_from(s, rank, TAG_DATA, t->variables, (size_t)t->n * sizeof *t->variables));
+    return receive_from(s, rank, TAG_DATA, t->names, (size_t)sizes[1]);
+}
+
+ebb_status ebb__ranks_lead(run_session *session) {
+    int size = session->link != NULL ? ebb__comm_size(session->link) : 1;
+    if (size == 1) {
+        return EBB_OK;
+    }
+    TRY(ebb__alloc(session->ctx, 1, sizeof *session->ranks, &session->ranks));
+    TRY(ebb__alloc(session->ctx, (size_t)size, sizeof *session->ranks->told,
+                   &session->ranks->told));
+    for (int rank = 1; rank < size; rank++) {
+        TRY(listen(session, rank));
+    }
+    return EBB_OK;
+}
+
+void ebb__ranks_free(run_session *session) {
+    struct run_ranks *ranks = session->ranks;
+    for (int rank = 1; ranks != NULL && ranks->told != NULL && rank < size_of(session); rank++) {
+        ebb__free(session->ctx, ranks->told[rank].variables);
+        ebb__free(session->ctx, ranks->told[rank].names);
+    }
+    if (ranks != NULL) {
+        ebb__free(session->ctx, ranks->told);
+        ebb__free(session->ctx, ranks);
+    }
+    session->ranks = NULL;
+}
+
+/* ---- tensors ---- */
+
+static int compare_tensors(const void *a, const void *b) {
+    return strcmp(((const ranks_tensor *)a)->name, ((const ranks_tensor *)b)->name);
+}
+
+/* Adds what a rank has of a tensor, which is the list's last if it is there. */
+static ebb_status add_part(alloc_region *region, int most, const told_variable *v,
+                           const char *name, ranks_part part, ranks_tensor *list, int32_t *n) {
+    ranks_tensor *t = list;
+    while (t < list + *n && strcmp(t->name, name) != 0) {
+        t++;
+    }
+    if (t == list + *n) {
+        *t = (ranks_tensor){.name = name, .type = v->type, .role = (ir_role)v->role};
+        if (v->all_rows > 0) {
+            t->type.dim[0] = v->all_rows;
+        }
+        t->bytes = ebb__ir_type_bytes(&t->type);
+        TRY(ebb__region_alloc(region, (size_t)most, sizeof *t->parts, &t->parts));
+        (*n)++;
+    }
+    part.bytes = ebb__ir_type_bytes(&v->type);
+    part.from = part.bytes / (uint64_t)v->type.dim[0] * (uint64_t)v->first_row;
+    t->parts[t->n_parts++] = part;
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_tensors(run_session *session, uint32_t roles, alloc_region *region,
+                              ranks_tensor **out, int32_t *n) {
+    const ebb_plan *plan = session->plan;
+    int size = size_of(session);
+    size_t most = (size_t)plan->n_variables + 1;
+    ranks_tensor *list = NULL;
+    for (int rank = 1; rank < size; rank++) {
+        most += (size_t)session->ranks->told[rank].n;
+    }
+    TRY(ebb__region_alloc(region, most, sizeof *list, &list));
+    *n = 0;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        told_variable own = {v->type, (int32_t)v->role, v->first_row, v->all_rows, 0};
+        if (tensors_is_stored(v, roles)) {
+            TRY(add_part(region, size, &own, v->name, (ranks_part){.rank = 0, .variable = i}, list,
+                         n));
+        }
+    }
+    for (int rank = 1; rank < size; rank++) {
+        const told_rank *t = &session->ranks->told[rank];
+        for (int32_t i = 0; i < t->n; i++) {
+            const told_variable *v = &t->variables[i];
+            if (v->role >= 0 && (roles & (1U << v->role)) != 0) {
+                TRY(add_part(region, size, v, t->names + v->name,
+                             (ranks_part){.rank = rank, .variable = i}, list, n));
+            }
+        }
+    }
+    qsort(list, (size_t)*n, sizeof *list, compare_tensors);
+    *out = list;
+    return EBB_OK;
+}
+
+/* The first part that has the byte. */
+static const ranks_part *part_at(const ranks_tensor *t, uint64_t from) {
+    int32_t i = 0;
+    while (i < t->n_parts &&
+           (from < t->parts[i].from || from >= t->parts[i].from + t->parts[i].bytes)) {
+        i++;
+    }
+    return i < t->n_parts ? &t->parts[i] : NULL;
+}
+
+/* Of a variable of the leader's own. */
+static run_place place_of(const run_session *s, const ranks_part *part, uint64_t from) {
+    run_place all = run_at(&s->plan->variables[part->variable]);
+    return run_part(all, from - part->from, all.bytes - (from - part->from));
+}
+
+static void *room_of(run_session *s) {
+    uint64_t bytes;
+    return ebb__run_host(s, RANKS_ROOM, &bytes);
+}
+
+ebb_status ebb__ranks_open(run_session *session, const ranks_tensor *tensor, uint64_t from,
+                           const void **data, uint64_t *bytes) {
+    const ranks_part *part = part_at(tensor, from);
+    if (part == NULL) {
+        return ebb__fail(session->ctx, EBB_INTERNAL, "no rank has byte %llu of %s",
+                         (unsigned long long)from, tensor->name);
+    }
+    uint64_t left = part->from + part->bytes - from;
+    if (part->rank == 0) {
+        *bytes = left;
+        return ebb__run_map(session, place_of(session, part, from), DEVICE_READ, data);
+    }
+    *bytes = left < RANKS_ROOM_BYTES ? left : RANKS_ROOM_BYTES;
+    *data = room_of(session);
+    run_order order = {ORDER_READ, part->variable, from - part->from, *bytes};
+    TRY(send_to(session, part->rank, TAG_ORDER, &order, sizeof order));
+    return receive_from(session, part->rank, TAG_DATA, room_of(session), (size_t)*bytes);
+}
+
+ebb_status ebb__ranks_close(run_session *session, const ranks_tensor *tensor, uint64_t from,
+                            const void *data) {
+    const ranks_part *part = part_at(tensor, from);
+    return part == NULL || part->rank > 0
+               ? EBB_OK
+               : ebb__run_unmap(session, place_of(session, part, from), DEVICE_READ, data);
+}
+
+static ebb_status write_own(run_session *s, const ranks_part *part, ranks_read read, void *user) {
+    void *data = NULL;
+    run_place place = place_of(s, part, part->from);
+    TRY(ebb__run_map(s, place, DEVICE_WRITE, &data));
+    ebb_status status = read(user, part->from, data, (size_t)part->bytes);
+    ebb_status closed = ebb__run_unmap(s, place, DEVICE_WRITE, data);
+    return status == EBB_OK ? closed : status;
+}
+
+ebb_status ebb__ranks_write(run_session *session, const ranks_tensor *tensor, ranks_read read,
+                            void *user) {
+    for (int32_t i = 0; i < tensor->n_parts; i++) {
+        const ranks_part *part = &tensor->parts[i];
+        if (part->rank == 0) {
+            TRY(write_own(session, part, read, user));
+            continue;
+        }
+        for (uint64_t at = 0; at < part->bytes; at += RANKS_ROOM_BYTES) {
+            uint64_t left = part->bytes - at;
+            uint64_t bytes = left < RANKS_ROOM_BYTES ? left : RANKS_ROOM_BYTES;
+            run_order order = {ORDER_WRITE, part->variable, at, bytes};
+            TRY(read(user, part->from + at, room_of(session), (size_t)bytes));
+            TRY(send_to(session, part->rank, TAG_ORDER, &order, sizeof order));
+            TRY(send_to(session, part->rank, TAG_DATA, room_of(session), (size_t)bytes));
+        }
+    }
+    return EBB_OK;
+}
+
+/* ---- orders that every rank carries out ---- */
+
+static ebb_status zero(run_session *s, int32_t role) {
+    for (int32_t i = 0; i < s->plan->n_variables; i++) {
+        const plan_variable *v = &s->plan->variables[i];
+        if ((int32_t)v->role == role && !v->extra) {
+            TRY(ebb__run_zero(s, run_at(v)));
+        }
+    }
+    return EBB_OK;
+}
+
+static ebb_status draw(run_session *s, uint64_t seed) {
+    for (int32_t i = 0; i < s->plan->n_variables; i++) {
+        const plan_variable *v = &s->plan->variables[i];
+        if (tensors_is_stored(v, TENSORS_MODEL)) {
+            float *data = NULL;
+            TRY(ebb__run_map(s, run_at(v), DEVICE_WRITE, &data));
+            ebb__ir_draw(v->start, v->name, seed, data, v->bytes / sizeof *data);
+            TRY(ebb__run_unmap(s, run_at(v), DEVICE_WRITE, data));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_zero(run_session *session, ir_role role) {
+    TRY(order_all(session, (run_order){ORDER_ZERO, (int32_t)role, 0, 0}));
+    return zero(session, (int32_t)role);
+}
+
+ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) {
+    TRY(order_all(session, (run_order){ORDER_DRAW, 0, seed, 0}));
+    return draw(session, seed);
+}
+
+/* What is written before each step, from the leader to a follower, in the order of variables. */
+static ebb_status pass_inputs(run_session *s, int from, int to) {
+    for (int32_t i = 0; i < s->plan->n_variables; i++) {
+        const plan_variable *v = &s->plan->variables[i];
+        void *data = NULL;
+        unsigned access = from == 0 && to > 0 ? DEVICE_READ : DEVICE_WRITE;
+        if (v->role != IR_INPUT || v->extra) {
+            continue;
+        }
+        TRY(ebb__run_map(s, run_at(v), access, &data));
+        ebb_status status = to > 0 ? send_to(s, to, TAG_DATA, data, (size_t)v->bytes)
+                                   : receive_from(s, from, TAG_DATA, data, (size_t)v->bytes);
+        ebb_status closed = ebb__run_unmap(s, run_at(v), access, data);
+        TRY(status == EBB_OK ? closed : status);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_step(run_session *session, int32_t index) {
+    TRY(order_all(session, (run_order){ORDER_STEP, index, 0, 0}));
+    for (int rank = 1; rank < size_of(session); rank++) {
+        TRY(pass_inputs(session, 0, rank));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_end(run_session *session, ebb_status how) {
+    return order_all(session, (run_order){ORDER_END, (int32_t)how, 0, 0});
+}
+
+/* ---- following ---- */
+
+static ebb_status move_bytes(run_session *s, const run_order *order) {
+    run_place place = run_part(run_at(&s->plan->variables[order->index]), order->from,
+                               order->bytes);
+    bool out = order->what == ORDER_READ;
+    unsigned access = out ? DEVICE_READ : DEVICE_READ | DEVICE_WRITE;
+    void *data = NULL;
+    TRY(ebb__run_map(s, place, access, &data));
+    ebb_status status = out ? send_to(s, 0, TAG_DATA, data, (size_t)order->bytes)
+                            : receive_from(s, 0, TAG_DATA, data, (size_t)order->bytes);
+    ebb_status closed = ebb__run_unmap(s, place, access, data);
+    return status == EBB_OK ? closed : status;
+}
+
+static ebb_status carry_out(run_session *s, const run_order *order) {
+    switch ((order_kind)order->what) {
+    case ORDER_STEP:
+        TRY(pass_inputs(s, 0, 0));
+        return ebb__run_step(s, order->index);
+    case ORDER_ZERO:
+        return zero(s, order->index);
+    case ORDER_DRAW:
+        return draw(s, order->from);
+    case ORDER_READ:
+    case ORDER_WRITE:
+        return move_bytes(s, order);
+    case ORDER_END:
+        return (ebb_status)order->index;
+    }
+    return ebb__fail(s->ctx, EBB_INTERNAL, "rank 0 gave an order that there is not: %d",
+                     order->what);
+}
+
+/* The leader may be at something else for long, a file or a translation, so that there is no limit
+ * to waiting for an order; who has ended is seen all the same. */
+static ebb_status next_order(run_session *s, run_order *order) {
+    int ticket;
+    bool done = false;
+    TRY(ebb__comm_recv(s->link, 0, TAG_ORDER, order, sizeof *order, &ticket));
+    while (!done) {
+        TRY(ebb__comm_wait_some(s->link, ticket, s->lost_seconds, &done));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_follow(run_session *session) {
+    run_order order = {0};
+    TRY(tell(session));
+    do {
+        TRY(next_order(session, &order));
+        TRY(carry_out(session, &order));
+    } while (order.what != ORDER_END);
+    return EBB_OK;
+}

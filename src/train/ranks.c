@@ -1,0 +1,78 @@
+/* ranks.c - a training run that several processes share. The first one does what a run alone does,
+ * and leads (run/ranks.h); the others get what it found out about texts and batches, make their part
+ * of the plan, and follow. */
+#include "train/job_int.h"
+
+#include "comm/comm.h"
+#include "run/ranks.h"
+
+enum { TAG_SHARED = COMM_FIRST_TAG };
+
+/* What a plan depends on and only the first process knows. */
+typedef struct job_shared {
+    bool go; /* else there is nothing to do */
+    int64_t batch, batch_tokens, shards;
+    job_request request;
+} job_shared;
+
+ebb_status ebb__job_share(const train_settings *s, const job_request *request) {
+    job_shared shared = {.go = request != NULL};
+    if (request != NULL) {
+        shared.batch = s->batch;
+        shared.batch_tokens = s->batch_tokens;
+        shared.shards = s->shards;
+        shared.request = *request;
+        shared.request.follows = true;
+    }
+    for (int rank = 1; s->link != NULL && rank < ebb__comm_size(s->link); rank++) {
+        int ticket;
+        TRY(ebb__comm_send(s->link, rank, TAG_SHARED, &shared, sizeof shared, &ticket));
+        TRY(ebb__comm_wait(s->link, ticket, s->lost_after));
+    }
+    return EBB_OK;
+}
+
+/* The first process may look at its texts for long. */
+static ebb_status receive_shared(const train_settings *s, job_shared *shared) {
+    int ticket;
+    bool done = false;
+    TRY(ebb__comm_recv(s->link, 0, TAG_SHARED, shared, sizeof *shared, &ticket));
+    while (!done) {
+        TRY(ebb__comm_wait_some(s->link, ticket, s->lost_after, &done));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) {
+    session->link = s->link;
+    session->lost_seconds = s->lost_after;
+    return s->link == NULL || ebb__comm_rank(s->link) > 0 ? EBB_OK : ebb__ranks_lead(session);
+}
+
+ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
+    job_shared *shared = NULL;
+    ebb_plan *plan = NULL;
+    run_session *session = NULL;
+    train_settings own = *settings;
+    ebb_status status;
+    TRY(ebb__alloc(ctx, 1, sizeof *shared, &shared));
+    TRY_OUT(receive_shared(settings, shared));
+    if (!shared->go) {
+        goto out;
+    }
+    own.batch = shared->batch;
+    own.batch_tokens = shared->batch_tokens;
+    own.shards = shared->shards;
+    status = ebb__job_compile_run(ctx, &own, &shared->request, &plan);
+    if (status != EBB_OK) {
+        ebb__plan_free(plan);
+        goto out;
+    }
+    TRY_OUT(ebb__run_new(ctx, plan, &session));
+    TRY_OUT(ebb__job_open_ranks(&own, session));
+    status = ebb__ranks_follow(session);
+out:
+    ebb__run_free(session);
+    ebb__free(ctx, shared);
+    return status;
+}
