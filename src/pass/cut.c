@@ -53,12 +53,24 @@ typedef struct cutter {
 
 /* ---- who does what ---- */
 
-static int32_t rank_of_shard(const rank_cutter *c, int32_t shard) {
-    return (int32_t)((((int64_t)shard + 1) * c->ranks - 1) / c->shards);
+static int32_t groups_of(const rank_cutter *c) {
+    return c->ranks / c->stages;
 }
 
-static int32_t first_shard(const rank_cutter *c, int32_t rank) {
-    return (int32_t)((int64_t)rank * c->shards / c->ranks);
+static int32_t group_of_shard(const rank_cutter *c, int32_t shard) {
+    return (int32_t)((((int64_t)shard + 1) * groups_of(c) - 1) / c->shards);
+}
+
+static int32_t first_shard(const rank_cutter *c, int32_t group) {
+    return (int32_t)((int64_t)group * c->shards / groups_of(c));
+}
+
+static int32_t group_of(const rank_cutter *c) {
+    return c->me / c->stages;
+}
+
+static int32_t rank_of(const rank_cutter *c, int32_t shard, int32_t layer) {
+    return group_of_shard(c, shard) * c->stages + c->stage[layer];
 }
 
 /* The shard of a node; -1: none. */
@@ -94,8 +106,9 @@ static ebb_status find_homes(rank_cutter *c) {
     TRY(ebb__cut_settle(c, 0, HOME_ALL));
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        int32_t shard = shard_of(node);
-        c->home[g->order[i]] = shard >= 0 ? rank_of_shard(c, shard) : home_of_operands(c, node);
+        int32_t shard = shard_of(node), home = home_of_operands(c, node);
+        bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL;
+        c->home[g->order[i]] = shard >= 0 && !view ? rank_of(c, shard, node->label.layer) : home;
     }
     return EBB_OK;
 }
@@ -141,7 +154,7 @@ static ebb_status align(cutter *c) {
         ir_node n = g->order[i];
         int32_t shard = shard_of(&g->nodes[n]);
         if (shard >= 0) {
-            int32_t first = first_shard(&c->r, rank_of_shard(&c->r, shard));
+            int32_t first = first_shard(&c->r, group_of_shard(&c->r, shard));
             keys[n] = (shard - first) * all + nth[shard]++;
         } else {
             keys[n] = needed[n] ? -1 : IR_MAX_SHARDS * all + i;
@@ -215,9 +228,9 @@ static bool is_read_by_shards(const cutter *c, ir_val state, int32_t rows) {
 
 /* What the rank's rows of the state become. All ranks make the nodes of all: they go by one order,
  * and so by one numbering. */
-static ebb_status join_parts(cutter *c, const ir_node_rec *parts, int32_t rank, ir_val *out) {
+static ebb_status join_parts(cutter *c, const ir_node_rec *parts, int32_t group, ir_val *out) {
     ir_graph *g = c->r.g;
-    int32_t first = first_shard(&c->r, rank), end = first_shard(&c->r, rank + 1);
+    int32_t first = first_shard(&c->r, group), end = first_shard(&c->r, group + 1);
     ir_val own, *list = NULL;
     ir_node made = g->n_nodes;
     TRY(ebb__region_alloc(c->r.region, (size_t)(end - first), sizeof *list, &list));
@@ -227,7 +240,7 @@ static ebb_status join_parts(cutter *c, const ir_node_rec *parts, int32_t rank, 
     g->label = parts->label;
     TRY(ebb__op_join(g, 0, list, end - first, &own));
     TRY(ebb__op_copy(g, own, out)); /* backward still reads the state that it overwrites */
-    return ebb__cut_settle(&c->r, made, rank);
+    return ebb__cut_settle(&c->r, made, rank_home(&c->r, list[0]));
 }
 
 /* A rank has the rows of its shards of what is carried from step to step. */
@@ -236,8 +249,9 @@ static ebb_status narrow_state(cutter *c, ir_val state) {
     ir_value *value = &g->values[state];
     const ir_node_rec *found = value->next == IR_NONE ? NULL : parts_of_next(c, state);
     int32_t rows = value->type.dim[0] / c->r.shards;
-    int32_t first = first_shard(&c->r, c->r.me), end = first_shard(&c->r, c->r.me + 1);
-    if (found == NULL || value->type.dim[0] % c->r.shards != 0 ||
+    int32_t first = first_shard(&c->r, group_of(&c->r));
+    int32_t end = first_shard(&c->r, group_of(&c->r) + 1);
+    if (found == NULL || c->r.shards == 1 || value->type.dim[0] % c->r.shards != 0 ||
         !is_read_by_shards(c, state, rows)) {
         return EBB_OK;
     }
@@ -247,14 +261,15 @@ static ebb_status narrow_state(cutter *c, ir_val state) {
     value->type.dim[0] = (end - first) * rows;
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node_rec *node = &g->nodes[g->order[i]];
-        if (node->n_in > 0 && ir_in(g, node, 0) == state && c->r.home[g->order[i]] == c->r.me) {
+        bool own = node->label.shard >= first && node->label.shard < end;
+        if (node->n_in > 0 && ir_in(g, node, 0) == state && own) {
             ebb__op_shift_slice(node, -first * rows);
         }
     }
-    for (int32_t rank = 0; rank < c->r.ranks; rank++) {
+    for (int32_t group = 0; group < groups_of(&c->r); group++) {
         ir_val next;
-        TRY(join_parts(c, &parts, rank, &next));
-        if (rank == c->r.me) {
+        TRY(join_parts(c, &parts, group, &next));
+        if (group == group_of(&c->r)) {
             g->values[state].next = next;
         }
     }
@@ -263,14 +278,20 @@ static ebb_status narrow_state(cutter *c, ir_val state) {
 
 /* ---- who wants what ---- */
 
-/* The ranks that have a variable: of the optimiser's state, who uses it. */
+/* The ranks that have a variable: of the optimiser's state, who uses it; of others, who does its
+ * layer. */
 static uint64_t holders_of(const cutter *c, ir_val v) {
     const ir_value *value = &c->r.g->values[v];
-    uint64_t all = ~(uint64_t)0 >> (PASS_MOST_RANKS - c->r.ranks);
+    uint64_t ranks = 0;
     if (value->role == IR_SLOT) {
         return value->next == IR_NONE ? 0 : c->does[c->r.g->values[value->next].def];
     }
-    return value->all_rows > 0 ? (uint64_t)1 << c->r.me : all;
+    for (int32_t group = 0; group < groups_of(&c->r); group++) {
+        bool has = value->all_rows == 0 || group == group_of(&c->r);
+        int32_t rank = group * c->r.stages + c->r.stage[value->layer];
+        ranks |= has ? (uint64_t)1 << rank : 0;
+    }
+    return value->role == IR_INPUT ? ~(uint64_t)0 : ranks;
 }
 
 /* The learner of every rank looks at the norm; the rest is for reports. */
@@ -322,18 +343,19 @@ static void find_wants(cutter *c) {
 /* ---- messages ---- */
 
 static ir_label own_label(const cutter *c, ir_label label) {
-    int32_t first = first_shard(&c->r, c->r.me), end = first_shard(&c->r, c->r.me + 1);
+    int32_t first = first_shard(&c->r, group_of(&c->r));
+    int32_t end = first_shard(&c->r, group_of(&c->r) + 1);
     bool own = label.shard >= first && label.shard < end;
     label.shard = own ? label.shard - first : 0;
     return label;
 }
 
-/* What the first reader of a value needs beside it and makes itself; IR_NONE: nothing. */
+/* What a sum over shards needs beside the value and its rank makes itself; IR_NONE: nothing. */
 static ir_val beside_of(const cutter *c, ir_val x) {
     const ir_graph *g = c->r.g;
     ir_val beside = IR_NONE;
     const ir_node_rec *node = c->reader[x] == IR_NONE ? NULL : &g->nodes[c->reader[x]];
-    for (int32_t k = 0; node != NULL && k < node->n_in; k++) {
+    for (int32_t k = 0; node != NULL && shard_of(node) < 0 && k < node->n_in; k++) {
         ir_val v = ir_in(g, node, k);
         beside = v != IR_NONE && rank_home(&c->r, v) == c->r.me ? v : beside;
     }
@@ -507,6 +529,7 @@ static ebb_status hold_messages(cutter *c) {
 
 static ebb_status make(cutter *c) {
     ir_graph *g = c->r.g;
+    TRY(ebb__cut_stages(&c->r));
     TRY(find_homes(&c->r));
     TRY(ebb__cut_reduce(&c->r));
     for (ir_val v = 0, n = g->n_values; v < n; v++) {
@@ -543,22 +566,40 @@ static void forget_shardless(ir_graph *g) {
     }
 }
 
+static ebb_status check(const rank_cutter *c, const pass_ranks *ranks) {
+    if (ranks->count > PASS_MOST_RANKS) {
+        return ebb__fail(c->unit->ctx, EBB_USAGE, "%d processes are more than %d", ranks->count,
+                         PASS_MOST_RANKS);
+    }
+    if (ranks->count % c->stages != 0) {
+        return ebb__fail(c->unit->ctx, EBB_USAGE,
+                         "--stages %d does not divide the number of processes, %d", c->stages,
+                         ranks->count);
+    }
+    if (groups_of(c) > c->shards) {
+        return ebb__fail(c->unit->ctx, EBB_USAGE,
+                         "%d processes share the parts of a batch, of which there are %d: use "
+                         "--shards %d or more",
+                         groups_of(c), c->shards, groups_of(c));
+    }
+    return EBB_OK;
+}
+
 static ebb_status run(pass_unit *unit) {
     const pass_ranks *ranks = &unit->config->ranks;
-    int32_t shards = unit->shards > 1 ? unit->shards : 1;
-    cutter c = {.r = {unit, &unit->graph, &unit->scratch, ranks->rank, ranks->count, shards},
+    cutter c = {.r = {.unit = unit,
+                      .g = &unit->graph,
+                      .region = &unit->scratch,
+                      .me = ranks->rank,
+                      .ranks = ranks->count,
+                      .shards = unit->shards > 1 ? unit->shards : 1,
+                      .stages = ranks->stages > 1 ? ranks->stages : 1},
                 .after = IR_NONE};
-    bool alone = ranks->count <= 1 || (shards == 1 && !unit->config->training);
-    if (alone) {
+    if (ranks->count <= 1 || unit->alone) {
         forget_shardless(&unit->graph);
         return EBB_OK;
     }
-    if (ranks->count > shards || ranks->count > PASS_MOST_RANKS) {
-        return ebb__fail(unit->ctx, EBB_USAGE,
-                         "%d processes share the parts of a batch, of which there are %d: use "
-                         "--shards %d or more, and at most %d processes",
-                         ranks->count, shards, ranks->count, PASS_MOST_RANKS);
-    }
+    TRY(check(&c.r, ranks));
     TRY(ebb__region_alloc(&unit->scratch, (size_t)ranks->count, sizeof *c.r.owned, &c.r.owned));
     return make(&c);
 }

@@ -100,12 +100,15 @@ typedef struct pass_density {
     double cut, sum;
 } pass_density;
 
-/* The ranks that share the parts of a batch, and which of them this is (cut.c). Who adds up and
- * applies a gradient: the rank that has its part of the optimiser, all of them, or the first. */
+/* The ranks that share the parts of a batch, or layers, and which of them this is (cut.c). Who adds
+ * up and applies a gradient: the rank that has its part of the optimiser, all of them, or the
+ * first. */
 typedef enum pass_reduce { REDUCE_SLICES, REDUCE_COPIES, REDUCE_CENTRAL } pass_reduce;
 enum { PASS_MOST_RANKS = 64 };
 typedef struct pass_ranks {
     int32_t rank, count; /* count 0 or 1: one alone */
+    int32_t stages;      /* so many ranks, one after the other, are a group, which shares the layers
+                            of its parts of the batch; 0: 1 */
     pass_reduce reduce;
 } pass_ranks;
 
@@ -146,6 +149,7 @@ typedef struct pass_unit {
     const pass_config *config;
     const device *dev;
     int32_t shards; /* parts of the batch, for shard; 0 or 1: it stays one */
+    bool alone;     /* the first rank does it by itself */
     ir_graph graph;
     alloc_region region, scratch;
     int32_t *era; /* by node < n_eras, from chunk: when it is done. 0: as its phase says;
@@ -185,9 +189,10 @@ static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
 enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
-    ebb__pass_simplify, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse, ebb__pass_slices,
-    ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute, ebb__pass_heap,
-    ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
+    ebb__pass_simplify, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse,
+    ebb__pass_slices, ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute,
+    ebb__pass_heap, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse,
+    ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 

@@ -12,7 +12,9 @@ typedef struct rank_cutter {
     ir_graph *g;
     alloc_region *region;
     int32_t me, ranks, shards;
-    int32_t *home; /* by node: the rank that does it, or HOME_ALL */
+    int32_t stages; /* rank g * stages + s does stage s of group g's shards */
+    int32_t *stage; /* by layer */
+    int32_t *home;  /* by node: the rank that does it, or HOME_ALL */
     size_t cap_home;
     uint64_t *owned; /* by rank: bytes of gradients that it applies */
 } rank_cutter;
@@ -27,6 +29,8 @@ static inline int32_t rank_home(const rank_cutter *c, ir_val v) {
 /* All nodes from `first` on are the rank's. */
 ebb_status ebb__cut_settle(rank_cutter *c, ir_node first, int32_t home) EBB_MUST_CHECK;
 
+/* stages.c: finds c->stage. */
+ebb_status ebb__cut_stages(rank_cutter *c) EBB_MUST_CHECK;
 /* reduce.c: sums of gradients over ranks are added up, and updates done, by their owners. */
 ebb_status ebb__cut_reduce(rank_cutter *c) EBB_MUST_CHECK;
 

@@ -26,7 +26,8 @@ typedef struct owned_rows {
 
 typedef struct reduced {
     ir_val param, gradient;
-    ir_node update; /* as it was */
+    ir_node update;  /* as it was */
+    uint64_t makers; /* ranks that have parts of the gradient */
     uint64_t bytes;
     owned_rows *slices;
     int32_t n_slices;
@@ -59,6 +60,21 @@ static bool is_joint(const rank_cutter *c, ir_val v) {
            c->g->values[ir_in(c->g, node, 1)].role == IR_TEMP;
 }
 
+/* The ranks that have parts of a sum. */
+static uint64_t makers_of(const rank_cutter *c, ir_val v) {
+    const ir_graph *g = c->g;
+    if (!is_joint(c, v)) {
+        int32_t home = rank_home(c, v);
+        return home == HOME_ALL ? 0 : (uint64_t)1 << home;
+    }
+    const ir_node_rec *node = &g->nodes[g->values[v].def];
+    return makers_of(c, ir_in(g, node, 0)) | makers_of(c, ir_in(g, node, 1));
+}
+
+static int32_t count_bits(uint64_t mask) {
+    return __builtin_popcountll(mask);
+}
+
 /* The number of the first one with this gradient. */
 static int32_t find_twin(const reducer *r, ir_val gradient) {
     int32_t i = 0;
@@ -78,10 +94,11 @@ static ebb_status find_reduced(reducer *r) {
             continue;
         }
         ir_val gradient = ir_in(g, &g->nodes[def], 1);
-        if (is_joint(r->c, gradient)) {
+        if (is_joint(r->c, gradient) || rank_home(r->c, gradient) != HOME_ALL) {
             r->list[r->n] = (reduced){.param = v,
                                       .gradient = gradient,
                                       .update = def,
+                                      .makers = makers_of(r->c, gradient),
                                       .twin = find_twin(r, gradient),
                                       .bytes = ebb__ir_type_bytes(&value->type)};
             r->n++;
@@ -92,11 +109,11 @@ static ebb_status find_reduced(reducer *r) {
 
 /* ---- owners ---- */
 
-/* Of those that own no rows of the parameter yet. */
+/* Of those that have parts of the gradient and own no rows of it yet. */
 static int32_t least_loaded(const rank_cutter *c, const reduced *p) {
     int32_t least = -1;
     for (int32_t k = 0; k < c->ranks; k++) {
-        bool has = false;
+        bool has = !rank_has(p->makers, k);
         for (int32_t j = 0; j < p->n_slices; j++) {
             has = has || p->slices[j].owner == k;
         }
@@ -108,7 +125,7 @@ static int32_t least_loaded(const rank_cutter *c, const reduced *p) {
 static void give(reducer *r, reduced *p, int32_t first, int32_t rows) {
     const ir_type *type = &r->g->values[p->param].type;
     bool central = r->c->unit->config->ranks.reduce == REDUCE_CENTRAL;
-    int32_t owner = central ? 0 : least_loaded(r->c, p);
+    int32_t owner = central ? __builtin_ctzll(p->makers) : least_loaded(r->c, p);
     p->slices[p->n_slices++] = (owned_rows){first, rows, owner, IR_NONE, IR_NONE};
     r->c->owned[owner] += p->bytes / (uint64_t)type->dim[0] * (uint64_t)rows;
 }
@@ -122,7 +139,7 @@ static ebb_status choose_owners(reducer *r, reduced *p, uint64_t all) {
     int64_t parts = 1, rows = type->dim[0];
     if (p->bytes > share && r->c->unit->config->ranks.reduce != REDUCE_CENTRAL) {
         parts = (int64_t)(2 * p->bytes / share);
-        parts = parts < r->c->ranks ? parts : r->c->ranks;
+        parts = parts < count_bits(p->makers) ? parts : count_bits(p->makers);
     }
     rows = (rows + parts * grain - 1) / (parts * grain) * grain; /* of each but the last */
     TRY(ebb__region_alloc(r->c->region, (size_t)parts, sizeof *p->slices, &p->slices));
@@ -207,7 +224,9 @@ static ebb_status add_gradient(reducer *r, reduced *p) {
         TRY(emit_at(r, s->owner, OP_SUM_SQUARES, &s->sum, 1, NULL, &s->squares));
     }
     g->label = g->nodes[g->values[p->gradient].def].label;
-    return join_at(r, HOME_ALL, sums, p->n_slices, &r->now[p->gradient]);
+    return is_joint(r->c, p->gradient)
+               ? join_at(r, HOME_ALL, sums, p->n_slices, &r->now[p->gradient])
+               : EBB_OK;
 }
 
 /* ---- the norm ---- */
@@ -350,7 +369,7 @@ ebb_status ebb__cut_reduce(rank_cutter *c) {
     }
     TRY(add_norm(&r));
     for (int32_t i = 0; i < r.n && c->unit->config->ranks.reduce != REDUCE_COPIES; i++) {
-        TRY(update(&r, &r.list[i]));
+        TRY(count_bits(r.list[i].makers) > 1 ? update(&r, &r.list[i]) : EBB_OK);
     }
     ebb__pass_rewire(c->g, r.now, r.n_values);
     return EBB_OK;

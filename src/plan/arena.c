@@ -221,7 +221,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     pass_unit *unit = &program->unit;
     program->has_unit = true;
     program->config.training = program->request.training;
-    program->shared = program->config.ranks.count > 1 && program->request.shards > 1;
+    program->shared = program->config.ranks.count > 1 && !program->request.alone;
     TRY(ebb__plan_open(unit, plan->ctx, &program->config, &program->request));
     TRY(ebb__plan_run_passes(unit, PASS_COUNT));
     TRY(check_size(program));

@@ -52,7 +52,8 @@ ebb_status ebb__plan_open(pass_unit *unit, ebb_ctx *ctx, const pass_config *conf
     *unit = (pass_unit){.ctx = ctx,
                         .config = config,
                         .dev = device_or_default(config->dev),
-                        .shards = request->shards};
+                        .shards = request->shards,
+                        .alone = request->alone};
     ebb__region_init(&unit->region, ctx);
     ebb__region_init(&unit->scratch, ctx);
     if (request->graph != NULL) {

@@ -25,6 +25,7 @@ typedef struct plan_request {
     const ir_graph *graph; /* forward; NULL: build() makes it, in an empty graph */
     bool training;
     int32_t shards; /* parts of the batch, done one after the other (pass/shard.c); 0: one */
+    bool alone;     /* not shared by ranks: the first one does it by itself */
     ebb_status (*build)(const struct plan_request *request, ir_graph *out);
     const void *user; /* for build() */
     int32_t index;    /* likewise */

@@ -17,7 +17,7 @@ typedef enum order_kind {
     ORDER_DRAW,  /* with a seed */
     ORDER_READ,  /* sends bytes of a variable */
     ORDER_WRITE, /* receives them */
-    ORDER_END, /* with a status */
+    ORDER_END,   /* with a status */
 } order_kind;
 
 typedef struct run_order {
@@ -150,8 +150,8 @@ static int compare_tensors(const void *a, const void *b) {
 }
 
 /* Adds what a rank has of a tensor, which is the list's last if it is there. */
-static ebb_status add_part(alloc_region *region, int most, const told_variable *v,
-                           const char *name, ranks_part part, ranks_tensor *list, int32_t *n) {
+static ebb_status add_part(alloc_region *region, int most, const told_variable *v, const char *name,
+                           ranks_part part, ranks_tensor *list, int32_t *n) {
     ranks_tensor *t = list;
     while (t < list + *n && strcmp(t->name, name) != 0) {
         t++;
@@ -350,8 +350,8 @@ ebb_status ebb__ranks_end(run_session *session, ebb_status how) {
 /* ---- following ---- */
 
 static ebb_status move_bytes(run_session *s, const run_order *order) {
-    run_place place = run_part(run_at(&s->plan->variables[order->index]), order->from,
-                               order->bytes);
+    run_place place =
+        run_part(run_at(&s->plan->variables[order->index]), order->from, order->bytes);
     bool out = order->what == ORDER_READ;
     unsigned access = out ? DEVICE_READ : DEVICE_READ | DEVICE_WRITE;
     void *data = NULL;

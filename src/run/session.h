@@ -39,7 +39,7 @@ typedef struct run_session {
     int32_t tries_failed, steps_untried;
     device_observe_fn observe;
     void *observe_user;
-    comm_link *link;     /* of the ranks that share the programs; NULL: there is one. Not owned */
+    comm_link *link; /* of the ranks that share the programs; NULL: there is one. Not owned */
     struct run_ranks *ranks; /* of a leader: what other ranks have (ranks.h); NULL: it is none */
     double lost_seconds; /* without a message that is waited for, before its rank counts as lost */
     /* Of all steps so far: */

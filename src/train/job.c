@@ -66,6 +66,7 @@ static pass_ranks ranks_of(const train_settings *s) {
     return s->link == NULL ? (pass_ranks){0}
                            : (pass_ranks){.rank = ebb__comm_rank(s->link),
                                           .count = ebb__comm_size(s->link),
+                                          .stages = (int32_t)s->stages,
                                           .reduce = reduces[s->reduce]};
 }
 
@@ -109,6 +110,7 @@ static void add_program(job_programs *p, job_use use, int32_t i, data_shape shap
     p->list[p->n] = (plan_request){.name = at->name,
                                    .training = use == JOB_TRAIN,
                                    .shards = loss ? (int32_t)p->settings.shards : 1,
+                                   .alone = !loss,
                                    .build = build_program,
                                    .user = p,
                                    .index = p->n,

@@ -40,7 +40,8 @@ typedef struct job_request {
     uint64_t most_batch; /* rows, or tokens where batches are counted so, that the text can fill; 0:
                             not known */
     double words;        /* of a batch, in the mean; 0: all positions of the largest */
-    bool follows; /* of all but the first of several processes: it has no data, and does not decode */
+    bool follows; /* of all but the first of several processes: it has no data, and does not decode
+                   */
 } job_request;
 
 /* Batches by number. Step s is batch s mod n_batches of epoch s / n_batches. */

@@ -1,6 +1,6 @@
 /* ranks.c - a training run that several processes share. The first one does what a run alone does,
- * and leads (run/ranks.h); the others get what it found out about texts and batches, make their part
- * of the plan, and follow. */
+ * and leads (run/ranks.h); the others get what it found out about texts and batches, make their
+ * part of the plan, and follow. */
 #include "train/job_int.h"
 
 #include "comm/comm.h"

@@ -40,7 +40,8 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
         s->batch = 0; /* as many as that makes, for each shape */
     }
     if (s->shards == 0) {
-        s->shards = s->link != NULL ? ebb__comm_size(s->link) : 1;
+        int64_t groups = s->link != NULL ? ebb__comm_size(s->link) / s->stages : 1;
+        s->shards = groups > 1 ? groups : 1;
     }
     if (s->batch % s->shards != 0) {
         int64_t times = (s->batch + s->shards / 2) / s->shards;

@@ -1,0 +1,130 @@
+/* stages.c - which rank of a group does which layer, where layers are parted too (pipeline): runs
+ * of layers in their order, so that the slowest stage is as fast as it can be. Layers that share a
+ * parameter, as tied tables do, are one. Labels are all that is looked at, so that any graph can be
+ * cut. */
+#include "pass/ranks.h"
+
+enum { HALVINGS = 60 };
+
+/* Layers in the order in which forward comes to them; those that share a parameter only once. */
+typedef struct layer_list {
+    int32_t *layers;
+    double *seconds; /* of a step, of that layer and those that are one with it */
+    int32_t n;
+} layer_list;
+
+static double seconds_of(const rank_cutter *c, const ir_node_rec *node) {
+    const device *dev = c->unit->dev;
+    op_cost cost = ebb__op_cost(c->g, node);
+    return cost.flops / dev->flops_per_second + cost.bytes / dev->bytes_per_second;
+}
+
+static int32_t first_of(const int32_t *same, int32_t layer) {
+    while (same[layer] != layer) {
+        layer = same[layer];
+    }
+    return layer;
+}
+
+/* By layer: one that it shares a parameter with, through views too; itself if there is none. */
+static ebb_status find_same(const rank_cutter *c, int32_t **out) {
+    const ir_graph *g = c->g;
+    int32_t *same = NULL, *reader = NULL; /* reader: by value, a layer that reads the parameter */
+    ir_val *param = NULL;                 /* by value: the parameter that it is a view of */
+    size_t nv = (size_t)g->n_values + 1;
+    TRY(REGION_ARRAYS(c->region, ARRAY(same, (size_t)g->n_layers + 1), ARRAY_NONE(reader, nv),
+                      ARRAY_NONE(param, nv)));
+    for (int32_t l = 0; l < g->n_layers; l++) {
+        same[l] = l;
+    }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
+        for (int32_t k = 0; node->label.phase == IR_FORWARD && k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            ir_val p = v == IR_NONE ? v : g->values[v].role == IR_PARAM ? v : param[v];
+            if (p == IR_NONE) {
+                continue;
+            }
+            param[node->out] = view ? p : param[node->out];
+            if (!view && reader[p] != IR_NONE) {
+                same[first_of(same, node->label.layer)] = first_of(same, reader[p]);
+            }
+            reader[p] = view ? reader[p] : node->label.layer;
+        }
+    }
+    *out = same;
+    return EBB_OK;
+}
+
+static ebb_status list_layers(const rank_cutter *c, const int32_t *same, layer_list *out) {
+    const ir_graph *g = c->g;
+    int32_t *at = NULL; /* by layer: its number in the list */
+    TRY(REGION_ARRAYS(c->region, ARRAY_NONE(at, (size_t)g->n_layers + 1),
+                      ARRAY(out->layers, (size_t)g->n_layers + 1),
+                      ARRAY(out->seconds, (size_t)g->n_layers + 1)));
+    for (int turn = 0; turn < 2; turn++) { /* who is there, then what they take */
+        for (int32_t i = 0; i < g->n_order; i++) {
+            const ir_node_rec *node = &g->nodes[g->order[i]];
+            int32_t layer = first_of(same, node->label.layer);
+            if (turn == 0 && node->label.phase == IR_FORWARD && at[layer] < 0) {
+                at[layer] = out->n;
+                out->layers[out->n++] = layer;
+            } else if (turn == 1 && at[layer] >= 0) {
+                out->seconds[at[layer]] += seconds_of(c, node);
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+/* Fills stages up to `most` seconds; false: they are too few for that. */
+static bool fill_stages(const layer_list *list, int32_t stages, double most, int32_t *stage) {
+    int32_t at = 0;
+    double sum = 0;
+    for (int32_t i = 0; i < list->n; i++) {
+        bool last = list->n - i == stages - 1 - at; /* as many layers are left as stages behind */
+        if (i > 0 && at + 1 < stages && (sum + list->seconds[i] > most || last)) {
+            at++;
+            sum = 0;
+        }
+        sum += list->seconds[i];
+        if (sum > most) {
+            return false;
+        }
+        stage[i] = at;
+    }
+    return true;
+}
+
+ebb_status ebb__cut_stages(rank_cutter *c) {
+    const ir_graph *g = c->g;
+    layer_list list = {.n = 0};
+    int32_t *same = NULL, *stage = NULL;
+    double low = 0, high = 0;
+    TRY(find_same(c, &same));
+    TRY(list_layers(c, same, &list));
+    TRY(REGION_ARRAYS(c->region, ARRAY(c->stage, (size_t)g->n_layers + 1),
+                      ARRAY(stage, (size_t)list.n + 1)));
+    if (c->stages > list.n) {
+        return ebb__fail(c->unit->ctx, EBB_USAGE,
+                         "--stages %d: the model has %d layers to part (those that share "
+                         "parameters count as one)",
+                         c->stages, list.n);
+    }
+    for (int32_t i = 0; i < list.n; i++) {
+        high += list.seconds[i];
+    }
+    high = high > 0 ? 2 * high : 1;
+    for (int k = 0; k < HALVINGS; k++) {
+        double middle = (low + high) / 2;
+        *(fill_stages(&list, c->stages, middle, stage) ? &high : &low) = middle;
+    }
+    (void)fill_stages(&list, c->stages, high, stage);
+    for (int32_t l = 0; l < g->n_layers; l++) {
+        for (int32_t i = 0; i < list.n; i++) {
+            c->stage[l] = list.layers[i] == first_of(same, l) ? stage[i] : c->stage[l];
+        }
+    }
+    return EBB_OK;
+}
