@@ -40,10 +40,10 @@ typedef struct cutter {
     uint64_t *does;    /* by node: a bit for each rank that does it */
     uint64_t *wants;   /* by value: that wants it, and does not make it */
     uint64_t *arrived; /* by value: where it was waited for */
-    bool *is_next;     /* by value: it is what a variable holds after the step */
-    ir_node *reader;   /* by value: the first node of this rank that reads it */
-    bool *done;        /* by value: this rank has made it by now */
-    ir_val *now;       /* by value: what stands for it on this rank */
+    bool *is_held;   /* by value: it is read after the step: an output, or what a variable holds */
+    ir_node *reader; /* by value: the first node of this rank that reads it */
+    bool *done;      /* by value: this rank has made it by now */
+    ir_val *now;     /* by value: what stands for it on this rank */
     cut_message *open; /* started, not waited for */
     int32_t n_open;
     size_t cap_open;
@@ -317,10 +317,11 @@ static void find_wants(cutter *c) {
         const ir_value *value = &g->values[v];
         if (value->output || v == g->loss) {
             want(c, v, readers_of_output(c, value));
+            c->is_held[v] = true;
         }
         if (value->next != IR_NONE && value->role != IR_SLOT) {
             want(c, value->next, holders_of(c, v));
-            c->is_next[value->next] = true;
+            c->is_held[value->next] = true;
         }
     }
     for (int32_t i = g->n_order - 1; i >= 0; i--) {
@@ -486,16 +487,23 @@ static ebb_status visit(cutter *c, ir_node n) {
     return start_results(c, &node);
 }
 
-/* What is not read in the step but held after it: it may lie in the variable from recv on. */
-static ebb_status finish_next(cutter *c) {
+/* What is read only after the step. What a variable holds then may lie there from recv on; an
+ * output is one wherever it is wanted. */
+static ebb_status finish_held(cutter *c) {
+    ir_graph *g = c->r.g;
     for (ir_val x = 0; x < c->n_values; x++) {
         uint64_t wait =
-            !c->is_next[x] || rank_home(&c->r, x) == HOME_ALL ? 0 : c->wants[x] & ~c->arrived[x];
+            !c->is_held[x] || rank_home(&c->r, x) == HOME_ALL ? 0 : c->wants[x] & ~c->arrived[x];
         for (int32_t to = 0; to < c->r.ranks; to++) {
             if (rank_has(wait, to)) {
-                c->r.g->label = own_label(c, c->r.g->nodes[c->r.g->values[x].def].label);
-                TRY(finish(c, x, to, false));
+                g->label = own_label(c, g->nodes[g->values[x].def].label);
+                TRY(finish(c, x, to, g->values[x].output));
             }
+        }
+        if (g->values[x].output && c->now[x] != x) {
+            g->values[c->now[x]].output = true;
+            g->values[c->now[x]].name = g->values[x].name;
+            g->values[x].output = false;
         }
     }
     return EBB_OK;
@@ -514,7 +522,7 @@ static void hold(cutter *c) {
         }
     }
     if (g->loss != IR_NONE && !rank_has(c->does[g->values[g->loss].def], c->r.me)) {
-        g->loss = IR_NONE;
+        g->loss = c->now[g->loss] != g->loss ? c->now[g->loss] : (ir_val)IR_NONE;
     }
 }
 
@@ -542,7 +550,7 @@ static ebb_status make(cutter *c) {
     c->n_values = g->n_values;
     c->n_list = g->n_order;
     TRY(REGION_ARRAYS(c->r.region, ARRAY(c->list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
-                      ARRAY(c->arrived, nv), ARRAY(c->is_next, nv), ARRAY_NONE(c->reader, nv),
+                      ARRAY(c->arrived, nv), ARRAY(c->is_held, nv), ARRAY_NONE(c->reader, nv),
                       ARRAY(c->done, nv)));
     TRY(ebb__pass_same(g, c->r.region, &c->now));
     memcpy(c->list, g->order, (size_t)g->n_order * sizeof *c->list);
@@ -551,7 +559,7 @@ static ebb_status make(cutter *c) {
     for (int32_t i = 0; i < c->n_list; i++) {
         TRY(visit(c, c->list[i]));
     }
-    TRY(finish_next(c));
+    TRY(finish_held(c));
     hold(c);
     TRY(hold_messages(c));
     TRY(ebb__pass_drop_dead(g));

@@ -105,10 +105,18 @@ typedef struct pass_density {
  * first. */
 typedef enum pass_reduce { REDUCE_SLICES, REDUCE_COPIES, REDUCE_CENTRAL } pass_reduce;
 enum { PASS_MOST_RANKS = 64 };
+/* Which stage does a layer. */
+typedef struct pass_stage {
+    char layer[124];
+    int32_t stage;
+} pass_stage;
 typedef struct pass_ranks {
     int32_t rank, count; /* count 0 or 1: one alone */
     int32_t stages;      /* so many ranks, one after the other, are a group, which shares the layers
                             of its parts of the batch; 0: 1 */
+    const pass_stage *layers; /* the same for all programs: they share variables. NULL: as is best
+                                 for the graph that is cut */
+    int32_t n_layers;
     pass_reduce reduce;
 } pass_ranks;
 
@@ -234,6 +242,9 @@ bool ebb__pass_needs_lays(const ir_graph *graph); /* else all values are plain *
  * lies, or kernels cannot read it so. */
 ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
+/* Which stage does which layer of a forward graph, best for it (stages.c); in `region`. */
+ebb_status ebb__stages_choose(pass_unit *unit, int32_t stages, alloc_region *region,
+                              pass_stage **out, int32_t *n) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */

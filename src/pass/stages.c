@@ -4,6 +4,9 @@
  * cut. */
 #include "pass/ranks.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { HALVINGS = 60 };
 
 /* Layers in the order in which forward comes to them; those that share a parameter only once. */
@@ -97,15 +100,14 @@ static bool fill_stages(const layer_list *list, int32_t stages, double most, int
     return true;
 }
 
-ebb_status ebb__cut_stages(rank_cutter *c) {
+static ebb_status find_stages(rank_cutter *c) {
     const ir_graph *g = c->g;
     layer_list list = {.n = 0};
     int32_t *same = NULL, *stage = NULL;
     double low = 0, high = 0;
     TRY(find_same(c, &same));
     TRY(list_layers(c, same, &list));
-    TRY(REGION_ARRAYS(c->region, ARRAY(c->stage, (size_t)g->n_layers + 1),
-                      ARRAY(stage, (size_t)list.n + 1)));
+    TRY(ebb__region_alloc(c->region, (size_t)list.n + 1, sizeof *stage, &stage));
     if (c->stages > list.n) {
         return ebb__fail(c->unit->ctx, EBB_USAGE,
                          "--stages %d: the model has %d layers to part (those that share "
@@ -126,5 +128,41 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
             c->stage[l] = list.layers[i] == first_of(same, l) ? stage[i] : c->stage[l];
         }
     }
+    return EBB_OK;
+}
+
+ebb_status ebb__cut_stages(rank_cutter *c) {
+    const pass_ranks *ranks = &c->unit->config->ranks;
+    const ir_graph *g = c->g;
+    TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->stage, &c->stage));
+    if (c->stages == 1) {
+        return EBB_OK;
+    }
+    if (ranks->layers == NULL) {
+        return find_stages(c);
+    }
+    for (int32_t l = 0; l < g->n_layers; l++) {
+        for (int32_t i = 0; i < ranks->n_layers; i++) {
+            bool same = strncmp(ranks->layers[i].layer, g->layers[l],
+                                sizeof ranks->layers[i].layer - 1) == 0;
+            c->stage[l] = same ? ranks->layers[i].stage : c->stage[l];
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__stages_choose(pass_unit *unit, int32_t stages, alloc_region *region,
+                              pass_stage **out, int32_t *n) {
+    const ir_graph *g = &unit->graph;
+    rank_cutter c = {.unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = stages};
+    TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
+    TRY(find_stages(&c));
+    TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof **out, out));
+    for (int32_t l = 0; l < g->n_layers; l++) {
+        pass_stage *s = &(*out)[l];
+        (void)snprintf(s->layer, sizeof s->layer, "%s", g->layers[l]);
+        s->stage = c.stage[l];
+    }
+    *n = g->n_layers;
     return EBB_OK;
 }

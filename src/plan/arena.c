@@ -288,6 +288,7 @@ void ebb__plan_free(ebb_plan *plan) {
     }
     ebb__names_free(ctx, &plan->variable_names);
     ebb__names_free(ctx, &plan->layer_names);
+    ebb__region_fini(&plan->stages);
     ebb__free(ctx, plan->decisions);
     ebb__free(ctx, plan->products);
     ebb__free(ctx, plan->variables);

@@ -43,6 +43,7 @@ typedef struct settling {
     const plan_options *options;
     ebb_plan *plan;
     plan_walk walk;
+    plan_options own_options;      /* those that were given, and what follows from the programs */
     plan_options fallback_options; /* whatever saves may be done: it is the exception */
     plan_walk fallback;            /* where sparse values may not fit: plans without them */
     double shares;                 /* of all that train; 0: the leading one counts alone */
@@ -609,6 +610,25 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
     return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, s->options);
 }
 
+/* All programs have a layer's variables on the same ranks: the first decides. */
+static ebb_status choose_stages(settling *s) {
+    pass_ranks *ranks = &s->own_options.ranks;
+    pass_config config = {.dev = s->options->dev};
+    pass_unit unit;
+    pass_stage *layers = NULL;
+    if (ranks->count <= 1 || ranks->stages <= 1) {
+        return EBB_OK;
+    }
+    ebb_status status = ebb__plan_open(&unit, s->ctx, &config, &s->requests[0]);
+    if (status == EBB_OK) {
+        status =
+            ebb__stages_choose(&unit, ranks->stages, &s->plan->stages, &layers, &ranks->n_layers);
+    }
+    ranks->layers = layers;
+    ebb__plan_close(&unit);
+    return status;
+}
+
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                           const plan_extra *extras, int32_t n_extras, const plan_options *options,
                           ebb_plan **out) {
@@ -618,9 +638,10 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
         return ebb__fail(ctx, EBB_USAGE, "a plan takes 1 to %d programs", PLAN_MAX_PROGRAMS);
     }
     TRY(ebb__alloc(ctx, 1, sizeof *s, &s));
-    *s = (settling){.ctx = ctx, .requests = requests, .n = n_requests, .options = options};
+    *s = (settling){.ctx = ctx, .requests = requests, .n = n_requests, .own_options = *options};
+    s->options = &s->own_options;
     s->walk = (plan_walk){.ctx = ctx,
-                          .options = options,
+                          .options = s->options,
                           .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled,
                                                                .chunks = options->chunks,
                                                                .encode = options->encode,
@@ -632,7 +653,9 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
         plan->dev = device_or_default(options->dev);
         plan->members = options->members;
         plan->budget_bytes = options->budget;
-        status = make(s, extras, n_extras);
+        ebb__region_init(&plan->stages, ctx);
+        status = choose_stages(s);
+        status = status == EBB_OK ? make(s, extras, n_extras) : status;
     }
     ebb__free(ctx, s->followed);
     ebb__free(ctx, s);

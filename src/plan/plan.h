@@ -215,6 +215,7 @@ typedef struct ebb_plan {
     plan_variable *variables;
     int32_t n_variables;
     names_table variable_names, layer_names;
+    alloc_region stages; /* pass_ranks.layers of all programs */
     void *source; /* what the requests point to, and the table: freed by free_source, if it is
                      the plan's, when the plan is released */
     void (*free_source)(void *source);
