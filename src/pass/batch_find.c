@@ -48,6 +48,14 @@ static bool same_attributes(const ir_attr *a, const ir_attr *b) {
     return same;
 }
 
+/* Of sums, where stages go from chunk to chunk of time steps: larger products, which are done while
+ * the next chunk is awaited. The last stage has nobody to wait for, and does them in the end. */
+static int32_t span_of_sums(const pass_ranks *ranks, int32_t span) {
+    bool stages = ranks->stages > 1 && ranks->chunk_steps > 0;
+    bool last = stages && ranks->rank % ranks->stages == ranks->stages - 1;
+    return last ? 0 : stages ? ranks->sum_steps : span;
+}
+
 /* Which chunk of time steps it belongs to: batches do not cross them. One product of all steps asks
  * for the rows of all steps at once, and where each is a gradient that would come and go, shorter
  * chunks of backward may be wanted. A sum waits for all of its rows anyway. */
@@ -55,6 +63,7 @@ static int32_t span_of(const batcher *b, const ir_node_rec *node, const pass_rol
     const pass_knobs *how = &b->unit->config->knobs;
     bool part = node->label.phase == IR_BACKWARD && r->out[0] == ROWS_SPLIT && how->merge > 0;
     int32_t span = part && how->span == 0 ? how->merge : how->span;
+    span = r->out[0] == ROWS_CARRY ? span_of_sums(&b->unit->config->ranks, span) : span;
     return span > 0 ? node->label.at / span : 0;
 }
 

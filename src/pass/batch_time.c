@@ -35,6 +35,16 @@ static void unlink_two(batcher *b, ir_val x, ir_val first, ir_val last) {
     b->far[y] = last;
 }
 
+/* Stages hand on chunks of time steps: what is read of one must not wait for the next. */
+static bool crosses_chunk(const batcher *b, ir_val x, ir_val y) {
+    const ir_graph *g = b->g;
+    const pass_ranks *ranks = &b->unit->config->ranks;
+    ir_node from = g->values[x].def, to = g->values[y].def;
+    int32_t steps = ranks->stages > 1 ? ranks->chunk_steps : 0;
+    return steps > 0 && from != IR_NONE && to != IR_NONE &&
+           g->nodes[from].label.at / steps != g->nodes[to].label.at / steps;
+}
+
 /* Links the list if no value gets two neighbours on one side and no ring is closed; else it keeps a
  * stack of its own. */
 static ebb_status link_list(batcher *b, const ir_val *list, int32_t n, ir_node reader) {
@@ -46,7 +56,8 @@ static ebb_status link_list(batcher *b, const ir_val *list, int32_t n, ir_node r
         if (b->succ[x] == y) {
             continue;
         }
-        if (b->succ[x] != IR_NONE || b->pred[y] != IR_NONE || b->far[y] == x) {
+        if (b->succ[x] != IR_NONE || b->pred[y] != IR_NONE || b->far[y] == x ||
+            crosses_chunk(b, x, y)) {
             while (n_made > 0) {
                 ir_val *link = &made[3 * --n_made];
                 unlink_two(b, link[0], link[1], link[2]);

@@ -40,9 +40,13 @@ typedef struct cutter {
     uint64_t *does;    /* by node: a bit for each rank that does it */
     uint64_t *wants;   /* by value: that wants it, and does not make it */
     uint64_t *arrived; /* by value: where it was waited for */
+    bool *started;     /* by value: it is on its way to whoever wants it */
     bool *is_held;   /* by value: it is read after the step: an output, or what a variable holds */
     ir_node *reader; /* by value: the first node of this rank that reads it */
     bool *done;      /* by value: this rank has made it by now */
+    bool *needed;    /* by node: gradients are made of what it gives */
+    bool *is_late;   /* by value: on other ranks, only nodes that are not needed read it */
+    bool *is_handed; /* by value: on another rank, a node of a shard reads it */
     ir_val *now;     /* by value: what stands for it on this rank */
     cut_message *open; /* started, not waited for */
     int32_t n_open;
@@ -141,13 +145,41 @@ static ebb_status find_needed(const cutter *c, bool **out) {
     return EBB_OK;
 }
 
+/* By node: when it is done in a shard's turn, where stages go through time in chunks: forward from
+ * chunk to chunk, backward the other way. What belongs to no time step follows what it reads. */
+static ebb_status find_waves(const cutter *c, int32_t **out, int32_t *n_waves) {
+    const ir_graph *g = c->r.g;
+    const int32_t steps = c->r.unit->config->ranks.chunk_steps;
+    int32_t *wave = NULL, chunks = 1;
+    TRY(ebb__region_alloc(c->r.region, (size_t)g->n_nodes + 1, sizeof *wave, &wave));
+    for (int32_t i = 0; i < g->n_order && steps > 0; i++) {
+        int32_t chunk = g->nodes[g->order[i]].label.at / steps + 1;
+        chunks = chunk > chunks ? chunk : chunks;
+    }
+    for (int32_t i = 0; i < g->n_order && steps > 0; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        bool forward = node->label.phase == IR_FORWARD;
+        int32_t chunk = node->label.at / steps, now = forward ? 0 : chunks;
+        for (int32_t k = 0; node->label.at < 0 && k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
+            now = def != IR_NONE && wave[def] > now ? wave[def] : now;
+        }
+        wave[g->order[i]] = node->label.at < 0 ? now : forward ? chunk : 2 * chunks - 1 - chunk;
+    }
+    *n_waves = 2 * chunks;
+    *out = wave;
+    return EBB_OK;
+}
+
 /* Shards of different ranks side by side; what belongs to none as soon as it can be, but at the end
  * what only reports and the next step read. */
 static ebb_status align(cutter *c) {
     ir_graph *g = c->r.g;
     int64_t *keys = NULL, *nth = NULL, all = g->n_order;
-    bool *needed = NULL;
-    TRY(find_needed(c, &needed));
+    int32_t *wave = NULL, waves = 0;
+    TRY(find_needed(c, &c->needed));
+    TRY(find_waves(c, &wave, &waves));
     TRY(REGION_ARRAYS(c->r.region, ARRAY(keys, (size_t)g->n_nodes + 1),
                       ARRAY(nth, (size_t)c->r.shards)));
     for (int32_t i = 0; i < g->n_order; i++) {
@@ -155,9 +187,9 @@ static ebb_status align(cutter *c) {
         int32_t shard = shard_of(&g->nodes[n]);
         if (shard >= 0) {
             int32_t first = first_shard(&c->r, group_of_shard(&c->r, shard));
-            keys[n] = (shard - first) * all + nth[shard]++;
+            keys[n] = ((int64_t)(shard - first) * waves + wave[n]) * all + nth[shard]++;
         } else {
-            keys[n] = needed[n] ? -1 : IR_MAX_SHARDS * all + i;
+            keys[n] = c->needed[n] ? -1 : (int64_t)IR_MAX_SHARDS * waves * all + i;
         }
     }
     return ebb__pass_sort(g, keys);
@@ -315,6 +347,8 @@ static void find_wants(cutter *c) {
     const ir_graph *g = c->r.g;
     for (ir_val v = 0; v < c->n_values; v++) {
         const ir_value *value = &g->values[v];
+        ir_node def = value->def;
+        c->is_late[v] = def != IR_NONE && c->needed[def];
         if (value->output || v == g->loss) {
             want(c, v, readers_of_output(c, value));
             c->is_held[v] = true;
@@ -334,7 +368,10 @@ static void find_wants(cutter *c) {
         for (int32_t k = 0; k < node->n_in; k++) {
             ir_val v = ir_in(g, node, k);
             if (v != IR_NONE) {
+                bool away = rank_home(&c->r, v) != home && rank_home(&c->r, v) != HOME_ALL;
                 want(c, v, c->does[n]);
+                c->is_late[v] = c->is_late[v] && (!away || !c->needed[n]);
+                c->is_handed[v] = c->is_handed[v] || (away && shard_of(node) >= 0);
                 c->reader[v] = rank_has(c->does[n], c->r.me) ? n : c->reader[v];
             }
         }
@@ -420,6 +457,9 @@ static ebb_status finish(cutter *c, ir_val x, int32_t to, bool read) {
         at++;
     }
     const cut_message message = c->open[at];
+    if (from == me && c->is_handed[x]) {
+        return EBB_OK; /* who hands on does not wait: see finish_handed */
+    }
     c->n_open--;
     memmove(&c->open[at], &c->open[at + 1], (size_t)(c->n_open - at) * sizeof *c->open);
     if (from == me) {
@@ -433,6 +473,17 @@ static ebb_status finish(cutter *c, ir_val x, int32_t to, bool read) {
     return EBB_OK;
 }
 
+/* To all ranks that want it. */
+static ebb_status start_all(cutter *c, ir_val x) {
+    for (int32_t to = 0; rank_home(&c->r, x) != HOME_ALL && to < c->r.ranks; to++) {
+        if (rank_has(c->wants[x], to)) {
+            TRY(start(c, x, to));
+        }
+    }
+    c->started[x] = true;
+    return EBB_OK;
+}
+
 /* What the node reads must be there, wherever it is done. */
 static ebb_status finish_operands(cutter *c, const ir_node_rec *node, uint64_t does) {
     for (int32_t k = 0; k < node->n_in; k++) {
@@ -440,6 +491,9 @@ static ebb_status finish_operands(cutter *c, const ir_node_rec *node, uint64_t d
         uint64_t wait = x == IR_NONE || rank_home(&c->r, x) == HOME_ALL
                             ? 0
                             : does & c->wants[x] & ~c->arrived[x];
+        if (wait != 0 && !c->started[x]) {
+            TRY(start_all(c, x));
+        }
         for (int32_t to = 0; to < c->r.ranks; to++) {
             if (rank_has(wait, to)) {
                 c->r.g->label = own_label(c, node->label);
@@ -450,13 +504,11 @@ static ebb_status finish_operands(cutter *c, const ir_node_rec *node, uint64_t d
     return EBB_OK;
 }
 
+/* What no gradient waits for is not started before it is read: it would stand in the way of what is
+ * urgent. */
 static ebb_status start_results(cutter *c, const ir_node_rec *node) {
     for (ir_val x = node->out; x < node->out + node->n_out; x++) {
-        for (int32_t to = 0; rank_home(&c->r, x) != HOME_ALL && to < c->r.ranks; to++) {
-            if (rank_has(c->wants[x], to)) {
-                TRY(start(c, x, to));
-            }
-        }
+        TRY(c->is_late[x] ? EBB_OK : start_all(c, x));
     }
     return EBB_OK;
 }
@@ -494,6 +546,9 @@ static ebb_status finish_held(cutter *c) {
     for (ir_val x = 0; x < c->n_values; x++) {
         uint64_t wait =
             !c->is_held[x] || rank_home(&c->r, x) == HOME_ALL ? 0 : c->wants[x] & ~c->arrived[x];
+        if (wait != 0 && !c->started[x]) {
+            TRY(start_all(c, x));
+        }
         for (int32_t to = 0; to < c->r.ranks; to++) {
             if (rank_has(wait, to)) {
                 g->label = own_label(c, g->nodes[g->values[x].def].label);
@@ -506,6 +561,18 @@ static ebb_status finish_held(cutter *c) {
             g->values[x].output = false;
         }
     }
+    return EBB_OK;
+}
+
+/* What was handed on from stage to stage: all at the end, when there is nothing else to do. */
+static ebb_status finish_handed(cutter *c) {
+    ir_graph *g = c->r.g;
+    for (int32_t i = 0; i < c->n_open; i++) {
+        const cut_message *m = &c->open[i];
+        g->label = own_label(c, g->nodes[g->values[m->x].def].label);
+        TRY(ebb__op_sent(g, m->started[0], m->x, c->after, &c->after));
+    }
+    c->n_open = 0;
     return EBB_OK;
 }
 
@@ -550,8 +617,9 @@ static ebb_status make(cutter *c) {
     c->n_values = g->n_values;
     c->n_list = g->n_order;
     TRY(REGION_ARRAYS(c->r.region, ARRAY(c->list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
-                      ARRAY(c->arrived, nv), ARRAY(c->is_held, nv), ARRAY_NONE(c->reader, nv),
-                      ARRAY(c->done, nv)));
+                      ARRAY(c->arrived, nv), ARRAY(c->started, nv), ARRAY(c->is_held, nv),
+                      ARRAY_NONE(c->reader, nv), ARRAY(c->done, nv), ARRAY(c->is_late, nv),
+                      ARRAY(c->is_handed, nv)));
     TRY(ebb__pass_same(g, c->r.region, &c->now));
     memcpy(c->list, g->order, (size_t)g->n_order * sizeof *c->list);
     find_wants(c);
@@ -560,6 +628,7 @@ static ebb_status make(cutter *c) {
         TRY(visit(c, c->list[i]));
     }
     TRY(finish_held(c));
+    TRY(finish_handed(c));
     hold(c);
     TRY(hold_messages(c));
     TRY(ebb__pass_drop_dead(g));

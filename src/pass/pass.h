@@ -114,6 +114,10 @@ typedef struct pass_ranks {
     int32_t rank, count; /* count 0 or 1: one alone */
     int32_t stages;      /* so many ranks, one after the other, are a group, which shares the layers
                             of its parts of the batch; 0: 1 */
+    int32_t chunk_steps; /* time steps that stages hand on together, and go through all their layers
+                            with; 0: there is no time */
+    int32_t sum_steps;   /* time steps whose part of a weight's gradient is one product, in all stages
+                            but the last, which has all in one; a multiple of chunk_steps */
     const pass_stage *layers; /* the same for all programs: they share variables. NULL: as is best
                                  for the graph that is cut */
     int32_t n_layers;

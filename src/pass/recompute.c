@@ -622,10 +622,24 @@ static ebb_status apply(pass_unit *unit, const pass_knobs *how, bool sorts) {
     return ebb__pass_drop_dead(&unit->graph);
 }
 
+/* Stages go from chunk to chunk of time steps also where nothing is repeated. */
+static ebb_status sort_for_stages(pass_unit *unit, const pass_knobs *how) {
+    recomputer r;
+    if (how->span <= 0 || unit->config->ranks.chunk_steps <= 0) {
+        return EBB_OK;
+    }
+    TRY(new_recomputer(unit, how, &r));
+    TRY(classify(&r));
+    return sort_by_span(&r);
+}
+
 static ebb_status run(pass_unit *unit) {
     pass_knobs how = unit->config->knobs;
-    if (!unit->config->training || how.price <= 0) {
+    if (!unit->config->training) {
         return EBB_OK;
+    }
+    if (how.price <= 0) {
+        return sort_for_stages(unit, &how);
     }
     TRY(apply(unit, &how, how.span > 0));
     if (how.span > 0 && how.outer > 1) {

@@ -34,9 +34,13 @@ static const pass_id FIRST_VARIED = PASS_CHUNK;
 
 pass_config ebb__walk_config(const plan_options *options, const plan_choice *choice,
                              bool prepared) {
+    pass_knobs knobs = choice->knobs;
+    if (options->ranks.stages > 1 && options->ranks.chunk_steps > 0) {
+        knobs.span = options->ranks.chunk_steps; /* messages come and go in that order */
+    }
     return (pass_config){.disabled = options->disabled,
                          .first = prepared ? FIRST_VARIED : PASS_INFER,
-                         .knobs = choice->knobs,
+                         .knobs = knobs,
                          .dev = options->dev,
                          .members = options->members,
                          .stash = options->stash,

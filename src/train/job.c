@@ -62,12 +62,28 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
                                       [TRAIN_REDUCE_COPIES] = REDUCE_COPIES,
                                       [TRAIN_REDUCE_CENTRAL] = REDUCE_CENTRAL};
 
+/* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and a
+ * few products for the gradients of weights. */
+static void set_chunks(const train_settings *s, pass_ranks *ranks) {
+    enum { CHUNKS_A_STAGE = 8, SUMS = 4 };
+    int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
+    if (s->kind->timed && s->stages > 1) {
+        int64_t chunk = s->chunk_steps > 0 ? s->chunk_steps : (steps + chunks - 1) / chunks;
+        ranks->chunk_steps = (int32_t)chunk;
+        ranks->sum_steps = (int32_t)(((steps + SUMS - 1) / SUMS + chunk - 1) / chunk * chunk);
+    }
+}
+
 static pass_ranks ranks_of(const train_settings *s) {
-    return s->link == NULL ? (pass_ranks){0}
-                           : (pass_ranks){.rank = ebb__comm_rank(s->link),
-                                          .count = ebb__comm_size(s->link),
-                                          .stages = (int32_t)s->stages,
-                                          .reduce = reduces[s->reduce]};
+    pass_ranks ranks = {0};
+    if (s->link != NULL) {
+        ranks = (pass_ranks){.rank = ebb__comm_rank(s->link),
+                             .count = ebb__comm_size(s->link),
+                             .stages = (int32_t)s->stages,
+                             .reduce = reduces[s->reduce]};
+        set_chunks(s, &ranks);
+    }
+    return ranks;
 }
 
 /* A step that does not fit would have to be given up by all processes: none has sparse values. */

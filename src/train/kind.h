@@ -200,6 +200,7 @@ typedef struct model_kind {
     int32_t n_metrics;
     /* Learning rates of sgd without and with momentum, where none is given; 0: 1. */
     double sgd_rate, momentum_rate;
+    bool timed; /* it is unrolled over time */
     bool nats; /* the loss is a mean negative log likelihood: its exponential is a perplexity */
     /* Fills in what follows from other settings, checks sizes. NULL: nothing. */
     ebb_status (*resolve)(ebb_ctx *ctx, train_settings *s);

@@ -90,6 +90,8 @@
 #define OPTIONS_RANKS \
     {"stages", "Processes", OPTION_INT, AT(stages), "N", "1", NULL, {0}, RANGE(1, 64), STEP, 0, \
      "under mpirun, so many processes share the layers, each a run of them, and hand on what they make (pipeline); must divide the number of processes"}, \
+    {"chunk-steps", "Processes", OPTION_INT, AT(chunk_steps), "N", "auto", "auto", {0}, RANGE(1, 1e6), STEP, 0, \
+     "with --stages, time steps that a process does before it hands them on: fewer let the next one begin earlier, more make larger products. The bits are the same"}, \
     {"reduce", "Processes", OPTION_CHOICE, AT(reduce), NULL, "auto", NULL, {"auto", "slices", "copies", "central"}, ANY, STEP, 0, \
      "under mpirun, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. The bits are the same"}, \
     {"lost-after", "Processes", OPTION_REAL, AT(lost_after), "SECONDS", "30", NULL, {0}, ABOVE(0, 1e6), STEP, 0, \

@@ -101,6 +101,7 @@ typedef struct train_settings {
     const struct device *dev; /* NULL: the default */
     struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
     int64_t stages;           /* processes that share the layers of a part of the batch */
+    int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
     train_reduce reduce;      /* who adds up and applies gradients of several processes */
     double lost_after;        /* seconds without an answer before a process counts as lost */
     train_memory memory;

@@ -200,6 +200,7 @@ const model_kind ebb__kind_nmt = {
     .options = &ebb__nmt_options,
     .metrics = metrics,
     .n_metrics = 2,
+    .timed = true,
     .nats = true,
     .resolve = ebb__nmt_resolve,
     .check = ebb__nmt_check,
