@@ -7,7 +7,7 @@
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
 static json_t *rank_json(const job_rank *k) {
-    return json_pack("{s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", k->rank,
+    return json_pack("{s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", k->rank,
                      "host", k->host, "stage", 0, "planned_peak_bytes",
                      ebb__cli_json_bytes(k->planned_peak_bytes), "measured_peak_bytes",
                      ebb__cli_json_bytes(k->measured_peak_bytes), "vm_hwm_bytes",
@@ -15,22 +15,26 @@ static json_t *rank_json(const job_rank *k) {
                      ebb__cli_json_bytes(k->allocations_after_first_step), "sent_bytes",
                      ebb__cli_json_real(k->sent_bytes), "messages", ebb__cli_json_real(k->messages),
                      "busy_seconds", ebb__cli_json_real(k->busy_seconds), "waiting_seconds",
-                     ebb__cli_json_real(k->waiting_seconds));
+                     ebb__cli_json_real(k->waiting_seconds), "cpu_seconds",
+                     ebb__cli_json_real(k->cpu_seconds));
 }
 
 /* The processes that mpirun started, and the share of a step that the one that waits most spends on
  * waiting; false: no memory. */
 static bool add_ranks(json_t *to, const job_bench_result *r) {
     json_t *list = json_array();
-    double most = 0;
+    double most = 0, clock = 0;
     bool done = list != NULL && json_object_set_new(to, "ranks", list) == 0;
     for (int i = 0; done && i < r->n_ranks; i++) {
         const job_rank *k = &r->ranks[i];
         double share = k->waiting_seconds / (k->busy_seconds + k->waiting_seconds);
         most = share > most ? share : most;
+        clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
         done = json_array_append_new(list, rank_json(k)) == 0;
     }
-    return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0;
+    return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0 &&
+           json_object_set_new(to, "virtual_seconds_per_step",
+                               clock > 0 ? ebb__cli_json_real(clock) : json_null()) == 0;
 }
 
 static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
@@ -65,12 +69,17 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
 }
 
 static void print_ranks(const job_bench_result *r) {
+    double clock = 0;
     for (int i = 0; i < r->n_ranks; i++) {
         const job_rank *k = &r->ranks[i];
         printf("rank %-3d              %" PRIu64 " bytes planned, %" PRIu64
                " used; sends %.0f bytes in %.0f messages a step, waits %.1f%% of it (%s)\n",
                k->rank, k->planned_peak_bytes, k->measured_peak_bytes, k->sent_bytes, k->messages,
                100 * k->waiting_seconds / (k->busy_seconds + k->waiting_seconds), k->host);
+        clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
+    }
+    if (clock > 0) {
+        printf("virtual seconds       %.6f a step, if every process had a core of its own\n", clock);
     }
 }
 

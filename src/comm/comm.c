@@ -182,6 +182,14 @@ comm_back *ebb__comm_back(comm_link *link) {
     return &link->back;
 }
 
+void ebb__comm_keep_tickets(comm_link *link, int n) {
+    link->back.tickets = n;
+    link->free = 0;
+    for (int i = 0; i < n; i++) {
+        link->slot[i].next = i + 1 < n ? i + 1 : -1;
+    }
+}
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static ebb_status start(comm_link *link, const comm_post *post, int *ticket) {

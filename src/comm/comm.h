@@ -106,6 +106,16 @@ typedef struct comm_fault {
 
 ebb_status ebb__comm_make_faulty(comm_link *link, const comm_fault *fault) EBB_MUST_CHECK;
 
+/* ---- virtual.c: the time that ranks with a core each would take, over a network ------------- */
+enum { COMM_MOST_VIRTUAL = 64 };
+typedef struct comm_network {
+    double bytes_per_second, latency; /* latency in seconds */
+} comm_network;
+
+/* Right after the link was opened, on all ranks; half of its tickets are left. */
+ebb_status ebb__comm_make_virtual(comm_link *link, const comm_network *network) EBB_MUST_CHECK;
+double ebb__comm_virtual_seconds(comm_link *link); /* of this rank, so far; < 0: it has no clock */
+
 /* ---- for wrappers: what carries a link's messages, to be put inside another ---------------- */
 typedef struct comm_back {
     ebb_ctx *ctx;
@@ -114,5 +124,7 @@ typedef struct comm_back {
     void *state; /* from ebb__alloc; a wrapper frees that of what it wraps */
 } comm_back;
 comm_back *ebb__comm_back(comm_link *link);
+/* Keeps the first n tickets of a link that has none in use; the wrapper has the rest. */
+void ebb__comm_keep_tickets(comm_link *link, int n);
 
 #endif

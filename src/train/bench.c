@@ -55,12 +55,13 @@ static ebb_status unless_diverged(ebb_ctx *ctx, ebb_status status) {
 
 /* What a process had to do with others until now. */
 typedef struct bench_talk {
-    double messages, bytes, waiting, seconds;
+    double messages, bytes, waiting, seconds, clock;
 } bench_talk;
 
 static bench_talk talk_of(const run_session *session) {
     return (bench_talk){(double)session->messages, (double)session->sent_bytes,
-                        session->waiting_seconds, ebb__clock_seconds()};
+                        session->waiting_seconds, ebb__clock_seconds(),
+                        session->link != NULL ? ebb__comm_virtual_seconds(session->link) : 0};
 }
 
 static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64_t steps,
@@ -91,6 +92,7 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     of_steps->bytes = (of_steps->bytes - talk.bytes) / (double)steps;
     of_steps->waiting = (of_steps->waiting - talk.waiting) / (double)steps;
     of_steps->seconds = (of_steps->seconds - talk.seconds) / (double)steps;
+    of_steps->clock = (of_steps->clock - talk.clock) / (double)steps;
     out->cpu_seconds = ebb__meter_cpu_seconds(&before, &after) / (double)steps;
     out->joules = ebb__meter_joules(&before, &after) / (double)steps;
     out->allocations_after_first_step = session->ctx->mem.calls - calls;
@@ -152,7 +154,9 @@ static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const benc
                     .sent_bytes = talk->bytes,
                     .messages = talk->messages,
                     .busy_seconds = talk->seconds - talk->waiting,
-                    .waiting_seconds = talk->waiting};
+                    .waiting_seconds = talk->waiting,
+                    .cpu_seconds = out->cpu_seconds,
+                    .virtual_seconds = talk->clock};
     memcpy(own.host, ebb__comm_describe(link, rank)->host, sizeof own.host);
     if (rank == 0) {
         TRY(ebb__alloc(ctx, (size_t)size, sizeof *out->ranks, &out->ranks));
@@ -160,6 +164,9 @@ static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const benc
     }
     return ebb__comm_gather(link, 0, &own, out->ranks, sizeof own, s->lost_after);
 }
+
+/* One machine's memory, by a copy. */
+static const comm_network network = {.bytes_per_second = 5.9e9, .latency = 1e-6};
 
 ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
                           job_bench_result *out) {
@@ -181,6 +188,9 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     TRY_OUT(ebb__alloc(ctx, (size_t)steps, sizeof *seconds, &seconds));
     run_trainer trainer = ebb__job_trainer(session, settings);
     bench_talk talk = {0};
+    if (settings->link != NULL && settings->virtual_clock) {
+        TRY_OUT(ebb__comm_make_virtual(settings->link, &network));
+    }
     session->link = settings->link;
     session->lost_seconds = settings->lost_after;
     TRY_OUT(run_bench(&trainer, settings, steps, seconds, out, &talk));

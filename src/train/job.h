@@ -60,6 +60,8 @@ typedef struct job_rank {
     uint64_t allocations_after_first_step;
     /* In a timed step, in the mean: */
     double sent_bytes, messages, busy_seconds, waiting_seconds;
+    double cpu_seconds;     /* of the process */
+    double virtual_seconds; /* with a core of its own; 0: nobody asked */
 } job_rank;
 
 typedef struct job_bench_result {

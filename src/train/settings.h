@@ -103,6 +103,7 @@ typedef struct train_settings {
     int64_t stages;           /* processes that share the layers of a part of the batch */
     int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
     train_reduce reduce;      /* who adds up and applies gradients of several processes */
+    bool virtual_clock;       /* bench: also the time of processes with a core each */
     double lost_after;        /* seconds without an answer before a process counts as lost */
     train_memory memory;
     uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
