@@ -62,6 +62,14 @@ static bool reads_or_makes_map(const ir_graph *g, const ir_node_rec *node) {
     return map;
 }
 
+/* A weight's gradient, where stages wait for each other: it is for later, as one product of all
+ * rows. */
+static bool is_late_sum(const chunker *c, const ir_node_rec *node, const pass_roles *r) {
+    const pass_ranks *ranks = &c->s.unit->config->ranks;
+    return ranks->stages > 1 && ranks->chunk_steps > 0 && r->out[0] == ROWS_CARRY &&
+           (ebb__op(node->op)->flags & OPF_HEAVY) != 0;
+}
+
 /* Takes a node into the region; false if it cannot be split. */
 static bool admit(chunker *c, ir_node n) {
     const ir_graph *g = c->s.graph;
@@ -70,7 +78,8 @@ static bool admit(chunker *c, ir_node n) {
     if (c->s.member[n]) {
         return true;
     }
-    if (reads_or_makes_map(g, node) || !ebb__split_takes(&c->s, n, &r)) {
+    if (reads_or_makes_map(g, node) || !ebb__split_takes(&c->s, n, &r) ||
+        is_late_sum(c, node, &r)) {
         return false;
     }
     for (int32_t k = 0; k < node->n_in; k++) {

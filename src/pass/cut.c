@@ -167,9 +167,18 @@ static ebb_status find_waves(const cutter *c, int32_t **out, int32_t *n_waves) {
         }
         wave[g->order[i]] = node->label.at < 0 ? now : forward ? chunk : 2 * chunks - 1 - chunk;
     }
-    *n_waves = 2 * chunks;
+    *n_waves = steps > 0 ? 2 * chunks : 1;
     *out = wave;
     return EBB_OK;
+}
+
+/* When a node of a shard is done: the k-th shards of all groups at the same time; if there are stages,
+ * as a pipeline has it in which each does forward of one shard and backward of an earlier one in turn
+ * (1F1B, Narayanan et al. 2019), so that as few shards as can be are on their way. */
+static int64_t turn_of(const cutter *c, const ir_node_rec *node) {
+    int32_t first = first_shard(&c->r, group_of_shard(&c->r, node->label.shard));
+    int64_t k = node->label.shard - first, stage = c->r.stage[node->label.layer];
+    return node->label.phase == IR_FORWARD ? 2 * k + stage : 2 * k + 2 * c->r.stages - 1 - stage;
 }
 
 /* Shards of different ranks side by side; what belongs to none as soon as it can be, but at the end
@@ -186,10 +195,10 @@ static ebb_status align(cutter *c) {
         ir_node n = g->order[i];
         int32_t shard = shard_of(&g->nodes[n]);
         if (shard >= 0) {
-            int32_t first = first_shard(&c->r, group_of_shard(&c->r, shard));
-            keys[n] = ((int64_t)(shard - first) * waves + wave[n]) * all + nth[shard]++;
+            int64_t turn = waves > 1 ? 0 : turn_of(c, &g->nodes[n]);
+            keys[n] = (turn + wave[n]) * all + nth[shard]++;
         } else {
-            keys[n] = c->needed[n] ? -1 : (int64_t)IR_MAX_SHARDS * waves * all + i;
+            keys[n] = c->needed[n] ? -1 : (int64_t)1 << 60;
         }
     }
     return ebb__pass_sort(g, keys);

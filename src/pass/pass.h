@@ -246,6 +246,8 @@ bool ebb__pass_needs_lays(const ir_graph *graph); /* else all values are plain *
  * lies, or kernels cannot read it so. */
 ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
+/* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
+int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
 /* Which stage does which layer of a forward graph, best for it (stages.c); in `region`. */
 ebb_status ebb__stages_choose(pass_unit *unit, int32_t stages, alloc_region *region,
                               pass_stage **out, int32_t *n) EBB_MUST_CHECK;

@@ -3,7 +3,7 @@
  * guess. Aliases run nothing. Every refusal is logged at debug level. */
 #include "pass/pass.h"
 
-static int32_t choose(pass_unit *unit, const ir_node_rec *node) {
+int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node) {
     if ((ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
         return DEVICE_KERNEL_NONE;
     }
@@ -29,7 +29,7 @@ static ebb_status run(pass_unit *unit) {
                       ARRAY(unit->workspace, n)));
     for (int32_t i = 0; i < g->n_order; i++) {
         ir_node id = g->order[i];
-        int32_t k = choose(unit, &g->nodes[id]);
+        int32_t k = ebb__pass_kernel(unit, &g->nodes[id]);
         unit->kernels[id] = k;
         if (k < 0) {
             continue;

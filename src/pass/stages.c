@@ -16,10 +16,10 @@ typedef struct layer_list {
     int32_t n;
 } layer_list;
 
+/* Backward takes about twice what forward does, layer by layer. */
 static double seconds_of(const rank_cutter *c, const ir_node_rec *node) {
-    const device *dev = c->unit->dev;
-    op_cost cost = ebb__op_cost(c->g, node);
-    return cost.flops / dev->flops_per_second + cost.bytes / dev->bytes_per_second;
+    int32_t kernel = ebb__pass_kernel(c->unit, node);
+    return ebb__cost_seconds(c->unit->dev, c->g, node, kernel, 1);
 }
 
 static int32_t first_of(const int32_t *same, int32_t layer) {

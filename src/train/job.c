@@ -67,7 +67,8 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
 static void set_chunks(const train_settings *s, pass_ranks *ranks) {
     enum { CHUNKS_A_STAGE = 8, SUMS = 4 };
     int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
-    if (s->kind->timed && s->stages > 1) {
+    bool parts = s->shards * s->stages > ranks->count; /* a group has several: these take turns */
+    if (s->kind->timed && s->stages > 1 && !parts) {
         int64_t chunk = s->chunk_steps > 0 ? s->chunk_steps : (steps + chunks - 1) / chunks;
         ranks->chunk_steps = (int32_t)chunk;
         ranks->sum_steps = (int32_t)(((steps + SUMS - 1) / SUMS + chunk - 1) / chunk * chunk);
