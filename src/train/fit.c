@@ -143,8 +143,18 @@ static int64_t stored_number(const char *line, const char *key, int64_t most) {
     return n >= 1 && n <= most ? n : 0;
 }
 
-/* The batch that the run in the folder was started with, if there is one. */
-static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings) {
+static void recall_batch(train_settings *settings, const char *lines) {
+    settings->batch_tokens = stored_number(lines, "batch-tokens = ", MOST_TOKENS);
+    settings->batch = settings->batch_tokens > 0 ? 0 : stored_number(lines, "batch = ", MOST_BATCH);
+}
+
+static void recall_shards(train_settings *settings, const char *lines) {
+    settings->shards = stored_number(lines, "shards = ", IR_MAX_SHARDS);
+}
+
+/* What the run in the folder was started with, if there is one: `take` is given its settings. */
+static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings,
+                         void (*take)(train_settings *settings, const char *lines)) {
     checkpoint_info found = {0};
     file_lock lock;
     if (!ebb__file_exists(dir)) {
@@ -156,14 +166,16 @@ static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings
     ebb_status status = ebb__checkpoint_peek(ctx, dir, &found);
     ctx->log = log;
     if (status == EBB_OK && found.found) {
-        const char *lines = json_string_value(json_object_get(found.train, "settings"));
-        settings->batch_tokens = stored_number(lines, "batch-tokens = ", MOST_TOKENS);
-        settings->batch =
-            settings->batch_tokens > 0 ? 0 : stored_number(lines, "batch = ", MOST_BATCH);
+        take(settings, json_string_value(json_object_get(found.train, "settings")));
     }
     ebb__checkpoint_info_fini(&found);
     ebb__file_unlock(&lock);
     return status;
+}
+
+ebb_status ebb__job_recall_shards(ebb_ctx *ctx, const char *dir, train_settings *settings) {
+    bool asked = settings->shards == 0 && settings->link != NULL && !settings->fresh;
+    return asked ? recall(ctx, dir, settings, recall_shards) : EBB_OK;
 }
 
 static bool by_sentence(const train_settings *s) {
@@ -199,7 +211,7 @@ static ebb_status measure(fit_search *f, job_fit *out) {
 ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir, job_fit *out) {
     *out = (job_fit){0};
     if (dir != NULL && !settings->fresh) {
-        TRY(recall(ctx, dir, settings));
+        TRY(recall(ctx, dir, settings, recall_batch));
         out->recalled = settings->batch > 0 || settings->batch_tokens > 0;
         if (out->recalled) {
             return EBB_OK;

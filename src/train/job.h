@@ -111,6 +111,11 @@ ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
 
 /* ---- several processes ---- */
 
+/* Of settings that say no number of shards: takes that of the run in the folder, if there is one.
+ * It is part of what is computed, and processes may be more or fewer than when it was started. */
+ebb_status ebb__job_recall_shards(ebb_ctx *ctx, const char *dir,
+                                  train_settings *settings) EBB_MUST_CHECK;
+
 /* Of all but the first: makes its part of the plan and does its part of the steps, until the first
  * one says that this is the end. */
 ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) EBB_MUST_CHECK;
