@@ -19,20 +19,23 @@ static json_t *rank_json(const job_rank *k) {
                      ebb__cli_json_real(k->cpu_seconds));
 }
 
-/* The processes that mpirun started, and the share of a step that the one that waits most spends on
- * waiting; false: no memory. */
+/* The processes that mpirun started, and the share of a step that they spend on waiting: the one that
+ * waits most, and in the mean; false: no memory. */
 static bool add_ranks(json_t *to, const job_bench_result *r) {
     json_t *list = json_array();
-    double most = 0, clock = 0;
+    double most = 0, all = 0, clock = 0;
     bool done = list != NULL && json_object_set_new(to, "ranks", list) == 0;
     for (int i = 0; done && i < r->n_ranks; i++) {
         const job_rank *k = &r->ranks[i];
         double share = k->waiting_seconds / (k->busy_seconds + k->waiting_seconds);
         most = share > most ? share : most;
+        all += share;
         clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
         done = json_array_append_new(list, rank_json(k)) == 0;
     }
     return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0 &&
+           json_object_set_new(to, "bubble_share",
+                               ebb__cli_json_real(all / (double)r->n_ranks)) == 0 &&
            json_object_set_new(to, "virtual_seconds_per_step",
                                clock > 0 ? ebb__cli_json_real(clock) : json_null()) == 0;
 }
@@ -117,6 +120,7 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
 ebb_status ebb__cli_bench(cli_call *call) {
     cli_settings *settings = &call->settings;
     job_bench_result result = {0};
+    TRY(ebb__cli_greet_ranks(call));
     TRY(ebb__cli_resolve(settings));
     int64_t steps = settings->run.steps != 0 ? settings->run.steps : BENCH_STEPS;
     if (steps > BENCH_MOST_STEPS) {

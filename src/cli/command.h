@@ -68,6 +68,8 @@ json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
 /* Joins the processes that mpirun started for a command that they can share; several for another
  * command are EBB_USAGE. */
 ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) EBB_MUST_CHECK;
+/* Compares what must be the same in all processes: version, and settings as they were given. */
+ebb_status ebb__cli_greet_ranks(cli_call *call) EBB_MUST_CHECK;
 /* Whether this process is one of several and not the first, which speaks for all. */
 bool ebb__cli_is_follower(const cli_call *call);
 /* Ends what they share. With a failure that only this one has, it is this one's to `say`. */

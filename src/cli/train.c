@@ -126,6 +126,7 @@ ebb_status ebb__cli_train(cli_call *call) {
                              .sample = on_sample};
     job_train_result result = {0};
     ebb_status status = EBB_OK;
+    TRY(ebb__cli_greet_ranks(call));
     if (ebb__cli_is_follower(call)) {
         ebb__cli_ignore_signals();
         settings->run.shards = 1; /* the first process will say how many */

@@ -206,7 +206,7 @@ static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
             from = i + 1;
         } else if (list[i]->message != MESSAGE_NONE) {
             TRY(run_list(s, list + from, i - from));
-            TRY(do_message(s, list[i]));
+            TRY(s->no_messages ? EBB_OK : do_message(s, list[i]));
             from = i + 1;
         }
     }

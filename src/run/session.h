@@ -42,6 +42,7 @@ typedef struct run_session {
     comm_link *link; /* of the ranks that share the programs; NULL: there is one. Not owned */
     struct run_ranks *ranks; /* of a leader: what other ranks have (ranks.h); NULL: it is none */
     double lost_seconds; /* without a message that is waited for, before its rank counts as lost */
+    bool no_compute, no_messages; /* for measurements: steps leave one of them out */
     /* Of all steps so far: */
     uint64_t messages, sent_bytes;
     double waiting_seconds; /* for messages */

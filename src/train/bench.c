@@ -191,6 +191,8 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     if (settings->link != NULL && settings->virtual_clock) {
         TRY_OUT(ebb__comm_make_virtual(settings->link, &network));
     }
+    session->no_compute = settings->only == TRAIN_ONLY_MESSAGES;
+    session->no_messages = settings->only == TRAIN_ONLY_COMPUTE;
     session->link = settings->link;
     session->lost_seconds = settings->lost_after;
     TRY_OUT(run_bench(&trainer, settings, steps, seconds, out, &talk));

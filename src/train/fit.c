@@ -174,7 +174,7 @@ static ebb_status recall(ebb_ctx *ctx, const char *dir, train_settings *settings
 }
 
 ebb_status ebb__job_recall_shards(ebb_ctx *ctx, const char *dir, train_settings *settings) {
-    bool asked = settings->shards == 0 && settings->link != NULL && !settings->fresh;
+    bool asked = settings->shards == 0 && !settings->fresh;
     return asked ? recall(ctx, dir, settings, recall_shards) : EBB_OK;
 }
 

@@ -44,6 +44,8 @@ typedef enum train_reduce {
     TRAIN_REDUCE_CENTRAL
 } train_reduce;
 
+typedef enum train_only { TRAIN_ONLY_ALL, TRAIN_ONLY_MESSAGES, TRAIN_ONLY_COMPUTE } train_only;
+
 enum { SETTINGS_OWN_BYTES = 256, SETTINGS_EPOCHS = 10 }; /* epochs where nothing else is said */
 
 typedef struct train_settings {
@@ -103,6 +105,7 @@ typedef struct train_settings {
     int64_t stages;           /* processes that share the layers of a part of the batch */
     int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
     train_reduce reduce;      /* who adds up and applies gradients of several processes */
+    train_only only;          /* bench: steps leave the rest out */
     bool virtual_clock;       /* bench: also the time of processes with a core each */
     double lost_after;        /* seconds without an answer before a process counts as lost */
     train_memory memory;
