@@ -63,10 +63,11 @@ static bool reads_or_makes_map(const ir_graph *g, const ir_node_rec *node) {
 }
 
 /* A weight's gradient, where stages wait for each other: it is for later, as one product of all
- * rows. */
+ * rows, unless rows are to be few at a time. */
 static bool is_late_sum(const chunker *c, const ir_node_rec *node, const pass_roles *r) {
     const pass_ranks *ranks = &c->s.unit->config->ranks;
     return ranks->stages > 1 && ranks->chunk_steps > 0 && r->out[0] == ROWS_CARRY &&
+           c->s.unit->config->knobs.chunk_rows == 0 &&
            (ebb__op(node->op)->flags & OPF_HEAVY) != 0;
 }
 
