@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Several processes on one machine: data parallel in its three ways, and stages, beside one process.
+
+  bench/ranks.py                 the model of 8 layers of 400, batch 20, 35 steps, vocabulary 10,000
+  bench/ranks.py --rounds 5 --ranks 4 --virtual     what four processes with a core each would take
+
+Every measurement is `mpirun -n N ebb bench lm ... --json`, one thread a process; ways take turns, best
+and median of the rounds are shown. `messages` and `compute` are steps that leave the rest out (--only).
+With --virtual, seconds are those of a virtual clock (docs/ranks.md): never mixed with real ones. The hash
+of the weights after the last step is that of one process, or this fails. `--batches` repeats it for other
+batches. Prints a table in Markdown on standard output, what it is doing on standard error.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MODEL = ["--hidden", 400, "--embed", 200, "--layers", 8, "--bptt", 35, "--vocab", 10000]
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ebb", default=ROOT / "build" / "ebb", type=Path, metavar="FILE", help="the command (default build/ebb)")
+    parser.add_argument("--ranks", type=int, default=2, metavar="N", help="processes (default 2)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="default 3")
+    parser.add_argument("--steps", type=int, default=6, metavar="N", help="timed, of each (default 6)")
+    parser.add_argument("--batches", type=int, nargs="+", default=[20], metavar="N", help="default 20")
+    parser.add_argument("--virtual", action="store_true", help="seconds of a virtual clock")
+    parser.add_argument("--parts", action="store_true", help="also messages alone and compute alone")
+    parser.add_argument("model", nargs="*", help="options of ebb bench lm in place of the model's, after --")
+    return parser.parse_args()
+
+
+def bench(o, ranks, *words):
+    command = ["mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none", o.ebb, "bench", "lm", *(o.model or MODEL),
+               "--threads", 1, "--steps", o.steps, "--json", *words]
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(f"{' '.join(str(word) for word in command)}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def ways(o, batch):
+    """Name, processes, options; the first is what others are compared with, the second has as many parts."""
+    size = ["--batch", batch]
+    shards = ["--shards", o.ranks]
+    yield "one process", 1, size + ["--shards", 1]
+    yield f"one process, {o.ranks} shards", 1, size + shards
+    for mode in ("slices", "copies", "central"):
+        yield f"data parallel, {mode}", o.ranks, size + shards + ["--reduce", mode]
+    yield f"{o.ranks} stages", o.ranks, size + ["--shards", 1, "--stages", o.ranks]
+
+
+def seconds(o, result):
+    return result["virtual_seconds_per_step"] if o.virtual else result["seconds_per_step"]
+
+
+def measure(o, batch):
+    table = list(ways(o, batch))
+    found = {name: [] for name, _, _ in table}
+    parts = {name: {} for name, _, _ in table}
+    extra = ["--virtual"] if o.virtual else []
+    for k in range(o.rounds):
+        for name, ranks, words in table:
+            print(f"batch {batch}, round {k + 1} of {o.rounds}: {name}", file=sys.stderr, flush=True)
+            found[name].append(bench(o, ranks, *words, *extra))
+            for part in ("messages", "compute") if o.parts and ranks > 1 else ():
+                spent = seconds(o, bench(o, ranks, *words, *extra, "--only", part))
+                parts[name][part] = min(spent, parts[name].get(part, spent))
+    return table, found, parts
+
+
+def show(o, batch):
+    table, found, parts = measure(o, batch)
+    first, same = table[0][0], table[1][0]
+    words = batch * 35
+    print(f"\nBatch {batch}, {o.ranks} processes{', virtual seconds' if o.virtual else ''}, best of {o.rounds} (median):\n")
+    print("| | words/s | of one process | of the same shards | largest process, MB | balance | waits | messages, s | compute, s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, ranks, _ in table:
+        times = [seconds(o, r) for r in found[name]]
+        best = min(times)
+        base, shards = (min(seconds(o, r) for r in found[n]) for n in (first, same))
+        result = found[name][0]
+        bytes_ = [r["planned_peak_bytes"] for r in result["ranks"]]
+        busy = [r["cpu_seconds"] for r in result["ranks"]]
+        for r in result["ranks"]:
+            assert r["planned_peak_bytes"] == r["measured_peak_bytes"], (name, r)
+        reference = first if "stages" in name else same
+        expected = found[first][0]["weights_hash"] if name == first or reference == first else found[same][0]["weights_hash"]
+        assert all(r["weights_hash"] == expected for r in found[name]), f"{name}: other bits"
+        part = [f"{parts[name][p]:.3f}" if p in parts[name] else "" for p in ("messages", "compute")]
+        print(f"| {name} | {words / best:.0f} ({words / statistics.median(times):.0f}) | {base / best:.2f}x | {shards / best:.2f}x | "
+              f"{max(bytes_) / 1e6:.0f} | {min(busy) / max(busy):.2f} | {result['exposed_share']:.0%} | {part[0]} | {part[1]} |")
+
+
+def main():
+    o = options()
+    for batch in o.batches:
+        show(o, batch)
+
+
+if __name__ == "__main__":
+    main()
