@@ -58,7 +58,7 @@ static ebb_status add_message(const pass_unit *unit, const ir_node_rec *node, al
     return add_item(region, list, item);
 }
 
-ebb_status ebb__forecast_list(const pass_unit *unit, alloc_region *region, forecast_list *out) {
+static ebb_status list_unit(const pass_unit *unit, alloc_region *region, forecast_list *out) {
     const ir_graph *g = &unit->graph;
     const pass_config *config = unit->config;
     int32_t *started = NULL;
@@ -88,7 +88,7 @@ ebb_status ebb__forecast_program(ebb_plan *plan, int32_t index, alloc_region *re
     bool there = program->has_unit;
     ebb_status status = there ? EBB_OK : ebb__plan_compile(plan, index);
     if (status == EBB_OK) {
-        status = ebb__forecast_list(&program->unit, region, out);
+        status = list_unit(&program->unit, region, out);
     }
     if (!there) {
         ebb__plan_close_program(program);
@@ -110,8 +110,13 @@ typedef struct play_message {
     uint64_t bytes;
     int32_t posts; /* of the two calls that start it */
     message_state state;
-    int64_t turn; /* when it got ready: earlier ones move first */
+    int64_t turn; /* when it got ready: earlier ones are copied first */
     int32_t next; /* ready, from the same rank to the same rank; < 0: none */
+    /* While it moves: */
+    bool flows;         /* the latency is over */
+    bool settled;       /* its rate is known */
+    double left, since; /* bytes at that time; before it moves, since when it is ready */
+    double rate, end;   /* as it is now */
 } play_message;
 
 /* One end of a message, to be matched with the other. */
@@ -125,9 +130,14 @@ typedef struct play_rank {
     int32_t *number; /* by item that starts a message: its number */
     int32_t at;      /* next item */
     double free;     /* when it is done with what it does */
-    int32_t out, in; /* message that moves out, and in (that it copies); < 0: none */
-    double out_end;  /* when that is there */
+    int32_t copies;  /* message that it copies; < 0: none */
 } play_rank;
+
+/* The way out of a rank, or into it, that messages share. */
+typedef struct play_port {
+    int32_t open; /* messages whose share is not known yet */
+    double room;  /* bytes a second that are left for them */
+} play_port;
 
 typedef struct play {
     ebb_ctx *ctx;
@@ -138,6 +148,12 @@ typedef struct play {
     play_message *messages;
     int32_t n_messages;
     int32_t *first, *last; /* by from * n + to: messages that are ready, in order */
+    bool *busy;            /* likewise: one of them moves */
+    int32_t *moving;       /* numbers of all that move */
+    int32_t n_moving;
+    int32_t *ended;   /* pairs, while moves are ended */
+    play_port *ports; /* out of each rank, then into each */
+    bool changed;     /* others flow than the rates are for */
     int64_t turns;
     double now;
 } play;
@@ -233,6 +249,9 @@ static ebb_status add_span(play *p, int32_t r, forecast_span span) {
     forecast_rank *rank = &p->step->ranks[r];
     forecast_span *last = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
     rank->seconds[span.state] += span.end - span.begin;
+    if (span.end <= span.begin) {
+        return EBB_OK;
+    }
     if (last != NULL && last->state == span.state) {
         last->end = span.end;
         return EBB_OK;
@@ -255,19 +274,7 @@ static ebb_status spend(play *p, int32_t r, int32_t state, double seconds) {
     return add_span(p, r, (forecast_span){p->now, p->now + seconds, state});
 }
 
-static double moving_seconds(const play *p, const play_message *m) {
-    return p->network->latency + (double)m->bytes / p->network->bytes_per_second;
-}
-
-static void queue(play *p, int32_t number) {
-    play_message *m = &p->messages[number];
-    int32_t pair = m->from * p->n + m->to;
-    m->state = MESSAGE_READY;
-    m->turn = p->turns++;
-    m->next = -1;
-    *(p->first[pair] < 0 ? &p->first[pair] : &p->messages[p->last[pair]].next) = number;
-    p->last[pair] = number;
-}
+/* ---- messages on their way ---- */
 
 static int32_t take(play *p, int32_t pair) {
     int32_t number = p->first[pair];
@@ -276,58 +283,140 @@ static int32_t take(play *p, int32_t pair) {
     return number;
 }
 
-/* The pair whose message has been ready for the longest: of those from the rank whose receivers
- * have nothing coming in, or of those to it; < 0: none. */
-static int32_t longest_ready(const play *p, int32_t rank, bool to) {
+/* On a network: the next one from a rank to another goes, when the one before is there. Its latency
+ * may have passed while it waited for that. */
+static void start_move(play *p, int32_t pair) {
+    p->busy[pair] = p->first[pair] >= 0;
+    if (p->busy[pair]) {
+        int32_t number = take(p, pair);
+        play_message *m = &p->messages[number];
+        m->left = (double)m->bytes;
+        m->end = fmax(p->now, m->since + p->network->latency);
+        p->moving[p->n_moving++] = number;
+    }
+}
+
+static void queue(play *p, int32_t number) {
+    play_message *m = &p->messages[number];
+    int32_t pair = m->from * p->n + m->to;
+    m->state = MESSAGE_READY;
+    m->turn = p->turns++;
+    m->since = p->now;
+    m->next = -1;
+    *(p->first[pair] < 0 ? &p->first[pair] : &p->messages[p->last[pair]].next) = number;
+    p->last[pair] = number;
+    if (!p->network->copied && !p->busy[pair]) {
+        start_move(p, pair);
+    }
+}
+
+/* Which share of a port each message gets that has none yet. */
+static double share_of(const play_port *port) {
+    return port->open > 0 ? port->room / port->open : HUGE_VAL;
+}
+
+static play_port *port_out(const play *p, const play_message *m) {
+    return &p->ports[m->from];
+}
+static play_port *port_in(const play *p, const play_message *m) {
+    return &p->ports[p->n + m->to];
+}
+
+static void give_rate(play *p, play_message *m, double rate) {
+    play_port *ports[] = {port_out(p, m), port_in(p, m)};
+    for (int i = 0; i < 2; i++) {
+        ports[i]->open--;
+        ports[i]->room = fmax(0, ports[i]->room - rate);
+    }
+    m->left = fmax(0, m->left - m->rate * (p->now - m->since));
+    m->since = p->now;
+    m->rate = rate;
+    m->end = p->now + m->left / rate;
+}
+
+/* Messages share ports evenly, and what one cannot use, since its other port gives it less, is the
+ * others': the tightest port settles the rates of its messages, then the next. */
+static void share_ports(play *p) {
+    static const double SAME = 1 + 1e-9; /* ports alike are settled at once */
+    int32_t open = 0;
+    for (int32_t i = 0; i < 2 * p->n; i++) {
+        p->ports[i] = (play_port){.room = p->network->bytes_per_second};
+    }
+    for (int32_t i = 0; i < p->n_moving; i++) {
+        play_message *m = &p->messages[p->moving[i]];
+        port_out(p, m)->open += m->flows;
+        port_in(p, m)->open += m->flows;
+        m->settled = !m->flows;
+        open += m->flows;
+    }
+    while (open > 0) {
+        double least = HUGE_VAL;
+        for (int32_t i = 0; i < 2 * p->n; i++) {
+            least = fmin(least, share_of(&p->ports[i]));
+        }
+        for (int32_t i = 0; i < p->n_moving; i++) {
+            play_message *m = &p->messages[p->moving[i]];
+            if (!m->settled &&
+                fmin(share_of(port_out(p, m)), share_of(port_in(p, m))) <= least * SAME) {
+                give_rate(p, m, least);
+                m->settled = true;
+                open--;
+            }
+        }
+    }
+    p->changed = false;
+}
+
+static bool is_over(const play *p, const play_message *m) {
+    return m->end <= p->now * (1 + 1e-12);
+}
+
+/* Latencies and messages that ended by now. */
+static void end_moves(play *p) {
+    int32_t n = p->n_moving, kept = 0, n_ended = 0;
+    for (int32_t i = 0; i < n; i++) {
+        play_message *m = &p->messages[p->moving[i]];
+        if (is_over(p, m) && !m->flows) {
+            m->flows = p->changed = true;
+            m->since = p->now;
+            m->end = HUGE_VAL;
+        } else if (is_over(p, m)) {
+            m->state = MESSAGE_THERE;
+            p->changed = true;
+            p->ended[n_ended++] = m->from * p->n + m->to;
+            continue;
+        }
+        p->moving[kept++] = p->moving[i];
+    }
+    p->n_moving = kept;
+    for (int32_t i = 0; i < n_ended; i++) {
+        start_move(p, p->ended[i]);
+    }
+}
+
+/* In shared memory: the rank copies what has been ready for it for the longest, if there is
+ * something. */
+static ebb_status copy_in(play *p, int32_t r, bool *copied) {
     int32_t best = -1;
-    for (int32_t i = 0; i < p->n; i++) {
-        int32_t pair = to ? i * p->n + rank : rank * p->n + i;
-        bool now = p->first[pair] >= 0 && (to || p->ranks[i].in < 0);
-        if (now &&
+    for (int32_t i = 0; i < p->n && p->network->copied; i++) {
+        int32_t pair = i * p->n + r;
+        if (p->first[pair] >= 0 &&
             (best < 0 || p->messages[p->first[pair]].turn < p->messages[p->first[best]].turn)) {
             best = pair;
         }
     }
-    return best;
-}
-
-/* What ended by now is there. */
-static void end_moves(play *p) {
-    for (int32_t r = 0; r < p->n; r++) {
-        play_rank *rank = &p->ranks[r];
-        if (rank->out >= 0 && rank->out_end <= p->now) {
-            play_message *m = &p->messages[rank->out];
-            m->state = MESSAGE_THERE;
-            p->ranks[m->to].in = -1;
-            rank->out = -1;
-        }
-    }
-}
-
-/* On a network: all that can start to move. Who is ready first goes first. */
-static void start_moves(play *p) {
-    for (int32_t r = 0; r < p->n && !p->network->copied; r++) {
-        int32_t pair = p->ranks[r].out < 0 ? longest_ready(p, r, false) : -1;
-        if (pair >= 0) {
-            int32_t number = take(p, pair);
-            p->ranks[r].out = number;
-            p->ranks[r].out_end = p->now + moving_seconds(p, &p->messages[number]);
-            p->ranks[p->messages[number].to].in = number;
-        }
-    }
-}
-
-/* In shared memory: the rank copies what is ready for it, if there is something. */
-static ebb_status copy_in(play *p, int32_t r, bool *copied) {
-    int32_t pair = p->network->copied && p->ranks[r].in < 0 ? longest_ready(p, r, true) : -1;
-    *copied = pair >= 0;
+    *copied = best >= 0;
     if (!*copied) {
         return EBB_OK;
     }
-    int32_t number = take(p, pair);
-    p->ranks[r].in = number;
-    return spend(p, r, FORECAST_COPYING, moving_seconds(p, &p->messages[number]));
+    int32_t number = take(p, best);
+    p->ranks[r].copies = number;
+    return spend(p, r, FORECAST_COPYING,
+                 p->network->latency +
+                     (double)p->messages[number].bytes / p->network->bytes_per_second);
 }
+
+/* ---- ranks ---- */
 
 /* One item of a rank that has nothing to do; *moved: there was something it could do. */
 static ebb_status do_item(play *p, int32_t r, bool *moved) {
@@ -338,9 +427,9 @@ static ebb_status do_item(play *p, int32_t r, bool *moved) {
         rank->at++;
         return spend(p, r, (int32_t)item->phase, item->seconds);
     }
-    if (p->network->copied && rank->in >= 0) { /* has just been copied */
-        p->messages[rank->in].state = MESSAGE_THERE;
-        rank->in = -1;
+    if (rank->copies >= 0) { /* until now */
+        p->messages[rank->copies].state = MESSAGE_THERE;
+        rank->copies = -1;
         return EBB_OK;
     }
     bool copied = false;
@@ -382,7 +471,6 @@ static ebb_status do_now(play *p) {
                 any = any || moved;
             }
         }
-        start_moves(p);
     }
     return EBB_OK;
 }
@@ -393,7 +481,9 @@ static double next_time(const play *p) {
     for (int32_t r = 0; r < p->n; r++) {
         const play_rank *rank = &p->ranks[r];
         next = rank->free > p->now ? fmin(next, rank->free) : next;
-        next = rank->out >= 0 ? fmin(next, rank->out_end) : next;
+    }
+    for (int32_t i = 0; i < p->n_moving; i++) {
+        next = fmin(next, p->messages[p->moving[i]].end);
     }
     return next;
 }
@@ -418,6 +508,9 @@ static ebb_status play_all(play *p) {
         p->now = next;
         end_moves(p);
         TRY(do_now(p));
+        if (p->changed) {
+            share_ports(p);
+        }
         next = next_time(p);
     }
     TRY(refuse_stuck(p));
@@ -437,9 +530,11 @@ ebb_status ebb__forecast_play(ebb_ctx *ctx, const forecast_list *lists, int32_t 
     *out = (forecast_step){.n_ranks = n_ranks};
     ebb__region_init(&out->region, ctx);
     TRY(REGION_ARRAYS(&out->region, ARRAY(out->ranks, n + 1), ARRAY(p.ranks, n + 1),
-                      ARRAY_NONE(p.first, n * n + 1), ARRAY_NONE(p.last, n * n + 1)));
+                      ARRAY_NONE(p.first, n * n + 1), ARRAY_NONE(p.last, n * n + 1),
+                      ARRAY(p.busy, n * n + 1), ARRAY(p.moving, n * n + 1),
+                      ARRAY(p.ended, n * n + 1), ARRAY(p.ports, 2 * n + 1)));
     for (int32_t r = 0; r < n_ranks; r++) {
-        p.ranks[r] = (play_rank){.list = &lists[r], .out = -1, .in = -1};
+        p.ranks[r] = (play_rank){.list = &lists[r], .copies = -1};
         TRY(ebb__region_alloc(&out->region, (size_t)lists[r].n + 1, sizeof *p.ranks[r].number,
                               &p.ranks[r].number));
     }

@@ -3,9 +3,10 @@
  * them would arrive.
  *
  * A message starts to move when it is sent and its receive is posted too (rendezvous: the worst
- * case). On a network it then takes the sender's way out and the receiver's way in, which have
- * place for one message at a time, for its latency and its bytes. In shared memory it is copied by
- * the receiver's processor, as soon as that comes to any message of its own.
+ * case). On a network those from one rank to another then follow each other, each with its latency
+ * first, and share the sender's way out and the receiver's way in with what moves there else. In
+ * shared memory a message is copied by the receiver's processor, as soon as that comes to any
+ * message of its own.
  */
 #ifndef PLAN_FORECAST_H
 #define PLAN_FORECAST_H
@@ -58,11 +59,8 @@ typedef struct forecast_step {
     int32_t n_ranks;
 } forecast_step;
 
-/* The list of a compiled unit; its items are in `region`. */
-ebb_status ebb__forecast_list(const pass_unit *unit, alloc_region *region,
-                              forecast_list *out) EBB_MUST_CHECK;
-/* All of one training program of a plan whose programs are not released: compiled again where its
- * graph is gone. */
+/* One training program of a plan whose programs are not released: compiled again where its graph is
+ * gone. Items are in `region`. */
 ebb_status ebb__forecast_program(ebb_plan *plan, int32_t index, alloc_region *region,
                                  forecast_list *out) EBB_MUST_CHECK;
 

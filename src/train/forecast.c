@@ -271,7 +271,7 @@ static void note_shares(job_forecast *f, double seconds, double without) {
 }
 
 static ebb_status fill(forecast_team *team, job_forecast *f) {
-    static const forecast_network none = {.bytes_per_second = HUGE_VAL};
+    static const forecast_network none = {.bytes_per_second = 1e30};
     double seconds = 0, without = 0;
     f->parts = team->parts;
     TRY(play_team(team, &f->network, true, &seconds));
