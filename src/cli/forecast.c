@@ -31,7 +31,8 @@ static cli_line name_advice(const job_forecast *f) {
         (void)snprintf(speed, sizeof speed, "one process has too little memory");
     }
     if (f->advice == ADVICE_NEITHER) {
-        (void)snprintf(out.text, sizeof out.text, "neither: one process is about as fast");
+        (void)snprintf(out.text, sizeof out.text, "neither is worth it%s",
+                       f->one_fits ? ": take one process" : "");
     } else if (f->advice == ADVICE_STAGES) {
         (void)snprintf(out.text, sizeof out.text, "stages (--stages %" PRId64 "): %s", way->stages,
                        speed);
@@ -57,8 +58,9 @@ static cli_line name_network(const forecast_network *network) {
     if (network->copied) {
         (void)snprintf(out.text, sizeof out.text, "shared memory");
     } else {
-        (void)snprintf(out.text, sizeof out.text, "%sbit/s, %g us",
-                       ebb__unit_rate(8 * network->bytes_per_second).text, 1e6 * network->latency);
+        double bits = 8 * network->bytes_per_second;
+        (void)snprintf(out.text, sizeof out.text, "%g %s/s, %g us", bits / (bits < 1e9 ? 1e6 : 1e9),
+                       bits < 1e9 ? "Mbit" : "Gbit", 1e6 * network->latency);
     }
     return out;
 }
@@ -75,8 +77,8 @@ static cli_line name_processes(const train_settings *s, const job_forecast *f) {
 }
 
 static void print_text(const train_settings *s, const job_forecast *f) {
-    printf("%s\n  %s; planned in %.2f s\n", ebb__cli_model(s).text, name_processes(s, f).text,
-           f->plan_seconds);
+    printf("%s: planned in %.2f s\n  %s\n", ebb__cli_model(s).text, f->plan_seconds,
+           name_processes(s, f).text);
     printf("  rank  stage        bytes        busy     waiting  messages        sent\n");
     for (int32_t r = 0; r < f->ranks; r++) {
         const forecast_part *p = &f->parts[r];
@@ -87,8 +89,7 @@ static void print_text(const train_settings *s, const job_forecast *f) {
     }
     printf("  predicted     %10.4f s a step, %s %s/s\n", f->way.seconds,
            ebb__unit_rate(f->words_per_step / f->way.seconds).text, s->kind->unit);
-    printf("  waiting       %9.1f%% of all time (bubble), %.1f%% of the rank that waits most; "
-           "%.1f%% of the step is due to messages\n",
+    printf("  waiting       %9.1f%% of all time (bubble), at most %.1f%%; messages %.1f%%\n",
            100 * f->bubble_share, 100 * f->exposed_share, 100 * f->message_share);
     if (f->one_fits) {
         printf("  speed-up      %10.2f over one process (%.4f s, %" PRId64 " shard%s)\n",
