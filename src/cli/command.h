@@ -75,6 +75,13 @@ bool ebb__cli_is_follower(const cli_call *call);
 /* Ends what they share. With a failure that only this one has, it is this one's to `say`. */
 void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const char *message));
 
+/* ---- forecast.c ---- */
+
+/* `ebb plan` with --ranks: what so many processes would take. Its settings are resolved. */
+ebb_status ebb__cli_forecast(cli_call *call);
+/* EBB_USAGE if something is asked for that only a forecast has. */
+ebb_status ebb__cli_need_ranks(const cli_settings *settings) EBB_MUST_CHECK;
+
 /* ---- run.c ---- */
 
 /* Which kind of model the run in the folder is. */

@@ -58,7 +58,7 @@ static const train_option options[] = {
     {"program", "Machine", OPTION_SWITCH, AT(program), NULL, "false", NULL, {0}, ANY, FOR_PLAN, 0,
      "list every instruction of every program: kernel, addresses and bytes, run, members, label"},
     {"svg", "Machine", OPTION_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, FOR_PLAN, 0,
-     "draw the bytes over one step, by layer and kind, of a net by the form that what waits for backward is in; with --curve: time against memory"},
+     "draw the bytes over one step, by layer and kind, of a net by the form that what waits for backward is in; with --curve: time against memory; with --ranks: what each process does when"},
     {"svg", "Machine", OPTION_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, FOR_DATA_PLAN, 0,
      "draw how often each length occurs, and the shapes of the chosen strategy"},
     {"profile", "Machine", OPTION_SWITCH, AT(run.profile), NULL, "false", NULL, {0}, ANY, FOR_BENCH, 0,

@@ -104,6 +104,10 @@ ebb_status ebb__cli_plan(cli_call *call) {
         ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
     }
     TRY(ebb__cli_fit(call, NULL));
+    if (settings->run.ranks > 0) {
+        return ebb__cli_forecast(call);
+    }
+    TRY(ebb__cli_need_ranks(settings));
     ebb_status status = ebb__job_plan(call->ctx, &settings->run, &plan);
     ebb__cli_progress_clear(&call->progress);
     if (plan != NULL && settings->svg != NULL) {

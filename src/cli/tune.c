@@ -21,7 +21,9 @@ void ebb__cli_find_tuning(cli_settings *settings, option_command command) {
     const char *asked = settings->tune != NULL ? settings->tune : getenv("EBB_TUNE");
     run->tune_folder = NULL;
     if (command != FOR_TUNE) {
-        run->tune_seconds = command == FOR_TRAIN || command == FOR_BENCH ? FIRST_RUN_SECONDS : 0;
+        /* A forecast compares plans: what of one is measured and of another not would decide. */
+        bool measures = command == FOR_TRAIN || command == FOR_BENCH || run->ranks > 0;
+        run->tune_seconds = measures ? FIRST_RUN_SECONDS : 0;
     }
     if (asked != NULL && strcmp(asked, "off") == 0) {
         return;

@@ -1,10 +1,10 @@
-/* picture.h - the two pictures of a plan: the bytes over one step
- * (step.c), and the curve of all plans worth taking (curve.c). */
+/* picture.h - the pictures of a plan: the bytes over one step (step.c), the curve of all plans
+ * worth taking (curve.c), what several ranks do when (ranks.c). */
 #ifndef PAGE_PICTURE_H
 #define PAGE_PICTURE_H
 
 #include "page/text.h"
-#include "plan/plan.h"
+#include "plan/forecast.h"
 
 /* Which layer has which colour, so that two pictures agree. */
 enum { PICTURE_HUES = 8 };
@@ -38,5 +38,11 @@ typedef struct curve_name {
     char text[96];
 } curve_name;
 curve_name ebb__curve_name(const plan_choice *choice);
+
+/* ---- ranks.c ---- */
+
+/* A step of several ranks; `what` is said of it in a line below the title. */
+ebb_status ebb__draw_ranks(ebb_ctx *ctx, const forecast_step *step, int32_t stages,
+                           const char *what, const page_picture *picture) EBB_MUST_CHECK;
 
 #endif

@@ -16,8 +16,7 @@ ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *s, job_reque
                                           "none: say how many");
 }
 
-/* Of the texts, if there are any. */
-static ebb_status measure(ebb_ctx *ctx, const train_settings *settings, job_request *request) {
+ebb_status ebb__job_sizes(ebb_ctx *ctx, const train_settings *settings, job_request *request) {
     corpus *c = NULL;
     if (settings->train_path == NULL) {
         return ebb__job_plain_sizes(ctx, settings, request);
@@ -31,7 +30,7 @@ static ebb_status measure(ebb_ctx *ctx, const train_settings *settings, job_requ
 ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings, ebb_plan **out) {
     job_request request = {.train = true, .valid = kind_validates(settings)};
     *out = NULL;
-    TRY(measure(ctx, settings, &request));
+    TRY(ebb__job_sizes(ctx, settings, &request));
     return ebb__job_compile(ctx, settings, &request, out);
 }
 

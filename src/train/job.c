@@ -26,7 +26,8 @@ uint64_t ebb__job_list_bytes(const train_settings *settings) {
     return budget > SMALL_LIST_BYTES ? budget : SMALL_LIST_BYTES;
 }
 
-/* Where nothing is said, the processes of a host share its cores. */
+/* Where nothing is said, the processes of a host share its cores; those that a network is said to
+ * join have a host each. */
 int ebb__job_threads(const train_settings *settings) {
     int here = 1, cores = ebb__host_cores();
     if (settings->threads > 0) {
@@ -38,6 +39,8 @@ int ebb__job_threads(const train_settings *settings) {
         for (int r = 0; r < ebb__comm_size(settings->link); r++) {
             here += strcmp(ebb__comm_describe(settings->link, r)->host, own->host) == 0;
         }
+    } else if (settings->network == NULL) {
+        here = (int)ebb__settings_ranks(settings);
     }
     return cores > here ? cores / here : 1;
 }
@@ -76,12 +79,11 @@ static void set_chunks(const train_settings *s, pass_ranks *ranks) {
 }
 
 static pass_ranks ranks_of(const train_settings *s) {
-    pass_ranks ranks = {0};
-    if (s->link != NULL) {
-        ranks = (pass_ranks){.rank = ebb__comm_rank(s->link),
-                             .count = ebb__comm_size(s->link),
-                             .stages = (int32_t)s->stages,
-                             .reduce = reduces[s->reduce]};
+    pass_ranks ranks = {.rank = s->link != NULL ? ebb__comm_rank(s->link) : (int32_t)s->rank,
+                        .count = (int32_t)ebb__settings_ranks(s),
+                        .stages = (int32_t)s->stages,
+                        .reduce = reduces[s->reduce]};
+    if (ranks.count > 1) {
         set_chunks(s, &ranks);
     }
     return ranks;
@@ -89,7 +91,7 @@ static pass_ranks ranks_of(const train_settings *s) {
 
 /* A step that does not fit would have to be given up by all processes: none has sparse values. */
 static plan_options options_of(const train_settings *s) {
-    bool many = s->link != NULL && ebb__comm_size(s->link) > 1;
+    bool many = ebb__settings_ranks(s) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),

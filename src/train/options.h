@@ -88,12 +88,18 @@
      "report and write metrics every so many steps"}
 
 #define OPTIONS_RANKS \
+    {"ranks", "Processes", OPTION_INT, AT(ranks), "N", "none", "none", {0}, RANGE(1, 64), FOR_PLAN, 0, \
+     "forecast of a run that mpirun starts as so many processes: bytes and seconds of each, waiting, speed-up over one, what to choose; needs no MPI"}, \
+    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, FOR_PLAN, 0, \
+     "of --ranks: what joins the processes, each on a host of its own: 1G,50us is 1 Gbit/s and 50 microseconds (K, M, G; ns, us, ms, s); none: shared memory of one host"}, \
+    {"trace", "Processes", OPTION_TEXT, AT(trace), "DIR", "none", "none", {0}, ANY, FOR_PLAN, 0, \
+     "of --ranks: write the step as time-independent traces for SimGrid (smpirun -replay), with platform and hosts, to a folder"}, \
     {"stages", "Processes", OPTION_INT, AT(stages), "N", "1", NULL, {0}, RANGE(1, 64), STEP, 0, \
-     "under mpirun, so many processes share the layers, each a run of them, and hand on what they make (pipeline); must divide the number of processes"}, \
+     "under mpirun, or with plan --ranks, so many processes share the layers, each a run of them, and hand on what they make (pipeline); must divide the number of processes"}, \
     {"chunk-steps", "Processes", OPTION_INT, AT(chunk_steps), "N", "auto", "auto", {0}, RANGE(1, 1e6), STEP, 0, \
      "with --stages, time steps that a process does before it hands them on: fewer let the next one begin earlier, more make larger products. The bits are the same"}, \
     {"reduce", "Processes", OPTION_CHOICE, AT(reduce), NULL, "auto", NULL, {"auto", "slices", "copies", "central"}, ANY, STEP, 0, \
-     "under mpirun, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. The bits are the same"}, \
+     "under mpirun, or with plan --ranks, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. The bits are the same"}, \
     {"only", "Processes", OPTION_CHOICE, AT(only), NULL, "all", NULL, {"all", "messages", "compute"}, ANY, FOR_BENCH, 0, \
      "under mpirun, time only one part of a step; what it computes means nothing then"}, \
     {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_BENCH, 0, \

@@ -40,7 +40,7 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
         s->batch = 0; /* as many as that makes, for each shape */
     }
     if (s->shards == 0) {
-        int64_t groups = s->link != NULL ? ebb__comm_size(s->link) / s->stages : 1;
+        int64_t groups = ebb__settings_ranks(s) / (s->stages > 1 ? s->stages : 1);
         s->shards = groups > 1 ? groups : 1;
     }
     if (s->batch % s->shards != 0) {
@@ -51,6 +51,10 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
                          s->shards, s->batch, (times > 0 ? times : 1) * s->shards);
     }
     return s->kind->resolve != NULL ? s->kind->resolve(ctx, s) : EBB_OK;
+}
+
+int64_t ebb__settings_ranks(const train_settings *s) {
+    return s->link != NULL ? ebb__comm_size(s->link) : s->ranks > 1 ? s->ranks : 1;
 }
 
 settings_batch ebb__settings_batch(const train_settings *s) {

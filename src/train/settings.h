@@ -102,6 +102,9 @@ typedef struct train_settings {
     int64_t threads;          /* 0: all the machine allows */
     const struct device *dev; /* NULL: the default */
     struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
+    int64_t ranks, rank;      /* plan, without a link: so many processes, of which this is planned */
+    const char *network;      /* plan: between them, "1G,50us"; NULL: shared memory */
+    const char *trace;        /* plan: folder for what SimGrid replays; NULL: none */
     int64_t stages;           /* processes that share the layers of a part of the batch */
     int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
     train_reduce reduce;      /* who adds up and applies gradients of several processes */
@@ -132,6 +135,8 @@ extern const char *const ebb__settings_optimizers[]; /* names, by grad_optimizer
 /* Fills in what depends on other settings (rate, epochs, warm-up, those of the kind) and checks
  * them together. Doing it again changes nothing. */
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *settings) EBB_MUST_CHECK;
+/* How many processes share the run. */
+int64_t ebb__settings_ranks(const train_settings *settings);
 /* How large a batch is: "20", or "4096 tokens". */
 typedef struct settings_batch {
     char text[24];

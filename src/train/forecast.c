@@ -1,0 +1,318 @@
+/* forecast.c - see forecast.h. */
+#include "train/forecast.h"
+
+#include "base/host.h"
+#include "train/job_int.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- networks ---- */
+
+/* Of one host, as measured: copies by the kernel from process to process, out of memory. */
+static const forecast_network shared_memory = {
+    .bytes_per_second = 5.9e9, .latency = 1e-6, .copied = true};
+static const double MOST_RATE = 1e15, MOST_LATENCY = 100; /* bits a second; seconds */
+
+typedef struct network_unit {
+    const char *name;
+    double scale;
+} network_unit;
+
+/* A number and one of the units, which `end` follows; < 0: it is something else. */
+static double read_amount(const char *text, const network_unit *units, size_t n, char end) {
+    char *unit = NULL;
+    bool starts = text[0] != '\0' && strchr("0123456789.", text[0]) != NULL;
+    size_t digits = strspn(text, "0123456789.");
+    double value = starts ? strtod(text, &unit) : -1;
+    if (!starts || unit != text + digits) {
+        return -1;
+    }
+    const char *stop = strchr(unit, end);
+    size_t bytes = stop != NULL ? (size_t)(stop - unit) : 0;
+    for (size_t i = 0; stop != NULL && i < n; i++) {
+        if (strlen(units[i].name) == bytes && strncmp(units[i].name, unit, bytes) == 0) {
+            return value * units[i].scale;
+        }
+    }
+    return -1;
+}
+
+ebb_status ebb__job_network(ebb_ctx *ctx, const char *text, forecast_network *out) {
+    static const network_unit rates[] = {
+        {"", 1},         {"K", 1e3},      {"M", 1e6},      {"G", 1e9},     {"T", 1e12},
+        {"Kbit", 1e3},   {"Mbit", 1e6},   {"Gbit", 1e9},   {"Tbit", 1e12}, {"Kbit/s", 1e3},
+        {"Mbit/s", 1e6}, {"Gbit/s", 1e9}, {"Tbit/s", 1e12}};
+    static const network_unit times[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+    *out = shared_memory;
+    if (text == NULL) {
+        return EBB_OK;
+    }
+    const char *comma = strchr(text, ',');
+    double bits = read_amount(text, rates, sizeof rates / sizeof *rates, ',');
+    double latency =
+        comma == NULL ? -1 : read_amount(comma + 1, times, sizeof times / sizeof *times, '\0');
+    if (!(bits > 0 && bits <= MOST_RATE && latency >= 0 && latency <= MOST_LATENCY)) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--network: '%s' is no rate and latency; write 1G,50us for 1 Gbit/s and "
+                         "50 microseconds (K, M, G, T bits a second; ns, us, ms, s)",
+                         text);
+    }
+    *out = (forecast_network){.bytes_per_second = bits / 8, .latency = latency};
+    return EBB_OK;
+}
+
+/* ---- all ranks ---- */
+
+/* The programs of a run that train, of all ranks. */
+typedef struct forecast_team {
+    ebb_ctx *ctx;
+    train_settings settings;
+    const job_request *request;
+    alloc_region *region;
+    int32_t n, n_programs, lead;
+    double share[PLAN_MAX_PROGRAMS]; /* of the mean step */
+    forecast_list *lists;            /* by program * n + rank */
+    forecast_part *parts;
+} forecast_team;
+
+static void find_shares(const ebb_plan *plan, forecast_team *team) {
+    double all = 0;
+    team->lead = plan->lead;
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const plan_request *request = &plan->programs[i].request;
+        all += request->training ? request->share : 0;
+    }
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const plan_request *request = &plan->programs[i].request;
+        double own = request->training ? request->share / all : 0;
+        team->share[i] = all > 0 ? own : i == plan->lead;
+    }
+}
+
+static ebb_status list_programs(forecast_team *team, int32_t rank, ebb_plan *plan) {
+    if (rank == 0) {
+        find_shares(plan, team);
+        team->n_programs = plan->n_programs;
+        TRY(ebb__region_alloc(team->region, (size_t)(plan->n_programs * team->n),
+                              sizeof *team->lists, &team->lists));
+    } else if (plan->n_programs != team->n_programs || plan->lead != team->lead) {
+        return ebb__fail(team->ctx, EBB_INTERNAL, "rank %d has other programs than rank 0", rank);
+    }
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        if (team->share[i] > 0) {
+            TRY(ebb__forecast_program(plan, i, team->region, &team->lists[i * team->n + rank]));
+        }
+    }
+    team->parts[rank] = (forecast_part){.stage = rank % (int32_t)team->settings.stages,
+                                        .planned_peak_bytes = plan->peak_bytes};
+    return EBB_OK;
+}
+
+static ebb_status plan_rank(forecast_team *team, int32_t rank) {
+    ebb_plan *plan = NULL;
+    job_request request = *team->request;
+    char why[sizeof team->ctx->error];
+    team->settings.rank = rank;
+    request.follows = rank > 0 && team->settings.train_path != NULL;
+    ebb_status status = ebb__job_compile(team->ctx, &team->settings, &request, &plan);
+    if (status == EBB_OK) {
+        status = list_programs(team, rank, plan);
+    } else if (status == EBB_BUDGET) {
+        (void)snprintf(why, sizeof why, "%s", ebb_last_error(team->ctx));
+        ebb__ctx_clear(team->ctx);
+        status = ebb__fail(team->ctx, EBB_BUDGET, "rank %d of %d: %s", rank, team->n, why);
+    }
+    ebb__plan_free(plan);
+    return status;
+}
+
+static ebb_status team_make(alloc_region *region, const train_settings *settings,
+                            const job_request *request, forecast_team *team) {
+    *team = (forecast_team){.ctx = region->ctx,
+                            .settings = *settings,
+                            .request = request,
+                            .region = region,
+                            .n = (int32_t)ebb__settings_ranks(settings)};
+    TRY(ebb__region_alloc(team->region, (size_t)team->n, sizeof *team->parts, &team->parts));
+    for (int32_t rank = 0; rank < team->n; rank++) {
+        TRY(plan_rank(team, rank));
+        ebb__progress(team->ctx, "processes planned", (uint64_t)rank + 1, (uint64_t)team->n);
+    }
+    return EBB_OK;
+}
+
+/* ---- steps ---- */
+
+static void add_step(forecast_team *team, const forecast_step *step, double share) {
+    for (int32_t r = 0; r < team->n; r++) {
+        const forecast_rank *rank = &step->ranks[r];
+        forecast_part *part = &team->parts[r];
+        double busy = forecast_busy(rank);
+        part->busy_seconds += share * busy;
+        part->waiting_seconds += share * (step->seconds - busy);
+        part->messages += share * (double)rank->messages;
+        part->sent_bytes += share * (double)rank->sent_bytes;
+    }
+}
+
+/* Seconds of the mean step, into parts too where `note`. */
+static ebb_status play_team(forecast_team *team, const forecast_network *network, bool note,
+                            double *seconds) {
+    *seconds = 0;
+    for (int32_t i = 0; i < team->n_programs; i++) {
+        forecast_step step = {.n_ranks = 0};
+        if (team->share[i] <= 0) {
+            continue;
+        }
+        ebb_status status =
+            ebb__forecast_play(team->ctx, &team->lists[i * team->n], team->n, network, &step);
+        if (status == EBB_OK) {
+            *seconds += team->share[i] * step.seconds;
+        }
+        if (status == EBB_OK && note) {
+            add_step(team, &step, team->share[i]);
+        }
+        ebb__forecast_free(&step);
+        TRY(status);
+    }
+    return EBB_OK;
+}
+
+static void note_way(const forecast_team *team, double seconds, forecast_way *way) {
+    *way = (forecast_way){.stages = team->settings.stages > 1 ? team->settings.stages : 1,
+                          .shards = team->settings.shards,
+                          .seconds = seconds};
+    for (int32_t r = 0; r < team->n; r++) {
+        uint64_t bytes = team->parts[r].planned_peak_bytes;
+        way->largest_bytes = bytes > way->largest_bytes ? bytes : way->largest_bytes;
+    }
+}
+
+/* ---- other ways ---- */
+
+static ebb_status plan_alone(ebb_ctx *ctx, const train_settings *settings,
+                             const job_request *request, forecast_asked asked, job_forecast *f) {
+    train_settings one = *settings;
+    ebb_plan *plan = NULL;
+    one.ranks = 0;
+    one.stages = 1;
+    one.shards = asked.shards ? one.shards : 1;
+    ebb_status status = ebb__job_compile(ctx, &one, request, &plan);
+    f->one_fits = status == EBB_OK;
+    if (plan != NULL && (status == EBB_OK || status == EBB_BUDGET)) {
+        f->words_per_step = plan->words_per_step;
+        f->one = (forecast_way){1, one.shards, plan->peak_bytes, plan->seconds_per_step};
+        ebb__ctx_clear(ctx);
+        status = EBB_OK;
+    }
+    ebb__plan_free(plan);
+    return status;
+}
+
+/* Leaves out->stages 0 where it cannot be done: too few layers, or too little memory. */
+static ebb_status try_way(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
+                          const forecast_network *network, forecast_way *out) {
+    forecast_team team;
+    alloc_region region;
+    double seconds = 0;
+    ebb__region_init(&region, ctx);
+    ebb_status status = team_make(&region, settings, request, &team);
+    if (status == EBB_OK) {
+        status = play_team(&team, network, false, &seconds);
+    }
+    if (status == EBB_OK) {
+        note_way(&team, seconds, out);
+    }
+    ebb__region_fini(&region);
+    if (status != EBB_USAGE && status != EBB_BUDGET) {
+        return status;
+    }
+    ebb__ctx_clear(ctx);
+    return EBB_OK;
+}
+
+/* Stages for all ranks or, of a model with fewer layers, for as many as can be. */
+static ebb_status try_stages(ebb_ctx *ctx, const train_settings *settings,
+                             const job_request *request, forecast_asked asked, job_forecast *f) {
+    train_settings own = *settings;
+    for (own.stages = own.ranks; own.stages > 1 && f->stages.stages == 0; own.stages--) {
+        if (own.ranks % own.stages == 0) {
+            own.shards = asked.shards ? settings->shards : own.ranks / own.stages;
+            TRY(try_way(ctx, &own, request, &f->network, &f->stages));
+        }
+    }
+    return EBB_OK;
+}
+
+/* Several processes must be worth their trouble, or be needed. */
+static void advise(job_forecast *f) {
+    static const double WORTH = 1.1;
+    const forecast_way *data = &f->data, *stages = &f->stages;
+    bool pipeline = stages->stages > 0 && (data->stages == 0 || stages->seconds < data->seconds);
+    const forecast_way *best = pipeline ? stages : data;
+    bool worth = best->stages > 0 && (!f->one_fits || forecast_speedup(f, best) >= WORTH);
+    f->advice = !worth ? ADVICE_NEITHER : pipeline ? ADVICE_STAGES : ADVICE_DATA;
+}
+
+/* ---- all of it ---- */
+
+static void note_shares(job_forecast *f, double seconds, double without) {
+    double waiting = 0, most = 0;
+    for (int32_t r = 0; r < f->ranks; r++) {
+        waiting += f->parts[r].waiting_seconds;
+        most = fmax(most, f->parts[r].waiting_seconds);
+    }
+    f->bubble_share = seconds > 0 ? waiting / seconds / f->ranks : 0;
+    f->exposed_share = seconds > 0 ? most / seconds : 0;
+    f->message_share = seconds > 0 ? (seconds - without) / seconds : 0;
+}
+
+static ebb_status fill(forecast_team *team, job_forecast *f) {
+    static const forecast_network none = {.bytes_per_second = 1e30};
+    double seconds = 0, without = 0;
+    f->parts = team->parts;
+    TRY(play_team(team, &f->network, true, &seconds));
+    TRY(play_team(team, &none, false, &without));
+    note_way(team, seconds, &f->way);
+    note_shares(f, seconds, without);
+    f->lists = &team->lists[team->lead * team->n];
+    return ebb__forecast_play(team->ctx, f->lists, team->n, &f->network, &f->step);
+}
+
+static ebb_status forecast_ways(ebb_ctx *ctx, const train_settings *own, const job_request *request,
+                                forecast_asked asked, job_forecast *f) {
+    TRY(plan_alone(ctx, own, request, asked, f));
+    *(own->stages > 1 ? &f->stages : &f->data) = f->way;
+    if (!asked.way && own->ranks > 1) {
+        TRY(try_stages(ctx, own, request, asked, f));
+    }
+    advise(f);
+    return EBB_OK;
+}
+
+ebb_status ebb__job_forecast(ebb_ctx *ctx, const train_settings *settings, forecast_asked asked,
+                             job_forecast *out) {
+    job_request request = {.train = true, .valid = kind_validates(settings)};
+    forecast_team team;
+    train_settings own = *settings;
+    double start = ebb__clock_seconds();
+    *out = (job_forecast){.ranks = (int32_t)ebb__settings_ranks(settings)};
+    ebb__region_init(&out->region, ctx);
+    TRY(ebb__job_network(ctx, settings->network, &out->network));
+    own.stages = own.stages > 1 ? own.stages : 1;
+    own.threads = out->threads = ebb__job_threads(settings);
+    TRY(ebb__job_sizes(ctx, &own, &request));
+    TRY(team_make(&out->region, &own, &request, &team));
+    TRY(fill(&team, out));
+    TRY(forecast_ways(ctx, &own, &request, asked, out));
+    out->plan_seconds = ebb__clock_seconds() - start;
+    return EBB_OK;
+}
+
+void ebb__job_forecast_free(job_forecast *forecast) {
+    ebb__forecast_free(&forecast->step);
+    ebb__region_fini(&forecast->region);
+}
