@@ -65,9 +65,12 @@ static ebb_status put_percent(page_text *out, double percent) {
 }
 
 static ebb_status put_memory(page_text *out, const train_memory *memory) {
+    for (int32_t rank = 0; rank < memory->n_ranks; rank++) {
+        TRY(ebb__page_put(out, "%s%" PRIu64, rank > 0 ? "," : "", memory->by_rank[rank]));
+    }
     switch (memory->form) {
     case MEMORY_BYTES:
-        return ebb__page_put(out, "%" PRIu64, memory->bytes);
+        return memory->n_ranks > 0 ? EBB_OK : ebb__page_put(out, "%" PRIu64, memory->bytes);
     case MEMORY_PERCENT:
         return put_percent(out, memory->percent);
     case MEMORY_AUTO:
