@@ -186,14 +186,22 @@ static int32_t waits_for(const proof *p, int32_t rank) {
 }
 
 /* Each that waits does so for a start that its rank has not come to, and so waits itself: going
- * from one to the next ends in a circle. */
-static ebb_status refuse_circle(const proof *p, int32_t rank) {
-    char circle[640] = "";
-    size_t used = 0;
+ * from one to the next ends in a circle. Gives the least rank of it. */
+static int32_t find_circle(const proof *p, int32_t rank) {
     for (int32_t i = 0; i < p->ranks; i++) {
         rank = waits_for(p, rank);
     }
-    int32_t begin = rank;
+    int32_t least = rank;
+    for (int32_t next = waits_for(p, rank); next != rank; next = waits_for(p, next)) {
+        least = next < least ? next : least;
+    }
+    return least;
+}
+
+static ebb_status refuse_circle(const proof *p, int32_t begin) {
+    char circle[640] = "";
+    size_t used = 0;
+    int32_t rank = begin;
     do {
         const plan_message *m = next_of(p, rank);
         bool sent = m->kind == MESSAGE_SENT;
@@ -220,7 +228,7 @@ static ebb_status carry_out(proof *p) {
         }
     }
     for (int32_t rank = 0; rank < p->ranks; rank++) {
-        TRY(next_of(p, rank) == NULL ? EBB_OK : refuse_circle(p, rank));
+        TRY(next_of(p, rank) == NULL ? EBB_OK : refuse_circle(p, find_circle(p, rank)));
     }
     return EBB_OK;
 }
