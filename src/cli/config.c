@@ -65,9 +65,12 @@ static ebb_status put_percent(page_text *out, double percent) {
 }
 
 static ebb_status put_memory(page_text *out, const train_memory *memory) {
+    for (int32_t rank = 0; rank < memory->n_ranks; rank++) {
+        TRY(ebb__page_put(out, "%s%" PRIu64, rank > 0 ? "," : "", memory->by_rank[rank]));
+    }
     switch (memory->form) {
     case MEMORY_BYTES:
-        return ebb__page_put(out, "%" PRIu64, memory->bytes);
+        return memory->n_ranks > 0 ? EBB_OK : ebb__page_put(out, "%" PRIu64, memory->bytes);
     case MEMORY_PERCENT:
         return put_percent(out, memory->percent);
     case MEMORY_AUTO:
@@ -135,15 +138,21 @@ static ebb_status put_value(page_text *out, const train_option *option, const vo
     return ebb__fail(out->ctx, EBB_INTERNAL, "option %s has no kind", option->name);
 }
 
+/* Of one whose default depends on others: that is not filled in yet. */
+static bool is_open(const train_option *option, const void *at) {
+    bool none = option->kind == OPTION_REAL  ? *(const double *)at <= 0
+                : option->kind == OPTION_INT ? *(const int64_t *)at == 0
+                                             : false;
+    return (option->flags & OPTION_LATER) != 0 && option->zero == NULL && none;
+}
+
 /* Settings that came later, or that have no meaning here, leave the text of a run as it always was.
  */
 static bool is_left_out(const cli_settings *settings, const train_option *option) {
     const void *at = (const char *)settings + option->offset;
     bool off = option->kind == OPTION_SWITCH ? !*(const bool *)at : is_zero(option, at);
     const model_kind *kind = settings->run.kind;
-    bool later = (option->flags & OPTION_LATER) != 0 && option->kind == OPTION_REAL &&
-                 *(const double *)at <= 0; /* its default is not filled in yet */
-    return later || ((option->flags & OPTION_RARE) != 0 && off) ||
+    return is_open(option, at) || ((option->flags & OPTION_RARE) != 0 && off) ||
            (kind->lacks != NULL && kind->lacks(&settings->run, option) != NULL);
 }
 

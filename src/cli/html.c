@@ -25,7 +25,7 @@ _Static_assert((int)KIND_MOST_METRICS <= (int)LEARNING_MOST_METRICS, "all can be
 static ebb_status make_plans(report *p) {
     train_settings run = p->run.run, keep = p->run.run;
     keep.disabled |= 1U << PASS_CHUNK | 1U << PASS_ENCODE | 1U << PASS_RECOMPUTE;
-    keep.memory = (train_memory){MEMORY_BYTES, UINT64_MAX / 4, 0};
+    keep.memory = (train_memory){.form = MEMORY_BYTES, .bytes = UINT64_MAX / 4};
     ebb_status status = ebb__job_plan(p->call->ctx, &run, &p->plan);
     if (status == EBB_OK) {
         status = ebb__job_plan(p->call->ctx, &keep, &p->before);

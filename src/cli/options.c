@@ -40,7 +40,7 @@ static const train_option options[] = {
     {"tok", "Scores", OPTION_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, FOR_SCORE, 0,
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     {"memory", "Machine", OPTION_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, OPTION_SHOWN,
-     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%"},
+     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%. Of several processes each has so much; 2G,512M,...: rank 0 the first, rank 1 the second, and so on"},
     {"threads", "Machine", OPTION_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), MODEL | USE, OPTION_SHOWN,
      "auto: all cores the machine allows; never changes a result"},
     {"tune", "Machine", OPTION_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, MODEL | USE, 0,

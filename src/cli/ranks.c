@@ -86,18 +86,19 @@ void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const c
         return;
     }
     int rank = ebb__comm_rank(call->link);
-    if (status != EBB_OK && status != EBB_STOPPED) {
+    /* Of what all ranks failed at together, the first one has told. */
+    if (status == EBB_OK || status == EBB_STOPPED || ebb__comm_agreed(call->link)) {
+        /* Who is lost now has done its part. */
+        (void)!ebb__comm_barrier(call->link, OPEN_SECONDS);
+    } else {
         char line[1024];
-        if (rank > 0) {
-            (void)sleep(GRACE_SECONDS);
+        /* A signal that ends the wait is mpirun's, when another process has given up. */
+        if (rank > 0 && sleep(GRACE_SECONDS) == 0) {
             (void)snprintf(line, sizeof line, "rank %d (%s): %s", rank,
                            ebb__comm_describe(call->link, rank)->host, ebb_last_error(call->ctx));
             say(line);
         }
         ebb__comm_abort(call->link, status);
-    } else {
-        /* Who is lost now has done its part. */
-        (void)!ebb__comm_barrier(call->link, OPEN_SECONDS);
     }
     ebb__comm_close(call->link);
     call->link = NULL;

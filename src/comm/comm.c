@@ -20,6 +20,7 @@ struct comm_link {
     int size;
     int free; /* the first free slot */
     bool lost;
+    bool agreed;      /* see ebb__comm_agreed */
     comm_peer *peers; /* [size]; NULL until all have come */
     comm_slot slot[];
 };
@@ -168,6 +169,14 @@ void ebb__comm_close(comm_link *link) {
 
 int ebb__comm_rank(const comm_link *link) {
     return link->back.rank;
+}
+
+bool ebb__comm_agreed(const comm_link *link) {
+    return link->agreed;
+}
+
+void ebb__comm_set_agreed(comm_link *link) {
+    link->agreed = true;
 }
 
 int ebb__comm_size(const comm_link *link) {

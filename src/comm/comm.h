@@ -49,8 +49,8 @@ ebb_status ebb__comm_send(comm_link *link, int to, int tag, const void *data, si
 ebb_status ebb__comm_recv(comm_link *link, int from, int tag, void *data, size_t bytes,
                           int *ticket) EBB_MUST_CHECK;
 /* All give the ticket back when it is done, or its message had the wrong size. EBB_LOST as soon as
- * the other rank is known to be gone and, of the first, after so many seconds; the second has waited
- * in vain then. */
+ * the other rank is known to be gone and, of the first, after so many seconds; the second has
+ * waited in vain then. */
 ebb_status ebb__comm_wait(comm_link *link, int ticket, double seconds) EBB_MUST_CHECK;
 ebb_status ebb__comm_wait_some(comm_link *link, int ticket, double seconds,
                                bool *done) EBB_MUST_CHECK;
@@ -69,6 +69,13 @@ ebb_status ebb__comm_broadcast(comm_link *link, int root, void *data, size_t byt
 /* all: [size, bytes] at the root, in the order of ranks; elsewhere NULL. */
 ebb_status ebb__comm_gather(comm_link *link, int root, const void *mine, void *all, size_t bytes,
                             double seconds) EBB_MUST_CHECK;
+
+/* How this rank fares, with the sentence of its context. If one fares badly, its status and its
+ * sentence, with its name, become those of all: of several, the first one's. */
+ebb_status ebb__comm_agree(comm_link *link, ebb_status mine, double seconds) EBB_MUST_CHECK;
+/* All ranks have failed so, and none needs to be told. */
+bool ebb__comm_agreed(const comm_link *link);
+void ebb__comm_set_agreed(comm_link *link); /* spread.c's own */
 
 /* ---- threads.c: where ranks that are threads of one process meet --------------------------- */
 ebb_status ebb__comm_hall_new(ebb_ctx *ctx, int ranks, comm_hall **out) EBB_MUST_CHECK;

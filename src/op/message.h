@@ -5,7 +5,7 @@
 #include "op/define.h"
 
 /* Attributes of send, and of recv behind its type. */
-enum { MESSAGE_SEND_PEER, MESSAGE_SEND_TAG };
-enum { MESSAGE_RECV_PEER = OP_ATTR_DTYPE + 1, MESSAGE_RECV_TAG };
+enum { MESSAGE_SEND_PEER, MESSAGE_SEND_TAG, MESSAGE_SEND_VALUE };
+enum { MESSAGE_RECV_PEER = OP_ATTR_DTYPE + 1, MESSAGE_RECV_TAG, MESSAGE_RECV_VALUE };
 
 #endif

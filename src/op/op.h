@@ -339,6 +339,7 @@ ebb_status ebb__op_widen(ir_graph *graph, ir_val codes, int32_t format, const ir
 /* ---- messages (message.c); `after`, a number that any of them gives, may be IR_NONE ---- */
 typedef struct op_post {
     int32_t peer, tag;
+    int32_t value; /* which of the whole step's values it is: both ranks number them alike */
 } op_post;
 ebb_status ebb__op_send(ir_graph *graph, ir_val x, op_post post, ir_val after,
                         ir_val *ticket) EBB_MUST_CHECK;

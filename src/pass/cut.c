@@ -424,7 +424,7 @@ static ebb_status start_receiving(cutter *c, cut_message *m) {
 static ebb_status start(cutter *c, ir_val x, int32_t to) {
     ir_graph *g = c->r.g;
     int32_t from = rank_home(&c->r, x), me = c->r.me;
-    cut_message m = {x, {from == me ? to : from, c->tags++}, IR_NONE, {IR_NONE, IR_NONE}};
+    cut_message m = {x, {from == me ? to : from, c->tags++, x}, IR_NONE, {IR_NONE, IR_NONE}};
     if (from != me && to != me) {
         return EBB_OK;
     }

@@ -234,6 +234,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
         return EBB_OK; /* it was compiled before */
     }
     TRY(gather_trained(plan, program));
+    TRY(program->shared ? ebb__plan_list_messages(unit, &program->messages) : EBB_OK);
     return gather_outputs(plan, program);
 }
 
@@ -251,6 +252,13 @@ void ebb__plan_close_program(plan_program *program) {
     if (program->has_unit) {
         ebb__plan_close(&program->unit);
         program->has_unit = false;
+    }
+}
+
+void ebb__plan_drop_messages(ebb_plan *plan) {
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        ebb__free(plan->ctx, plan->programs[i].messages.at);
+        plan->programs[i].messages = (plan_messages){0};
     }
 }
 
@@ -272,6 +280,7 @@ void ebb__plan_free(ebb_plan *plan) {
     }
     ebb_ctx *ctx = plan->ctx;
     ebb__plan_release(plan);
+    ebb__plan_drop_messages(plan);
     for (int32_t i = 0; i < plan->n_programs; i++) {
         for (int32_t k = 0; k < plan->programs[i].n_outputs; k++) {
             ebb__free(ctx, plan->programs[i].outputs[k].name);

@@ -15,6 +15,7 @@
 #include "cost/tune.h"
 #include "plan/knobs.h"
 #include "plan/passes.h"
+#include "plan/ranks.h"
 
 /* A program of a run. Its forward graph is given, or built each time that it is looked at, so that
  * the graphs of many programs need not exist at once. What it points to must last until the plan is
@@ -178,8 +179,9 @@ typedef struct plan_program {
                        of others only while they are compiled */
     bool has_unit;
     plan_size size;
-    uint64_t offset;  /* of the program itself in the host's space */
-    bool shared;      /* other ranks run their parts of it */
+    uint64_t offset;        /* of the program itself in the host's space */
+    bool shared;            /* other ranks run their parts of it */
+    plan_messages messages; /* of one that is shared, once it is compiled, until they are proved */
     int32_t fallback; /* number of the program that does the same where this one gives up, which
                          none else asks for; 0: it never does */
 } plan_program;
@@ -237,6 +239,8 @@ void ebb__plan_free(ebb_plan *plan);
  * kernels know it, prepares kernels. Closes every unit. lists[i]: instructions of program i. */
 ebb_status ebb__plan_emit(ebb_plan *plan, void *host, void *arena,
                           const device_instr *const **lists) EBB_MUST_CHECK;
+/* Lets go of the lists of messages. */
+void ebb__plan_drop_messages(ebb_plan *plan);
 /* Lets go of graphs, pass scratch, requests and the source: all else remains. */
 void ebb__plan_release(ebb_plan *plan);
 

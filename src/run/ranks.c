@@ -143,6 +143,90 @@ void ebb__ranks_free(run_session *session) {
     session->ranks = NULL;
 }
 
+/* ---- proof ---- */
+
+/* Of what a rank has to tell of its lists. */
+typedef struct told_messages {
+    int32_t programs; /* that are shared */
+    int32_t messages; /* of the one that is next */
+} told_messages;
+
+/* For as long as it takes: the leader may be at its texts. Who has ended is seen all the same. */
+static ebb_status send_patiently(run_session *s, int rank, int tag, const void *data,
+                                 size_t bytes) {
+    int ticket;
+    bool done = false;
+    TRY(ebb__comm_send(s->link, rank, tag, data, bytes, &ticket));
+    while (!done) {
+        TRY(ebb__comm_wait_some(s->link, ticket, s->lost_seconds, &done));
+    }
+    return EBB_OK;
+}
+
+static ebb_status tell_messages(run_session *s, const plan_messages *list, int32_t programs) {
+    told_messages told = {programs, list->n};
+    TRY(send_patiently(s, 0, TAG_DATA, &told, sizeof told));
+    return send_to(s, 0, TAG_DATA, list->at, (size_t)list->n * sizeof *list->at);
+}
+
+/* A rank may be longer at its plan than the first one was. */
+static ebb_status hear_messages(run_session *s, int rank, int32_t programs, plan_messages *out) {
+    told_messages told = {0};
+    int ticket;
+    TRY(ebb__comm_recv(s->link, rank, TAG_DATA, &told, sizeof told, &ticket));
+    TRY(ebb__comm_wait(s->link, ticket, RANKS_PLANNING_SECONDS));
+    if (told.programs != programs) {
+        return ebb__fail(s->ctx, EBB_INTERNAL, "rank %d shares %d programs, rank 0 %d", rank,
+                         told.programs, programs);
+    }
+    TRY(ebb__alloc(s->ctx, (size_t)told.messages, sizeof *out->at, &out->at));
+    out->n = told.messages;
+    return receive_from(s, rank, TAG_DATA, out->at, (size_t)out->n * sizeof *out->at);
+}
+
+/* Fails only where the lists cannot be had. */
+static ebb_status prove_program(run_session *s, const plan_program *program, int32_t programs,
+                                ebb_status *verdict) {
+    int size = ebb__comm_size(s->link);
+    plan_messages *lists = NULL;
+    ebb_status status = EBB_OK;
+    TRY(ebb__alloc(s->ctx, (size_t)size, sizeof *lists, &lists));
+    for (int rank = 1; rank < size; rank++) {
+        TRY_OUT(hear_messages(s, rank, programs, &lists[rank]));
+    }
+    lists[0] = program->messages;
+    *verdict = ebb__plan_prove_messages(s->ctx, program->name, lists, size);
+out:
+    for (int rank = 1; rank < size; rank++) {
+        ebb__free(s->ctx, lists[rank].at);
+    }
+    ebb__free(s->ctx, lists);
+    return status;
+}
+
+ebb_status ebb__ranks_prove(run_session *session) {
+    ebb_plan *plan = session->plan;
+    int32_t shared = 0;
+    if (session->link == NULL || ebb__comm_size(session->link) == 1) {
+        return EBB_OK;
+    }
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        shared += plan->programs[i].shared;
+    }
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        const plan_program *program = &plan->programs[i];
+        ebb_status verdict = EBB_OK;
+        if (program->shared) {
+            TRY(ebb__comm_rank(session->link) == 0
+                    ? prove_program(session, program, shared, &verdict)
+                    : tell_messages(session, &program->messages, shared));
+            TRY(ebb__comm_agree(session->link, verdict, session->lost_seconds));
+        }
+    }
+    ebb__plan_drop_messages(plan);
+    return EBB_OK;
+}
+
 /* ---- tensors ---- */
 
 static int compare_tensors(const void *a, const void *b) {

@@ -10,6 +10,8 @@
 /* Host memory of a leader, for bytes on their way between files and other ranks. */
 #define RANKS_ROOM "ranks"
 enum { RANKS_ROOM_BYTES = 1 << 20 };
+/* That the first rank waits for what others have to plan, which may differ from its own. */
+#define RANKS_PLANNING_SECONDS 600.0
 enum { RANKS_TAGS = 2 }; /* from COMM_FIRST_TAG on; those of programs come behind */
 
 /* Bytes [from, from + bytes) of a tensor, which are all of a variable of the rank. */
@@ -26,6 +28,10 @@ typedef struct ranks_tensor {
     ranks_part *parts; /* the leader's own first */
     int32_t n_parts;
 } ranks_tensor;
+
+/* Every rank calls it, before its first step: the first one proves that all ranks' messages fit
+ * together (plan/ranks.h). EBB_INTERNAL for all if not. Lets go of the plan's lists. */
+ebb_status ebb__ranks_prove(run_session *session) EBB_MUST_CHECK;
 
 /* Every rank calls one of the two, once: the leader learns what the others have. */
 ebb_status ebb__ranks_lead(run_session *session) EBB_MUST_CHECK;

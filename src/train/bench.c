@@ -179,7 +179,10 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     if (status == EBB_OK && settings->profile) {
         status = ebb__profile_new(plan, 0, &out->profile);
     }
+    status = ebb__job_agree(settings, status);
     if (status != EBB_OK) {
+        ebb__profile_free(out->profile);
+        out->profile = NULL;
         ebb__plan_free(plan);
         return status;
     }
@@ -192,8 +195,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     }
     session->no_compute = settings->only == TRAIN_ONLY_MESSAGES;
     session->no_messages = settings->only == TRAIN_ONLY_COMPUTE;
-    session->link = settings->link;
-    session->lost_seconds = settings->lost_after;
+    TRY_OUT(ebb__job_join_ranks(settings, session));
     TRY_OUT(run_bench(&trainer, settings, steps, seconds, out, &talk));
     out->measured_peak_bytes = session->measured_bytes; /* as steps go */
     TRY_OUT(hash_weights(session, out));

@@ -13,11 +13,12 @@ uint64_t ebb__job_budget(const train_settings *settings) {
     if (settings->budget > 0) {
         return settings->budget;
     }
-    if (settings->memory.form == MEMORY_BYTES) {
-        return settings->memory.bytes;
+    const train_memory *memory = &settings->memory;
+    if (memory->form == MEMORY_BYTES) {
+        int rank = settings->link != NULL ? ebb__comm_rank(settings->link) : 0;
+        return rank < memory->n_ranks ? memory->by_rank[rank] : memory->bytes;
     }
-    return ebb__run_budget(settings->memory.form == MEMORY_PERCENT ? settings->memory.percent
-                                                                   : RUN_AUTO_PERCENT);
+    return ebb__run_budget(memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT);
 }
 
 uint64_t ebb__job_list_bytes(const train_settings *settings) {

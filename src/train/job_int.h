@@ -65,7 +65,11 @@ ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t v
 /* ranks.c: of the first of several processes, tells the others what to plan; NULL: nothing is to be
  * done. */
 ebb_status ebb__job_share(const train_settings *s, const job_request *request) EBB_MUST_CHECK;
-/* Ties a session to the processes that share it; the first one leads from then on. */
+/* What a process made of its part of the plan; if one of them could not, none goes on. */
+ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) EBB_MUST_CHECK;
+/* Ties a session to the processes that share it, whose messages are proved to fit together. */
+ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
+/* The same; the first one leads from then on. */
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
 /* Roles of what a checkpoint holds beside the model. */
 #define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE))

@@ -137,8 +137,8 @@ static ebb_status parse_switch(const value_target *t) {
 static ebb_status refuse_size(const value_target *t, const char *why) {
     return ebb__fail(
         t->ctx, EBB_USAGE,
-        "%s: '%s' %s; write 512M, 2G, 1.5GiB (1024-based), 80%%, auto, or a plain number "
-        "of bytes",
+        "%s: '%s' %s; write 512M, 2G, 1.5GiB (1024-based), 80%%, auto, a plain number of bytes, "
+        "or a list like 2G,512M",
         t->where, t->text, why);
 }
 
@@ -165,7 +165,7 @@ static ebb_status parse_percent(const value_target *t, const char *number) {
     if (!(value > 0 && value <= 100)) {
         return refuse_size(t, "is not above 0% and at most 100%");
     }
-    *(train_memory *)t->at = (train_memory){MEMORY_PERCENT, 0, value};
+    *(train_memory *)t->at = (train_memory){.form = MEMORY_PERCENT, .percent = value};
     return EBB_OK;
 }
 
@@ -187,14 +187,14 @@ static ebb_status parse_bytes(const value_target *t, const char *number, const c
     }
     /* Bytes above 2^53 must not pass through a double. */
     uint64_t bytes = *unit == '\0' ? strtoull(number, NULL, 10) : (uint64_t)scaled;
-    *(train_memory *)t->at = (train_memory){MEMORY_BYTES, bytes, 0};
+    *(train_memory *)t->at = (train_memory){.form = MEMORY_BYTES, .bytes = bytes};
     return EBB_OK;
 }
 
-static ebb_status parse_size(const value_target *t) {
+static ebb_status parse_one_size(const value_target *t) {
     char number[32];
     if (strcmp(t->text, "auto") == 0) {
-        *(train_memory *)t->at = (train_memory){MEMORY_AUTO, 0, 0};
+        *(train_memory *)t->at = (train_memory){.form = MEMORY_AUTO};
         return EBB_OK;
     }
     if (t->text[0] == '-') {
@@ -208,6 +208,33 @@ static ebb_status parse_size(const value_target *t) {
     }
     (void)snprintf(number, sizeof number, "%.*s", (int)digits, t->text);
     return percent ? parse_percent(t, number) : parse_bytes(t, number, t->text + digits);
+}
+
+/* With commas: bytes of the first process, the second, and so on. */
+static ebb_status parse_size(const value_target *t) {
+    char list[PASS_MOST_RANKS * 24];
+    char *rest = list;
+    train_memory one, all = {.form = MEMORY_BYTES};
+    if (strchr(t->text, ',') == NULL) {
+        return parse_one_size(t);
+    }
+    if (snprintf(list, sizeof list, "%s", t->text) >= (int)sizeof list) {
+        return refuse_size(t, "is too long");
+    }
+    for (const char *text = strsep(&rest, ","); text != NULL; text = strsep(&rest, ",")) {
+        const value_target part = {t->ctx, t->option, text, t->where, &one};
+        if (all.n_ranks == PASS_MOST_RANKS) {
+            return refuse_size(t, "is too long");
+        }
+        TRY(parse_one_size(&part));
+        if (one.form != MEMORY_BYTES) {
+            return refuse_size(t, "has something else than numbers of bytes in a list");
+        }
+        all.by_rank[all.n_ranks++] = one.bytes;
+    }
+    all.bytes = all.by_rank[0];
+    *(train_memory *)t->at = all;
+    return EBB_OK;
 }
 
 /* ---- passes ---- */

@@ -43,9 +43,20 @@ static ebb_status receive_shared(const train_settings *s, job_shared *shared) {
     return EBB_OK;
 }
 
-ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) {
+ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) {
+    double seconds =
+        s->lost_after > RANKS_PLANNING_SECONDS ? s->lost_after : RANKS_PLANNING_SECONDS;
+    return s->link == NULL ? mine : ebb__comm_agree(s->link, mine, seconds);
+}
+
+ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) {
     session->link = s->link;
     session->lost_seconds = s->lost_after;
+    return ebb__ranks_prove(session);
+}
+
+ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) {
+    TRY(ebb__job_join_ranks(s, session));
     return s->link == NULL || ebb__comm_rank(s->link) > 0 ? EBB_OK : ebb__ranks_lead(session);
 }
 
@@ -64,6 +75,7 @@ ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
     own.batch_tokens = shared->batch_tokens;
     own.shards = shared->shards;
     status = ebb__job_compile_run(ctx, &own, &shared->request, &plan);
+    status = ebb__job_agree(&own, status);
     if (status != EBB_OK) {
         ebb__plan_free(plan);
         goto out;

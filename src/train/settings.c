@@ -25,7 +25,19 @@ const char *const ebb__settings_stashes[] = {[TRAIN_STASH_NONE] = "none",
                                              [TRAIN_STASH_FP8] = "fp8"};
 const char *const ebb__settings_optimizers[] = {"sgd", "adam", "adamw"};
 
+/* A list of budgets must have one for each process. */
+static ebb_status check_memory(ebb_ctx *ctx, const train_settings *s) {
+    int ranks = s->link != NULL ? ebb__comm_size(s->link) : 1;
+    return s->memory.n_ranks == 0 || s->memory.n_ranks >= ranks
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "--memory lists %d sizes and there are %d processes: give one for each, "
+                           "or one for all",
+                           s->memory.n_ranks, ranks);
+}
+
 ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
+    TRY(check_memory(ctx, s));
     if (s->lr <= 0) {
         double sgd = s->momentum > 0 ? s->kind->momentum_rate : s->kind->sgd_rate;
         s->lr = s->optimizer != UPDATE_SGD ? 0.001 : sgd > 0 ? sgd : 1;

@@ -21,7 +21,6 @@ typedef enum train_schedule {
 } train_schedule;
 #define TRAIN_SHAPE_LIST "8,16,24,32,60" /* the usual lengths of BUCKET_STATIC */
 
-/* A size as the user gave it: bytes, a share of what the machine allows, or auto. */
 /* Formats of op/narrow.h. */
 typedef enum train_stash {
     TRAIN_STASH_NONE,
@@ -30,11 +29,15 @@ typedef enum train_stash {
     TRAIN_STASH_FP8
 } train_stash;
 
+/* A size as the user gave it: bytes, a share of what the machine allows, or auto. It holds for each
+ * of several processes, unless each has its own. */
 typedef enum train_memory_form { MEMORY_AUTO, MEMORY_BYTES, MEMORY_PERCENT } train_memory_form;
 typedef struct train_memory {
     train_memory_form form;
     uint64_t bytes;
     double percent;
+    int32_t n_ranks; /* 0: all have the same */
+    uint64_t by_rank[PASS_MOST_RANKS];
 } train_memory;
 
 typedef enum train_reduce {

@@ -145,7 +145,15 @@ static ebb_status open_data_and_plan(train_run *r, ebb_plan **plan) {
     job_request request = {.train = true, .valid = kind_validates(r->s)};
     TRY(ebb__corpus_measure(r->text, ebb__job_list_bytes(r->s), &request));
     TRY(ebb__job_share(r->s, &request));
-    TRY(ebb__job_compile_run(r->ctx, r->s, &request, plan));
+    ebb_status own = ebb__job_compile_run(r->ctx, r->s, &request, plan);
+    ebb_status all = ebb__job_agree(r->s, own);
+    if (all != EBB_OK) {
+        if (own == EBB_OK) { /* another process's plan does not fit: this one is of no interest */
+            ebb__plan_free(*plan);
+            *plan = NULL;
+        }
+        return all;
+    }
     return r->text->calls->store(r->text);
 }
 

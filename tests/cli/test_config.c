@@ -146,15 +146,22 @@ static bool put_size(size_t n, train_memory *to) {
         0.1,  0.5,  12.5,  33.3,   100.0 / 3, 66.666666666666671, 99.99, 1e-6,
         5e-7, 1e-9, 1e-17, 1e-300, 5e-324,    0x1.8ffffffffffffp6};
     enum { N_BYTES = sizeof bytes / sizeof bytes[0], N = sizeof shares / sizeof shares[0] };
-    *to = (train_memory){MEMORY_AUTO, 0, 0};
+    *to = (train_memory){.form = MEMORY_AUTO};
     if (n >= 1 && n <= 100) {
-        *to = (train_memory){MEMORY_PERCENT, 0, (double)n};
+        *to = (train_memory){.form = MEMORY_PERCENT, .percent = (double)n};
     } else if (n > 100 && n <= 100 + N) {
-        *to = (train_memory){MEMORY_PERCENT, 0, shares[n - 101]};
+        *to = (train_memory){.form = MEMORY_PERCENT, .percent = shares[n - 101]};
     } else if (n > 100 + N && n <= 100 + N + N_BYTES) {
-        *to = (train_memory){MEMORY_BYTES, bytes[n - 101 - N], 0};
+        *to = (train_memory){.form = MEMORY_BYTES, .bytes = bytes[n - 101 - N]};
+    } else if (n > 100 + N + N_BYTES) { /* of two processes and more */
+        size_t ranks = n - 99 - N - N_BYTES;
+        *to = (train_memory){.form = MEMORY_BYTES, .bytes = bytes[0], .n_ranks = (int32_t)ranks};
+        for (size_t i = 0; i < ranks && i < PASS_MOST_RANKS; i++) {
+            to->by_rank[i] = bytes[i % N_BYTES];
+        }
+        return ranks <= PASS_MOST_RANKS;
     }
-    return n <= 100 + N + N_BYTES;
+    return true;
 }
 
 /* None, each optional one alone, all of them, some. */
@@ -232,7 +239,8 @@ static bool same_value(const train_option *option, const void *a, const void *b)
         return *x == *y || (*x != NULL && *y != NULL && strcmp(*x, *y) == 0);
     case OPTION_SIZE:
         return m->form == k->form && m->bytes == k->bytes &&
-               memcmp(&m->percent, &k->percent, sizeof m->percent) == 0;
+               memcmp(&m->percent, &k->percent, sizeof m->percent) == 0 &&
+               m->n_ranks == k->n_ranks && memcmp(m->by_rank, k->by_rank, sizeof m->by_rank) == 0;
     }
     return false;
 }

@@ -367,6 +367,40 @@ static void bad_halls_are_refused(void **state) {
     ebb_ctx_free(ctx);
 }
 
+/* Well, badly in one place, badly in several, and wrong usage, which is nobody's own. */
+static void fare(help_rank *me) {
+    char want[128];
+    int last = me->ranks - 1;
+    CHECK_OK(me, ebb__comm_agree(me->link, EBB_OK, LIMIT));
+    CHECK(me, !ebb__comm_agreed(me->link));
+    if (me->ranks == 1) {
+        CHECK_ERROR(me, ebb__comm_agree(me->link, ebb__fail(me->ctx, EBB_IO, "why"), LIMIT), EBB_IO,
+                    "why");
+        return;
+    }
+    ebb_status mine =
+        me->rank == last ? ebb__fail(me->ctx, EBB_BUDGET, "only %d", me->rank) : EBB_OK;
+    (void)snprintf(want, sizeof want, "rank %d (%s): only %d", last,
+                   ebb__comm_describe(me->link, last)->host, last);
+    CHECK_ERROR(me, ebb__comm_agree(me->link, mine, LIMIT), EBB_BUDGET, want);
+    CHECK(me, ebb__comm_agreed(me->link));
+    mine = ebb__fail(me->ctx, me->rank == 0 ? EBB_IO : EBB_BUDGET, "of %d", me->rank);
+    CHECK_ERROR(me, ebb__comm_agree(me->link, mine, LIMIT), EBB_IO, "): of 0");
+    mine = ebb__fail(me->ctx, EBB_USAGE, "usage");
+    (void)!ebb__comm_agree(me->link, mine, LIMIT);
+    CHECK(me, strcmp(ebb_last_error(me->ctx), "usage") == 0);
+    ebb__ctx_clear(me->ctx);
+    CHECK_ERROR(me, ebb__comm_agree(me->link, me->rank == 1 ? EBB_NOMEM : EBB_OK, LIMIT), EBB_NOMEM,
+                ebb_status_text(EBB_NOMEM)); /* without a sentence */
+}
+
+static void one_failure_is_everybodys(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= RANKS_MOST; ranks++) {
+        help_run(ranks, 2, fare);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(self_gets_its_own_messages),
@@ -376,6 +410,7 @@ int main(void) {
         cmocka_unit_test(all_sizes_arrive),
         cmocka_unit_test(tickets_end_in_any_order),
         cmocka_unit_test(blocks_are_spread),
+        cmocka_unit_test(one_failure_is_everybodys),
         cmocka_unit_test(wrong_sizes_are_named),
         cmocka_unit_test(tickets_run_out_and_come_back),
         cmocka_unit_test(bad_halls_are_refused),
