@@ -8,7 +8,7 @@ enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
 static json_t *rank_json(const job_rank *k) {
     return json_pack("{s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", k->rank,
-                     "host", k->host, "stage", 0, "planned_peak_bytes",
+                     "host", k->host, "stage", k->stage, "planned_peak_bytes",
                      ebb__cli_json_bytes(k->planned_peak_bytes), "measured_peak_bytes",
                      ebb__cli_json_bytes(k->measured_peak_bytes), "vm_hwm_bytes",
                      ebb__cli_json_bytes(k->vm_hwm_bytes), "allocations_after_first_step",

@@ -136,8 +136,9 @@ void ebb__run_free(run_session *session) {
 enum { MOST_FAILED_TRIES = 7 }; /* that count: at most 63 steps go by without one */
 
 static ebb_status run_list(run_session *s, const device_instr *const *list, int32_t n) {
-    return n == 0 ? EBB_OK
-                  : s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
+    bool nothing = n == 0 || s->no_compute;
+    return nothing ? EBB_OK
+                   : s->plan->dev->stream.run(s->stream, list, n, s->observe, s->observe_user);
 }
 
 /* Looks at what an instruction that may end the program says; *used: bytes of heaps so far. */

@@ -146,6 +146,7 @@ static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const benc
     }
     int rank = ebb__comm_rank(link), size = ebb__comm_size(link);
     job_rank own = {.rank = rank,
+                    .stage = rank % (int)s->stages,
                     .planned_peak_bytes = out->planned_peak_bytes,
                     .measured_peak_bytes = out->measured_peak_bytes,
                     .vm_hwm_bytes = out->vm_hwm_bytes,

@@ -54,7 +54,7 @@ ebb_status ebb__job_plan(ebb_ctx *ctx, const train_settings *settings,
 
 /* One of the processes that share a run. */
 typedef struct job_rank {
-    int rank;
+    int rank, stage;
     char host[64];
     uint64_t planned_peak_bytes, measured_peak_bytes, vm_hwm_bytes;
     uint64_t allocations_after_first_step;
