@@ -248,9 +248,10 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
-/* Which stage does which layer of a forward graph, best for it (stages.c); in `region`. */
-ebb_status ebb__stages_choose(pass_unit *unit, int32_t stages, alloc_region *region,
-                              pass_stage **out, int32_t *n) EBB_MUST_CHECK;
+/* Which stage does which layer of a forward graph, whose layers take so many seconds each (stages.c);
+ * in `region`. */
+ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, int32_t stages,
+                              alloc_region *region, pass_stage **out, int32_t *n) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */

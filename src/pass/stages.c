@@ -60,7 +60,9 @@ static ebb_status find_same(const rank_cutter *c, int32_t **out) {
     return EBB_OK;
 }
 
-static ebb_status list_layers(const rank_cutter *c, const int32_t *same, layer_list *out) {
+/* seconds: by layer; NULL: of the graph's nodes. */
+static ebb_status list_layers(const rank_cutter *c, const int32_t *same, const double *seconds,
+                              layer_list *out) {
     const ir_graph *g = c->g;
     int32_t *at = NULL; /* by layer: its number in the list */
     TRY(REGION_ARRAYS(c->region, ARRAY_NONE(at, (size_t)g->n_layers + 1),
@@ -73,10 +75,14 @@ static ebb_status list_layers(const rank_cutter *c, const int32_t *same, layer_l
             if (turn == 0 && node->label.phase == IR_FORWARD && at[layer] < 0) {
                 at[layer] = out->n;
                 out->layers[out->n++] = layer;
-            } else if (turn == 1 && at[layer] >= 0) {
+            } else if (turn == 1 && at[layer] >= 0 && seconds == NULL) {
                 out->seconds[at[layer]] += seconds_of(c, node);
             }
         }
+    }
+    for (int32_t l = 0; seconds != NULL && l < g->n_layers; l++) {
+        int32_t k = at[first_of(same, l)];
+        out->seconds[k < 0 ? 0 : k] += seconds[l];
     }
     return EBB_OK;
 }
@@ -100,13 +106,13 @@ static bool fill_stages(const layer_list *list, int32_t stages, double most, int
     return true;
 }
 
-static ebb_status find_stages(rank_cutter *c) {
+static ebb_status find_stages(rank_cutter *c, const double *seconds) {
     const ir_graph *g = c->g;
     layer_list list = {.n = 0};
     int32_t *same = NULL, *stage = NULL;
     double low = 0, high = 0;
     TRY(find_same(c, &same));
-    TRY(list_layers(c, same, &list));
+    TRY(list_layers(c, same, seconds, &list));
     TRY(ebb__region_alloc(c->region, (size_t)list.n + 1, sizeof *stage, &stage));
     if (c->stages > list.n) {
         return ebb__fail(c->unit->ctx, EBB_USAGE,
@@ -139,7 +145,7 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
         return EBB_OK;
     }
     if (ranks->layers == NULL) {
-        return find_stages(c);
+        return find_stages(c, NULL);
     }
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < ranks->n_layers; i++) {
@@ -151,12 +157,12 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
     return EBB_OK;
 }
 
-ebb_status ebb__stages_choose(pass_unit *unit, int32_t stages, alloc_region *region,
-                              pass_stage **out, int32_t *n) {
+ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, int32_t stages,
+                              alloc_region *region, pass_stage **out, int32_t *n) {
     const ir_graph *g = &unit->graph;
     rank_cutter c = {.unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = stages};
     TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
-    TRY(find_stages(&c));
+    TRY(find_stages(&c, seconds));
     TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof **out, out));
     for (int32_t l = 0; l < g->n_layers; l++) {
         pass_stage *s = &(*out)[l];
