@@ -62,13 +62,12 @@ static bool reads_or_makes_map(const ir_graph *g, const ir_node_rec *node) {
     return map;
 }
 
-/* A weight's gradient, where stages wait for each other: it is for later, as one product of all
- * rows, unless rows are to be few at a time. */
-static bool is_late_sum(const chunker *c, const ir_node_rec *node, const pass_roles *r) {
-    const pass_ranks *ranks = &c->s.unit->config->ranks;
-    return ranks->stages > 1 && ranks->chunk_steps > 0 && r->out[0] == ROWS_CARRY &&
-           c->s.unit->config->knobs.chunk_rows == 0 &&
-           (ebb__op(node->op)->flags & OPF_HEAVY) != 0;
+/* Where stages wait for each other, and rows need not be few at a time, a chunk of the loss is done
+ * as soon as forward has come to it. Sums over rows, whose order goes the other way, are for later,
+ * then as one product of all rows. */
+static bool is_urgent(const pass_unit *unit) {
+    const pass_ranks *ranks = &unit->config->ranks;
+    return ranks->stages > 1 && ranks->chunk_steps > 0 && unit->config->knobs.chunk_rows == 0;
 }
 
 /* Takes a node into the region; false if it cannot be split. */
@@ -80,7 +79,7 @@ static bool admit(chunker *c, ir_node n) {
         return true;
     }
     if (reads_or_makes_map(g, node) || !ebb__split_takes(&c->s, n, &r) ||
-        is_late_sum(c, node, &r)) {
+        (r.out[0] == ROWS_CARRY && is_urgent(c->s.unit))) {
         return false;
     }
     for (int32_t k = 0; k < node->n_in; k++) {
@@ -169,6 +168,7 @@ static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
     }
     int32_t begin = 0, end = 0, now = -1, step = op_in_type(g, steps, 0)->dim[0];
     int32_t grain = most >= step ? step : 1; /* whole time steps, if any */
+    bool urgent = is_urgent(c->unit);
     most = most / grain * grain;
     for (int32_t k = 0; k < steps->n_in; k++) {
         ir_val part = ir_in(g, steps, k);
@@ -176,13 +176,14 @@ static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
         int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.at;
         int32_t first = time < 0 ? -1 : time / span * span;
         if (k > 0 && first != now) {
-            add_chunks(c, (split_range){begin, end - begin, now}, most, grain);
+            add_chunks(c, (split_range){begin, end - begin, urgent ? SPLIT_AT_ONCE : now}, most,
+                       grain);
             begin = end;
         }
         now = first;
         end += g->values[part].type.dim[0];
     }
-    add_chunks(c, (split_range){begin, end - begin, now}, most, grain);
+    add_chunks(c, (split_range){begin, end - begin, urgent ? SPLIT_AT_ONCE : now}, most, grain);
     return EBB_OK;
 }
 

@@ -40,7 +40,8 @@ typedef struct cutter {
     uint64_t *does;    /* by node: a bit for each rank that does it */
     uint64_t *wants;   /* by value: that wants it, and does not make it */
     uint64_t *arrived; /* by value: where it was waited for */
-    bool *started;     /* by value: it is on its way to whoever wants it */
+    int32_t *
+        started; /* by value: a number from 1, growing, once it is on its way to whoever wants it */
     bool *is_held;   /* by value: it is read after the step: an output, or what a variable holds */
     ir_node *reader; /* by value: the first node of this rank that reads it */
     bool *done;      /* by value: this rank has made it by now */
@@ -52,7 +53,7 @@ typedef struct cutter {
     int32_t n_open;
     size_t cap_open;
     ir_val after; /* what the last message node gave; IR_NONE: there is none yet */
-    int32_t tags;
+    int32_t tags, n_started;
 } cutter;
 
 /* ---- who does what ---- */
@@ -172,9 +173,9 @@ static ebb_status find_waves(const cutter *c, int32_t **out, int32_t *n_waves) {
     return EBB_OK;
 }
 
-/* When a node of a shard is done: the k-th shards of all groups at the same time; if there are stages,
- * as a pipeline has it in which each does forward of one shard and backward of an earlier one in turn
- * (1F1B, Narayanan et al. 2019), so that as few shards as can be are on their way. */
+/* When a node of a shard is done: the k-th shards of all groups at the same time; if there are
+ * stages, as a pipeline has it in which each does forward of one shard and backward of an earlier
+ * one in turn (1F1B, Narayanan et al. 2019), so that as few shards as can be are on their way. */
 static int64_t turn_of(const cutter *c, const ir_node_rec *node) {
     int32_t first = first_shard(&c->r, group_of_shard(&c->r, node->label.shard));
     int64_t k = node->label.shard - first, stage = c->r.stage[node->label.layer];
@@ -489,28 +490,45 @@ static ebb_status start_all(cutter *c, ir_val x) {
             TRY(start(c, x, to));
         }
     }
-    c->started[x] = true;
+    c->started[x] = ++c->n_started;
     return EBB_OK;
 }
 
-/* What the node reads must be there, wherever it is done. */
+/* Where operand k of a node is still to come. */
+static uint64_t awaited(const cutter *c, const ir_node_rec *node, uint64_t does, int32_t k) {
+    ir_val x = ir_in(c->r.g, node, k);
+    return x == IR_NONE || rank_home(&c->r, x) == HOME_ALL ? 0
+                                                           : does & c->wants[x] & ~c->arrived[x];
+}
+
+/* What the node reads must be there, wherever it is done: first what was sent first. */
 static ebb_status finish_operands(cutter *c, const ir_node_rec *node, uint64_t does) {
     for (int32_t k = 0; k < node->n_in; k++) {
-        ir_val x = ir_in(c->r.g, node, k);
-        uint64_t wait = x == IR_NONE || rank_home(&c->r, x) == HOME_ALL
-                            ? 0
-                            : does & c->wants[x] & ~c->arrived[x];
-        if (wait != 0 && !c->started[x]) {
-            TRY(start_all(c, x));
-        }
-        for (int32_t to = 0; to < c->r.ranks; to++) {
-            if (rank_has(wait, to)) {
-                c->r.g->label = own_label(c, node->label);
-                TRY(finish(c, x, to, true));
-            }
+        if (awaited(c, node, does, k) != 0 && c->started[ir_in(c->r.g, node, k)] == 0) {
+            TRY(start_all(c, ir_in(c->r.g, node, k)));
         }
     }
-    return EBB_OK;
+    for (;;) {
+        ir_val next = IR_NONE;
+        uint64_t wait = 0;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val x = ir_in(c->r.g, node, k);
+            uint64_t here = awaited(c, node, does, k);
+            if (here != 0 && (next == IR_NONE || c->started[x] < c->started[next])) {
+                next = x;
+                wait = here;
+            }
+        }
+        for (int32_t to = 0; next != IR_NONE && to < c->r.ranks; to++) {
+            if (rank_has(wait, to)) {
+                c->r.g->label = own_label(c, c->r.g->nodes[c->r.g->values[next].def].label);
+                TRY(finish(c, next, to, true));
+            }
+        }
+        if (next == IR_NONE) {
+            return EBB_OK;
+        }
+    }
 }
 
 /* What no gradient waits for is not started before it is read: it would stand in the way of what is
@@ -555,7 +573,7 @@ static ebb_status finish_held(cutter *c) {
     for (ir_val x = 0; x < c->n_values; x++) {
         uint64_t wait =
             !c->is_held[x] || rank_home(&c->r, x) == HOME_ALL ? 0 : c->wants[x] & ~c->arrived[x];
-        if (wait != 0 && !c->started[x]) {
+        if (wait != 0 && c->started[x] == 0) {
             TRY(start_all(c, x));
         }
         for (int32_t to = 0; to < c->r.ranks; to++) {

@@ -157,7 +157,7 @@ static ebb_status rows_of(pass_split *c, ir_val v, const split_range *rows, spli
     ir_graph *g = c->graph;
     ir_node def = g->values[v].def;
     int32_t axis, at = mark->row, first = -1, n = 0, step = rows_a_step(c, v);
-    bool apart = rows->time >= 0 || rows->time == SPLIT_BY_PHASE;
+    bool apart = rows->time >= 0 || rows->time <= SPLIT_BY_PHASE;
     if (apart && def != IR_NONE && ebb__op_is_join(&g->nodes[def], &axis) && axis == 0) {
         const ir_node_rec node = g->nodes[def];
         int32_t taken = 0;
@@ -274,15 +274,16 @@ static int32_t chunk_at(const pass_split *c, int32_t row) {
     return lo;
 }
 
-/* Where chunks wait for their spans, who reads a slice of a result that was split reads the parts
- * that it needs, not all of them. */
+/* Where chunks wait for their spans, or go with them, who reads a slice of a result that was split
+ * reads the parts that it needs, not all of them. */
 static ebb_status narrow_readers(pass_split *c, ir_val v, const ir_val *parts) {
     ir_graph *g = c->graph;
     for (int32_t i = c->reader_first[v]; i < c->reader_first[v + 1]; i++) {
         ir_node n = c->reader_list[i];
         op_range range;
         ir_val needed = IR_NONE;
-        if (c->chunks[0].time < 0 || !ebb__op_is_slice(&g->nodes[n], &range) || range.axis != 0) {
+        bool apart = c->chunks[0].time >= 0 || c->chunks[0].time == SPLIT_AT_ONCE;
+        if (!apart || !ebb__op_is_slice(&g->nodes[n], &range) || range.axis != 0) {
             continue;
         }
         int32_t k = chunk_at(c, range.begin), last = chunk_at(c, range.begin + range.len - 1);

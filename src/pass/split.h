@@ -18,7 +18,10 @@
 typedef struct split_range {
     int32_t begin, len, time;
 } split_range;
-enum { SPLIT_BY_PHASE = -2 }; /* a time: nodes are done when their phases say */
+enum {
+    SPLIT_BY_PHASE = -2, /* a time: nodes are done when their phases say */
+    SPLIT_AT_ONCE = -3,  /* likewise: with forward, as soon as forward has come to the rows */
+};
 
 /* A part of a stack and the row where it begins. */
 typedef struct split_mark {

@@ -28,6 +28,7 @@ enum {
 };
 
 /* The passes before it do the same for every candidate, so that they run once for a program. */
+static const double STAGES_WAIT = 1.1;
 static const pass_id FIRST_VARIED = PASS_CHUNK;
 
 /* ---- one candidate ---- */
@@ -56,7 +57,12 @@ ebb_status ebb__walk_measure(ebb_ctx *ctx, const plan_options *options, const pl
     if (options->stop != NULL && options->stop(options->stop_user)) {
         return ebb__fail(ctx, EBB_STOPPED, "stopped while planning, before anything was done");
     }
-    return ebb__plan_measure(ctx, program, &config, bar, out);
+    TRY(ebb__plan_measure(ctx, program, &config, bar, out));
+    if (options->ranks.stages > 1 && options->ranks.chunk_steps > 0 &&
+        config.knobs.chunk_rows > 0) {
+        out->seconds *= STAGES_WAIT; /* for the loss, which comes late (pass/chunk.c) */
+    }
+    return EBB_OK;
 }
 
 ebb_status ebb__walk_prepare(ebb_ctx *ctx, const plan_options *options, const plan_request *request,
