@@ -156,6 +156,12 @@ static void add_chunks(pass_split *c, split_range all, int32_t most, int32_t gra
     }
 }
 
+/* Time steps, from the first on, whose chunks of the loss go with forward. */
+static int32_t early_steps(const pass_split *c, const ir_node_rec *steps, int32_t span) {
+    double share = c->unit->config->ranks.early * (double)steps->n_in / span;
+    return (int32_t)(share + 0.5) * span;
+}
+
 static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
     const ir_graph *g = c->graph;
     const ir_node_rec *steps = span > 0 ? find_steps(c) : NULL;
@@ -168,7 +174,7 @@ static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
     }
     int32_t begin = 0, end = 0, now = -1, step = op_in_type(g, steps, 0)->dim[0];
     int32_t grain = most >= step ? step : 1; /* whole time steps, if any */
-    bool urgent = is_urgent(c->unit);
+    const int32_t early = is_urgent(c->unit) ? early_steps(c, steps, span) : 0;
     most = most / grain * grain;
     for (int32_t k = 0; k < steps->n_in; k++) {
         ir_val part = ir_in(g, steps, k);
@@ -176,14 +182,15 @@ static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
         int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.at;
         int32_t first = time < 0 ? -1 : time / span * span;
         if (k > 0 && first != now) {
-            add_chunks(c, (split_range){begin, end - begin, urgent ? SPLIT_AT_ONCE : now}, most,
-                       grain);
+            add_chunks(c, (split_range){begin, end - begin, now < early ? SPLIT_AT_ONCE : now},
+                       most, grain);
             begin = end;
         }
         now = first;
         end += g->values[part].type.dim[0];
     }
-    add_chunks(c, (split_range){begin, end - begin, urgent ? SPLIT_AT_ONCE : now}, most, grain);
+    add_chunks(c, (split_range){begin, end - begin, now < early ? SPLIT_AT_ONCE : now}, most,
+               grain);
     return EBB_OK;
 }
 

@@ -116,8 +116,10 @@ typedef struct pass_ranks {
                             of its parts of the batch; 0: 1 */
     int32_t chunk_steps; /* time steps that stages hand on together, and go through all their layers
                             with; 0: there is no time */
-    int32_t sum_steps;   /* time steps whose part of a weight's gradient is one product, in all stages
-                            but the last, which has all in one; a multiple of chunk_steps */
+    int32_t sum_steps; /* time steps whose part of a weight's gradient is one product, in all stages
+                          but the last, which has all in one; a multiple of chunk_steps */
+    double early; /* share of the time steps whose loss the last stage does while forward goes on;
+                     that of the others waits for backward, which begins with the last steps */
     const pass_stage *layers; /* the same for all programs: they share variables. NULL: as is best
                                  for the graph that is cut */
     int32_t n_layers;
@@ -248,10 +250,10 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
-/* Which stage does which layer of a forward graph, whose layers take so many seconds each (stages.c);
- * in `region`. */
-ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, int32_t stages,
-                              alloc_region *region, pass_stage **out, int32_t *n) EBB_MUST_CHECK;
+/* Which stage does which layer of a forward graph, whose layers take so many seconds each, and what
+ * follows from that (stages.c); ranks->layers in `region`. */
+ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_region *region,
+                              pass_ranks *ranks) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */

@@ -589,7 +589,8 @@ static ebb_status emit(recomputer *r) {
 /* ---- spans ---- */
 
 /* Of each shard: forward from span to span, backward the other way round; what belongs to no time
- * step as soon as it can be done, updates last. There are fewer than 2^18 spans. */
+ * step as soon as it can be done, updates last. There are fewer than 2^18 spans. Where stages wait
+ * for each other, gradients of weights come when backward is through. */
 static ebb_status sort_by_span(recomputer *r) {
     ir_graph *g = r->g;
     int64_t *keys = NULL;
@@ -601,7 +602,9 @@ static ebb_status sort_by_span(recomputer *r) {
         if (g->nodes[n].label.phase == IR_UPDATE) {
             keys[n] += IR_MAX_SHARDS * shard;
         } else if (span < 0) {
-            keys[n] = begin - 1;
+            bool sum =
+                r->unit->config->ranks.chunk_steps > 0 && g->values[g->nodes[n].out].param_grad;
+            keys[n] = sum ? begin + 2 * half + per_span : begin - 1;
         } else {
             keys[n] += begin + (r->late[n] ? 2 * half - span * per_span : span * per_span);
         }

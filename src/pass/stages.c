@@ -106,7 +106,23 @@ static bool fill_stages(const layer_list *list, int32_t stages, double most, int
     return true;
 }
 
-static ebb_status find_stages(rank_cutter *c, const double *seconds) {
+/* How much of the last layer, the loss, the last stage can do until forward has come to the end: of
+ * what a layer takes forward is a third; of the loss in chunks about as much is done then as of the
+ * loss as a whole with the gradient of its weights. */
+static double early_share(const layer_list *list, const int32_t *stage) {
+    int32_t last = list->n - 1;
+    double before[PASS_MOST_RANKS] = {0}, slowest = 0, loss = list->seconds[last];
+    for (int32_t i = 0; i < last; i++) {
+        before[stage[i]] += list->seconds[i] / 3;
+    }
+    for (int32_t s = 0; s < stage[last]; s++) {
+        slowest = before[s] > slowest ? before[s] : slowest;
+    }
+    double share = loss > 0 ? (slowest - before[stage[last]]) / loss : 1;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static ebb_status find_stages(rank_cutter *c, const double *seconds, double *early) {
     const ir_graph *g = c->g;
     layer_list list = {.n = 0};
     int32_t *same = NULL, *stage = NULL;
@@ -129,6 +145,7 @@ static ebb_status find_stages(rank_cutter *c, const double *seconds) {
         *(fill_stages(&list, c->stages, middle, stage) ? &high : &low) = middle;
     }
     (void)fill_stages(&list, c->stages, high, stage);
+    *early = early_share(&list, stage);
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < list.n; i++) {
             c->stage[l] = list.layers[i] == first_of(same, l) ? stage[i] : c->stage[l];
@@ -145,7 +162,8 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
         return EBB_OK;
     }
     if (ranks->layers == NULL) {
-        return find_stages(c, NULL);
+        double unused;
+        return find_stages(c, NULL, &unused);
     }
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < ranks->n_layers; i++) {
@@ -157,18 +175,20 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
     return EBB_OK;
 }
 
-ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, int32_t stages,
-                              alloc_region *region, pass_stage **out, int32_t *n) {
+ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_region *region,
+                              pass_ranks *ranks) {
     const ir_graph *g = &unit->graph;
-    rank_cutter c = {.unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = stages};
+    rank_cutter c = {
+        .unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = ranks->stages};
+    pass_stage *layers = NULL;
     TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
-    TRY(find_stages(&c, seconds));
-    TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof **out, out));
+    TRY(find_stages(&c, seconds, &ranks->early));
+    TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof *layers, &layers));
     for (int32_t l = 0; l < g->n_layers; l++) {
-        pass_stage *s = &(*out)[l];
-        (void)snprintf(s->layer, sizeof s->layer, "%s", g->layers[l]);
-        s->stage = c.stage[l];
+        (void)snprintf(layers[l].layer, sizeof layers[l].layer, "%s", g->layers[l]);
+        layers[l].stage = c.stage[l];
     }
-    *n = g->n_layers;
+    ranks->layers = layers;
+    ranks->n_layers = g->n_layers;
     return EBB_OK;
 }

@@ -637,7 +637,6 @@ static ebb_status choose_stages(settling *s) {
     pass_ranks *ranks = &s->own_options.ranks;
     pass_config config = {.dev = s->options->dev};
     pass_unit unit;
-    pass_stage *layers = NULL;
     double *seconds = NULL;
     if (ranks->count <= 1 || ranks->stages <= 1) {
         return EBB_OK;
@@ -645,10 +644,8 @@ static ebb_status choose_stages(settling *s) {
     TRY(price_layers(s, &s->plan->stages, &seconds));
     ebb_status status = ebb__plan_open(&unit, s->ctx, &config, &s->requests[0]);
     if (status == EBB_OK) {
-        status = ebb__stages_choose(&unit, seconds, ranks->stages, &s->plan->stages, &layers,
-                                    &ranks->n_layers);
+        status = ebb__stages_choose(&unit, seconds, &s->plan->stages, ranks);
     }
-    ranks->layers = layers;
     ebb__plan_close(&unit);
     return status;
 }
