@@ -162,6 +162,18 @@ static int32_t early_steps(const pass_split *c, const ir_node_rec *steps, int32_
     return (int32_t)(share + 0.5) * span;
 }
 
+enum { LEAST_SPANS = 8 };
+
+/* Rows of the time steps from `first` on, of which the last span, the first that backward comes to,
+ * begins `later`. */
+static split_range range_of(int32_t begin, int32_t end, int32_t first, int32_t early,
+                            int32_t later) {
+    return (split_range){begin, end - begin,
+                         first < 0       ? -1
+                         : first < early ? SPLIT_AT_ONCE
+                                         : first + later};
+}
+
 static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
     const ir_graph *g = c->graph;
     const ir_node_rec *steps = span > 0 ? find_steps(c) : NULL;
@@ -174,23 +186,24 @@ static ebb_status cut_rows(pass_split *c, int32_t most, int32_t span) {
     }
     int32_t begin = 0, end = 0, now = -1, step = op_in_type(g, steps, 0)->dim[0];
     int32_t grain = most >= step ? step : 1; /* whole time steps, if any */
-    const int32_t early = is_urgent(c->unit) ? early_steps(c, steps, span) : 0;
+    const bool urgent = is_urgent(c->unit);
+    /* A chunk reads all of the logits' weight: two spans together, if there are enough of them. */
+    const int32_t reach = urgent && steps->n_in / span >= LEAST_SPANS ? 2 * span : span;
+    const int32_t early = urgent ? early_steps(c, steps, reach) : 0;
     most = most / grain * grain;
     for (int32_t k = 0; k < steps->n_in; k++) {
         ir_val part = ir_in(g, steps, k);
         ir_node def = g->values[part].def;
         int32_t time = def == IR_NONE ? -1 : g->nodes[def].label.at;
-        int32_t first = time < 0 ? -1 : time / span * span;
+        int32_t first = time < 0 ? -1 : time / reach * reach;
         if (k > 0 && first != now) {
-            add_chunks(c, (split_range){begin, end - begin, now < early ? SPLIT_AT_ONCE : now},
-                       most, grain);
+            add_chunks(c, range_of(begin, end, now, early, reach - span), most, grain);
             begin = end;
         }
         now = first;
         end += g->values[part].type.dim[0];
     }
-    add_chunks(c, (split_range){begin, end - begin, now < early ? SPLIT_AT_ONCE : now}, most,
-               grain);
+    add_chunks(c, range_of(begin, end, now, early, reach - span), most, grain);
     return EBB_OK;
 }
 
