@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { HALVINGS = 60 };
+static const double LOSS_IN_CHUNKS = 1.25; /* times as slow as for all rows at once */
 
 /* Layers in the order in which forward comes to them; those that share a parameter only once. */
 typedef struct layer_list {
@@ -111,7 +112,7 @@ static bool fill_stages(const layer_list *list, int32_t stages, double most, int
  * loss as a whole with the gradient of its weights. */
 static double early_share(const layer_list *list, const int32_t *stage) {
     int32_t last = list->n - 1;
-    double before[PASS_MOST_RANKS] = {0}, slowest = 0, loss = list->seconds[last];
+    double before[PASS_MOST_RANKS] = {0}, slowest = 0, loss = list->seconds[last] / LOSS_IN_CHUNKS;
     for (int32_t i = 0; i < last; i++) {
         before[stage[i]] += list->seconds[i] / 3;
     }
@@ -136,6 +137,7 @@ static ebb_status find_stages(rank_cutter *c, const double *seconds, double *ear
                          "parameters count as one)",
                          c->stages, list.n);
     }
+    list.seconds[list.n - 1] *= c->loss_slower > 0 ? c->loss_slower : 1;
     for (int32_t i = 0; i < list.n; i++) {
         high += list.seconds[i];
     }
@@ -182,6 +184,7 @@ ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_regi
         .unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = ranks->stages};
     pass_stage *layers = NULL;
     TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
+    c.loss_slower = ranks->chunk_steps > 0 ? LOSS_IN_CHUNKS : 1;
     TRY(find_stages(&c, seconds, &ranks->early));
     TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof *layers, &layers));
     for (int32_t l = 0; l < g->n_layers; l++) {
