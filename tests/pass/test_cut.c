@@ -148,7 +148,7 @@ static void check_same(help_rank *me, ir_val v, int step, const ir_type *type, c
                        uint64_t from) {
     const char *right = (const char *)now.e.after[step][v] + from;
     int64_t at = theirs == NULL ? 0 : test_first_difference(type, theirs, right);
-    if (at >= 0 && me->wrong == 0) {
+    if (at >= 0 && me->rank == 0) {
         me->wrong = __LINE__;
         (void)snprintf(me->why, sizeof me->why, "step %d: %s[%lld] %s", step, value_at(v)->name,
                        (long long)at, theirs == NULL ? "is missing" : "differs");
@@ -250,15 +250,22 @@ static ebb_plan *some_plan(ebb_ctx *ctx, const plan_request *request, const pass
                            test_dice *dice) {
     const uint32_t before = (1U << PASS_CUT) - 1;
     pass_config config = *all;
-    config.knobs = some_knobs(dice);
+    config.knobs = some_knobs(dice); if (getenv("PLAIN") && (!getenv("BUT") || all->ranks.rank != atoi(getenv("BUT")))) config.knobs = (pass_knobs){0};
     config.knobs.encode &= 1; /* one rank cannot give a step up */
     config.members = 1 + test_below(dice, 2);
-    config.disabled |= some_passes(dice) & ~before;
+    config.disabled |= some_passes(dice) & ~before; if (getenv("PLAIN") && (!getenv("BUT") || all->ranks.rank != atoi(getenv("BUT")))) config.disabled = all->disabled | (uint32_t)strtoul(getenv("PLAIN"), NULL, 16);
+    if (getenv("FORCE")) { config.knobs = (pass_knobs){.chunk_rows = 9, .chunk_net = true, .encode = 1, .price=1e-9, .merge = 1, .span = 3, .heavy = true, .decode=true}; config.members=1; config.disabled = 0x4850;
+      int32_t *list[] = {&config.knobs.chunk_rows, &config.knobs.encode, &config.knobs.merge, &config.knobs.span};
+      int k = atoi(getenv("FORCE")); if (k >= 0 && k < 4) *list[k] = 0; if (k == 4) config.knobs.price = 0; if (k == 5) config.knobs.heavy = 0; if (k==6) config.disabled &= ~0x40U; if (k==7) config.disabled &= ~0x800U; if (k==8) config.disabled &= ~0x4000U; if (k==9) config.disabled &= ~0x10U; 
+      return test_compile(ctx, request, &config);}
     plan_options options = {.stash = all->stash,
                             .members = config.members,
                             .disabled = config.disabled,
                             .update = all->update,
                             .ranks = all->ranks};
+    if (getenv("DUMP") && atoi(getenv("DUMP")) == all->ranks.rank) { config.dump_after = 1U << PASS_CUT | 1U << PASS_SCHEDULE; config.dump = show; }
+    fprintf(stderr, "rank %d: members %d disabled %x pack %d rows %d images %d net %d encode %d price %g merge %d scan %d span %d outer %d heavy %d replay %d decode %d\n", all->ranks.rank, config.members, config.disabled, config.knobs.pack, config.knobs.chunk_rows, config.knobs.chunk_images, config.knobs.chunk_net, config.knobs.encode, config.knobs.price, config.knobs.merge, config.knobs.scan, config.knobs.span, config.knobs.outer, config.knobs.heavy, config.knobs.replay, config.knobs.decode);
+    options.dump_after = config.dump_after; options.dump = show;
     bool by_itself = all->ranks.stages == 1 || all->ranks.layers != NULL;
     return by_itself && test_below(dice, 4) == 0 ? by_budget(ctx, request, &options, dice)
                                                  : test_compile(ctx, request, &config);
@@ -281,6 +288,7 @@ static void cut_round(uint64_t seed, fuzz_make make) {
     ebb__region_init(&region, ctx);
     all.ranks = some_ranks(ctx, &request, &region, &dice);
     all.ranks.layers = test_below(&dice, 3) == 0 ? NULL : all.ranks.layers;
+    if (getenv("ONE")) all.ranks.count = all.ranks.stages = 1;
     now.count = all.ranks.count;
     for (int32_t i = 0; i < now.count; i++) {
         one_rank *r = &now.rank[i];
