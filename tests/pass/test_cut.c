@@ -7,7 +7,6 @@
 
 #include "model/nmt.h"
 #include "op/message.h"
-#include "run/ranks.h"
 #include "support/random.h"
 #include "unit/comm_help.h"
 
@@ -148,12 +147,10 @@ static void check_same(help_rank *me, ir_val v, int step, const ir_type *type, c
                        uint64_t from) {
     const char *right = (const char *)now.e.after[step][v] + from;
     int64_t at = theirs == NULL ? 0 : test_first_difference(type, theirs, right);
-    if (at >= 0 && me->rank == 0) {
+    if (at >= 0 && me->wrong == 0) {
         me->wrong = __LINE__;
         (void)snprintf(me->why, sizeof me->why, "step %d: %s[%lld] %s", step, value_at(v)->name,
                        (long long)at, theirs == NULL ? "is missing" : "differs");
-        if (theirs != NULL && type->dtype == IR_F32) fprintf(stderr, "%s: %a %a\n", me->why, (double)((const float*)theirs)[at], (double)((const float*)right)[at]);
-        if (theirs != NULL && type->dtype == IR_F64) fprintf(stderr, "%s: %a %a\n", me->why, ((const double*)theirs)[at], ((const double*)right)[at]);
     }
 }
 
@@ -188,7 +185,7 @@ static void run_rank(help_rank *me) {
         return;
     }
     s->link = me->link;
-    s->lost_seconds = 10;
+    s->lost_seconds = LIMIT;
     write_values(s, now.e.start, false);
     for (int i = 0; i < STEPS && me->wrong == 0; i++) {
         write_values(s, now.e.given[i], true);
@@ -250,25 +247,68 @@ static ebb_plan *some_plan(ebb_ctx *ctx, const plan_request *request, const pass
                            test_dice *dice) {
     const uint32_t before = (1U << PASS_CUT) - 1;
     pass_config config = *all;
-    config.knobs = some_knobs(dice); if (getenv("PLAIN") && (!getenv("BUT") || all->ranks.rank != atoi(getenv("BUT")))) config.knobs = (pass_knobs){0};
+    config.knobs = some_knobs(dice);
     config.knobs.encode &= 1; /* one rank cannot give a step up */
     config.members = 1 + test_below(dice, 2);
-    config.disabled |= some_passes(dice) & ~before; if (getenv("PLAIN") && (!getenv("BUT") || all->ranks.rank != atoi(getenv("BUT")))) config.disabled = all->disabled | (uint32_t)strtoul(getenv("PLAIN"), NULL, 16);
-    if (getenv("FORCE")) { config.knobs = (pass_knobs){.chunk_rows = 9, .chunk_net = true, .encode = 1, .price=1e-9, .merge = 1, .span = 3, .heavy = true, .decode=true}; config.members=1; config.disabled = 0x4850;
-      int32_t *list[] = {&config.knobs.chunk_rows, &config.knobs.encode, &config.knobs.merge, &config.knobs.span};
-      int k = atoi(getenv("FORCE")); if (k >= 0 && k < 4) *list[k] = 0; if (k == 4) config.knobs.price = 0; if (k == 5) config.knobs.heavy = 0; if (k==6) config.disabled &= ~0x40U; if (k==7) config.disabled &= ~0x800U; if (k==8) config.disabled &= ~0x4000U; if (k==9) config.disabled &= ~0x10U; 
-      return test_compile(ctx, request, &config);}
+    config.disabled |= some_passes(dice) & ~before;
     plan_options options = {.stash = all->stash,
                             .members = config.members,
                             .disabled = config.disabled,
                             .update = all->update,
                             .ranks = all->ranks};
-    if (getenv("DUMP") && atoi(getenv("DUMP")) == all->ranks.rank) { config.dump_after = 1U << PASS_CUT | 1U << PASS_SCHEDULE; config.dump = show; }
-    fprintf(stderr, "rank %d: members %d disabled %x pack %d rows %d images %d net %d encode %d price %g merge %d scan %d span %d outer %d heavy %d replay %d decode %d\n", all->ranks.rank, config.members, config.disabled, config.knobs.pack, config.knobs.chunk_rows, config.knobs.chunk_images, config.knobs.chunk_net, config.knobs.encode, config.knobs.price, config.knobs.merge, config.knobs.scan, config.knobs.span, config.knobs.outer, config.knobs.heavy, config.knobs.replay, config.knobs.decode);
-    options.dump_after = config.dump_after; options.dump = show;
     bool by_itself = all->ranks.stages == 1 || all->ranks.layers != NULL;
     return by_itself && test_below(dice, 4) == 0 ? by_budget(ctx, request, &options, dice)
                                                  : test_compile(ctx, request, &config);
+}
+
+/* Every rank makes the graph and its plan; then all run. dice: for plans; NULL: as `all` says. */
+static void run_all(fuzz_make make, test_dice drawn, const pass_config *all, test_dice *dice) {
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph whole;
+    test_dice first = drawn;
+    int32_t shards = make(ctx, &first, all->training, &whole);
+    now.count = all->ranks.count;
+    for (int32_t i = 0; i < now.count; i++) {
+        one_rank *r = &now.rank[i];
+        test_dice again = drawn;
+        pass_config own = *all;
+        r->ctx = test_ctx_new();
+        (void)make(r->ctx, &again, all->training, &r->graph);
+        plan_request request = {
+            .name = "cut", .graph = &r->graph, .training = all->training, .shards = shards};
+        own.ranks.rank = i;
+        r->plan = dice != NULL ? some_plan(r->ctx, &request, &own, dice)
+                               : test_compile(r->ctx, &request, &own);
+    }
+    expect(&now.e, &whole, shards, all, drawn.state);
+    check_all_kept();
+    help_run(now.count, TICKETS, run_rank);
+    end_ranks();
+    ebb__ir_fini(&whole);
+    test_ctx_free(ctx);
+}
+
+/* Without a list of layers, those that nothing of is left when the graph is cut do not count. */
+static bool can_choose(ebb_ctx *ctx, const plan_request *request, const pass_config *all) {
+    pass_config config = *all;
+    pass_unit unit;
+    config.ranks.layers = NULL;
+    assert_ok(ctx, ebb__plan_open(&unit, ctx, &config, request));
+    bool can = ebb__plan_run_passes(&unit, PASS_TURNS) == EBB_OK;
+    ebb__ctx_clear(ctx);
+    ebb__plan_close(&unit);
+    return can;
+}
+
+static void show_case(uint64_t seed, int32_t shards, const pass_config *all) {
+    if (getenv("EBB_FUZZ_SHOW") != NULL) {
+        print_message("seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
+                      "momentum %g, clip %g, stash %d, training %d, disabled %x, layers %d\n",
+                      (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
+                      (int)all->ranks.reduce, (int)all->update.optimizer,
+                      (double)all->update.momentum, (double)all->update.clip, all->stash,
+                      all->training, all->disabled, all->ranks.layers != NULL);
+    }
 }
 
 static void cut_round(uint64_t seed, fuzz_make make) {
@@ -278,8 +318,10 @@ static void cut_round(uint64_t seed, fuzz_make make) {
     const int32_t formats[] = {0, 0, 0, 0, 16, 8};
     pass_config all = {.training = training,
                        .update = some_update(&dice),
-                       .stash = formats[test_below(&dice, 6)],
                        .disabled = test_below(&dice, 4) == 0 ? 1U << PASS_SIMPLIFY : 0};
+    if (make == test_random_net) { /* of other graphs, not every plan keeps rounded values */
+        all.stash = formats[test_below(&dice, 6)];
+    }
     const test_dice drawn = dice;
     ir_graph whole;
     alloc_region region;
@@ -287,30 +329,11 @@ static void cut_round(uint64_t seed, fuzz_make make) {
     plan_request request = {.name = "cut", .graph = &whole, .training = training, .shards = shards};
     ebb__region_init(&region, ctx);
     all.ranks = some_ranks(ctx, &request, &region, &dice);
-    all.ranks.layers = test_below(&dice, 3) == 0 ? NULL : all.ranks.layers;
-    if (getenv("ONE")) all.ranks.count = all.ranks.stages = 1;
-    now.count = all.ranks.count;
-    for (int32_t i = 0; i < now.count; i++) {
-        one_rank *r = &now.rank[i];
-        test_dice again = drawn;
-        r->ctx = test_ctx_new();
-        (void)make(r->ctx, &again, training, &r->graph);
-        request.graph = &r->graph;
-        all.ranks.rank = i;
-        r->plan = some_plan(r->ctx, &request, &all, &dice);
+    if (test_below(&dice, 3) == 0 && can_choose(ctx, &request, &all)) {
+        all.ranks.layers = NULL;
     }
-    if (getenv("EBB_FUZZ_SHOW") != NULL) {
-        print_message("seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
-                      "momentum %g, clip %g, stash %d, training %d, simplify %d, layers %d\n",
-                      (unsigned long long)seed, all.ranks.count, all.ranks.stages, shards,
-                      (int)all.ranks.reduce, (int)all.update.optimizer, (double)all.update.momentum,
-                      (double)all.update.clip, all.stash, training, all.disabled == 0,
-                      all.ranks.layers != NULL);
-    }
-    expect(&now.e, &whole, shards, &all, seed);
-    check_all_kept();
-    help_run(now.count, TICKETS, run_rank);
-    end_ranks();
+    show_case(seed, shards, &all);
+    run_all(make, drawn, &all, &dice);
     ebb__region_fini(&region);
     ebb__ir_fini(&whole);
     test_ctx_free(ctx);
@@ -389,12 +412,160 @@ static void nets(void **state) {
     fuzz_rounds(25, cut_round, test_random_net);
 }
 
+/* ---- chosen cases ---- */
+
+static word_lm chosen;
+static int32_t chosen_shards;
+
+static int32_t make_chosen(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
+    (void)dice, (void)training;
+    test_lm(ctx, &chosen, g);
+    return chosen_shards;
+}
+
+static void choose(int64_t layers, bool tie, int64_t batch, int32_t shards) {
+    chosen = test_lm_small(LM_LSTM, 3);
+    chosen.layers = layers;
+    chosen.tie = tie;
+    chosen.batch = batch;
+    chosen_shards = shards;
+}
+
+static pass_config plain_config(int32_t count, int32_t stages, pass_reduce reduce) {
+    return (pass_config){.training = true,
+                         .members = 1,
+                         .update = {.optimizer = UPDATE_ADAM,
+                                    .beta1 = 0.9F,
+                                    .beta2 = 0.99F,
+                                    .eps = 1e-6F,
+                                    .clip = 0.5F},
+                         .ranks = {.count = count, .stages = stages, .reduce = reduce}};
+}
+
+static void run_chosen(int32_t count, int32_t stages) {
+    for (int mode = 0; mode < 3; mode++) {
+        pass_config config = plain_config(count, stages, (pass_reduce)mode);
+        run_all(make_chosen, (test_dice){7}, &config, NULL);
+    }
+}
+
+/* Both ends of the model read the one table: they are on one rank. */
+static void tied_table(void **state) {
+    (void)state;
+    choose(2, true, 4, 2);
+    run_chosen(2, 2);
+    run_chosen(4, 2);
+}
+
+static void stages_alone(void **state) {
+    (void)state;
+    choose(3, false, 3, 1);
+    run_chosen(3, 3);
+}
+
+static void uneven_shards(void **state) {
+    (void)state;
+    choose(2, false, 10, 5);
+    run_chosen(2, 1);
+    run_chosen(3, 1);
+    run_chosen(4, 2);
+}
+
+/* A grid that cannot be, with what is said of it. */
+static void check_refused(int32_t count, int32_t stages, const char *part) {
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph graph;
+    ebb_plan *plan = NULL;
+    test_lm(ctx, &chosen, &graph);
+    plan_request request = {
+        .name = "cut", .graph = &graph, .training = true, .shards = chosen_shards};
+    plan_options options = {
+        .members = 1, .budget = UINT64_MAX, .ranks = {.count = count, .stages = stages}};
+    assert_refused(ctx, ebb__plan_make(ctx, &request, 1, NULL, 0, &options, &plan), EBB_USAGE,
+                   part);
+    assert_null(plan);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
+static void refused(void **state) {
+    (void)state;
+    choose(2, false, 4, 2);
+    check_refused(9, 9, "--stages 9: the model has 4 layers");
+    check_refused(3, 2, "--stages 2 does not divide the number of processes, 3");
+    check_refused(4, 1, "use --shards 4 or more");
+    check_refused(6, 2, "use --shards 3 or more");
+    check_refused(65, 1, "65 processes are more than 64");
+    choose(2, true, 4, 2);
+    check_refused(4, 4, "--stages 4: the model has 3 layers");
+}
+
+/* ---- the chain ---- */
+
+/* Every message node comes behind the one before it, by an operand; gives how many there are. */
+static int count_chained(const ir_graph *g) {
+    static const int32_t operand[] = {
+        [MESSAGE_SEND] = 1, [MESSAGE_SENT] = 2, [MESSAGE_RECV] = 0, [MESSAGE_GOT] = 2};
+    ir_val last = IR_NONE;
+    int n = 0;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        op_message message = ebb__op(node->op)->message;
+        if (message != MESSAGE_NONE) {
+            assert_int_equal(ir_in(g, node, operand[message]), last);
+            last = node->out + node->n_out - 1;
+            n++;
+        }
+    }
+    return n;
+}
+
+static int count_messages(uint32_t disabled) {
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph graph;
+    pass_config config = plain_config(4, 2, REDUCE_SLICES);
+    config.ranks.rank = 1;
+    config.disabled = disabled;
+    test_lm(ctx, &chosen, &graph);
+    ebb_plan *plan = test_compile(
+        ctx,
+        &(plan_request){.name = "cut", .graph = &graph, .training = true, .shards = chosen_shards},
+        &config);
+    int n = count_chained(&plan->programs[0].unit.graph);
+    ebb__plan_free(plan);
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+    return n;
+}
+
+static void messages_keep_their_order(void **state) {
+    (void)state;
+    choose(3, false, 8, 4);
+    const int all = count_messages(0);
+    uint32_t every = 0;
+    assert_true(all > 20);
+    for (int id = 0; id < PASS_COUNT; id++) {
+        if (ebb__pass_optional((pass_id)id)) {
+            every |= 1U << id;
+            if (id > PASS_CUT) {
+                assert_int_equal(count_messages(1U << id), all);
+            }
+        }
+    }
+    assert_int_equal(count_messages(every & ~(1U << PASS_SIMPLIFY)), all);
+    assert_true(count_messages(every) > 20);
+}
+
 int main(void) {
-    if (getenv("WHICH")) { void (*fs[])(void**) = {words, translations, rows, matrices, nets};
-      const struct CMUnitTest one[] = {cmocka_unit_test(fs[atoi(getenv("WHICH"))])};
-    return cmocka_run_group_tests(one, NULL, NULL); }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words), cmocka_unit_test(translations),
-                                       cmocka_unit_test(rows), cmocka_unit_test(matrices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tied_table),
+                                       cmocka_unit_test(stages_alone),
+                                       cmocka_unit_test(uneven_shards),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(messages_keep_their_order),
+                                       cmocka_unit_test(words),
+                                       cmocka_unit_test(translations),
+                                       cmocka_unit_test(rows),
+                                       cmocka_unit_test(matrices),
                                        cmocka_unit_test(nets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
