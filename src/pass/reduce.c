@@ -136,7 +136,7 @@ static void give(reducer *r, reduced *p, int32_t first, int32_t rows) {
 static ebb_status choose_owners(reducer *r, reduced *p, uint64_t all) {
     const ir_type *type = &r->g->values[p->param].type;
     int64_t grain = squares_rows((int64_t)(p->bytes / sizeof(float)) / type->dim[0]);
-    uint64_t share = all / (uint64_t)r->c->ranks;
+    uint64_t share = all / (uint64_t)r->c->ranks + 1;
     int64_t parts = 1, rows = type->dim[0];
     if (p->bytes > share && r->c->unit->config->ranks.reduce != REDUCE_CENTRAL) {
         parts = (int64_t)(2 * p->bytes / share);
