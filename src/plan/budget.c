@@ -639,7 +639,7 @@ static ebb_status choose_stages(settling *s) {
     pass_unit unit;
     pass_stage *layers = NULL;
     double *seconds = NULL;
-    if (ranks->count <= 1 || ranks->stages <= 1) {
+    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers != NULL) {
         return EBB_OK;
     }
     TRY(price_layers(s, &s->plan->stages, &seconds));
