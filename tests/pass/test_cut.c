@@ -212,7 +212,7 @@ static void end_ranks(void) {
 /* The most stages, up to so many, that the graph's layers can be parted into; the list of them. */
 static int32_t part_layers(pass_unit *unit, int32_t most, alloc_region *region, pass_ranks *ranks) {
     pass_stage *layers = NULL;
-    while (ebb__stages_choose(unit, most, region, &layers, &ranks->n_layers) != EBB_OK) {
+    while (ebb__stages_choose(unit, NULL, most, region, &layers, &ranks->n_layers) != EBB_OK) {
         ebb__ctx_clear(unit->ctx);
         most--;
         assert_true(most > 0);
