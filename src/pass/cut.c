@@ -53,7 +53,8 @@ typedef struct cutter {
     int32_t n_open;
     size_t cap_open;
     ir_val after; /* what the last message node gave; IR_NONE: there is none yet */
-    int32_t tags, n_started;
+    int32_t sent[PASS_MOST_RANKS], received[PASS_MOST_RANKS]; /* messages so far: their tags */
+    int32_t n_started;
 } cutter;
 
 /* ---- who does what ---- */
@@ -106,14 +107,52 @@ static int32_t home_of_operands(const rank_cutter *c, const ir_node_rec *node) {
     return home;
 }
 
+/* A node that reads what only one stage keeps: the first group's rank of that stage; else HOME_ALL.
+ * variable: by value, the one that it is, or is a view of. */
+static int32_t home_of_keeper(const rank_cutter *c, const ir_val *variable,
+                              const ir_node_rec *node) {
+    int32_t home = HOME_ALL;
+    for (int32_t k = 0; c->stages > 1 && node->label.phase != IR_UPDATE && k < node->n_in; k++) {
+        ir_val v = ir_in(c->g, node, k), kept = v == IR_NONE ? v : variable[v];
+        home = kept == IR_NONE ? home : c->stage[c->g->values[kept].layer];
+    }
+    return home;
+}
+
+/* The norm, and updates: whoever has a parameter wants them, also where one rank alone has made one
+ * of the gradients. */
+static bool is_for_all(const ir_node_rec *node) {
+    return node->label.phase == IR_UPDATE && node->op != OP_SUM_SQUARES;
+}
+
+/* Views of variables are made wherever somebody wants them. */
 static ebb_status find_homes(rank_cutter *c) {
     ir_graph *g = c->g;
+    ir_val *variable = NULL;
+    TRY(REGION_ARRAYS(c->region, ARRAY_NONE(variable, (size_t)g->n_values + 1)));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        variable[v] = rank_keeps(&g->values[v]) ? v : (ir_val)IR_NONE;
+    }
     TRY(ebb__cut_settle(c, 0, HOME_ALL));
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        int32_t shard = shard_of(node), home = home_of_operands(c, node);
+        int32_t shard = shard_of(node);
+        int32_t home = is_for_all(node) ? HOME_ALL : home_of_operands(c, node);
+        int32_t keeper = home_of_keeper(c, variable, node);
         bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL;
-        c->home[g->order[i]] = shard >= 0 && !view ? rank_of(c, shard, node->label.layer) : home;
+        if (view) {
+            for (int32_t k = 0; k < node->n_in; k++) {
+                ir_val v = ir_in(g, node, k);
+                variable[node->out] = variable[v] != IR_NONE ? variable[v] : variable[node->out];
+            }
+        } else if (shard >= 0 && keeper != HOME_ALL) { /* done again for another layer, say */
+            home = group_of_shard(c, shard) * c->stages + keeper;
+        } else if (shard >= 0) {
+            home = rank_of(c, shard, node->label.layer);
+        } else if (keeper != HOME_ALL) {
+            home = keeper;
+        }
+        c->home[g->order[i]] = home;
     }
     return EBB_OK;
 }
@@ -425,10 +464,12 @@ static ebb_status start_receiving(cutter *c, cut_message *m) {
 static ebb_status start(cutter *c, ir_val x, int32_t to) {
     ir_graph *g = c->r.g;
     int32_t from = rank_home(&c->r, x), me = c->r.me;
-    cut_message m = {x, {from == me ? to : from, c->tags++, x}, IR_NONE, {IR_NONE, IR_NONE}};
     if (from != me && to != me) {
         return EBB_OK;
     }
+    /* Two ranks count the messages between them: they do not know of all that others have. */
+    int32_t tag = from == me ? c->sent[to]++ : c->received[from]++;
+    cut_message m = {x, {from == me ? to : from, tag, x}, IR_NONE, {IR_NONE, IR_NONE}};
     if (from == me) {
         g->label = own_label(c, g->nodes[g->values[x].def].label);
         TRY(ebb__op_send(g, x, m.post, c->after, &m.started[0]));

@@ -23,6 +23,10 @@ typedef struct rank_cutter {
 static inline bool rank_has(uint64_t mask, int32_t rank) {
     return (mask >> rank & 1) != 0;
 }
+/* What a rank has only for layers of its stage. */
+static inline bool rank_keeps(const ir_value *value) {
+    return value->role != IR_TEMP && value->role != IR_INPUT && value->role != IR_SLOT;
+}
 static inline int32_t rank_home(const rank_cutter *c, ir_val v) {
     ir_node def = c->g->values[v].def;
     return def == IR_NONE ? HOME_ALL : c->home[def];

@@ -94,11 +94,12 @@ static ebb_status find_reduced(reducer *r) {
             continue;
         }
         ir_val gradient = ir_in(g, &g->nodes[def], 1);
-        if (is_joint(r->c, gradient) || rank_home(r->c, gradient) != HOME_ALL) {
+        uint64_t makers = makers_of(r->c, gradient); /* 0: everybody makes all of it */
+        if (makers != 0) {
             r->list[r->n] = (reduced){.param = v,
                                       .gradient = gradient,
                                       .update = def,
-                                      .makers = makers_of(r->c, gradient),
+                                      .makers = makers,
                                       .twin = find_twin(r, gradient),
                                       .bytes = ebb__ir_type_bytes(&value->type)};
             r->n++;
@@ -135,7 +136,7 @@ static void give(reducer *r, reduced *p, int32_t first, int32_t rows) {
 static ebb_status choose_owners(reducer *r, reduced *p, uint64_t all) {
     const ir_type *type = &r->g->values[p->param].type;
     int64_t grain = squares_rows((int64_t)(p->bytes / sizeof(float)) / type->dim[0]);
-    uint64_t share = all / (uint64_t)r->c->ranks;
+    uint64_t share = all / (uint64_t)r->c->ranks + 1;
     int64_t parts = 1, rows = type->dim[0];
     if (p->bytes > share && r->c->unit->config->ranks.reduce != REDUCE_CENTRAL) {
         parts = (int64_t)(2 * p->bytes / share);
@@ -283,7 +284,7 @@ static ebb_status add_norm(reducer *r) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         ir_val x = node->op == OP_SUM_SQUARES ? ir_in(g, node, 0) : (ir_val)IR_NONE;
-        if (x != IR_NONE && x < r->n_values && squares[x] != IR_NONE) {
+        if (x != IR_NONE && node->out < r->n_values && squares[x] != IR_NONE) {
             r->now[node->out] = squares[x];
         }
     }

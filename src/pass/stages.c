@@ -1,6 +1,6 @@
 /* stages.c - which rank of a group does which layer, where layers are parted too (pipeline): runs
  * of layers in their order, so that the slowest stage is as fast as it can be. Layers that share a
- * parameter, as tied tables do, are one. Labels are all that is looked at, so that any graph can be
+ * variable, as tied tables do, are one. Labels are all that is looked at, so that any graph can be
  * cut. */
 #include "pass/ranks.h"
 
@@ -10,7 +10,7 @@
 enum { HALVINGS = 60 };
 static const double LOSS_IN_CHUNKS = 1.25; /* times as slow as for all rows at once */
 
-/* Layers in the order in which forward comes to them; those that share a parameter only once. */
+/* Layers in the order in which forward comes to them; those that share a variable only once. */
 typedef struct layer_list {
     int32_t *layers;
     double *seconds; /* of a step, of that layer and those that are one with it */
@@ -30,31 +30,29 @@ static int32_t first_of(const int32_t *same, int32_t layer) {
     return layer;
 }
 
-/* By layer: one that it shares a parameter with, through views too; itself if there is none. */
+/* By layer: one that it shares a variable with, through views too; itself if there is none. A
+ * variable is also its own layer's, on whose rank it is kept. */
 static ebb_status find_same(const rank_cutter *c, int32_t **out) {
     const ir_graph *g = c->g;
-    int32_t *same = NULL, *reader = NULL; /* reader: by value, a layer that reads the parameter */
-    ir_val *param = NULL;                 /* by value: the parameter that it is a view of */
+    int32_t *same = NULL;
+    ir_val *variable = NULL; /* by value: the variable that it is, or is a view of */
     size_t nv = (size_t)g->n_values + 1;
-    TRY(REGION_ARRAYS(c->region, ARRAY(same, (size_t)g->n_layers + 1), ARRAY_NONE(reader, nv),
-                      ARRAY_NONE(param, nv)));
+    TRY(REGION_ARRAYS(c->region, ARRAY(same, (size_t)g->n_layers + 1), ARRAY_NONE(variable, nv)));
     for (int32_t l = 0; l < g->n_layers; l++) {
         same[l] = l;
+    }
+    for (ir_val v = 0; v < g->n_values; v++) {
+        variable[v] = rank_keeps(&g->values[v]) ? v : (ir_val)IR_NONE;
     }
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0;
         for (int32_t k = 0; node->label.phase == IR_FORWARD && k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            ir_val p = v == IR_NONE ? v : g->values[v].role == IR_PARAM ? v : param[v];
-            if (p == IR_NONE) {
-                continue;
+            ir_val v = ir_in(g, node, k), read = v == IR_NONE ? v : variable[v];
+            variable[node->out] = view && read != IR_NONE ? read : variable[node->out];
+            if (read != IR_NONE && (!view || node->n_in > 1)) {
+                same[first_of(same, node->label.layer)] = first_of(same, g->values[read].layer);
             }
-            param[node->out] = view ? p : param[node->out];
-            if (!view && reader[p] != IR_NONE) {
-                same[first_of(same, node->label.layer)] = first_of(same, reader[p]);
-            }
-            reader[p] = view ? reader[p] : node->label.layer;
         }
     }
     *out = same;

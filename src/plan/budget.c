@@ -638,7 +638,7 @@ static ebb_status choose_stages(settling *s) {
     pass_config config = {.dev = s->options->dev};
     pass_unit unit;
     double *seconds = NULL;
-    if (ranks->count <= 1 || ranks->stages <= 1) {
+    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers != NULL) {
         return EBB_OK;
     }
     TRY(price_layers(s, &s->plan->stages, &seconds));

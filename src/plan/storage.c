@@ -19,6 +19,7 @@ typedef struct storage {
     ir_val *path;   /* scratch of resolve() */
     int32_t *stuck; /* by stack: its operand that kept it from being placed the last time */
     bool *hosts;    /* by value: an operand of its producer was computed in its bytes */
+    bool *dense;    /* by value: a message, or holds one (alias.c): its rows follow each other */
 } storage;
 
 /* ---- the tree of addresses ---- */
@@ -247,10 +248,44 @@ static bool grow(storage *s, ir_val x, ir_val out) {
     return true;
 }
 
+static void find_messages(storage *s) {
+    const ir_graph *g = s->g;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        op_message message = ebb__op(node->op)->message;
+        if (message == MESSAGE_SEND) {
+            s->dense[ir_in(g, node, 0)] = true;
+        } else if (message == MESSAGE_RECV || message == MESSAGE_GOT) {
+            s->dense[node->out] = true;
+        }
+    }
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        op_range range;
+        if (ebb__op_is_slice(node, &range) && s->dense[node->out]) {
+            s->dense[ir_in(g, node, 0)] = true;
+        }
+    }
+}
+
+/* Do rows of v follow each other where it lies, so far? */
+static bool is_dense(const storage *s, ir_val v) {
+    int64_t row, col;
+    const ir_type *type = &s->g->values[v].type;
+    const ir_type *room = &s->g->values[find_place(s, v, &row, &col)].type;
+    return s->parent[v] == IR_NONE ||
+           (type->rank <= 2 && room->rank == type->rank && ir_cols(type) == ir_cols(room));
+}
+
+/* A message may not become columns of something wider. */
+static bool splits_message(const storage *s, ir_val x, ir_val out) {
+    return (s->dense[x] || s->dense[out]) && !(is_dense(s, x) && is_dense(s, out));
+}
+
 static bool try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val out, int32_t at) {
     const ir_graph *g = s->g;
     ir_val x = ir_in(g, node, k);
-    if (!may_overwrite(s, node, k, out, at)) {
+    if (!may_overwrite(s, node, k, out, at) || splits_message(s, x, out)) {
         return false;
     }
     if (!ebb__ir_type_equal(&g->values[x].type, &g->values[out].type)) {
@@ -486,9 +521,10 @@ static ebb_status decide(pass_unit *unit, storage *out) {
     size_t nv = (size_t)g->n_values + 1;
     TRY(REGION_ARRAYS(region, ARRAY_NONE(s.parent, nv), ARRAY(s.row, nv), ARRAY(s.col, nv),
                       ARRAY_NONE(s.root, nv), ARRAY(s.byte, nv), ARRAY(s.ld, nv), ARRAY(s.path, nv),
-                      ARRAY(s.stuck, nv), ARRAY(s.hosts, nv)));
+                      ARRAY(s.stuck, nv), ARRAY(s.hosts, nv), ARRAY(s.dense, nv)));
     TRY(ebb__lifetimes_find(unit, &s.life));
     bind_aliases(&s);
+    find_messages(&s);
     decide_in_place(&s);
     ebb__lifetimes_extend_runs(&s.life);
     *out = s;

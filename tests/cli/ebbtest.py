@@ -1,10 +1,12 @@
 """What the tests of the command share: running it, a small text, and a harness that runs every
 function test_* of a file in an empty folder of its own and ends with `N passed, N failed`."""
+import gzip
 import hashlib
 import json
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -59,6 +61,37 @@ def text(path, lines=300, seed=1):
     words = ["w%d" % i for i in range(30)]
     return write(path, "".join(" ".join(words[(i * j + dice.randrange(3)) % 30] for j in range(8)) + "\n" for i in range(lines)))
 
+
+def pairs(name, lines=60, seed=1, longest=9):
+    """name.src and name.tgt: the target is the source backwards, in other words."""
+    dice = random.Random(seed)
+    rows = [[dice.randrange(12) for _ in range(dice.randint(1, longest))] for _ in range(lines)]
+    source = write(name + ".src", "".join(" ".join("s%d" % w for w in row) + "\n" for row in rows))
+    target = write(name + ".tgt", "".join(" ".join("t%d" % w for w in reversed(row)) + "\n" for row in rows))
+    return [source, target]
+
+
+# ---- images ----
+
+def pixels(dice, label, side=8, channels=1):
+    """Stripes across, down, or both, [side][side][channels], with noise."""
+    phase = dice.randrange(2)
+    return [[[min(255, 40 + 150 * ((label != 2 and (y + phase) % 2) or (label != 0 and (x + phase) % 2)) + dice.randrange(60))
+              for _ in range(channels)] for x in range(side)] for y in range(side)]
+
+
+def idx(folder, part, count, seed, classes=3, side=8, pack=False):
+    os.makedirs(folder, exist_ok=True)
+    dice = random.Random(seed)
+    labels = bytes(dice.randrange(classes) for _ in range(count))
+    images = b"".join(bytes(row[x][0] for row in pixels(dice, label, side) for x in range(side)) for label in labels)
+    put = (lambda name, data: write(f"{folder}/{name}.gz", gzip.compress(data))) if pack else (lambda name, data: write(f"{folder}/{name}", data))
+    put(f"{part}-images-idx3-ubyte", struct.pack(">IIII", 0x803, count, side, side) + images)
+    put(f"{part}-labels-idx1-ubyte", struct.pack(">II", 0x801, count) + labels)
+    return folder
+
+
+# ---- files ----
 
 def digest(path):
     with open(path, "rb") as file:

@@ -14,7 +14,7 @@ import subprocess
 import zlib
 
 import ebbtest
-from ebbtest import ebb, main, metrics, refused, start, wait_for_step, weights, write
+from ebbtest import ebb, idx, main, metrics, pixels, refused, start, wait_for_step, weights, write
 
 NET = """input {channels} 8 8
 conv 6 3 pad 1 nobias
@@ -34,24 +34,6 @@ RUN = ["--net", "net.txt", "--batch", "8", "--threads", "1", "--lr", "0.1", "--m
 
 def net(channels=1, classes=3):
     return write("net.txt", NET.format(channels=channels, classes=classes))
-
-
-def pixels(dice, label, side=8, channels=1):
-    """Stripes across, down, or both, [side][side][channels], with noise."""
-    phase = dice.randrange(2)
-    return [[[min(255, 40 + 150 * ((label != 2 and (y + phase) % 2) or (label != 0 and (x + phase) % 2)) + dice.randrange(60))
-              for _ in range(channels)] for x in range(side)] for y in range(side)]
-
-
-def idx(folder, part, count, seed, classes=3, side=8, pack=False):
-    os.makedirs(folder, exist_ok=True)
-    dice = random.Random(seed)
-    labels = bytes(dice.randrange(classes) for _ in range(count))
-    images = b"".join(bytes(row[x][0] for row in pixels(dice, label, side) for x in range(side)) for label in labels)
-    put = (lambda name, data: write(f"{folder}/{name}.gz", gzip.compress(data))) if pack else (lambda name, data: write(f"{folder}/{name}", data))
-    put(f"{part}-images-idx3-ubyte", struct.pack(">IIII", 0x803, count, side, side) + images)
-    put(f"{part}-labels-idx1-ubyte", struct.pack(">II", 0x801, count) + labels)
-    return folder
 
 
 def png(path, image):

@@ -4,18 +4,9 @@ import os
 import random
 import signal
 
-from ebbtest import digest, ebb, main, metrics, refused, start, wait_for_step, weights, write
+from ebbtest import digest, ebb, main, metrics, pairs, refused, start, wait_for_step, weights, write
 
 SIZES = ["--hidden", "8", "--batch", "4", "--threads", "1", "--feed", "--dropout", "0.2", "--smoothing", "0.1", "--lr", "0.01"]
-
-
-def pairs(name, lines=60, seed=1, longest=9):
-    """name.src and name.tgt: the target is the source backwards, in other words."""
-    dice = random.Random(seed)
-    rows = [[dice.randrange(12) for _ in range(dice.randint(1, longest))] for _ in range(lines)]
-    source = write(name + ".src", "".join(" ".join("s%d" % w for w in row) + "\n" for row in rows))
-    target = write(name + ".tgt", "".join(" ".join("t%d" % w for w in reversed(row)) + "\n" for row in rows))
-    return [source, target]
 
 
 def command(steps, out, *more):

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-static grad_update_settings some_update(test_dice *dice) {
+static inline grad_update_settings some_update(test_dice *dice) {
     return (grad_update_settings){.optimizer = (grad_optimizer)test_below(dice, 3),
                                   .momentum = test_below(dice, 2) ? 0.9F : 0,
                                   .beta1 = 0.9F,
@@ -19,7 +19,7 @@ static grad_update_settings some_update(test_dice *dice) {
                                   .clip = test_below(dice, 2) ? 0.5F : 0};
 }
 
-static uint32_t some_passes(test_dice *dice) {
+static inline uint32_t some_passes(test_dice *dice) {
     uint32_t off = 0;
     for (int id = 0; id < PASS_COUNT; id++) {
         off |= ebb__pass_optional((pass_id)id) && test_below(dice, 4) == 0 ? 1U << id : 0;
@@ -27,7 +27,7 @@ static uint32_t some_passes(test_dice *dice) {
     return off;
 }
 
-static pass_knobs some_knobs(test_dice *dice) {
+static inline pass_knobs some_knobs(test_dice *dice) {
     const double prices[] = {0, 1e-12, 1e-9, 1e-6};
     return (pass_knobs){.pack = test_below(dice, 2) != 0,
                         .chunk_rows = test_below(dice, 12),
@@ -45,14 +45,14 @@ static pass_knobs some_knobs(test_dice *dice) {
 }
 
 /* Some steps do not fit, or none does. */
-static pass_density some_density(test_dice *dice) {
+static inline pass_density some_density(test_dice *dice) {
     const double cut[] = {0.2, 0.5, 0.6, 0.9};
     double share = cut[test_below(dice, 4)];
     return (pass_density){share, share};
 }
 
-static ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_options *options,
-                           test_dice *dice) {
+static inline ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_options *options,
+                                  test_dice *dice) {
     ebb_plan *plan = NULL;
     options->budget = UINT64_MAX;
     assert_ok(ctx, ebb__plan_make(ctx, request, 1, NULL, 0, options, &plan));
@@ -66,7 +66,7 @@ static ebb_plan *by_budget(ebb_ctx *ctx, const plan_request *request, plan_optio
 }
 
 /* EBB_FUZZ_SHOW=1 prints the graphs, to look into one failing seed. */
-static void show(void *user, const char *pass, const char *text) {
+static inline void show(void *user, const char *pass, const char *text) {
     (void)user;
     (void)fprintf(stderr, "--- after %s\n%s", pass, text);
 }
@@ -74,7 +74,7 @@ static void show(void *user, const char *pass, const char *text) {
 /* A graph that `make` draws, run for three steps; gives in how many parts its batch is done. */
 typedef int32_t (*fuzz_make)(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *out);
 
-static void fuzz_round(uint64_t seed, fuzz_make make) {
+static inline void fuzz_round(uint64_t seed, fuzz_make make) {
     ebb_ctx *ctx = test_ctx_new();
     test_dice dice = {seed};
     bool training = test_below(&dice, 5) > 0;
@@ -119,14 +119,16 @@ static void fuzz_round(uint64_t seed, fuzz_make make) {
     test_ctx_free(ctx);
 }
 
-static void fuzz_rounds(uint64_t usual, fuzz_make make) {
+/* As many rounds as usual, or as asked for. */
+static inline void fuzz_rounds(uint64_t usual, void (*round)(uint64_t seed, fuzz_make make),
+                               fuzz_make make) {
     uint64_t rounds = test_asked("EBB_FUZZ_ROUNDS", usual);
     uint64_t seed = test_asked("EBB_FUZZ_SEED", 1);
     for (uint64_t i = 0; i < rounds; i++) {
         char now[64];
         (void)snprintf(now, sizeof now, "%llu", (unsigned long long)(seed + i));
         (void)setenv("EBB_FUZZ_NOW", now, 1); /* shown by whoever looks at a crash */
-        fuzz_round(seed + i, make);
+        round(seed + i, make);
     }
 }
 

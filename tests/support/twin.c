@@ -136,8 +136,7 @@ void test_twin_step(test_twin *t) {
     assert_ok(t->ctx, ebb__interp_step(&t->interp));
 }
 
-/* Index of the first element that differs; -1 if none does. */
-static int64_t first_difference(const ir_type *type, const void *a, const void *b) {
+int64_t test_first_difference(const ir_type *type, const void *a, const void *b) {
     int64_t n = ebb__ir_rows(type) * ir_cols(type);
     for (int64_t i = 0; i < n; i++) {
         size_t size = ebb__ir_dtype_bytes(type->dtype), at = (size_t)i * size;
@@ -168,7 +167,7 @@ const char *test_twin_differs(const test_twin *t, run_session *session, int32_t 
         if (theirs == NULL) {
             return value->name;
         }
-        int64_t at = first_difference(&value->type, t->interp.data[v], theirs);
+        int64_t at = test_first_difference(&value->type, t->interp.data[v], theirs);
         if (at >= 0) {
             if (value->type.dtype == IR_F32) {
                 print_error("%s[%lld]: %a, should be %a\n", value->name, (long long)at,
@@ -210,13 +209,14 @@ void test_twin_copy_weights(const test_twin *from, const test_twin *to) {
     }
 }
 
-/* The variables of a request: its own, and those that training adds. */
+/* The variables of a request: its own, and those that training adds, as far as the rank has them.
+ */
 static void add_variables(ebb_plan *plan, const plan_request *request, const pass_config *like) {
     pass_config config = *like;
     pass_unit unit;
     config.training = request->training;
     assert_ok(plan->ctx, ebb__plan_open(&unit, plan->ctx, &config, request));
-    assert_ok(plan->ctx, ebb__plan_run_passes(&unit, PASS_SIMPLIFY));
+    assert_ok(plan->ctx, ebb__plan_run_passes(&unit, PASS_TURNS));
     assert_ok(plan->ctx, ebb__plan_add_variables(plan, &unit.graph));
     ebb__plan_close(&unit);
 }

@@ -30,6 +30,8 @@ void test_twin_load(const test_twin *t, run_session *session);
 void test_twin_inputs(test_twin *t, run_session *session);
 /* Runs the interpreter's step. */
 void test_twin_step(test_twin *t);
+/* Index of the first element that differs; -1 if none does. Any NaN equals any NaN. */
+int64_t test_first_difference(const ir_type *type, const void *a, const void *b);
 /* Name of the first variable or output that differs; NULL if none does. Any NaN equals any NaN. */
 const char *test_twin_differs(const test_twin *t, run_session *session, int32_t program);
 

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <libxsmm.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -45,7 +46,7 @@ static ebb_status check_lock(ebb_ctx *ctx, const char *path) {
     return EBB_OK;
 }
 
-ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) {
+static ebb_status start(ebb_ctx *ctx) {
     char path[64];
     libxsmm_registry_info tables;
     if (libxsmm_ninit > 1) {
@@ -59,6 +60,15 @@ ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) {
         return ebb__fail(ctx, EBB_NOMEM, "out of memory: libxsmm got no tables");
     }
     return EBB_OK;
+}
+
+/* Sessions of several threads may come at once. */
+ebb_status ebb__cpu_xsmm_start(ebb_ctx *ctx) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&lock);
+    ebb_status status = start(ctx);
+    (void)pthread_mutex_unlock(&lock);
+    return status;
 }
 
 bool ebb__cpu_xsmm_wide(void) {

@@ -1,0 +1,255 @@
+"""Runs and benches that several processes share, as mpirun starts them: the same weights as one
+process alone, whatever the number of processes, stages and mode; runs that go on with other numbers,
+after a signal or a lost process too; settings that cannot be. Skipped where MPI is not, and under
+TSan, to which MPI's own threads look like races. EBB_RANKS_KILLS=30: so many kills."""
+import json
+import os
+import random
+import signal
+import shutil
+import subprocess
+import sys
+import time
+
+from ebbtest import EBB, SANITIZED, digest, ebb, idx, main, metrics, pairs, text, wait_for_step, write
+
+PLUGIN = os.path.dirname(EBB) + "/ebb_mpi.so"
+OPEN_MPI = shutil.which("mpirun") and "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
+KILLS = int(os.environ.get("EBB_RANKS_KILLS", "2"))
+
+
+def environment():
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    if SANITIZED:  # what MPI keeps until the end is no leak of ours
+        env["ASAN_OPTIONS"] = "detect_leaks=0"
+    return env
+
+
+def launch(count, *args):
+    # More processes than cores, wherever they may run.
+    options = ["--oversubscribe", "--bind-to", "none"] if OPEN_MPI else []
+    return subprocess.Popen(["mpirun", *options, "-np", str(count), EBB, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env=environment(), stdin=subprocess.DEVNULL)
+
+
+def mpi(count, *args, expect=0):
+    process = launch(count, *args)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == expect, f"{count} x {args}: exit {process.returncode}, not {expect}\n{out}{err}"
+    return out, err
+
+
+def refused(code, count, *args, says=()):
+    """One line, whoever says it, with these texts; nothing is written."""
+    before = sorted(os.listdir())
+    out, err = mpi(count, *args, expect=code)
+    lines = [line for line in err.splitlines() if line.startswith("ebb: ")]
+    assert len(lines) == 1 and out == "", f"{args}: not one line: {err!r} {out[:200]!r}"
+    assert all(part in lines[0] for part in says), f"{args}: not {says} in {lines[0]!r}"
+    assert sorted(os.listdir()) == before, os.listdir()
+
+
+# ---- bench ----
+
+def check_bench(args, *grids):
+    """The weights of one process; every process takes what it planned, and nothing more later."""
+    command = ["bench", *args, "--threads", "1", "--steps", "3", "--json"]
+    alone = ebb(*command).json()
+    for count, *more in grids:
+        shared = json.loads(mpi(count, *command, *more)[0])
+        assert shared["weights_hash"] == alone["weights_hash"] and shared["loss"] == alone["loss"], (args, count, more)
+        assert [rank["rank"] for rank in shared["ranks"]] == list(range(count))
+        for rank in shared["ranks"]:
+            assert rank["planned_peak_bytes"] == rank["measured_peak_bytes"] > 0, (args, count, more, rank)
+            assert rank["allocations_after_first_step"] == 0 and rank["messages"] > 0, (args, count, more, rank)
+
+
+def test_bench_lm():
+    sizes = ["lm", "--hidden", "12", "--batch", "12", "--bptt", "4", "--vocab", "50"]
+    check_bench([*sizes, "--layers", "3", "--shards", "4"], (2,), (3, "--reduce", "copies"), (4, "--stages", "2", "--reduce", "central"),
+                (3, "--stages", "3"))
+    check_bench([*sizes, "--layers", "2", "--shards", "3", "--cell", "gru", "--optimizer", "adam"], (2, "--reduce", "central"), (6, "--stages", "2"))
+    check_bench([*sizes, "--layers", "2", "--shards", "2", "--tie", "--optimizer", "adamw"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
+
+
+def test_bench_large_table():
+    """Rows of one parameter belong to several processes."""
+    check_bench(["lm", "--hidden", "8", "--layers", "1", "--batch", "4", "--bptt", "3", "--vocab", "5000", "--shards", "4", "--optimizer", "adam"],
+                (4,), (3, "--reduce", "copies"))
+
+
+def test_bench_nmt():
+    sizes = ["nmt", "--hidden", "8", "--batch", "6", "--vocab", "40", "--shards", "3", "--feed", "--src-len", "6", "--tgt-len", "5"]
+    check_bench(sizes, (3,), (2, "--stages", "2", "--reduce", "central"))
+    check_bench([*sizes, "--attention", "dot", "--tie"], (3, "--stages", "3"), (4, "--stages", "2", "--reduce", "copies"))
+
+
+def test_bench_cnn():
+    check_bench(["cnn", "--net", "lenet", "--batch", "16", "--shards", "4"], (2,), (4, "--stages", "2", "--reduce", "central"))
+    check_bench(["cnn", "--net", "resnet20_cifar", "--batch", "8", "--shards", "2"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
+
+
+# ---- train ----
+
+def files(folder):
+    """What a run has learnt and goes on with."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+    return {name: digest(folder + "/" + name) for name in names}
+
+
+def check_same(folder, whole="whole"):
+    assert files(folder) == files(whole), f"{folder} is not as {whole}"
+    assert metrics(folder) == metrics(whole), folder
+
+
+LM = ["train", "lm", "--layers", "2", "--hidden", "8", "--batch", "8", "--bptt", "5", "--threads", "1", "--shards", "4", "--train", "t", "--valid", "v",
+      "--dropout", "0.2", "--optimizer", "adam", "--save-every", "9"]
+
+
+def texts():
+    text("t", 200)
+    text("v", 30, seed=2)
+
+
+def test_train_lm():
+    texts()
+    for name, more in (("windows", []), ("sentences", ["--by-sentence", "--clip", "0.5"])):
+        command = [*LM, *more, "--steps", "50"]
+        ebb(*command, "--out", name)
+        mpi(3, *command, "--out", name + "3", "--reduce", "copies")
+        check_same(name + "3", name)
+        mpi(4, *command, "--out", name + "4", "--stages", "2")
+        check_same(name + "4", name)
+
+
+def test_train_nmt():
+    pairs("t", 80)
+    pairs("v", 11, seed=2)
+    command = ["train", "nmt", "--hidden", "8", "--batch", "4", "--shards", "2", "--threads", "1", "--feed", "--dropout", "0.2", "--train", "t.src",
+               "t.tgt", "--valid", "v.src", "v.tgt", "--valid-metric", "bleu", "--epochs", "2"]
+    ebb(*command, "--out", "whole")
+    assert any("valid_bleu" in line for line in metrics("whole"))
+    mpi(2, *command, "--out", "two", "--reduce", "central")
+    check_same("two")
+    mpi(4, *command, "--out", "four", "--stages", "2")
+    check_same("four")
+
+
+NET = "input 1 8 8\nconv 6 3 pad 1 nobias\nbn\nrelu\nmaxpool 2\nconv 8 3 pad 1\nrelu\ngap\nflatten\ndropout 0.1\nfc 3\n"
+
+
+def test_train_cnn():
+    write("net.txt", NET)
+    idx("images", "train", 96, 1)
+    idx("images", "t10k", 24, 2)
+    command = ["train", "cnn", "--net", "net.txt", "--batch", "8", "--shards", "4", "--threads", "1", "--lr", "0.1", "--momentum", "0.9", "--train",
+               "images", "--epochs", "2"]
+    ebb(*command, "--out", "whole")
+    mpi(4, *command, "--out", "four", "--reduce", "copies")
+    check_same("four")
+    mpi(4, *command, "--out", "grid", "--stages", "2")
+    check_same("grid")
+
+
+# ---- going on ----
+
+GRIDS = [(2, []), (4, ["--stages", "2"]), (3, ["--reduce", "copies"]), (2, ["--stages", "2", "--reduce", "central"]), (1, [])]
+
+
+def test_goes_on_with_other_numbers():
+    texts()
+    ebb(*LM, "--steps", "60", "--out", "whole")
+    for i, (count, more) in enumerate(GRIDS):
+        mpi(count, *LM, *more, "--steps", str(12 * (i + 1)), "--out", "run")
+    check_same("run")
+    before = files("run")
+    out, err = mpi(3, *LM, "--steps", "60", "--out", "run", "--json")
+    assert "finished" in err and json.loads(out)["already_done"] and files("run") == before
+    ebb(*LM, "--steps", "72", "--out", "whole")
+    ebb(*LM, "--steps", "72", "--out", "run")  # what several began one alone ends
+    check_same("run")
+
+
+def children(process):
+    """The processes of mpirun, in the order of ranks."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                pairs_of = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
+            with open(f"/proc/{name}/stat", encoding="utf8") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError):
+            continue
+        if name.isdigit() and parent == process.pid and b"OMPI_COMM_WORLD_RANK" in pairs_of:
+            found.append((int(pairs_of[b"OMPI_COMM_WORLD_RANK"]), int(name)))
+    return [pid for _, pid in sorted(found)]
+
+
+LONG = [*LM, "--steps", "400", "--hidden", "32"]
+
+
+def test_stops_and_goes_on():
+    if not OPEN_MPI:
+        return
+    texts()
+    ebb(*LONG, "--out", "whole")
+    for how in (signal.SIGTERM, signal.SIGUSR2):
+        process = launch(2, *LONG, "--out", "run", "--reduce", "copies")
+        wait_for_step(process, "run", 18)
+        process.send_signal(how)
+        err = process.communicate(timeout=100)[1]
+        assert process.returncode != 0 or "done: " in err, (how, process.returncode, err)
+    mpi(4, *LONG, "--out", "run", "--stages", "2")
+    assert files("run")["last.safetensors"] == files("whole")["last.safetensors"]
+
+
+def test_killed_rank():
+    """A process is killed at any moment: all end soon, with code 9 or the signal's, and others go on."""
+    if not OPEN_MPI:
+        return
+    texts()
+    dice = random.Random(1)
+    ebb(*LONG, "--out", "whole")
+    for _ in range(KILLS):
+        shutil.rmtree("run", ignore_errors=True)
+        count, more = dice.choice(GRIDS[:4])
+        process = launch(count, *LONG, *more, "--out", "run", "--lost-after", "5")
+        wait_for_step(process, "run", 9 * dice.randrange(1, 12))
+        time.sleep(dice.random() * 0.05)
+        pids = children(process)
+        if pids:
+            try:
+                os.kill(dice.choice(pids), signal.SIGKILL)
+            except ProcessLookupError:  # it has just ended
+                pass
+        err = process.communicate(timeout=100)[1]
+        assert process.returncode in (0, 9, 137), (process.returncode, err)
+        count, more = dice.choice(GRIDS)
+        mpi(count, *LONG, *more, "--out", "run")
+        assert files("run")["last.safetensors"] == files("whole")["last.safetensors"]
+
+
+# ---- what cannot be ----
+
+def test_refused():
+    texts()
+    bench = ["bench", "lm", "--hidden", "8", "--layers", "2", "--batch", "12", "--bptt", "3", "--vocab", "30", "--threads", "1"]
+    refused(2, 2, *bench, "--shards", "5", says=["shards"])
+    refused(2, 4, *bench, "--shards", "3", says=["--shards 4"])
+    refused(2, 8, *bench, "--shards", "4", "--stages", "8", says=["--stages 8"])
+    refused(2, 3, *bench, "--shards", "3", "--stages", "2", says=["--stages 2"])
+    refused(2, 3, *LM, "--out", "run", "--stages", "2", says=["--stages 2"])
+    refused(2, 2, *LM, "--out", "run", "--shards", "3", says=["shards"])
+    refused(2, 2, "eval", "lm", "--weights", "none", says=["mpirun started 2 processes", "train and bench"])
+    refused(3, 2, *[word if word != "t" else "gone" for word in LM], "--out", "run", says=["gone"])
+
+
+if __name__ == "__main__":
+    if os.environ.get("EBB_SANITIZE") == "thread":
+        print("SKIP: MPI under TSan")
+        sys.exit(77)
+    if not shutil.which("mpirun") or not os.path.exists(PLUGIN):
+        print("SKIP: no MPI here (no mpirun, or no ebb_mpi.so was built): install libopenmpi-dev and openmpi-bin")
+        sys.exit(77)
+    main(globals())
