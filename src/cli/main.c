@@ -405,11 +405,12 @@ int main(int argc, char **argv) {
         ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);
         status = status == EBB_OK ? flushed : status;
     }
-    if (status != EBB_OK && !quiet && !ebb__cli_is_follower(&call)) {
+    bool here = status != EBB_OK && ebb__cli_end_together(&call, status);
+    if (here && !quiet && !ebb__cli_is_follower(&call)) {
         const char *message = ebb_last_error(call.ctx);
         print_error(message[0] != '\0' ? message : ebb_status_text(status));
     }
-    ebb__cli_leave_ranks(&call, status, print_error);
+    status = ebb__cli_leave_ranks(&call, status, quiet, print_error);
     ebb__cli_settings_fini(&call.settings);
     ebb_ctx_free(call.ctx);
     return (int)status;
