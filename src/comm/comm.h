@@ -108,8 +108,7 @@ ebb_status ebb__comm_open_launched(ebb_ctx *ctx, const comm_launch *launch, cons
 /* ---- faulty.c: trouble for tests, made at a link's n-th call of start, wait, test or poll ---- */
 typedef enum comm_fault_kind {
     FAULT_KILL,  /* the rank is gone without a word, for others and itself */
-    FAULT_DELAY, /* nothing happens for some seconds: it computes */
-    FAULT_STOP,  /* nor does it answer: it is stopped */
+    FAULT_DELAY, /* nothing happens for some seconds, as if it computed */
     FAULT_DROP,  /* the next message to be sent never is, though it seems so */
     FAULT_FLIP,  /* a bit of the next message that is received changes */
 } comm_fault_kind;
@@ -119,7 +118,7 @@ typedef struct comm_fault {
     uint64_t at;     /* which call, from 1; 0: one of the first `within`, drawn from the seed */
     uint64_t within; /* from 1 where `at` is 0 */
     uint64_t seed;   /* also of which bit is flipped */
-    double seconds;  /* of a delay or stop */
+    double seconds;  /* of a delay */
 } comm_fault;
 
 ebb_status ebb__comm_make_faulty(comm_link *link, const comm_fault *fault) EBB_MUST_CHECK;

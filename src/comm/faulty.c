@@ -38,11 +38,6 @@ static bool count_call(faulty_state *f, comm_news *news) {
     if (due(f, FAULT_DELAY)) {
         f->over = true;
         doze(f->fault.seconds);
-    } else if (due(f, FAULT_STOP)) {
-        f->over = true;
-        ebb__pulse_stop(f->below.pulse, true);
-        doze(f->fault.seconds);
-        ebb__pulse_stop(f->below.pulse, false);
     } else if (due(f, FAULT_KILL)) {
         f->over = f->dead = true;
         f->below.calls->close(f->below.state, true);

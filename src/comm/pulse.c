@@ -20,7 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 256 << 10, TELL_TIMES = 2 }; /* a datagram may be lost */
+enum { STACK_BYTES = 256 << 10, TELL_TIMES = 2 /* a datagram may be lost */ };
+enum { STOPPED_MILLISECONDS = 1 };
 static const uint32_t MAGIC = 0x65626250;
 
 typedef enum pulse_kind { PULSE_ASK, PULSE_ALIVE, PULSE_FAILED } pulse_kind;
@@ -153,7 +154,7 @@ static void take_one(comm_pulse *p) {
     socklen_t bytes = sizeof from;
     ssize_t n = recvfrom(p->socket, &in, sizeof in, MSG_TRUNC, (struct sockaddr *)&from, &bytes);
     if (n != (ssize_t)sizeof in || in.magic != MAGIC || in.key != p->key || in.from < 0 ||
-        in.from >= p->size || atomic_load(&p->stopped)) {
+        in.from >= p->size) {
         return;
     }
     atomic_fetch_add(&p->heard[in.from], 1);
@@ -169,7 +170,9 @@ static void *answer(void *pulse) {
     comm_pulse *p = pulse;
     struct pollfd look[] = {{.fd = p->socket, .events = POLLIN}, {.fd = p->end, .events = POLLIN}};
     while (look[1].revents == 0) {
-        if (poll(look, 2, -1) > 0 && look[0].revents != 0) {
+        if (atomic_load(&p->stopped)) {
+            (void)poll(&look[1], 1, STOPPED_MILLISECONDS);
+        } else if (poll(look, 2, -1) > 0 && look[0].revents != 0) {
             take_one(p);
         }
     }

@@ -42,7 +42,7 @@ bool ebb__pulse_has_ended(const comm_pulse *pulse, int rank);
 void ebb__pulse_tell(comm_pulse *pulse);
 int ebb__pulse_failed(const comm_pulse *pulse);
 
-/* For tests: hears and answers nothing, as if the process were stopped. */
+/* For tests: hears and answers nothing until it goes on, as if the process were stopped. */
 void ebb__pulse_stop(comm_pulse *pulse, bool stopped);
 
 #endif
