@@ -372,13 +372,16 @@ static ebb_status dispatch(cli_call *call, int argc, char **argv) {
     return run_command(call, &list, command, argc - 2, argv + 2);
 }
 
-/* One line, whatever a file name or a file put into the message. */
+/* One line, whatever a file name or a file put into the message; in one piece, lest what mpirun
+ * says comes between. */
 static void print_error(const char *message) {
-    (void)fputs("ebb: ", stderr);
-    for (; *message != '\0'; message++) {
-        (void)fputc((unsigned char)*message < ' ' || *message == 0x7f ? '?' : *message, stderr);
+    char line[2048] = "ebb: ";
+    size_t n = strlen(line);
+    for (; *message != '\0' && n + 2 < sizeof line; message++) {
+        line[n++] = (char)((unsigned char)*message < ' ' || *message == 0x7f ? '?' : *message);
     }
-    (void)fputc('\n', stderr);
+    line[n] = '\n';
+    (void)fwrite(line, 1, n + 1, stderr);
 }
 
 /* Freed memory goes back to the system: what planning took must not stay resident beside the arena.
