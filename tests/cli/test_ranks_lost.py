@@ -123,7 +123,7 @@ def whole_files(folder="run"):
 def stop_train(parts, rank):
     shutil.rmtree("run", ignore_errors=True)
     mpirun = train(4, *PARTS[parts])
-    wait_for_step(mpirun, "run", 20)
+    wait_for_step(mpirun, "run", 40)
     found = hurt(mpirun, rank, signal.SIGSTOP)
     check_stopped(f"train, {parts}, rank {rank}", rank, *found)
     step = re.search(r"lost at step (\d+); last checkpoint: step (\d+): the same command goes on from there", found[1][0])
@@ -215,7 +215,7 @@ def test_rank_that_fails():
     few = [*TRAIN, "--steps", "50"]
     fails(7, "run", limited("-f 8", *few), [EBB, *few], [EBB, *few])  # the disk is full, for the first one alone
     other = [EBB, *few, "--memory", "100k"]
-    fails(4, "rank 2 (pid ", [EBB, *few, "--fresh"], [EBB, *few], other)
+    fails(4, "rank 2 (", [EBB, *few, "--fresh"], [EBB, *few], other)
     if not SANITIZED:  # which needs more addresses than it has memory
         large = ["bench", "lm", "--hidden", "1000", "--vocab", "60000", "--shards", "2", "--threads", "1", "--steps", "1", "--memory", "3G"]
         fails(8, "rank 1 (pid ", [EBB, *large], limited("-v 700000", *large))
