@@ -292,7 +292,7 @@ static ebb_status look(comm_link *link, int ticket, double seconds, comm_event *
 
 /* Whether a rank said that it failed, or the one that is waited for has ended. */
 static bool is_over(comm_link *link, int peer, int *blamed) {
-    const comm_pulse *pulse = link->back.pulse;
+    comm_pulse *pulse = link->back.pulse;
     int failed = pulse != NULL ? ebb__pulse_failed(pulse) : -1;
     link->told = link->told || failed >= 0;
     *blamed = failed >= 0 ? failed : peer;

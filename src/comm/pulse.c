@@ -148,14 +148,18 @@ static void note_failed(comm_pulse *p, int rank) {
     }
 }
 
-static void take_one(comm_pulse *p) {
+/* False: there is none. */
+static bool take_one(comm_pulse *p) {
     pulse_datagram in;
     struct sockaddr_in from;
     socklen_t bytes = sizeof from;
     ssize_t n = recvfrom(p->socket, &in, sizeof in, MSG_TRUNC, (struct sockaddr *)&from, &bytes);
+    if (n < 0) {
+        return false;
+    }
     if (n != (ssize_t)sizeof in || in.magic != MAGIC || in.key != p->key || in.from < 0 ||
         in.from >= p->size) {
-        return;
+        return true;
     }
     atomic_fetch_add(&p->heard[in.from], 1);
     if (in.kind == PULSE_ASK) {
@@ -164,6 +168,7 @@ static void take_one(comm_pulse *p) {
     } else if (in.kind == PULSE_FAILED) {
         note_failed(p, in.from);
     }
+    return true;
 }
 
 static void *answer(void *pulse) {
@@ -173,7 +178,7 @@ static void *answer(void *pulse) {
         if (atomic_load(&p->stopped)) {
             (void)poll(&look[1], 1, STOPPED_MILLISECONDS);
         } else if (poll(look, 2, -1) > 0 && look[0].revents != 0) {
-            take_one(p);
+            (void)take_one(p);
         }
     }
     return NULL;
@@ -241,7 +246,11 @@ void ebb__pulse_tell(comm_pulse *pulse) {
     }
 }
 
-int ebb__pulse_failed(const comm_pulse *pulse) {
+int ebb__pulse_failed(comm_pulse *pulse) {
+    bool more = pulse->running && !atomic_load(&pulse->stopped);
+    while (more) { /* the thread may be slower, above all after a stop */
+        more = take_one(pulse);
+    }
     int lowest = atomic_load(&pulse->failed);
     return lowest < pulse->size ? lowest : -1;
 }

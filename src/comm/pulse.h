@@ -40,7 +40,7 @@ bool ebb__pulse_has_ended(const comm_pulse *pulse, int rank);
 
 /* Tells all others that this rank has failed; the lowest rank that has said so (-1: none). */
 void ebb__pulse_tell(comm_pulse *pulse);
-int ebb__pulse_failed(const comm_pulse *pulse);
+int ebb__pulse_failed(comm_pulse *pulse);
 
 /* For tests: hears and answers nothing until it goes on, as if the process were stopped. */
 void ebb__pulse_stop(comm_pulse *pulse, bool stopped);

@@ -396,7 +396,9 @@ static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
     return EBB_OK;
 }
 
+/* A signal may also be how mpirun ends what others have given up. */
 static ebb_status stop_here(train_run *r, bool is_best) {
+    TRY(ebb__ranks_check(r->session));
     if (r->saved != r->at.step) {
         TRY(save(r, is_best));
     }
