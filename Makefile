@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-ranks asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -53,6 +53,13 @@ test:
 # is there. ARGS="--nets lenet --batches 7" for some of them.
 test-cnn: all
 	@python3 tools/test_cnn.py $(BUILD)/ebb $(ARGS)
+
+# The longer checks of several processes: many kills and stops, hosts that are cut off (as root).
+test-ranks:
+	@tools/setup.sh test
+	@$(setup_mpi)
+	@$(call build,$(BUILD))
+	@EBB_LONG=1 TEST_TIMEOUT=3600 tools/run_tests.sh $(BUILD) test_ranks
 
 # Looks for inputs that break a parser: make fuzz SECONDS=600 T=vocab (all targets without T), and
 # with KEEP=1 adds what reaches new code to tests/fuzz/corpus.

@@ -72,8 +72,12 @@ ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) EBB_MUST_
 ebb_status ebb__cli_greet_ranks(cli_call *call) EBB_MUST_CHECK;
 /* Whether this process is one of several and not the first, which speaks for all. */
 bool ebb__cli_is_follower(const cli_call *call);
-/* Ends what they share. With a failure that only this one has, it is this one's to `say`. */
-void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const char *message));
+/* Whether all processes end with the status, so that the first one has it to tell. */
+bool ebb__cli_end_together(const cli_call *call, ebb_status status);
+/* Ends what they share: all of them, where one failed, and one of them says why unless `quiet`. The
+ * status: a process may be lost at the very end. */
+ebb_status ebb__cli_leave_ranks(cli_call *call, ebb_status status, bool quiet,
+                                void (*say)(const char *message)) EBB_MUST_CHECK;
 
 /* ---- forecast.c ---- */
 

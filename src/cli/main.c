@@ -372,13 +372,16 @@ static ebb_status dispatch(cli_call *call, int argc, char **argv) {
     return run_command(call, &list, command, argc - 2, argv + 2);
 }
 
-/* One line, whatever a file name or a file put into the message. */
+/* One line, whatever a file name or a file put into the message; in one piece, lest what mpirun
+ * says comes between. */
 static void print_error(const char *message) {
-    (void)fputs("ebb: ", stderr);
-    for (; *message != '\0'; message++) {
-        (void)fputc((unsigned char)*message < ' ' || *message == 0x7f ? '?' : *message, stderr);
+    char line[2048] = "ebb: ";
+    size_t n = strlen(line);
+    for (; *message != '\0' && n + 2 < sizeof line; message++) {
+        line[n++] = (char)((unsigned char)*message < ' ' || *message == 0x7f ? '?' : *message);
     }
-    (void)fputc('\n', stderr);
+    line[n] = '\n';
+    (void)fwrite(line, 1, n + 1, stderr);
 }
 
 /* Freed memory goes back to the system: what planning took must not stay resident beside the arena.
@@ -405,11 +408,12 @@ int main(int argc, char **argv) {
         ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);
         status = status == EBB_OK ? flushed : status;
     }
-    if (status != EBB_OK && !quiet && !ebb__cli_is_follower(&call)) {
+    bool here = status != EBB_OK && ebb__cli_end_together(&call, status);
+    if (here && !quiet && !ebb__cli_is_follower(&call)) {
         const char *message = ebb_last_error(call.ctx);
         print_error(message[0] != '\0' ? message : ebb_status_text(status));
     }
-    ebb__cli_leave_ranks(&call, status, print_error);
+    status = ebb__cli_leave_ranks(&call, status, quiet, print_error);
     ebb__cli_settings_fini(&call.settings);
     ebb_ctx_free(call.ctx);
     return (int)status;

@@ -2,6 +2,7 @@
  * line and do their part of it; the first one alone prints, and reads and writes files. */
 #include "cli/command.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +10,8 @@
 
 enum { TICKETS = 8192 }; /* messages under way at once; a step has as many as it has tensors */
 static const double OPEN_SECONDS = 60;
-static const unsigned GRACE_SECONDS = 1; /* for the first process to say what befell all */
+/* MPI waits without limit where processes begin and end; then a signal ends this one. */
+enum { BEGIN_SECONDS = 120, ENDED_SECONDS = 10 };
 
 static comm_launch launch_of(void) {
     return (comm_launch){.ompi_size = getenv("OMPI_COMM_WORLD_SIZE"),
@@ -17,15 +19,45 @@ static comm_launch launch_of(void) {
                          .pmix_rank = getenv("PMIX_RANK")};
 }
 
+static void end_silently(int number) {
+    (void)number;
+    _exit(EBB_LOST);
+}
+
+static void end_alone(int number) {
+    static const char text[] =
+        "ebb: a process that mpirun started does not come: nothing was done\n";
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    end_silently(number);
+}
+
+/* Seconds until `then`; 0: no limit any more. */
+static void limit_time(unsigned seconds, void (*then)(int number)) {
+    (void)alarm(0);
+    (void)signal(SIGALRM, then);
+    (void)alarm(seconds);
+}
+
+/* Of processes that all wait for one, the first says so. */
+static ebb_status open_link(cli_call *call, const comm_launch *launch) {
+    const comm_setup setup = {.tickets = TICKETS, .seconds = OPEN_SECONDS};
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    bool first = rank == NULL || strcmp(rank, "0") == 0;
+    limit_time(first ? BEGIN_SECONDS : BEGIN_SECONDS + ENDED_SECONDS,
+               first ? end_alone : end_silently);
+    ebb_status status = ebb__comm_open_launched(call->ctx, launch, &setup, &call->link);
+    limit_time(0, SIG_DFL);
+    return status;
+}
+
 ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) {
     const comm_launch launch = launch_of();
-    const comm_setup setup = {.tickets = TICKETS, .seconds = OPEN_SECONDS};
     int count = -1;
     TRY(ebb__comm_launched(call->ctx, &launch, &count));
     if (count < 0 || (count == 1 && command != FOR_BENCH && command != FOR_TRAIN)) {
         return EBB_OK;
     }
-    TRY(ebb__comm_open_launched(call->ctx, &launch, &setup, &call->link));
+    TRY(open_link(call, &launch));
     if (command == FOR_BENCH || command == FOR_TRAIN) {
         return EBB_OK;
     }
@@ -81,25 +113,53 @@ bool ebb__cli_is_follower(const cli_call *call) {
     return call->link != NULL && ebb__comm_rank(call->link) > 0;
 }
 
-void ebb__cli_leave_ranks(cli_call *call, ebb_status status, void (*say)(const char *message)) {
-    if (call->link == NULL) {
-        return;
-    }
+bool ebb__cli_end_together(const cli_call *call, ebb_status status) {
+    return status == EBB_OK || status == EBB_STOPPED || call->link == NULL ||
+           ebb__comm_agreed(call->link);
+}
+
+/* One process reports, for all: the lowest that failed itself, not because another did. */
+static void fail_ranks(cli_call *call, ebb_status status, bool quiet,
+                       void (*say)(const char *message)) {
+    char line[1200];
     int rank = ebb__comm_rank(call->link);
-    /* Of what all ranks failed at together, the first one has told. */
-    if (status == EBB_OK || status == EBB_STOPPED || ebb__comm_agreed(call->link)) {
-        /* Who is lost now has done its part. */
-        (void)!ebb__comm_barrier(call->link, OPEN_SECONDS);
-    } else {
-        char line[1024];
-        /* A signal that ends the wait is mpirun's, when another process has given up. */
-        if (rank > 0 && sleep(GRACE_SECONDS) == 0) {
-            (void)snprintf(line, sizeof line, "rank %d (%s): %s", rank,
-                           ebb__comm_describe(call->link, rank)->host, ebb_last_error(call->ctx));
-            say(line);
-        }
-        ebb__comm_abort(call->link, status);
+    bool reports = ebb__comm_fail(call->link);
+    const char *why = ebb_last_error(call->ctx);
+    why = why[0] != '\0' ? why : ebb_status_text(status);
+    if (rank > 0 && status != EBB_LOST) { /* that names a rank already */
+        (void)snprintf(line, sizeof line, "rank %d (pid %lld on %s): %s", rank, (long long)getpid(),
+                       ebb__comm_describe(call->link, rank)->host, why);
+        why = line;
     }
+    if (reports && !quiet) {
+        say(why);
+    }
+    if (!reports) {
+        (void)sleep(ENDED_SECONDS); /* by the one that reports, and with its code */
+    }
+    limit_time(ENDED_SECONDS, end_silently);
+    ebb__comm_abort(call->link, status);
+}
+
+ebb_status ebb__cli_leave_ranks(cli_call *call, ebb_status status, bool quiet,
+                                void (*say)(const char *message)) {
+    if (call->link == NULL) {
+        return status;
+    }
+    bool together = ebb__cli_end_together(call, status);
+    if (together) {
+        ebb__ctx_clear(call->ctx); /* it was said */
+        double patience = call->settings.run.lost_after;
+        ebb_status met = ebb__comm_barrier(call->link, patience > 0 ? patience : OPEN_SECONDS);
+        together = met == EBB_OK;
+        status = together ? status : met;
+    }
+    if (!together) {
+        fail_ranks(call, status, quiet, say);
+    }
+    limit_time(ENDED_SECONDS, end_silently);
     ebb__comm_close(call->link);
+    limit_time(0, SIG_DFL);
     call->link = NULL;
+    return status;
 }

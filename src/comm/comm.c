@@ -1,13 +1,20 @@
 /* comm.c - a link: tickets, checks, and sentences for what a back end says. Moves no byte itself.
- */
+ *
+ * Who waits for a message asks its other rank now and then whether it is alive. Only that one:
+ * where it waits itself, for a third, it asks that; so the rank that is missing is named by one
+ * that waits for it and for nobody else. */
 #include "comm/comm.h"
 
 #include "base/alloc.h"
+#include "base/host.h"
 
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TICKETS_MOST = 1 << 20 };
+static const double ASK_SECONDS = 0.25;          /* from one question to the next, at most */
+static const long GRACE_NANOSECONDS = 500000000; /* for lower ranks to say that they failed too */
 
 typedef struct comm_slot {
     comm_post post;
@@ -15,13 +22,20 @@ typedef struct comm_slot {
     int next; /* free slot; -1: none */
 } comm_slot;
 
+typedef struct link_peer {
+    comm_peer peer;
+    pulse_card card;
+} link_peer;
+
 struct comm_link {
     comm_back back;
     int size;
     int free; /* the first free slot */
     bool lost;
-    bool agreed;      /* see ebb__comm_agreed */
-    comm_peer *peers; /* [size]; NULL until all have come */
+    bool agreed; /* see ebb__comm_agreed */
+    bool told;   /* that another rank failed */
+    comm_loss loss;
+    link_peer *peers; /* [size]; NULL until all have come */
     comm_slot slot[];
 };
 
@@ -35,13 +49,18 @@ typedef struct peer_name {
 static peer_name name_of(const comm_link *link, int rank) {
     peer_name name;
     if (link->peers != NULL && rank >= 0 && rank < link->size) {
-        const comm_peer *peer = &link->peers[rank];
+        const comm_peer *peer = &link->peers[rank].peer;
         (void)snprintf(name.text, sizeof name.text, "rank %d (pid %lld on %s)", rank,
                        (long long)peer->pid, peer->host);
     } else {
         (void)snprintf(name.text, sizeof name.text, "rank %d", rank);
     }
     return name;
+}
+
+static void blame(comm_link *link, int rank, const char *how) {
+    link->lost = true;
+    link->loss = (comm_loss){rank, how};
 }
 
 static const char *way_of(const comm_post *post) {
@@ -64,12 +83,12 @@ static ebb_status explain(comm_link *link, const comm_post *post, comm_event eve
         return ebb__fail(ctx, EBB_USAGE, "%s (message %s rank %d with tag %d of %zu bytes)",
                          news->text, way_of(post), post->peer, post->tag, post->bytes);
     case COMM_GONE:
-        link->lost = true;
+        blame(link, news->rank, link->told ? "has failed" : "has ended");
         return ebb__fail(ctx, EBB_LOST,
-                         "%s has ended, while rank %d waits for a message %s rank %d (tag %d, %zu "
+                         "%s %s, while rank %d waits for a message %s rank %d (tag %d, %zu "
                          "bytes)",
-                         name_of(link, news->rank).text, link->back.rank, way_of(post), post->peer,
-                         post->tag, post->bytes);
+                         name_of(link, news->rank).text, link->loss.how, link->back.rank,
+                         way_of(post), post->peer, post->tag, post->bytes);
     case COMM_PENDING:
         break;
     }
@@ -80,7 +99,7 @@ static ebb_status explain(comm_link *link, const comm_post *post, comm_event eve
             "it never posted",
             post->peer, way_of(post), post->tag, post->bytes);
     }
-    link->lost = true;
+    blame(link, post->peer, "does not answer");
     return ebb__fail(ctx, EBB_LOST,
                      "%s has not answered for %g s, while rank %d waits for a message %s it (tag "
                      "%d, %zu bytes)",
@@ -90,28 +109,35 @@ static ebb_status explain(comm_link *link, const comm_post *post, comm_event eve
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-/* Everybody learns who the others are, and so that they are there. */
+/* Everybody learns who the others are, and so that they are there; then all can be asked. */
 static ebb_status introduce(comm_link *link, double seconds) {
     ebb_ctx *ctx = link->back.ctx;
-    comm_peer *peers, mine = {.pid = (int64_t)getpid()};
-    if (gethostname(mine.host, sizeof mine.host - 1) != 0) {
-        (void)snprintf(mine.host, sizeof mine.host, "unknown");
+    int rank = link->back.rank;
+    link_peer *peers = NULL, mine = {.peer.pid = (int64_t)getpid()};
+    comm_pulse *pulse = NULL;
+    ebb_status status;
+    if (gethostname(mine.peer.host, sizeof mine.peer.host - 1) != 0) {
+        (void)snprintf(mine.peer.host, sizeof mine.peer.host, "unknown");
     }
-    TRY(ebb__alloc(ctx, (size_t)link->size, sizeof *peers, &peers));
-    ebb_status status =
-        ebb__comm_gather(link, 0, &mine, link->back.rank == 0 ? peers : NULL, sizeof mine, seconds);
-    if (status == EBB_OK) {
-        status = ebb__comm_broadcast(link, 0, peers, (size_t)link->size * sizeof *peers, seconds);
+    TRY_OUT(ebb__alloc(ctx, (size_t)link->size, sizeof *peers, &peers));
+    if (link->size > 1) {
+        TRY_OUT(ebb__pulse_new(ctx, rank, link->size, &pulse, &mine.card));
     }
-    if (status != EBB_OK) {
-        ebb__free(ctx, peers);
-        return status;
+    TRY_OUT(ebb__comm_gather(link, 0, &mine, rank == 0 ? peers : NULL, sizeof mine, seconds));
+    TRY_OUT(ebb__comm_broadcast(link, 0, peers, (size_t)link->size * sizeof *peers, seconds));
+    for (int i = 0; i < link->size; i++) {
+        peers[i].peer.host[sizeof peers[i].peer.host - 1] = '\0';
     }
-    for (int rank = 0; rank < link->size; rank++) {
-        peers[rank].host[sizeof peers[rank].host - 1] = '\0';
+    if (pulse != NULL) {
+        ebb__pulse_begin(pulse, &peers[0].card, sizeof *peers);
     }
     link->peers = peers;
+    link->back.pulse = pulse;
     return EBB_OK;
+out:
+    ebb__pulse_free(pulse);
+    ebb__free(ctx, peers);
+    return status;
 }
 
 static ebb_status open_back(comm_link *link, const comm_setup *setup) {
@@ -138,6 +164,7 @@ ebb_status ebb__comm_open(ebb_ctx *ctx, const comm_calls *calls, const comm_setu
     size_t bytes = sizeof *link + (size_t)setup->tickets * sizeof link->slot[0];
     TRY(ebb__alloc(ctx, 1, bytes, &link));
     link->back = (comm_back){.ctx = ctx, .tickets = setup->tickets, .calls = calls};
+    link->loss.rank = -1;
     for (int i = 0; i < setup->tickets; i++) {
         link->slot[i].next = i + 1 < setup->tickets ? i + 1 : -1;
     }
@@ -162,6 +189,7 @@ void ebb__comm_close(comm_link *link) {
     if (link->back.state != NULL) {
         link->back.calls->close(link->back.state, link->lost);
     }
+    ebb__pulse_free(link->back.pulse);
     ebb__free(ctx, link->back.state);
     ebb__free(ctx, link->peers);
     ebb__free(ctx, link);
@@ -184,7 +212,7 @@ int ebb__comm_size(const comm_link *link) {
 }
 
 const comm_peer *ebb__comm_describe(const comm_link *link, int rank) {
-    return &link->peers[rank];
+    return &link->peers[rank].peer;
 }
 
 comm_back *ebb__comm_back(comm_link *link) {
@@ -262,37 +290,108 @@ static ebb_status look(comm_link *link, int ticket, double seconds, comm_event *
     return EBB_OK;
 }
 
+/* Whether a rank said that it failed, or the one that is waited for has ended. */
+static bool is_over(comm_link *link, int peer, int *blamed) {
+    comm_pulse *pulse = link->back.pulse;
+    int failed = pulse != NULL ? ebb__pulse_failed(pulse) : -1;
+    link->told = link->told || failed >= 0;
+    *blamed = failed >= 0 ? failed : peer;
+    return failed >= 0 || (pulse != NULL && ebb__pulse_has_ended(pulse, peer));
+}
+
+/* Asks the rank again, and adds the seconds that passed to those of its silence, if nothing came
+ * from it. Time in which this process was stopped itself, maybe with all others, is not of it. */
+static double silence_of(comm_pulse *pulse, int peer, double silent, double passed, double most,
+                         unsigned *heard) {
+    if (pulse == NULL) {
+        return silent + passed;
+    }
+    unsigned now = ebb__pulse_heard(pulse, peer);
+    silent = now != *heard ? 0 : silent + (passed < most ? passed : most);
+    *heard = now;
+    ebb__pulse_ask(pulse, peer);
+    return silent;
+}
+
+/* Until nothing was heard of the other rank for so many seconds. */
+static ebb_status wait_alive(comm_link *link, int ticket, double seconds, comm_event *event,
+                             comm_news *news) {
+    const double slice = seconds / 4 < ASK_SECONDS ? seconds / 4 : ASK_SECONDS;
+    double silent = 0, start = ebb__clock_seconds();
+    unsigned heard = 0;
+    TRY(look(link, ticket, slice, event, news));
+    while (*event == COMM_PENDING && silent < seconds) {
+        int peer = link->slot[ticket].post.peer, blamed;
+        if (is_over(link, peer, &blamed)) {
+            TRY(look(link, ticket, 0, event, news)); /* what came before that is good */
+            *event = *event == COMM_PENDING ? COMM_GONE : *event;
+            news->rank = blamed;
+            return EBB_OK;
+        }
+        double now = ebb__clock_seconds();
+        silent = silence_of(link->back.pulse, peer, silent, now - start, 2 * slice, &heard);
+        start = now;
+        TRY(look(link, ticket, slice, event, news));
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__comm_wait(comm_link *link, int ticket, double seconds) {
     comm_event event;
     comm_news news;
-    TRY(look(link, ticket, seconds, &event, &news));
-    return explain(link, &link->slot[ticket].post, event, &news, seconds);
+    TRY(look(link, ticket, 0, &event, &news));
+    const comm_post *post = &link->slot[ticket].post;
+    if (event == COMM_PENDING && seconds > 0) {
+        TRY(post->peer == link->back.rank ? look(link, ticket, seconds, &event, &news)
+                                          : wait_alive(link, ticket, seconds, &event, &news));
+    }
+    return explain(link, post, event, &news, seconds);
 }
 
-ebb_status ebb__comm_wait_some(comm_link *link, int ticket, double seconds, bool *done) {
+ebb_status ebb__comm_test(comm_link *link, int ticket, bool *done) {
     comm_event event;
     comm_news news;
     *done = false;
-    TRY(look(link, ticket, seconds, &event, &news));
+    TRY(look(link, ticket, 0, &event, &news));
     if (event == COMM_PENDING) {
         return EBB_OK;
     }
     *done = event == COMM_DONE;
-    return explain(link, &link->slot[ticket].post, event, &news, seconds);
-}
-
-ebb_status ebb__comm_test(comm_link *link, int ticket, bool *done) {
-    return ebb__comm_wait_some(link, ticket, 0, done);
+    return explain(link, &link->slot[ticket].post, event, &news, 0);
 }
 
 ebb_status ebb__comm_poll(comm_link *link) {
     comm_news news = {.rank = -1};
-    if (link->back.calls->poll(link->back.state, &news) != COMM_GONE) {
+    int failed = link->back.pulse != NULL ? ebb__pulse_failed(link->back.pulse) : -1;
+    if (failed >= 0) {
+        link->told = true;
+        news.rank = failed;
+    } else if (link->back.calls->poll(link->back.state, &news) != COMM_GONE) {
         return EBB_OK;
     }
-    link->lost = true;
-    return ebb__fail(link->back.ctx, EBB_LOST, "%s has ended, and all others with it",
-                     name_of(link, news.rank).text);
+    blame(link, news.rank, link->told ? "has failed" : "has ended");
+    return ebb__fail(link->back.ctx, EBB_LOST, "%s %s, and all others with it",
+                     name_of(link, news.rank).text, link->loss.how);
+}
+
+comm_loss ebb__comm_lost(const comm_link *link) {
+    return link->loss;
+}
+
+bool ebb__comm_fail(comm_link *link) {
+    comm_pulse *pulse = link->back.pulse;
+    const struct timespec grace = {.tv_nsec = GRACE_NANOSECONDS};
+    if (link->told) {
+        return false;
+    }
+    if (pulse != NULL) {
+        ebb__pulse_tell(pulse);
+    }
+    if (link->back.rank > 0) {
+        (void)nanosleep(&grace, NULL);
+    }
+    int failed = pulse != NULL ? ebb__pulse_failed(pulse) : -1;
+    return failed < 0 || failed > link->back.rank;
 }
 
 void ebb__comm_abort(comm_link *link, ebb_status why) {

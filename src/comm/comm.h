@@ -8,7 +8,8 @@
  *
  * A link belongs to the thread that opened it. Errors name the rank that is to blame:
  *
- * EBB_LOST: it ended, or does not answer; the link is of no use but to give up or close it.
+ * EBB_LOST: it ended, failed, or shows no sign of life (pulse.h); the link is of no use but to give
+ * up or close it. Who is busy, or waits itself, is not lost, however long it takes.
  *
  * EBB_INTERNAL: a message of another size than its receive's (then the ranks have different plans,
  * and what is left of it may still come), or more messages than tickets.
@@ -19,6 +20,7 @@
 
 #include "base/ctx.h"
 #include "comm/backend.h"
+#include "comm/pulse.h"
 
 typedef struct comm_link comm_link;
 typedef struct comm_hall comm_hall;
@@ -48,15 +50,23 @@ ebb_status ebb__comm_send(comm_link *link, int to, int tag, const void *data, si
                           int *ticket) EBB_MUST_CHECK;
 ebb_status ebb__comm_recv(comm_link *link, int from, int tag, void *data, size_t bytes,
                           int *ticket) EBB_MUST_CHECK;
-/* All give the ticket back when it is done, or its message had the wrong size. EBB_LOST as soon as
- * the other rank is known to be gone and, of the first, after so many seconds; the second has
- * waited in vain then. */
+/* Both give the ticket back when it is done, or its message had the wrong size. EBB_LOST as soon as
+ * the other rank is known to be gone, or any one to have failed. Of the first also after so many
+ * seconds without a sign of life of the other rank (while a link opens, without its message). */
 ebb_status ebb__comm_wait(comm_link *link, int ticket, double seconds) EBB_MUST_CHECK;
-ebb_status ebb__comm_wait_some(comm_link *link, int ticket, double seconds,
-                               bool *done) EBB_MUST_CHECK;
 ebb_status ebb__comm_test(comm_link *link, int ticket, bool *done) EBB_MUST_CHECK;
 /* Moves all messages on; for those that work between start and wait. */
 ebb_status ebb__comm_poll(comm_link *link) EBB_MUST_CHECK;
+/* After EBB_LOST: the rank to blame, -1: none is known, and what is known of it: "has ended". */
+typedef struct comm_loss {
+    int rank;
+    const char *how;
+} comm_loss;
+comm_loss ebb__comm_lost(const comm_link *link);
+/* Of a rank that ends with a failure: tells the others so, which then get EBB_LOST, and gives those
+ * below it a moment to say the same. Whether this rank is the one to report; another is where this
+ * one only lost one that failed itself, or a lower one failed too. */
+bool ebb__comm_fail(comm_link *link) EBB_MUST_CHECK;
 /* Ends the work of all ranks: who waits gets EBB_LOST with this rank's name. Under MPI all
  * processes end, this one too, and mpirun exits with `why`. */
 void ebb__comm_abort(comm_link *link, ebb_status why);
@@ -98,7 +108,7 @@ ebb_status ebb__comm_open_launched(ebb_ctx *ctx, const comm_launch *launch, cons
 /* ---- faulty.c: trouble for tests, made at a link's n-th call of start, wait, test or poll ---- */
 typedef enum comm_fault_kind {
     FAULT_KILL,  /* the rank is gone without a word, for others and itself */
-    FAULT_DELAY, /* nothing happens for some seconds */
+    FAULT_DELAY, /* nothing happens for some seconds, as if it computed */
     FAULT_DROP,  /* the next message to be sent never is, though it seems so */
     FAULT_FLIP,  /* a bit of the next message that is received changes */
 } comm_fault_kind;
@@ -128,7 +138,8 @@ typedef struct comm_back {
     ebb_ctx *ctx;
     int rank, tickets;
     const comm_calls *calls;
-    void *state; /* from ebb__alloc; a wrapper frees that of what it wraps */
+    void *state;       /* from ebb__alloc; a wrapper frees that of what it wraps */
+    comm_pulse *pulse; /* NULL: one rank alone, or not all have come */
 } comm_back;
 comm_back *ebb__comm_back(comm_link *link);
 /* Keeps the first n tickets of a link that has none in use; the wrapper has the rest. */

@@ -1,11 +1,11 @@
-/* virtual.c - a wrapper that keeps the time of machines that are not there: what a step would take if
- * every rank had a core of its own, and messages went over a given network.
+/* virtual.c - a wrapper that keeps the time of machines that are not there: what a step would take
+ * if every rank had a core of its own, and messages went over a given network.
  *
  * A rank's clock goes on by the processor time that its thread uses between calls; what calls
- * themselves take does not count. Every message is stamped with its sender's clock, in a small message
- * behind it with a tag of its own. A receiver that has waited for it sets its clock to when it would
- * have arrived, if that is later: messages from one rank to another go one after the other, each
- * taking its bytes' time, and the latency on top. */
+ * themselves take does not count. Every message is stamped with its sender's clock, in a small
+ * message behind it with a tag of its own. A receiver that has waited for it sets its clock to when
+ * it would have arrived, if that is later: messages from one rank to another go one after the
+ * other, each taking its bytes' time, and the latency on top. */
 #include "comm/comm.h"
 
 #include "base/alloc.h"
@@ -13,6 +13,8 @@
 #include <time.h>
 
 enum { STAMP_TAGS = 1 << 24 }; /* stamps have the message's tag and this */
+
+static const double STAMP_SECONDS = 60; /* for what was sent right behind a message that came */
 
 typedef struct virtual_ticket {
     comm_post post;
@@ -23,8 +25,8 @@ typedef struct virtual_state {
     comm_back below;
     comm_network network;
     int tickets;
-    double clock;  /* seconds */
-    double before; /* processor time when the last call ended */
+    double clock;                      /* seconds */
+    double before;                     /* processor time when the last call ended */
     double free_at[COMM_MOST_VIRTUAL]; /* by rank: when what it sends here can begin to come */
     virtual_ticket ticket[];
 } virtual_state;
@@ -77,8 +79,8 @@ static comm_event virtual_wait(void *state, int ticket, double seconds, comm_new
     comm_event event = v->below.calls->wait(v->below.state, ticket, seconds, news);
     if (event == COMM_DONE || event == COMM_SIZE) {
         /* It was sent right behind. */
-        comm_event stamped = v->below.calls->wait(v->below.state, v->tickets + ticket,
-                                                  seconds > 1 ? seconds : 1, &unused);
+        comm_event stamped =
+            v->below.calls->wait(v->below.state, v->tickets + ticket, STAMP_SECONDS, &unused);
         event = stamped == COMM_DONE ? event : stamped;
     }
     if (event == COMM_DONE && !t->post.is_send) {

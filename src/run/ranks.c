@@ -22,8 +22,9 @@ typedef enum order_kind {
 
 typedef struct run_order {
     int32_t what;
-    int32_t index;        /* of the program, role or variable */
-    uint64_t from, bytes; /* of the variable; from: the seed */
+    int32_t index; /* of the program, role or variable */
+    /* Of the variable. Else from: the seed; both: run_session.at_step and saved_step. */
+    uint64_t from, bytes;
 } run_order;
 
 /* A variable as its rank tells of it. */
@@ -151,30 +152,15 @@ typedef struct told_messages {
     int32_t messages; /* of the one that is next */
 } told_messages;
 
-/* For as long as it takes: the leader may be at its texts. Who has ended is seen all the same. */
-static ebb_status send_patiently(run_session *s, int rank, int tag, const void *data,
-                                 size_t bytes) {
-    int ticket;
-    bool done = false;
-    TRY(ebb__comm_send(s->link, rank, tag, data, bytes, &ticket));
-    while (!done) {
-        TRY(ebb__comm_wait_some(s->link, ticket, s->lost_seconds, &done));
-    }
-    return EBB_OK;
-}
-
 static ebb_status tell_messages(run_session *s, const plan_messages *list, int32_t programs) {
     told_messages told = {programs, list->n};
-    TRY(send_patiently(s, 0, TAG_DATA, &told, sizeof told));
+    TRY(send_to(s, 0, TAG_DATA, &told, sizeof told));
     return send_to(s, 0, TAG_DATA, list->at, (size_t)list->n * sizeof *list->at);
 }
 
-/* A rank may be longer at its plan than the first one was. */
 static ebb_status hear_messages(run_session *s, int rank, int32_t programs, plan_messages *out) {
     told_messages told = {0};
-    int ticket;
-    TRY(ebb__comm_recv(s->link, rank, TAG_DATA, &told, sizeof told, &ticket));
-    TRY(ebb__comm_wait(s->link, ticket, RANKS_PLANNING_SECONDS));
+    TRY(receive_from(s, rank, TAG_DATA, &told, sizeof told));
     if (told.programs != programs) {
         return ebb__fail(s->ctx, EBB_INTERNAL, "rank %d shares %d programs, rank 0 %d", rank,
                          told.programs, programs);
@@ -420,11 +406,16 @@ static ebb_status pass_inputs(run_session *s, int from, int to) {
 }
 
 ebb_status ebb__ranks_step(run_session *session, int32_t index) {
-    TRY(order_all(session, (run_order){ORDER_STEP, index, 0, 0}));
+    TRY(order_all(session, (run_order){ORDER_STEP, index, (uint64_t)session->at_step,
+                                       (uint64_t)session->saved_step}));
     for (int rank = 1; rank < size_of(session); rank++) {
         TRY(pass_inputs(session, 0, rank));
     }
     return EBB_OK;
+}
+
+ebb_status ebb__ranks_check(run_session *session) {
+    return session->link != NULL ? ebb__comm_poll(session->link) : EBB_OK;
 }
 
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) {
@@ -449,6 +440,8 @@ static ebb_status move_bytes(run_session *s, const run_order *order) {
 static ebb_status carry_out(run_session *s, const run_order *order) {
     switch ((order_kind)order->what) {
     case ORDER_STEP:
+        s->at_step = (int64_t)order->from;
+        s->saved_step = (int64_t)order->bytes;
         TRY(pass_inputs(s, 0, 0));
         return ebb__run_step(s, order->index);
     case ORDER_ZERO:
@@ -465,23 +458,11 @@ static ebb_status carry_out(run_session *s, const run_order *order) {
                      order->what);
 }
 
-/* The leader may be at something else for long, a file or a translation, so that there is no limit
- * to waiting for an order; who has ended is seen all the same. */
-static ebb_status next_order(run_session *s, run_order *order) {
-    int ticket;
-    bool done = false;
-    TRY(ebb__comm_recv(s->link, 0, TAG_ORDER, order, sizeof *order, &ticket));
-    while (!done) {
-        TRY(ebb__comm_wait_some(s->link, ticket, s->lost_seconds, &done));
-    }
-    return EBB_OK;
-}
-
 ebb_status ebb__ranks_follow(run_session *session) {
     run_order order = {0};
     TRY(tell(session));
     do {
-        TRY(next_order(session, &order));
+        TRY(receive_from(session, 0, TAG_ORDER, &order, sizeof order));
         TRY(carry_out(session, &order));
     } while (order.what != ORDER_END);
     return EBB_OK;

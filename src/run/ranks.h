@@ -10,8 +10,6 @@
 /* Host memory of a leader, for bytes on their way between files and other ranks. */
 #define RANKS_ROOM "ranks"
 enum { RANKS_ROOM_BYTES = 1 << 20 };
-/* That the first rank waits for what others have to plan, which may differ from its own. */
-#define RANKS_PLANNING_SECONDS 600.0
 enum { RANKS_TAGS = 2 }; /* from COMM_FIRST_TAG on; those of programs come behind */
 
 /* Bytes [from, from + bytes) of a tensor, which are all of a variable of the rank. */
@@ -59,6 +57,8 @@ ebb_status ebb__ranks_zero(run_session *session, ir_role role) EBB_MUST_CHECK;
 ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) EBB_MUST_CHECK;
 /* Has the others run a program that they share; the leader runs its own part after that. */
 ebb_status ebb__ranks_step(run_session *session, int32_t index) EBB_MUST_CHECK;
+/* EBB_LOST where another rank is known to have failed. */
+ebb_status ebb__ranks_check(run_session *session) EBB_MUST_CHECK;
 /* Ends the others' following, with EBB_OK or EBB_STOPPED. */
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) EBB_MUST_CHECK;
 

@@ -41,8 +41,11 @@ typedef struct run_session {
     void *observe_user;
     comm_link *link; /* of the ranks that share the programs; NULL: there is one. Not owned */
     struct run_ranks *ranks; /* of a leader: what other ranks have (ranks.h); NULL: it is none */
-    double lost_seconds; /* without a message that is waited for, before its rank counts as lost */
+    double lost_seconds;     /* without a sign of life, before a rank that is waited for is lost */
     bool no_compute, no_messages; /* for measurements: steps leave one of them out */
+    /* For who reports a loss: the step that runs, from 1, and that of the newest checkpoint, -1:
+     * none. Followers hear of both with every step. */
+    int64_t at_step, saved_step;
     /* Of all steps so far: */
     uint64_t messages, sent_bytes;
     double waiting_seconds; /* for messages */

@@ -60,6 +60,7 @@ static ebb_status look(run_trainer *t, int32_t index) {
 
 ebb_status ebb__trainer_step(run_trainer *trainer, int32_t index, double rate) {
     int32_t step = (int32_t)(trainer->steps & INT32_MAX);
+    trainer->session->at_step = (int64_t)trainer->steps + 1;
     if (trainer->session->plan->programs[index].n_trained > 0) {
         TRY(set_hyper(trainer, rate));
     }

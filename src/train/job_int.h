@@ -71,6 +71,8 @@ ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) EBB_MUST_CHE
 ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
 /* The same; the first one leads from then on. */
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
+/* After a failure: of a lost process says where, when, and what is left; hands the status on. */
+ebb_status ebb__job_lost(const run_session *session, ebb_status status) EBB_MUST_CHECK;
 /* Roles of what a checkpoint holds beside the model. */
 #define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE))
 

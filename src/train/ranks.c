@@ -6,6 +6,9 @@
 #include "comm/comm.h"
 #include "run/ranks.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum { TAG_SHARED = COMM_FIRST_TAG };
 
 /* What a plan depends on and only the first process knows. */
@@ -32,21 +35,14 @@ ebb_status ebb__job_share(const train_settings *s, const job_request *request) {
     return EBB_OK;
 }
 
-/* The first process may look at its texts for long. */
 static ebb_status receive_shared(const train_settings *s, job_shared *shared) {
     int ticket;
-    bool done = false;
     TRY(ebb__comm_recv(s->link, 0, TAG_SHARED, shared, sizeof *shared, &ticket));
-    while (!done) {
-        TRY(ebb__comm_wait_some(s->link, ticket, s->lost_after, &done));
-    }
-    return EBB_OK;
+    return ebb__comm_wait(s->link, ticket, s->lost_after);
 }
 
 ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) {
-    double seconds =
-        s->lost_after > RANKS_PLANNING_SECONDS ? s->lost_after : RANKS_PLANNING_SECONDS;
-    return s->link == NULL ? mine : ebb__comm_agree(s->link, mine, seconds);
+    return s->link == NULL ? mine : ebb__comm_agree(s->link, mine, s->lost_after);
 }
 
 ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) {
@@ -58,6 +54,29 @@ ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) {
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) {
     TRY(ebb__job_join_ranks(s, session));
     return s->link == NULL || ebb__comm_rank(s->link) > 0 ? EBB_OK : ebb__ranks_lead(session);
+}
+
+ebb_status ebb__job_lost(const run_session *session, ebb_status status) {
+    char when[48] = "before the first step", saved[120] = "";
+    if (status != EBB_LOST || session == NULL || session->link == NULL ||
+        ebb__comm_lost(session->link).rank < 0) {
+        return status;
+    }
+    comm_loss loss = ebb__comm_lost(session->link);
+    const comm_peer *peer = ebb__comm_describe(session->link, loss.rank);
+    if (session->at_step > 0) {
+        (void)snprintf(when, sizeof when, "at step %" PRId64, session->at_step);
+    }
+    if (session->saved_step > 0) {
+        (void)snprintf(saved, sizeof saved,
+                       "; last checkpoint: step %" PRId64 ": the same command goes on from there",
+                       session->saved_step);
+    } else if (session->saved_step < 0) {
+        (void)snprintf(saved, sizeof saved, "; no checkpoint yet: the same command starts again");
+    }
+    ebb__ctx_clear(session->ctx);
+    return ebb__fail(session->ctx, status, "rank %d (pid %" PRId64 " on %s) %s: lost %s%s",
+                     loss.rank, peer->pid, peer->host, loss.how, when, saved);
 }
 
 ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
@@ -84,6 +103,7 @@ ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
     TRY_OUT(ebb__job_open_ranks(&own, session));
     status = ebb__ranks_follow(session);
 out:
+    status = ebb__job_lost(session, status);
     ebb__run_free(session);
     ebb__free(ctx, shared);
     return status;

@@ -81,6 +81,7 @@ static ebb_status save(train_run *r, bool is_best) {
     json_t *train = NULL;
     ebb_status status;
     TRY(check_folder(r));
+    TRY(ebb__ranks_check(r->session));
     ebb__region_init(&region, r->ctx);
     TRY_OUT(check_weights(r));
     TRY_OUT(ebb__weights_list(r->session, r->s->kind, r->at.step, &region, &weights, &n_weights));
@@ -100,7 +101,7 @@ static ebb_status save(train_run *r, bool is_best) {
     }
     TRY_OUT(ebb__checkpoint_save(r->ctx, r->dir, (uint64_t)r->at.step, weights, n_weights, state,
                                  n_state, train, is_best));
-    r->saved = r->at.step;
+    r->saved = r->session->saved_step = r->at.step;
 out:
     json_decref(train);
     ebb__region_fini(&region);
@@ -219,6 +220,7 @@ static void recall_bytes(train_run *r) {
 static ebb_status start(train_run *r, ebb_plan *plan) {
     TRY(ebb__run_new(r->ctx, plan, &r->session)); /* owns the plan from here on */
     TRY(ebb__job_open_ranks(r->s, r->session));
+    r->session->saved_step = r->saved;
     r->trainer = ebb__job_trainer(r->session, r->s);
     TRY(r->text->calls->begin(r->text, r->session));
     r->at.windows = (int64_t)r->text->train.n_batches;
@@ -394,7 +396,9 @@ static ebb_status validate(train_run *r, bool *is_best, bool *stopped) {
     return EBB_OK;
 }
 
+/* A signal may also be how mpirun ends what others have given up. */
 static ebb_status stop_here(train_run *r, bool is_best) {
+    TRY(ebb__ranks_check(r->session));
     if (r->saved != r->at.step) {
         TRY(save(r, is_best));
     }
@@ -554,7 +558,7 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
     ctx->stop_user = observer != NULL ? observer->user : NULL;
     ebb_status status = ebb__corpus_new(ctx, settings, r->dir, &r->text);
     if (status == EBB_OK) {
-        status = run(r, out);
+        status = ebb__job_lost(r->session, run(r, out));
     }
     ctx->stop = NULL;
     close_run(r);

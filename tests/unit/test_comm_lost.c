@@ -1,5 +1,5 @@
-/* test_comm_lost.c - messages that do not go well: ranks that end, give up, never come or do not
- * answer; faults that are made on purpose; memory that is refused; and what was started by mpirun
+/* test_comm_lost.c - messages that do not go well: ranks that end, give up or never come (of
+ * those that do not answer: test_comm_pulse.c); faults that are made on purpose; memory that is refused; and what was started by mpirun
  * but cannot be used. Always an error that names the rank to blame, never a hang. */
 #include "comm_help.h"
 
@@ -93,51 +93,7 @@ static void who_gave_up_is_named(void **state) {
     }
 }
 
-/* ---- ranks that do not answer -------------------------------------------------------------- */
-
-/* A wait that was too short says so, and can be gone on with. */
-static void answer_late(help_rank *me) {
-    int number = 3, ticket;
-    if (me->rank == 0) {
-        CHECK_OK(me, ebb__comm_recv(me->link, 1, FIRST, &number, 4, &ticket));
-        CHECK_ERROR(
-            me, ebb__comm_wait(me->link, ticket, 0.02), EBB_LOST,
-            "has not answered for 0.02 s, while rank 0 waits for a message from it (tag 16, "
-            "4 bytes)");
-        CHECK_ERROR(me, ebb__comm_wait(me->link, ticket, 0), EBB_LOST, "rank 1 (pid ");
-        CHECK_OK(me, ebb__comm_barrier(me->link, LIMIT));
-        CHECK_OK(me, ebb__comm_wait(me->link, ticket, 1e300)); /* no limit at all */
-        CHECK(me, number == 4);
-    } else {
-        CHECK_OK(me, ebb__comm_barrier(me->link, LIMIT));
-        number = 4;
-        CHECK_OK(me, ebb__comm_send(me->link, 0, FIRST, &number, 4, &ticket));
-        CHECK_OK(me, ebb__comm_wait(me->link, ticket, LIMIT));
-    }
-}
-
-static void who_does_not_answer_is_named(void **state) {
-    (void)state;
-    help_run(2, 2, answer_late);
-}
-
-/* Rank 2 does nothing: rank 0, through which all goes, says so before anybody blames it. */
-static void stay_away(help_rank *me) {
-    int ticket, never = 0;
-    if (me->rank == 2) {
-        CHECK_OK(me, ebb__comm_recv(me->link, 0, FIRST, &never, 4, &ticket));
-        CHECK_ERROR(me, ebb__comm_wait(me->link, ticket, LIMIT), EBB_LOST, "rank 0 (pid ");
-        return;
-    }
-    CHECK_ERROR(me, ebb__comm_barrier(me->link, me->rank == 0 ? 0.1 : LIMIT), EBB_LOST,
-                me->rank == 0 ? "rank 2 (pid " : "rank 0 (pid ");
-    ebb__comm_abort(me->link, EBB_LOST);
-}
-
-static void who_misses_a_barrier_is_named(void **state) {
-    (void)state;
-    help_run(3, 2, stay_away);
-}
+/* ---- ranks that never come ----------------------------------------------------------------- */
 
 static void who_never_comes_is_named(void **state) {
     (void)state;
@@ -380,8 +336,6 @@ int main(void) {
         cmocka_unit_test(who_ended_is_named),
         cmocka_unit_test(bytes_are_free_after_close),
         cmocka_unit_test(who_gave_up_is_named),
-        cmocka_unit_test(who_does_not_answer_is_named),
-        cmocka_unit_test(who_misses_a_barrier_is_named),
         cmocka_unit_test(who_never_comes_is_named),
         cmocka_unit_test(faults_are_made),
         IN_ROOM(faults_are_drawn_from_the_seed),
