@@ -211,13 +211,12 @@ static void end_ranks(void) {
 
 /* The most stages, up to so many, that the graph's layers can be parted into; the list of them. */
 static int32_t part_layers(pass_unit *unit, int32_t most, alloc_region *region, pass_ranks *ranks) {
-    pass_stage *layers = NULL;
-    while (ebb__stages_choose(unit, NULL, most, region, &layers, &ranks->n_layers) != EBB_OK) {
+    ranks->stages = most;
+    while (ebb__stages_choose(unit, NULL, region, ranks) != EBB_OK) {
         ebb__ctx_clear(unit->ctx);
-        most--;
+        ranks->stages = --most;
         assert_true(most > 0);
     }
-    ranks->layers = layers;
     return most;
 }
 
@@ -239,6 +238,11 @@ static pass_ranks some_ranks(ebb_ctx *ctx, const plan_request *request, alloc_re
     ebb__plan_close(&unit);
     ranks.stages = stages;
     ranks.count = stages * groups;
+    if (stages > 1 && groups == request->shards && test_below(dice, 2) == 0) {
+        ranks.chunk_steps = 1 + test_below(dice, 3);
+        ranks.sum_steps = ranks.chunk_steps * (1 + test_below(dice, 3));
+        ranks.early = 0.25 * test_below(dice, 5);
+    }
     return ranks;
 }
 
@@ -249,6 +253,9 @@ static ebb_plan *some_plan(ebb_ctx *ctx, const plan_request *request, const pass
     pass_config config = *all;
     config.knobs = some_knobs(dice);
     config.knobs.encode &= 1; /* one rank cannot give a step up */
+    if (all->ranks.chunk_steps > 0) {
+        config.knobs.span = all->ranks.chunk_steps;
+    }
     config.members = 1 + test_below(dice, 2);
     config.disabled |= some_passes(dice) & ~before;
     plan_options options = {.stash = all->stash,
