@@ -139,7 +139,8 @@ static ebb_status find_homes(rank_cutter *c) {
         int32_t shard = shard_of(node);
         int32_t home = is_for_all(node) ? HOME_ALL : home_of_operands(c, node);
         int32_t keeper = home_of_keeper(c, variable, node);
-        bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL;
+        bool read = keeper != HOME_ALL && g->values[node->out].output; /* by the first rank */
+        bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL && !read;
         if (view) {
             for (int32_t k = 0; k < node->n_in; k++) {
                 ir_val v = ir_in(g, node, k);
