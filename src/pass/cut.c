@@ -119,12 +119,6 @@ static int32_t home_of_keeper(const rank_cutter *c, const ir_val *variable,
     return home;
 }
 
-/* The norm, and updates: whoever has a parameter wants them, also where one rank alone has made one
- * of the gradients. */
-static bool is_for_all(const ir_node_rec *node) {
-    return node->label.phase == IR_UPDATE && node->op != OP_SUM_SQUARES;
-}
-
 /* Views of variables are made wherever somebody wants them. */
 static ebb_status find_homes(rank_cutter *c) {
     ir_graph *g = c->g;
@@ -137,9 +131,10 @@ static ebb_status find_homes(rank_cutter *c) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         int32_t shard = shard_of(node);
-        int32_t home = is_for_all(node) ? HOME_ALL : home_of_operands(c, node);
+        int32_t home = ebb__cut_is_for_all(node) ? HOME_ALL : home_of_operands(c, node);
         int32_t keeper = home_of_keeper(c, variable, node);
-        bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL;
+        bool read = keeper != HOME_ALL && g->values[node->out].output; /* by the first rank */
+        bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL && !read;
         if (view) {
             for (int32_t k = 0; k < node->n_in; k++) {
                 ir_val v = ir_in(g, node, k);

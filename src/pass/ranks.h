@@ -38,5 +38,8 @@ ebb_status ebb__cut_settle(rank_cutter *c, ir_node first, int32_t home) EBB_MUST
 ebb_status ebb__cut_stages(rank_cutter *c) EBB_MUST_CHECK;
 /* reduce.c: sums of gradients over ranks are added up, and updates done, by their owners. */
 ebb_status ebb__cut_reduce(rank_cutter *c) EBB_MUST_CHECK;
+/* The norm, and updates: whoever has a parameter wants them, also where one rank alone has made one
+ * of the gradients. */
+bool ebb__cut_is_for_all(const ir_node_rec *node);
 
 #endif

@@ -51,6 +51,10 @@ static bool is_update(const ir_node_rec *node) {
     return node->op == OP_SGD || node->op == OP_SGD_MOMENTUM || node->op == OP_ADAM;
 }
 
+bool ebb__cut_is_for_all(const ir_node_rec *node) {
+    return node->label.phase == IR_UPDATE && node->op != OP_SUM_SQUARES;
+}
+
 /* A sum of what different ranks have. */
 static bool is_joint(const rank_cutter *c, ir_val v) {
     ir_node def = c->g->values[v].def;

@@ -73,7 +73,7 @@ static ebb_status order_all(run_session *s, run_order order) {
 /* ---- who has what ---- */
 
 static bool is_told(const plan_variable *v) {
-    return !v->extra && v->role != IR_INPUT && v->role != IR_SCRATCH;
+    return !v->extra && v->role != IR_SCRATCH;
 }
 
 /* Both messages of a follower: sizes, then what they are of. */
@@ -387,20 +387,40 @@ ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) {
     return draw(session, seed);
 }
 
-/* What is written before each step, from the leader to a follower, in the order of variables. */
-static ebb_status pass_inputs(run_session *s, int from, int to) {
-    for (int32_t i = 0; i < s->plan->n_variables; i++) {
-        const plan_variable *v = &s->plan->variables[i];
-        void *data = NULL;
-        unsigned access = from == 0 && to > 0 ? DEVICE_READ : DEVICE_WRITE;
-        if (v->role != IR_INPUT || v->extra) {
+/* ---- what is written before each step ---- */
+
+static ebb_status pass_input(run_session *s, const plan_variable *v, int to) {
+    void *data = NULL;
+    unsigned access = to > 0 ? DEVICE_READ : DEVICE_WRITE;
+    TRY(ebb__run_map(s, run_at(v), access, &data));
+    ebb_status status = to > 0 ? send_to(s, to, TAG_DATA, data, (size_t)v->bytes)
+                               : receive_from(s, 0, TAG_DATA, data, (size_t)v->bytes);
+    ebb_status closed = ebb__run_unmap(s, run_at(v), access, data);
+    return status == EBB_OK ? closed : status;
+}
+
+/* Those that the follower has, in its order: the leader has more, of programs of its own. */
+static ebb_status send_inputs(run_session *s, int to) {
+    const told_rank *t = &s->ranks->told[to];
+    for (int32_t i = 0; i < t->n; i++) {
+        const char *name = t->names + t->variables[i].name;
+        if (t->variables[i].role != IR_INPUT) {
             continue;
         }
-        TRY(ebb__run_map(s, run_at(v), access, &data));
-        ebb_status status = to > 0 ? send_to(s, to, TAG_DATA, data, (size_t)v->bytes)
-                                   : receive_from(s, from, TAG_DATA, data, (size_t)v->bytes);
-        ebb_status closed = ebb__run_unmap(s, run_at(v), access, data);
-        TRY(status == EBB_OK ? closed : status);
+        const plan_variable *v = ebb__plan_variable(s->plan, name);
+        if (v == NULL) {
+            return ebb__fail(s->ctx, EBB_INTERNAL, "rank %d reads %s, which rank 0 has not", to,
+                             name);
+        }
+        TRY(pass_input(s, v, to));
+    }
+    return EBB_OK;
+}
+
+static ebb_status receive_inputs(run_session *s) {
+    for (int32_t i = 0; i < s->plan->n_variables; i++) {
+        const plan_variable *v = &s->plan->variables[i];
+        TRY(v->role == IR_INPUT && !v->extra ? pass_input(s, v, 0) : EBB_OK);
     }
     return EBB_OK;
 }
@@ -409,7 +429,7 @@ ebb_status ebb__ranks_step(run_session *session, int32_t index) {
     TRY(order_all(session, (run_order){ORDER_STEP, index, (uint64_t)session->at_step,
                                        (uint64_t)session->saved_step}));
     for (int rank = 1; rank < size_of(session); rank++) {
-        TRY(pass_inputs(session, 0, rank));
+        TRY(send_inputs(session, rank));
     }
     return EBB_OK;
 }
@@ -442,7 +462,7 @@ static ebb_status carry_out(run_session *s, const run_order *order) {
     case ORDER_STEP:
         s->at_step = (int64_t)order->from;
         s->saved_step = (int64_t)order->bytes;
-        TRY(pass_inputs(s, 0, 0));
+        TRY(receive_inputs(s));
         return ebb__run_step(s, order->index);
     case ORDER_ZERO:
         return zero(s, order->index);
