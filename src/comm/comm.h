@@ -105,7 +105,8 @@ ebb_status ebb__comm_launched(ebb_ctx *ctx, const comm_launch *launch, int *out)
 ebb_status ebb__comm_open_launched(ebb_ctx *ctx, const comm_launch *launch, const comm_setup *setup,
                                    comm_link **out) EBB_MUST_CHECK;
 
-/* ---- faulty.c: trouble for tests, made at a link's n-th call of start, wait, test or poll ---- */
+/* ---- faulty.c: trouble for tests, made at a link's n-th call of start, poll, or the first wait or
+ * test of a message ---- */
 typedef enum comm_fault_kind {
     FAULT_KILL,  /* the rank is gone without a word, for others and itself */
     FAULT_DELAY, /* nothing happens for some seconds, as if it computed */

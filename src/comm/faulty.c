@@ -10,6 +10,7 @@
 typedef struct faulty_ticket {
     comm_post post;
     bool dropped; /* the back end never heard of it */
+    bool waited;  /* for it: what a wait looks for again and again counts once */
 } faulty_ticket;
 
 typedef struct faulty_state {
@@ -33,8 +34,8 @@ static bool due(const faulty_state *f, comm_fault_kind kind) {
 }
 
 /* Counts a call, and makes the faults that need no message. False: this rank is dead. */
-static bool count_call(faulty_state *f, comm_news *news) {
-    f->calls++;
+static bool count_call(faulty_state *f, int calls, comm_news *news) {
+    f->calls += (uint64_t)calls;
     if (due(f, FAULT_DELAY)) {
         f->over = true;
         doze(f->fault.seconds);
@@ -57,7 +58,7 @@ static void flip_bit(faulty_state *f, const comm_post *post) {
 static comm_event faulty_start(void *state, int ticket, const comm_post *post, comm_news *news) {
     faulty_state *f = state;
     faulty_ticket *t = &f->ticket[ticket];
-    if (!count_call(f, news)) {
+    if (!count_call(f, 1, news)) {
         return COMM_GONE;
     }
     *t = (faulty_ticket){.post = *post, .dropped = post->is_send && due(f, FAULT_DROP)};
@@ -70,8 +71,10 @@ static comm_event faulty_start(void *state, int ticket, const comm_post *post, c
 
 static comm_event faulty_wait(void *state, int ticket, double seconds, comm_news *news) {
     faulty_state *f = state;
-    const faulty_ticket *t = &f->ticket[ticket];
-    if (!count_call(f, news)) {
+    faulty_ticket *t = &f->ticket[ticket];
+    bool first = !t->waited;
+    t->waited = true;
+    if (!count_call(f, first, news)) {
         return COMM_GONE;
     }
     if (t->dropped) {
@@ -86,7 +89,7 @@ static comm_event faulty_wait(void *state, int ticket, double seconds, comm_news
 
 static comm_event faulty_poll(void *state, comm_news *news) {
     faulty_state *f = state;
-    return count_call(f, news) ? f->below.calls->poll(f->below.state, news) : COMM_GONE;
+    return count_call(f, 1, news) ? f->below.calls->poll(f->below.state, news) : COMM_GONE;
 }
 
 static void faulty_give_up(void *state, int code) {
