@@ -23,8 +23,6 @@
 
 #include <string.h>
 
-enum { STEP = 4 }; /* between keys: room for sums to stand behind what they wait for */
-
 typedef struct cut_message {
     ir_val x;
     op_post post;
@@ -45,7 +43,6 @@ typedef struct cutter {
     bool *is_held;   /* by value: it is read after the step: an output, or what a variable holds */
     ir_node *reader; /* by value: the first node of this rank that reads it */
     bool *done;      /* by value: this rank has made it by now */
-    bool *needed;    /* by node: gradients are made of what it gives */
     bool *is_late;   /* by value: on other ranks, only nodes that are not needed read it */
     bool *is_handed; /* by value: on another rank, a node of a shard reads it */
     ir_val *now;     /* by value: what stands for it on this rank */
@@ -59,29 +56,8 @@ typedef struct cutter {
 
 /* ---- who does what ---- */
 
-static int32_t groups_of(const rank_cutter *c) {
-    return c->ranks / c->stages;
-}
-
-static int32_t group_of_shard(const rank_cutter *c, int32_t shard) {
-    return (int32_t)((((int64_t)shard + 1) * groups_of(c) - 1) / c->shards);
-}
-
-static int32_t first_shard(const rank_cutter *c, int32_t group) {
-    return (int32_t)((int64_t)group * c->shards / groups_of(c));
-}
-
-static int32_t group_of(const rank_cutter *c) {
-    return c->me / c->stages;
-}
-
 static int32_t rank_of(const rank_cutter *c, int32_t shard, int32_t layer) {
-    return group_of_shard(c, shard) * c->stages + c->stage[layer];
-}
-
-/* The shard of a node; -1: none. */
-static int32_t shard_of(const ir_node_rec *node) {
-    return node->label.phase == IR_UPDATE ? -1 : node->label.shard;
+    return rank_group_of_shard(c, shard) * c->stages + c->stage[layer];
 }
 
 ebb_status ebb__cut_settle(rank_cutter *c, ir_node first, int32_t home) {
@@ -130,7 +106,7 @@ static ebb_status find_homes(rank_cutter *c) {
     TRY(ebb__cut_settle(c, 0, HOME_ALL));
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        int32_t shard = shard_of(node);
+        int32_t shard = rank_shard(node);
         int32_t home = ebb__cut_is_for_all(node) ? HOME_ALL : home_of_operands(c, node);
         int32_t keeper = home_of_keeper(c, variable, node);
         bool read = keeper != HOME_ALL && g->values[node->out].output; /* by the first rank */
@@ -141,7 +117,7 @@ static ebb_status find_homes(rank_cutter *c) {
                 variable[node->out] = variable[v] != IR_NONE ? variable[v] : variable[node->out];
             }
         } else if (shard >= 0 && keeper != HOME_ALL) { /* done again for another layer, say */
-            home = group_of_shard(c, shard) * c->stages + keeper;
+            home = rank_group_of_shard(c, shard) * c->stages + keeper;
         } else if (shard >= 0) {
             home = rank_of(c, shard, node->label.layer);
         } else if (keeper != HOME_ALL) {
@@ -150,126 +126,6 @@ static ebb_status find_homes(rank_cutter *c) {
         c->home[g->order[i]] = home;
     }
     return EBB_OK;
-}
-
-/* ---- one order for all ranks ---- */
-
-/* Is a gradient made of what the node gives? needed: by node, marked so far by those that read it.
- */
-static bool is_needed(const ir_node_rec *node, bool marked) {
-    bool backward = node->label.phase != IR_FORWARD && node->label.phase != IR_UPDATE;
-    return marked || backward || shard_of(node) >= 0;
-}
-
-static ebb_status find_needed(const cutter *c, bool **out) {
-    const ir_graph *g = c->r.g;
-    bool *needed = NULL;
-    TRY(ebb__region_alloc(c->r.region, (size_t)g->n_nodes + 1, sizeof *needed, &needed));
-    for (int32_t i = g->n_order - 1; i >= 0; i--) {
-        ir_node n = g->order[i];
-        const ir_node_rec *node = &g->nodes[n];
-        needed[n] = is_needed(node, needed[n]);
-        for (int32_t k = 0; needed[n] && k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            if (v != IR_NONE && g->values[v].def != IR_NONE) {
-                needed[g->values[v].def] = true;
-            }
-        }
-    }
-    *out = needed;
-    return EBB_OK;
-}
-
-/* By node: when it is done in a shard's turn, where stages go through time in chunks: forward from
- * chunk to chunk, backward the other way. What belongs to no time step follows what it reads. */
-static ebb_status find_waves(const cutter *c, int32_t **out, int32_t *n_waves) {
-    const ir_graph *g = c->r.g;
-    const int32_t steps = c->r.unit->config->ranks.chunk_steps;
-    int32_t *wave = NULL, chunks = 1;
-    TRY(ebb__region_alloc(c->r.region, (size_t)g->n_nodes + 1, sizeof *wave, &wave));
-    for (int32_t i = 0; i < g->n_order && steps > 0; i++) {
-        int32_t chunk = g->nodes[g->order[i]].label.at / steps + 1;
-        chunks = chunk > chunks ? chunk : chunks;
-    }
-    for (int32_t i = 0; i < g->n_order && steps > 0; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        bool forward = node->label.phase == IR_FORWARD;
-        int32_t chunk = node->label.at / steps, now = forward ? 0 : chunks;
-        for (int32_t k = 0; node->label.at < 0 && k < node->n_in; k++) {
-            ir_val v = ir_in(g, node, k);
-            ir_node def = v == IR_NONE ? (ir_node)IR_NONE : g->values[v].def;
-            now = def != IR_NONE && wave[def] > now ? wave[def] : now;
-        }
-        wave[g->order[i]] = node->label.at < 0 ? now : forward ? chunk : 2 * chunks - 1 - chunk;
-    }
-    *n_waves = steps > 0 ? 2 * chunks : 1;
-    *out = wave;
-    return EBB_OK;
-}
-
-/* When a node of a shard is done: the k-th shards of all groups at the same time; if there are
- * stages, as a pipeline has it in which each does forward of one shard and backward of an earlier
- * one in turn (1F1B, Narayanan et al. 2019), so that as few shards as can be are on their way. */
-static int64_t turn_of(const cutter *c, const ir_node_rec *node) {
-    int32_t first = first_shard(&c->r, group_of_shard(&c->r, node->label.shard));
-    int64_t k = node->label.shard - first, stage = c->r.stage[node->label.layer];
-    return node->label.phase == IR_FORWARD ? 2 * k + stage : 2 * k + 2 * c->r.stages - 1 - stage;
-}
-
-/* Shards of different ranks side by side; what belongs to none as soon as it can be, but at the end
- * what only reports and the next step read. */
-static ebb_status align(cutter *c) {
-    ir_graph *g = c->r.g;
-    int64_t *keys = NULL, *nth = NULL, all = g->n_order;
-    int32_t *wave = NULL, waves = 0;
-    TRY(find_needed(c, &c->needed));
-    TRY(find_waves(c, &wave, &waves));
-    TRY(REGION_ARRAYS(c->r.region, ARRAY(keys, (size_t)g->n_nodes + 1),
-                      ARRAY(nth, (size_t)c->r.shards)));
-    for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node n = g->order[i];
-        int32_t shard = shard_of(&g->nodes[n]);
-        if (shard >= 0) {
-            int64_t turn = waves > 1 ? 0 : turn_of(c, &g->nodes[n]);
-            keys[n] = (turn + wave[n]) * all + nth[shard]++;
-        } else {
-            keys[n] = c->needed[n] ? -1 : (int64_t)1 << 60;
-        }
-    }
-    return ebb__pass_sort(g, keys);
-}
-
-/* A sum of what different ranks have, done by one of them. */
-static bool is_sum_over_ranks(const cutter *c, ir_node n) {
-    const ir_graph *g = c->r.g;
-    const ir_node_rec *node = &g->nodes[n];
-    bool joint = false;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        ir_val v = ir_in(g, node, k);
-        joint = joint || (v != IR_NONE && rank_home(&c->r, v) != c->r.home[n]);
-    }
-    return joint && c->r.home[n] != HOME_ALL && shard_of(node) < 0 &&
-           node->label.phase == IR_BACKWARD;
-}
-
-/* Moves sums over ranks down to where the next ones, with work of shards before them, stand. */
-static ebb_status lag(cutter *c) {
-    ir_graph *g = c->r.g;
-    int64_t *keys = NULL;
-    int32_t next = -1, here = -1; /* where the group below begins, and this one so far */
-    TRY(ebb__pass_keys(g, c->r.region, (size_t)g->n_nodes, STEP, &keys));
-    for (int32_t i = g->n_order - 1; i >= 0; i--) {
-        ir_node n = g->order[i];
-        if (shard_of(&g->nodes[n]) >= 0 && here >= 0) {
-            next = here;
-            here = -1;
-        }
-        if (is_sum_over_ranks(c, n)) {
-            here = i;
-            keys[n] = next >= 0 ? (int64_t)next * STEP - 1 : keys[n];
-        }
-    }
-    return ebb__pass_sort(g, keys);
 }
 
 /* ---- states ---- */
@@ -306,7 +162,7 @@ static bool is_read_by_shards(const cutter *c, ir_val state, int32_t rows) {
  * and so by one numbering. */
 static ebb_status join_parts(cutter *c, const ir_node_rec *parts, int32_t group, ir_val *out) {
     ir_graph *g = c->r.g;
-    int32_t first = first_shard(&c->r, group), end = first_shard(&c->r, group + 1);
+    int32_t first = rank_first_shard(&c->r, group), end = rank_first_shard(&c->r, group + 1);
     ir_val own, *list = NULL;
     ir_node made = g->n_nodes;
     TRY(ebb__region_alloc(c->r.region, (size_t)(end - first), sizeof *list, &list));
@@ -325,8 +181,8 @@ static ebb_status narrow_state(cutter *c, ir_val state) {
     ir_value *value = &g->values[state];
     const ir_node_rec *found = value->next == IR_NONE ? NULL : parts_of_next(c, state);
     int32_t rows = value->type.dim[0] / c->r.shards;
-    int32_t first = first_shard(&c->r, group_of(&c->r));
-    int32_t end = first_shard(&c->r, group_of(&c->r) + 1);
+    int32_t first = rank_first_shard(&c->r, rank_group(&c->r));
+    int32_t end = rank_first_shard(&c->r, rank_group(&c->r) + 1);
     if (found == NULL || c->r.shards == 1 || value->type.dim[0] % c->r.shards != 0 ||
         !is_read_by_shards(c, state, rows)) {
         return EBB_OK;
@@ -342,10 +198,10 @@ static ebb_status narrow_state(cutter *c, ir_val state) {
             ebb__op_shift_slice(node, -first * rows);
         }
     }
-    for (int32_t group = 0; group < groups_of(&c->r); group++) {
+    for (int32_t group = 0; group < rank_groups(&c->r); group++) {
         ir_val next;
         TRY(join_parts(c, &parts, group, &next));
-        if (group == group_of(&c->r)) {
+        if (group == rank_group(&c->r)) {
             g->values[state].next = next;
         }
     }
@@ -362,8 +218,8 @@ static uint64_t holders_of(const cutter *c, ir_val v) {
     if (value->role == IR_SLOT) {
         return value->next == IR_NONE ? 0 : c->does[c->r.g->values[value->next].def];
     }
-    for (int32_t group = 0; group < groups_of(&c->r); group++) {
-        bool has = value->all_rows == 0 || group == group_of(&c->r);
+    for (int32_t group = 0; group < rank_groups(&c->r); group++) {
+        bool has = value->all_rows == 0 || group == rank_group(&c->r);
         int32_t rank = group * c->r.stages + c->r.stage[value->layer];
         ranks |= has ? (uint64_t)1 << rank : 0;
     }
@@ -392,7 +248,7 @@ static void find_wants(cutter *c) {
     for (ir_val v = 0; v < c->n_values; v++) {
         const ir_value *value = &g->values[v];
         ir_node def = value->def;
-        c->is_late[v] = def != IR_NONE && c->needed[def];
+        c->is_late[v] = def != IR_NONE && c->r.needed[def];
         if (value->output || v == g->loss) {
             want(c, v, readers_of_output(c, value));
             c->is_held[v] = true;
@@ -414,8 +270,8 @@ static void find_wants(cutter *c) {
             if (v != IR_NONE) {
                 bool away = rank_home(&c->r, v) != home && rank_home(&c->r, v) != HOME_ALL;
                 want(c, v, c->does[n]);
-                c->is_late[v] = c->is_late[v] && (!away || !c->needed[n]);
-                c->is_handed[v] = c->is_handed[v] || (away && shard_of(node) >= 0);
+                c->is_late[v] = c->is_late[v] && (!away || !c->r.needed[n]);
+                c->is_handed[v] = c->is_handed[v] || (away && rank_shard(node) >= 0);
                 c->reader[v] = rank_has(c->does[n], c->r.me) ? n : c->reader[v];
             }
         }
@@ -425,8 +281,8 @@ static void find_wants(cutter *c) {
 /* ---- messages ---- */
 
 static ir_label own_label(const cutter *c, ir_label label) {
-    int32_t first = first_shard(&c->r, group_of(&c->r));
-    int32_t end = first_shard(&c->r, group_of(&c->r) + 1);
+    int32_t first = rank_first_shard(&c->r, rank_group(&c->r));
+    int32_t end = rank_first_shard(&c->r, rank_group(&c->r) + 1);
     bool own = label.shard >= first && label.shard < end;
     label.shard = own ? label.shard - first : 0;
     return label;
@@ -437,7 +293,7 @@ static ir_val beside_of(const cutter *c, ir_val x) {
     const ir_graph *g = c->r.g;
     ir_val beside = IR_NONE;
     const ir_node_rec *node = c->reader[x] == IR_NONE ? NULL : &g->nodes[c->reader[x]];
-    for (int32_t k = 0; node != NULL && shard_of(node) < 0 && k < node->n_in; k++) {
+    for (int32_t k = 0; node != NULL && rank_shard(node) < 0 && k < node->n_in; k++) {
         ir_val v = ir_in(g, node, k);
         beside = v != IR_NONE && rank_home(&c->r, v) == c->r.me ? v : beside;
     }
@@ -673,9 +529,9 @@ static ebb_status make(cutter *c) {
     for (ir_val v = 0, n = g->n_values; v < n; v++) {
         TRY(g->values[v].role == IR_STATE ? narrow_state(c, v) : EBB_OK);
     }
-    TRY(align(c));
+    TRY(ebb__cut_align(&c->r));
     TRY(ebb__pass_drop_dead(g));
-    TRY(lag(c));
+    TRY(ebb__cut_lag(&c->r));
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     c->n_values = g->n_values;
     c->n_list = g->n_order;
@@ -716,11 +572,11 @@ static ebb_status check(const rank_cutter *c, const pass_ranks *ranks) {
                          "--stages %d does not divide the number of processes, %d", c->stages,
                          ranks->count);
     }
-    if (groups_of(c) > c->shards) {
+    if (rank_groups(c) > c->shards) {
         return ebb__fail(c->unit->ctx, EBB_USAGE,
                          "%d processes share the parts of a batch, of which there are %d: use "
                          "--shards %d or more",
-                         groups_of(c), c->shards, groups_of(c));
+                         rank_groups(c), c->shards, rank_groups(c));
     }
     return EBB_OK;
 }

@@ -1,4 +1,4 @@
-/* ranks.h - what the two files of the cut pass share: who does a node, and how new ones are made.
+/* ranks.h - what the files of the cut pass share: who does a node, and how new ones are made.
  */
 #ifndef PASS_RANKS_H
 #define PASS_RANKS_H
@@ -17,6 +17,7 @@ typedef struct rank_cutter {
     double loss_slower; /* where stages are chosen: by how much the last layer is than it seems */
     int32_t *home;      /* by node: the rank that does it, or HOME_ALL */
     size_t cap_home;
+    bool *needed;    /* by node, from ebb__cut_align: gradients are made of what it gives */
     uint64_t *owned; /* by rank: bytes of gradients that it applies */
 } rank_cutter;
 
@@ -31,9 +32,33 @@ static inline int32_t rank_home(const rank_cutter *c, ir_val v) {
     ir_node def = c->g->values[v].def;
     return def == IR_NONE ? HOME_ALL : c->home[def];
 }
+static inline int32_t rank_groups(const rank_cutter *c) {
+    return c->ranks / c->stages;
+}
+
+static inline int32_t rank_group_of_shard(const rank_cutter *c, int32_t shard) {
+    return (int32_t)((((int64_t)shard + 1) * rank_groups(c) - 1) / c->shards);
+}
+
+static inline int32_t rank_first_shard(const rank_cutter *c, int32_t group) {
+    return (int32_t)((int64_t)group * c->shards / rank_groups(c));
+}
+
+static inline int32_t rank_group(const rank_cutter *c) {
+    return c->me / c->stages;
+}
+
+/* The shard of a node; -1: none. */
+static inline int32_t rank_shard(const ir_node_rec *node) {
+    return node->label.phase == IR_UPDATE ? -1 : node->label.shard;
+}
+
 /* All nodes from `first` on are the rank's. */
 ebb_status ebb__cut_settle(rank_cutter *c, ir_node first, int32_t home) EBB_MUST_CHECK;
 
+/* cut_order.c: sorts the graph; then moves sums over ranks to where there is work before them. */
+ebb_status ebb__cut_align(rank_cutter *c) EBB_MUST_CHECK;
+ebb_status ebb__cut_lag(rank_cutter *c) EBB_MUST_CHECK;
 /* stages.c: finds c->stage. */
 ebb_status ebb__cut_stages(rank_cutter *c) EBB_MUST_CHECK;
 /* reduce.c: sums of gradients over ranks are added up, and updates done, by their owners. */

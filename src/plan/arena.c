@@ -43,7 +43,7 @@ static ebb_status add_variable(ebb_plan *plan, const plan_variable *like, const 
 /* The union of all programs' variables by name. What is carried has the same type in all of them;
  * an input is written anew for every step, so that one room, as large as the largest needs, serves
  * all programs. */
-ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
+ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph, bool shared) {
     for (ir_val v = 0; v < graph->n_values; v++) {
         const ir_value *value = &graph->values[v];
         if (value->role == IR_TEMP) {
@@ -63,6 +63,9 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
             return ebb__fail(plan->ctx, EBB_USAGE, "%s: two programs give it different types",
                              value->name);
         }
+        if (known != NULL) {
+            known->shared = known->shared || shared;
+        }
         if (known == NULL) {
             plan_variable fresh = {.name = (char *)(uintptr_t)value->name,
                                    .type = value->type,
@@ -70,6 +73,7 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph) {
                                    .start = value->start,
                                    .first_row = value->first_row,
                                    .all_rows = value->all_rows,
+                                   .shared = shared,
                                    .bytes = bytes};
             TRY(add_variable(plan, &fresh, graph->layers[value->layer]));
         }

@@ -255,7 +255,7 @@ ebb_status ebb__ranks_tensors(run_session *session, uint32_t roles, alloc_region
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
         told_variable own = {v->type, (int32_t)v->role, v->first_row, v->all_rows, 0};
-        if (tensors_is_stored(v, roles)) {
+        if (tensors_is_stored(v, roles) && (size == 1 || v->shared)) {
             TRY(add_part(region, size, &own, v->name, (ranks_part){.rank = 0, .variable = i}, list,
                          n));
         }
@@ -436,6 +436,44 @@ ebb_status ebb__ranks_step(run_session *session, int32_t index) {
 
 ebb_status ebb__ranks_check(run_session *session) {
     return session->link != NULL ? ebb__comm_poll(session->link) : EBB_OK;
+}
+
+/* ---- copies ---- */
+
+static ebb_status copy_tensor(run_session *s, const ranks_tensor *tensor, const plan_variable *v) {
+    for (uint64_t at = 0, bytes = 0; at < tensor->bytes; at += bytes) {
+        const void *data = NULL;
+        TRY(ebb__ranks_open(s, tensor, at, &data, &bytes));
+        ebb_status status = ebb__run_write(s, run_part(run_at(v), at, bytes), data);
+        ebb_status closed = ebb__ranks_close(s, tensor, at, data);
+        TRY(status == EBB_OK ? closed : status);
+    }
+    return EBB_OK;
+}
+
+static ebb_status copy_tensors(run_session *s, alloc_region *region) {
+    ranks_tensor *list = NULL;
+    int32_t n = 0;
+    TRY(ebb__ranks_tensors(s, TENSORS_MODEL, region, &list, &n));
+    for (int32_t i = 0; i < n; i++) {
+        const plan_variable *v = ebb__plan_variable(s->plan, list[i].name);
+        if (v != NULL && !v->shared) {
+            TRY(copy_tensor(s, &list[i], v));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_refresh(run_session *session) {
+    alloc_region region;
+    if (session->ranks == NULL || session->copies_fresh) {
+        return EBB_OK;
+    }
+    ebb__region_init(&region, session->ctx);
+    ebb_status status = copy_tensors(session, &region);
+    ebb__region_fini(&region);
+    session->copies_fresh = status == EBB_OK;
+    return status;
 }
 
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) {

@@ -59,6 +59,10 @@ ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) EBB_MUST_CHECK;
 ebb_status ebb__ranks_step(run_session *session, int32_t index) EBB_MUST_CHECK;
 /* EBB_LOST where another rank is known to have failed. */
 ebb_status ebb__ranks_check(run_session *session) EBB_MUST_CHECK;
+/* Gets what the leader has only copies of, for programs that it runs alone, if a step has been
+ * since.
+ */
+ebb_status ebb__ranks_refresh(run_session *session) EBB_MUST_CHECK;
 /* Ends the others' following, with EBB_OK or EBB_STOPPED. */
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) EBB_MUST_CHECK;
 

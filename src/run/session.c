@@ -227,7 +227,10 @@ ebb_status ebb__run_step(run_session *session, int32_t index) {
     bool stopped = fallback > 0 && session->steps_untried > 0;
     session->asked = index;
     if (session->plan->programs[index].shared) {
+        session->copies_fresh = false;
         TRY(ebb__ranks_step(session, index));
+    } else {
+        TRY(ebb__ranks_refresh(session));
     }
     note_program(session, index);
     if (fallback > 0) {

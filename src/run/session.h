@@ -39,7 +39,8 @@ typedef struct run_session {
     int32_t tries_failed, steps_untried;
     device_observe_fn observe;
     void *observe_user;
-    comm_link *link; /* of the ranks that share the programs; NULL: there is one. Not owned */
+    comm_link *link;   /* of the ranks that share the programs; NULL: there is one. Not owned */
+    bool copies_fresh; /* of other ranks' variables (ebb__ranks_refresh) */
     struct run_ranks *ranks; /* of a leader: what other ranks have (ranks.h); NULL: it is none */
     double lost_seconds;     /* without a sign of life, before a rank that is waited for is lost */
     bool no_compute, no_messages; /* for measurements: steps leave one of them out */
