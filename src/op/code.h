@@ -8,13 +8,15 @@
 
 #include "op/map.h"
 
-/* Elements of one step along the first axis, and how far apart two steps lie: only the groups of a
- * map have gaps (LAYOUT_MAPS). */
+/* Elements of one step along the first axis, and how far apart two steps lie: groups of a map may
+ * have gaps (LAYOUT_MAPS), and so may rows of a matrix, which can be columns of a wider one. */
 static inline int64_t op_step_elements(const ir_type *type) {
     return ebb__op_fold_cols(type, 1);
 }
 static inline int64_t op_step_pitch(const op_view *view) {
-    return op_is_map(&view->type) ? op_map_pitch(view) : op_step_elements(&view->type);
+    return op_is_map(&view->type) ? op_map_pitch(view)
+           : view->type.rank == 2 ? view->ld
+                                  : op_step_elements(&view->type);
 }
 
 /* Bytes of a row with so many elements of so many bits each. */

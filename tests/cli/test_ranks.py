@@ -134,10 +134,8 @@ def test_train_nmt():
     assert any("valid_bleu" in line for line in metrics("whole"))
     mpi(2, *command, "--out", "two", "--reduce", "central")
     check_same("two")
-    plain = [word for word in command if word not in ("--valid-metric", "bleu")]
-    ebb(*plain, "--out", "plain")
-    mpi(4, *plain, "--out", "four", "--stages", "2")
-    check_same("four", "plain")
+    mpi(4, *command, "--out", "four", "--stages", "2")  # the first process translates with weights that others have
+    check_same("four")
 
 
 NET = "input 1 8 8\nconv 6 3 pad 1 nobias\nbn\nrelu\nmaxpool 2\nconv 8 3 pad 1\nrelu\ngap\nflatten\ndropout 0.1\nfc 3\n"

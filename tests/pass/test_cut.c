@@ -326,9 +326,7 @@ static void cut_round(uint64_t seed, fuzz_make make) {
     pass_config all = {.training = training,
                        .update = some_update(&dice),
                        .disabled = test_below(&dice, 4) == 0 ? 1U << PASS_SIMPLIFY : 0};
-    if (make == test_random_net) { /* of other graphs, not every plan keeps rounded values */
-        all.stash = formats[test_below(&dice, 6)];
-    }
+    all.stash = formats[test_below(&dice, 6)];
     const test_dice drawn = dice;
     ir_graph whole;
     alloc_region region;
