@@ -5,7 +5,6 @@
 #include "comm/comm.h"
 #include "run/tensors.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { TAG_ORDER = COMM_FIRST_TAG, TAG_DATA };
@@ -215,10 +214,6 @@ ebb_status ebb__ranks_prove(run_session *session) {
 
 /* ---- tensors ---- */
 
-static int compare_tensors(const void *a, const void *b) {
-    return strcmp(((const ranks_tensor *)a)->name, ((const ranks_tensor *)b)->name);
-}
-
 /* Adds what a rank has of a tensor, which is the list's last if it is there. */
 static ebb_status add_part(alloc_region *region, int most, const told_variable *v, const char *name,
                            ranks_part part, ranks_tensor *list, int32_t *n) {
@@ -270,7 +265,6 @@ ebb_status ebb__ranks_tensors(run_session *session, uint32_t roles, alloc_region
             }
         }
     }
-    qsort(list, (size_t)*n, sizeof *list, compare_tensors);
     *out = list;
     return EBB_OK;
 }

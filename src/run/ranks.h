@@ -40,7 +40,8 @@ void ebb__ranks_free(run_session *session);
 
 /* ---- for leaders; without other ranks, the same for the session alone ---- */
 
-/* Those with one of the roles (bit per ir_role), sorted by name. In memory of `region`. */
+/* Those with one of the roles (bit per ir_role), in the order of variables. In memory of `region`.
+ */
 ebb_status ebb__ranks_tensors(run_session *session, uint32_t roles, alloc_region *region,
                               ranks_tensor **out, int32_t *n) EBB_MUST_CHECK;
 /* The tensor's bytes from `from` on, as many as can be had at once; until ebb__ranks_close. */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #define XXH_STATIC_LINKING_ONLY /* for the size of a state */
 #include <xxhash.h>
@@ -33,13 +34,24 @@ static ebb_status close_tensor(void *user, uint64_t number, uint64_t from, const
     return ebb__ranks_close(s->session, &s->list[number], from, data);
 }
 
+static int compare_tensors(const void *a, const void *b) {
+    return strcmp(((const ranks_tensor *)a)->name, ((const ranks_tensor *)b)->name);
+}
+
+static ebb_status sorted_tensors(run_session *session, uint32_t roles, alloc_region *region,
+                                 ranks_tensor **out, int32_t *n) {
+    TRY(ebb__ranks_tensors(session, roles, region, out, n));
+    qsort(*out, (size_t)*n, sizeof **out, compare_tensors);
+    return EBB_OK;
+}
+
 ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region *region,
                              st_entry **out, size_t *n) {
     st_entry *entries = NULL;
     tensors_source *source = NULL;
     ranks_tensor *list = NULL;
     int32_t n_list = 0;
-    TRY(ebb__ranks_tensors(session, roles, region, &list, &n_list));
+    TRY(sorted_tensors(session, roles, region, &list, &n_list));
     TRY(ebb__region_alloc(region, (size_t)n_list + 1, sizeof *entries, &entries));
     TRY(ebb__region_alloc(region, 1, sizeof *source, &source));
     *source = (tensors_source){{source, open_tensor, close_tensor}, session, list};
@@ -81,7 +93,7 @@ static ebb_status hash_tensors(run_session *session, alloc_region *region, XXH3_
     ranks_tensor *list = NULL;
     int32_t n = 0;
     XXH64_hash_t hash = 0;
-    TRY(ebb__ranks_tensors(session, TENSORS_MODEL, region, &list, &n));
+    TRY(sorted_tensors(session, TENSORS_MODEL, region, &list, &n));
     for (int32_t i = 0; i < n; i++) {
         hash = XXH3_64bits_withSeed(list[i].name, strlen(list[i].name), hash);
         (void)XXH3_64bits_reset_withSeed(state, hash);
