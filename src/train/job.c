@@ -69,7 +69,7 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
 /* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and a
  * few products for the gradients of weights. */
 static void set_chunks(const train_settings *s, pass_ranks *ranks) {
-    enum { CHUNKS_A_STAGE = 8, SUMS = 4 };
+    enum { CHUNKS_A_STAGE = 3, SUMS = 4 };
     int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
     bool parts = s->shards * s->stages > ranks->count; /* a group has several: these take turns */
     if (s->kind->timed && s->stages > 1 && !parts) {
