@@ -124,6 +124,23 @@ def wait_for_step(process, folder, step, deadline=200):
         time.sleep(0.002)
 
 
+# ---- MPI ----
+
+MPI_PLUGIN = os.path.dirname(EBB) + "/ebb_mpi.so"
+OPEN_MPI = bool(shutil.which("mpirun")) and "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
+
+
+def main_with_mpi(tests):
+    """main() where there are mpirun and the plugin; says so loudly where not."""
+    if os.environ.get("EBB_SANITIZE") == "thread":
+        print("SKIP: MPI under TSan")
+        sys.exit(77)
+    if not shutil.which("mpirun") or not os.path.exists(MPI_PLUGIN):
+        print("SKIP: no MPI here (no mpirun, or no ebb_mpi.so was built): install libopenmpi-dev and openmpi-bin")
+        sys.exit(77)
+    main(tests)
+
+
 def main(scope):
     """Runs the tests of a module; pass globals()."""
     passed = failed = 0

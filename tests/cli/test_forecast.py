@@ -6,12 +6,11 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
-from ebbtest import EBB, SANITIZED, Result, ebb, main, refused
+from ebbtest import EBB, OPEN_MPI, SANITIZED, Result, ebb, main, refused
 
 SMALL = ["--layers", "4", "--hidden", "32", "--vocab", "300", "--batch", "8", "--bptt", "6", "--threads", "1"]
 WIRE = ["--network", "1G,50us"]
 SVG = "{http://www.w3.org/2000/svg}"
-OPEN_MPI = shutil.which("mpirun") and "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
 
 
 def forecast(ranks, *args, kind="lm", size=SMALL):

@@ -4,16 +4,14 @@ own threads look like races."""
 import os
 import shutil
 import subprocess
-import sys
 import time
 
-from ebbtest import EBB, SANITIZED, main
+from ebbtest import EBB, MPI_PLUGIN as PLUGIN, OPEN_MPI, SANITIZED, main_with_mpi
 
 BUILD = os.path.dirname(EBB)
-RANK, PLUGIN = BUILD + "/tests/cli/comm_rank", BUILD + "/ebb_mpi.so"
+RANK = BUILD + "/tests/cli/comm_rank"
 PIECE = "200000"  # as in comm_rank.c
 COUNTS = [1, 2, 4]
-OPEN_MPI = shutil.which("mpirun") and "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
 
 
 def environment(**more):
@@ -152,10 +150,4 @@ def test_alone_needs_no_mpi():
 
 
 if __name__ == "__main__":
-    if os.environ.get("EBB_SANITIZE") == "thread":
-        print("SKIP: MPI under TSan")
-        sys.exit(77)
-    if not shutil.which("mpirun") or not os.path.exists(PLUGIN):
-        print("SKIP: no MPI here (no mpirun, or no ebb_mpi.so was built): install libopenmpi-dev and openmpi-bin")
-        sys.exit(77)
-    main(globals())
+    main_with_mpi(globals())

@@ -8,14 +8,11 @@ import random
 import signal
 import shutil
 import subprocess
-import sys
 import time
 
-from ebbtest import EBB, SANITIZED, digest, ebb, idx, main, metrics, pairs, text, wait_for_step, write
+from ebbtest import EBB, OPEN_MPI, SANITIZED, digest, ebb, idx, main_with_mpi, metrics, pairs, text, wait_for_step, write
 
-PLUGIN = os.path.dirname(EBB) + "/ebb_mpi.so"
-OPEN_MPI = shutil.which("mpirun") and "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
-KILLS = int(os.environ.get("EBB_RANKS_KILLS", "2"))
+KILLS = int(os.environ.get("EBB_RANKS_KILLS", "30" if os.environ.get("EBB_LONG") else "2"))
 
 
 def environment():
@@ -249,10 +246,4 @@ def test_refused():
 
 
 if __name__ == "__main__":
-    if os.environ.get("EBB_SANITIZE") == "thread":
-        print("SKIP: MPI under TSan")
-        sys.exit(77)
-    if not shutil.which("mpirun") or not os.path.exists(PLUGIN):
-        print("SKIP: no MPI here (no mpirun, or no ebb_mpi.so was built): install libopenmpi-dev and openmpi-bin")
-        sys.exit(77)
-    main(globals())
+    main_with_mpi(globals())

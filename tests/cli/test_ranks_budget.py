@@ -3,13 +3,10 @@ plan, the bits are the same, and a budget that is too small ends all of them wit
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 
-from ebbtest import EBB, SANITIZED, digest, ebb, main, refused, text
+from ebbtest import EBB, SANITIZED, digest, ebb, main_with_mpi, refused, text
 
-PLUGIN = os.path.dirname(EBB) + "/ebb_mpi.so"
 # Shards of four: three ranks have different shares of the batch.
 MODEL = ["--layers", "2", "--hidden", "24", "--batch", "8", "--bptt", "12", "--shards", "4", "--threads", "1", "--optimizer", "adam"]
 LM = ["bench", "lm", *MODEL, "--vocab", "700", "--steps", "2", "--json"]
@@ -127,10 +124,4 @@ def test_training():
 
 
 if __name__ == "__main__":
-    if os.environ.get("EBB_SANITIZE") == "thread":
-        print("SKIP: MPI under TSan")
-        sys.exit(77)
-    if not shutil.which("mpirun") or not os.path.exists(PLUGIN):
-        print("SKIP: no MPI here (no mpirun, or no ebb_mpi.so was built): install libopenmpi-dev and openmpi-bin")
-        sys.exit(77)
-    main(globals())
+    main_with_mpi(globals())

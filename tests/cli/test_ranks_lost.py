@@ -8,13 +8,10 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
-from ebbtest import EBB, SANITIZED, digest, ebb, main, text, wait_for_step
+from ebbtest import EBB, SANITIZED, digest, ebb, main_with_mpi, text, wait_for_step
 
-PLUGIN = os.path.dirname(EBB) + "/ebb_mpi.so"
-OPEN_MPI = shutil.which("mpirun") and "Open MPI" in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
 LONG = bool(os.environ.get("EBB_LONG"))
 LOST_AFTER = 1
 HANG = 120  # seconds that nothing takes
@@ -292,10 +289,4 @@ def test_host_that_is_cut_off():
 
 
 if __name__ == "__main__":
-    if os.environ.get("EBB_SANITIZE") == "thread":
-        print("SKIP: MPI under TSan")
-        sys.exit(77)
-    if not OPEN_MPI or not os.path.exists(PLUGIN):
-        print("SKIP: no Open MPI here (no mpirun, or no ebb_mpi.so was built): install libopenmpi-dev and openmpi-bin")
-        sys.exit(77)
-    main(globals())
+    main_with_mpi(globals())
