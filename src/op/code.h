@@ -9,7 +9,7 @@
 #include "op/map.h"
 
 /* Elements of one step along the first axis, and how far apart two steps lie: groups of a map may
- * have gaps (LAYOUT_MAPS), and so may rows of a matrix, which can be columns of a wider one. */
+ * have gaps, and so may rows of a matrix, which can be columns of a wider one (LAYOUT_STEPS). */
 static inline int64_t op_step_elements(const ir_type *type) {
     return ebb__op_fold_cols(type, 1);
 }

@@ -170,11 +170,11 @@ OP_DEFINE(sparse_starts, .schema.ints = {"capacity"}, .n_in = 2, .optional = 1 <
           .work = {8, OPERAND(0)}, SAMPLES(samples_starts));
 
 OP_DEFINE(sparse_push, .schema.ints = {"capacity"}, .n_in = 4, .n_out = 1,
-          .flags = OPF_NOGRAD | OPF_GROWS, .layout = LAYOUT_MAPS, .form = "sparse",
+          .flags = OPF_NOGRAD | OPF_GROWS, .layout = LAYOUT_STEPS, .form = "sparse",
           .infer = infer_push, INPLACE({0, 0}), .cost = cost_push, SAMPLES(samples_push));
 
 OP_DEFINE(sparse_pull, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .n_in = 3, .n_out = 1,
-          .flags = OPF_NOGRAD | OPF_DECODES, .layout = LAYOUT_MAPS, .infer = infer_pull,
+          .flags = OPF_NOGRAD | OPF_DECODES, .layout = LAYOUT_STEPS, .infer = infer_pull,
           .cost = cost_pull, SAMPLES(samples_pull));
 
 OP_DEFINE(give_up, .schema.ints = {"heaps"}, .n_in = 1, .n_out = 1,

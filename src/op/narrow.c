@@ -194,13 +194,13 @@ OP_DEFINE(round_to, .schema.ints = {"format"}, .n_in = 1, .n_out = 1,
           .units = ebb__op_units_columns, SAMPLES(samples_round));
 
 OP_DEFINE(narrow, .schema.ints = {"format", "mark"}, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD,
-          .form = "rounded", .layout = LAYOUT_MAPS, .infer = infer_narrow, .work = {10, OPERAND(0)},
-          .rows = ebb__op_rows_split, SAMPLES(samples_narrow));
+          .form = "rounded", .layout = LAYOUT_STEPS, .infer = infer_narrow,
+          .work = {10, OPERAND(0)}, .rows = ebb__op_rows_split, SAMPLES(samples_narrow));
 
 OP_DEFINE(relu_grad_codes, .schema.ints = {"format"}, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD,
-          .layout = LAYOUT_MAPS, .infer = infer_relu_grad_codes, INPLACE({0, 0}), .work.flops = 1,
+          .layout = LAYOUT_STEPS, .infer = infer_relu_grad_codes, INPLACE({0, 0}), .work.flops = 1,
           .rows = ebb__op_rows_split, SAMPLES(samples_grad));
 
 OP_DEFINE(widen, .schema.ints = {"format", "rank", "d1", "d2", "d3", "d4", "d5"}, .n_in = 1,
-          .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_widen,
+          .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_STEPS, .infer = infer_widen,
           .work.flops = 10, .rows = ebb__op_rows_split, SAMPLES(samples_widen));

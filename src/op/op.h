@@ -117,7 +117,11 @@ typedef enum op_layout {
                        and results, which have one shape */
     LAYOUT_DENSE,   /* rows follow each other */
     LAYOUT_MAPS,    /* groups of a map may lie apart (map.h); all else is dense */
+    LAYOUT_STEPS,   /* the same, and rows of a matrix of f32 may lie ld elements apart (code.h) */
 } op_layout;
+static inline bool op_layout_has_maps(op_layout layout) {
+    return layout == LAYOUT_MAPS || layout == LAYOUT_STEPS;
+}
 
 typedef struct op_cost {
     double flops;
@@ -150,19 +154,19 @@ typedef struct op_call {
     /* How many shares have ended, for kernels whose last share puts the others' together
      * (op_last_share); of no use where there is one share. */
     atomic_int *ended;
-    int32_t form;         /* which of the kernel's ways of working; 0 where it has one */
+    int32_t form; /* which of the kernel's ways of working; 0 where it has one */
     /* Kernels that take ranges: do exactly units [lo, hi) of the node, whoever the member is. hi 0:
      * the member's share of the whole. */
     int32_t lo, hi;
-    bool maps; /* the op has LAYOUT_MAPS */
+    bool maps; /* the op has LAYOUT_MAPS or LAYOUT_STEPS */
 } op_call;
 typedef void (*op_kernel_fn)(const op_call *call);
 
 /* Called once at the end of each share: true for the one that ends last, which then sees what all
  * others wrote. */
 static inline bool op_last_share(const op_call *call) {
-    return call->members == 1 || atomic_fetch_add_explicit(call->ended, 1, memory_order_acq_rel) ==
-                                     call->members - 1;
+    return call->members == 1 ||
+           atomic_fetch_add_explicit(call->ended, 1, memory_order_acq_rel) == call->members - 1;
 }
 
 /* How test data for an operand is drawn. */

@@ -53,14 +53,14 @@ static const op_sample samples_leaky[] = {SIZES(LEAKY)};
 
 /* ---- definitions ---- */
 
-OP_DEFINE(sign_bits, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
+OP_DEFINE(sign_bits, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_STEPS,
           .form = "sign", .reads = {READ_SIGN}, .infer = infer_sign_bits, .work = {1, OPERAND(0)},
           .rows = ebb__op_rows_split, SAMPLES(samples_sign));
 
-OP_DEFINE(relu_grad_bits, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS,
+OP_DEFINE(relu_grad_bits, .n_in = 2, .n_out = 1, .flags = OPF_NOGRAD, .layout = LAYOUT_STEPS,
           .infer = infer_relu_grad_bits, INPLACE({0, 0}), .work.flops = 1,
           .rows = ebb__op_rows_split, SAMPLES(samples_grad));
 
 OP_DEFINE(leaky_relu_grad_bits, .schema.floats = {"slope"}, .n_in = 2, .n_out = 1,
-          .flags = OPF_NOGRAD, .layout = LAYOUT_MAPS, .infer = infer_leaky_bits, INPLACE({0, 0}),
+          .flags = OPF_NOGRAD, .layout = LAYOUT_STEPS, .infer = infer_leaky_bits, INPLACE({0, 0}),
           .work.flops = 1, .rows = ebb__op_rows_split, SAMPLES(samples_leaky));

@@ -89,7 +89,8 @@ op_lay ebb__op_plain(const ir_type *type) {
 }
 
 int32_t ebb__op_rows_axes(const op_def *op, const ir_type *type) {
-    return op->layout != LAYOUT_MAPS ? type->rank - 1 : op_is_map(type) ? 1 : 0;
+    bool rows = op->layout == LAYOUT_STEPS && type->rank == 2 && type->dtype == IR_F32;
+    return !op_layout_has_maps(op->layout) ? type->rank - 1 : op_is_map(type) || rows ? 1 : 0;
 }
 
 int64_t ebb__op_fold_cols(const ir_type *type, int32_t fold) {

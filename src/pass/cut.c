@@ -16,7 +16,8 @@
  * which is not waiting at or before it, so that this start is done.
  *
  * Gradients are wanted only when the next one is there: between starting a message and waiting for
- * it there is work. */
+ * it there is work. Where layers are parted (stages.c), what one stage hands on is waited for by
+ * the next, and by itself only in the end. */
 #include "pass/ranks.h"
 
 #include "grad/update.h"
@@ -38,8 +39,7 @@ typedef struct cutter {
     uint64_t *does;    /* by node: a bit for each rank that does it */
     uint64_t *wants;   /* by value: that wants it, and does not make it */
     uint64_t *arrived; /* by value: where it was waited for */
-    int32_t *
-        started; /* by value: a number from 1, growing, once it is on its way to whoever wants it */
+    int32_t *started;  /* by value: a number from 1 on, growing, once it is on its way */
     bool *is_held;   /* by value: it is read after the step: an output, or what a variable holds */
     ir_node *reader; /* by value: the first node of this rank that reads it */
     bool *done;      /* by value: this rank has made it by now */

@@ -30,7 +30,7 @@ static op_layout layout_of(const ir_graph *g, ir_node n) {
 static bool takes(const ir_graph *g, ir_node n, ir_val v, op_lay lay) {
     const ir_type *type = &g->values[v].type;
     op_layout layout = layout_of(g, n);
-    if (layout == LAYOUT_MAPS) {
+    if (op_layout_has_maps(layout)) {
         return lay.fold == ebb__op_rows_axes(ebb__op(g->nodes[n].op), type) ||
                ebb__op_is_gapless(type, lay);
     }
@@ -174,7 +174,7 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy, 
 
 int32_t ebb__pass_fold(const pass_unit *unit, const ir_node_rec *node) {
     const ir_graph *g = &unit->graph;
-    bool any = unit->lays != NULL && ebb__op(node->op)->layout != LAYOUT_MAPS;
+    bool any = unit->lays != NULL && !op_layout_has_maps(ebb__op(node->op)->layout);
     for (int32_t i = 0; any && i < node->n_out + node->n_in; i++) {
         ir_val v = view_at(g, node, i);
         if (v != IR_NONE && !op_is_plain(&g->values[v].type, unit->lays[v])) {

@@ -52,7 +52,7 @@ static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, ch
     }
     int32_t scratch = unit->placement->scratch[n];
     instr->call = (op_call){
-        .maps = ebb__op(node->op)->layout == LAYOUT_MAPS,
+        .maps = op_layout_has_maps(ebb__op(node->op)->layout),
         .in = views,
         .out = views + node->n_in,
         .n_in = node->n_in,
