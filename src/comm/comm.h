@@ -71,6 +71,12 @@ bool ebb__comm_fail(comm_link *link) EBB_MUST_CHECK;
  * processes end, this one too, and mpirun exits with `why`. */
 void ebb__comm_abort(comm_link *link, ebb_status why);
 
+/* A message that is started and waited for at once (spread.c). */
+ebb_status ebb__comm_put(comm_link *link, int to, int tag, const void *data, size_t bytes,
+                         double seconds) EBB_MUST_CHECK;
+ebb_status ebb__comm_take(comm_link *link, int from, int tag, void *data, size_t bytes,
+                          double seconds) EBB_MUST_CHECK;
+
 /* ---- spread.c: every rank calls the same, one at a time ----
  * For small blocks, now and then: all goes through one rank, which knows exactly who is missing. */
 ebb_status ebb__comm_barrier(comm_link *link, double seconds) EBB_MUST_CHECK;

@@ -12,15 +12,15 @@
 enum { TAG_BROADCAST, TAG_GATHER };
 static const double PATIENCE = 2; /* of those that wait for the root, which itself waits for all */
 
-static ebb_status send_whole(comm_link *link, int to, int tag, const void *data, size_t bytes,
-                             double seconds) {
+ebb_status ebb__comm_put(comm_link *link, int to, int tag, const void *data, size_t bytes,
+                         double seconds) {
     int ticket;
     TRY(ebb__comm_send(link, to, tag, data, bytes, &ticket));
     return ebb__comm_wait(link, ticket, seconds);
 }
 
-static ebb_status recv_whole(comm_link *link, int from, int tag, void *data, size_t bytes,
-                             double seconds) {
+ebb_status ebb__comm_take(comm_link *link, int from, int tag, void *data, size_t bytes,
+                          double seconds) {
     int ticket;
     TRY(ebb__comm_recv(link, from, tag, data, bytes, &ticket));
     return ebb__comm_wait(link, ticket, seconds);
@@ -29,11 +29,11 @@ static ebb_status recv_whole(comm_link *link, int from, int tag, void *data, siz
 ebb_status ebb__comm_broadcast(comm_link *link, int root, void *data, size_t bytes,
                                double seconds) {
     if (ebb__comm_rank(link) != root) {
-        return recv_whole(link, root, TAG_BROADCAST, data, bytes, PATIENCE * seconds);
+        return ebb__comm_take(link, root, TAG_BROADCAST, data, bytes, PATIENCE * seconds);
     }
     for (int rank = 0; rank < ebb__comm_size(link); rank++) {
         if (rank != root) {
-            TRY(send_whole(link, rank, TAG_BROADCAST, data, bytes, seconds));
+            TRY(ebb__comm_put(link, rank, TAG_BROADCAST, data, bytes, seconds));
         }
     }
     return EBB_OK;
@@ -42,12 +42,12 @@ ebb_status ebb__comm_broadcast(comm_link *link, int root, void *data, size_t byt
 ebb_status ebb__comm_gather(comm_link *link, int root, const void *mine, void *all, size_t bytes,
                             double seconds) {
     if (ebb__comm_rank(link) != root) {
-        return send_whole(link, root, TAG_GATHER, mine, bytes, PATIENCE * seconds);
+        return ebb__comm_put(link, root, TAG_GATHER, mine, bytes, PATIENCE * seconds);
     }
     for (int rank = 0; rank < ebb__comm_size(link); rank++) {
         char *place = bytes > 0 ? (char *)all + (size_t)rank * bytes : NULL;
         if (rank != root) {
-            TRY(recv_whole(link, rank, TAG_GATHER, place, bytes, seconds));
+            TRY(ebb__comm_take(link, rank, TAG_GATHER, place, bytes, seconds));
         } else if (bytes > 0) {
             memcpy(place, mine, bytes);
         }
@@ -94,11 +94,11 @@ ebb_status ebb__comm_agree(comm_link *link, ebb_status mine, double seconds) {
         ebb__ctx_clear(ctx); /* for that of what goes wrong from here on */
     }
     if (ebb__comm_rank(link) > 0) {
-        TRY(send_whole(link, 0, TAG_GATHER, &word, sizeof word, PATIENCE * seconds));
+        TRY(ebb__comm_put(link, 0, TAG_GATHER, &word, sizeof word, PATIENCE * seconds));
     } else {
         take_word(link, 0, &word, &all);
         for (int rank = 1; rank < ebb__comm_size(link); rank++) {
-            TRY(recv_whole(link, rank, TAG_GATHER, &word, sizeof word, seconds));
+            TRY(ebb__comm_take(link, rank, TAG_GATHER, &word, sizeof word, seconds));
             take_word(link, rank, &word, &all);
         }
     }

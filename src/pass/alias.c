@@ -41,6 +41,25 @@ static ebb_status legalize_join(legalizer *l, ir_node n) {
     return EBB_OK;
 }
 
+void ebb__pass_mark_messages(const ir_graph *g, bool *dense) {
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        op_message message = ebb__op(node->op)->message;
+        if (message == MESSAGE_SEND) {
+            dense[ir_in(g, node, 0)] = true;
+        } else if (message == MESSAGE_RECV || message == MESSAGE_GOT) {
+            dense[node->out] = true;
+        }
+    }
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        op_range range;
+        if (ebb__op_is_slice(node, &range) && dense[node->out]) {
+            dense[ir_in(g, node, 0)] = true;
+        }
+    }
+}
+
 /* Is it columns of another value? */
 static bool has_columns(const ir_graph *g, ir_val v) {
     op_range range = {0};
@@ -66,19 +85,8 @@ static ebb_status legalize_messages(legalizer *l, alloc_region *scratch) {
         } else if (message == MESSAGE_SENT && copies[ir_in(g, &node, 0)] != IR_NONE) {
             ir_set_in(g, &node, 1, copies[ir_in(g, &node, 0)]);
         }
-        if (message == MESSAGE_SEND) {
-            l->dense[ir_in(g, &node, 0)] = true;
-        } else if (message == MESSAGE_RECV || message == MESSAGE_GOT) {
-            l->dense[node.out] = true;
-        }
     }
-    for (int32_t i = g->n_order - 1; i >= 0; i--) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        op_range range;
-        if (ebb__op_is_slice(node, &range) && l->dense[node->out]) {
-            l->dense[ir_in(g, node, 0)] = true;
-        }
-    }
+    ebb__pass_mark_messages(g, l->dense);
     return EBB_OK;
 }
 

@@ -38,9 +38,8 @@ static void unlink_two(batcher *b, ir_val x, ir_val first, ir_val last) {
 /* Stages hand on chunks of time steps: what is read of one must not wait for the next. */
 static bool crosses_chunk(const batcher *b, ir_val x, ir_val y) {
     const ir_graph *g = b->g;
-    const pass_ranks *ranks = &b->unit->config->ranks;
     ir_node from = g->values[x].def, to = g->values[y].def;
-    int32_t steps = ranks->stages > 1 ? ranks->chunk_steps : 0;
+    int32_t steps = pass_chunk_steps(&b->unit->config->ranks);
     return steps > 0 && from != IR_NONE && to != IR_NONE &&
            g->nodes[from].label.at / steps != g->nodes[to].label.at / steps;
 }

@@ -66,8 +66,7 @@ static bool reads_or_makes_map(const ir_graph *g, const ir_node_rec *node) {
  * as soon as forward has come to it. Sums over rows, whose order goes the other way, are for later,
  * then as one product of all rows. */
 static bool is_urgent(const pass_unit *unit) {
-    const pass_ranks *ranks = &unit->config->ranks;
-    return ranks->stages > 1 && ranks->chunk_steps > 0 && unit->config->knobs.chunk_rows == 0;
+    return pass_chunk_steps(&unit->config->ranks) > 0 && unit->config->knobs.chunk_rows == 0;
 }
 
 /* Takes a node into the region; false if it cannot be split. */

@@ -33,8 +33,6 @@ typedef struct cut_message {
 
 typedef struct cutter {
     rank_cutter r;
-    ir_node *list; /* all nodes in the order that all ranks go by */
-    int32_t n_list;
     int32_t n_values;  /* before messages */
     uint64_t *does;    /* by node: a bit for each rank that does it */
     uint64_t *wants;   /* by value: that wants it, and does not make it */
@@ -347,6 +345,7 @@ static ebb_status start_waiting(cutter *c, const ir_node_rec *node) {
     return EBB_OK;
 }
 
+/* Waits for the message. read: else the value is only held, from recv on. */
 static ebb_status finish(cutter *c, ir_val x, int32_t to, bool read) {
     ir_graph *g = c->r.g;
     int32_t from = rank_home(&c->r, x), me = c->r.me, at = 0;
@@ -362,6 +361,7 @@ static ebb_status finish(cutter *c, ir_val x, int32_t to, bool read) {
     if (from == me && c->is_handed[x]) {
         return EBB_OK; /* who hands on does not wait: see finish_handed */
     }
+    g->label = own_label(c, g->nodes[g->values[x].def].label);
     c->n_open--;
     memmove(&c->open[at], &c->open[at + 1], (size_t)(c->n_open - at) * sizeof *c->open);
     if (from == me) {
@@ -383,6 +383,14 @@ static ebb_status start_all(cutter *c, ir_val x) {
         }
     }
     c->started[x] = ++c->n_started;
+    return EBB_OK;
+}
+
+/* At all these ranks. */
+static ebb_status finish_all(cutter *c, ir_val x, uint64_t ranks, bool read) {
+    for (int32_t to = 0; to < c->r.ranks; to++) {
+        TRY(rank_has(ranks, to) ? finish(c, x, to, read) : EBB_OK);
+    }
     return EBB_OK;
 }
 
@@ -411,15 +419,10 @@ static ebb_status finish_operands(cutter *c, const ir_node_rec *node, uint64_t d
                 wait = here;
             }
         }
-        for (int32_t to = 0; next != IR_NONE && to < c->r.ranks; to++) {
-            if (rank_has(wait, to)) {
-                c->r.g->label = own_label(c, c->r.g->nodes[c->r.g->values[next].def].label);
-                TRY(finish(c, next, to, true));
-            }
-        }
         if (next == IR_NONE) {
             return EBB_OK;
         }
+        TRY(finish_all(c, next, wait, true));
     }
 }
 
@@ -468,12 +471,7 @@ static ebb_status finish_held(cutter *c) {
         if (wait != 0 && c->started[x] == 0) {
             TRY(start_all(c, x));
         }
-        for (int32_t to = 0; to < c->r.ranks; to++) {
-            if (rank_has(wait, to)) {
-                g->label = own_label(c, g->nodes[g->values[x].def].label);
-                TRY(finish(c, x, to, g->values[x].output));
-            }
-        }
+        TRY(finish_all(c, x, wait, g->values[x].output));
         if (g->values[x].output && c->now[x] != x) {
             g->values[c->now[x]].output = true;
             g->values[c->now[x]].name = g->values[x].name;
@@ -534,17 +532,18 @@ static ebb_status make(cutter *c) {
     TRY(ebb__cut_lag(&c->r));
     size_t nv = (size_t)g->n_values + 1, nn = (size_t)g->n_nodes + 1;
     c->n_values = g->n_values;
-    c->n_list = g->n_order;
-    TRY(REGION_ARRAYS(c->r.region, ARRAY(c->list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
+    int32_t n_list = g->n_order;
+    ir_node *list = NULL; /* all nodes in the order that all ranks go by */
+    TRY(REGION_ARRAYS(c->r.region, ARRAY(list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
                       ARRAY(c->arrived, nv), ARRAY(c->started, nv), ARRAY(c->is_held, nv),
                       ARRAY_NONE(c->reader, nv), ARRAY(c->done, nv), ARRAY(c->is_late, nv),
                       ARRAY(c->is_handed, nv)));
     TRY(ebb__pass_same(g, c->r.region, &c->now));
-    memcpy(c->list, g->order, (size_t)g->n_order * sizeof *c->list);
+    memcpy(list, g->order, (size_t)n_list * sizeof *list);
     find_wants(c);
     g->n_order = 0;
-    for (int32_t i = 0; i < c->n_list; i++) {
-        TRY(visit(c, c->list[i]));
+    for (int32_t i = 0; i < n_list; i++) {
+        TRY(visit(c, list[i]));
     }
     TRY(finish_held(c));
     TRY(finish_handed(c));

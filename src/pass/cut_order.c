@@ -34,7 +34,7 @@ static ebb_status find_needed(const rank_cutter *c, bool **out) {
  * chunk to chunk, backward the other way. What belongs to no time step follows what it reads. */
 static ebb_status find_waves(const rank_cutter *c, int32_t **out, int32_t *n_waves) {
     const ir_graph *g = c->g;
-    const int32_t steps = c->unit->config->ranks.chunk_steps;
+    const int32_t steps = pass_chunk_steps(&c->unit->config->ranks);
     int32_t *wave = NULL, chunks = 1;
     TRY(ebb__region_alloc(c->region, (size_t)g->n_nodes + 1, sizeof *wave, &wave));
     for (int32_t i = 0; i < g->n_order && steps > 0; i++) {

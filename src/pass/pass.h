@@ -126,6 +126,11 @@ typedef struct pass_ranks {
     pass_reduce reduce;
 } pass_ranks;
 
+/* Time steps of a chunk, where stages go through time in such; 0: they do not. */
+static inline int32_t pass_chunk_steps(const pass_ranks *ranks) {
+    return ranks->stages > 1 ? ranks->chunk_steps : 0;
+}
+
 /* Settings of one compilation. */
 typedef struct pass_config {
     uint32_t disabled; /* bit per pass_id */
@@ -248,6 +253,9 @@ bool ebb__pass_needs_lays(const ir_graph *graph); /* else all values are plain *
  * lies, or kernels cannot read it so. */
 ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
+/* dense[v]: v goes to another rank or comes from one, or such is a slice of it: its rows must
+ * follow each other (alias.c). */
+void ebb__pass_mark_messages(const ir_graph *graph, bool *dense);
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
 /* Which stage does which layer of a forward graph, whose layers take so many seconds each, and what

@@ -12,10 +12,9 @@ typedef struct rank_cutter {
     ir_graph *g;
     alloc_region *region;
     int32_t me, ranks, shards;
-    int32_t stages;     /* rank g * stages + s does stage s of group g's shards */
-    int32_t *stage;     /* by layer */
-    double loss_slower; /* where stages are chosen: by how much the last layer is than it seems */
-    int32_t *home;      /* by node: the rank that does it, or HOME_ALL */
+    int32_t stages; /* rank g * stages + s does stage s of group g's shards */
+    int32_t *stage; /* by layer */
+    int32_t *home;  /* by node: the rank that does it, or HOME_ALL */
     size_t cap_home;
     bool *needed;    /* by node, from ebb__cut_align: gradients are made of what it gives */
     uint64_t *owned; /* by rank: bytes of gradients that it applies */

@@ -602,8 +602,8 @@ static ebb_status sort_by_span(recomputer *r) {
         if (g->nodes[n].label.phase == IR_UPDATE) {
             keys[n] += IR_MAX_SHARDS * shard;
         } else if (span < 0) {
-            bool sum =
-                r->unit->config->ranks.chunk_steps > 0 && g->values[g->nodes[n].out].param_grad;
+            bool sum = pass_chunk_steps(&r->unit->config->ranks) > 0 &&
+                       g->values[g->nodes[n].out].param_grad;
             keys[n] = sum ? begin + 2 * half + per_span : begin - 1;
         } else {
             keys[n] += begin + (r->late[n] ? 2 * half - span * per_span : span * per_span);
@@ -628,7 +628,7 @@ static ebb_status apply(pass_unit *unit, const pass_knobs *how, bool sorts) {
 /* Stages go from chunk to chunk of time steps also where nothing is repeated. */
 static ebb_status sort_for_stages(pass_unit *unit, const pass_knobs *how) {
     recomputer r;
-    if (how->span <= 0 || unit->config->ranks.chunk_steps <= 0) {
+    if (how->span <= 0 || pass_chunk_steps(&unit->config->ranks) == 0) {
         return EBB_OK;
     }
     TRY(new_recomputer(unit, how, &r));

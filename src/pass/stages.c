@@ -67,17 +67,18 @@ static ebb_status list_layers(const rank_cutter *c, const int32_t *same, const d
     TRY(REGION_ARRAYS(c->region, ARRAY_NONE(at, (size_t)g->n_layers + 1),
                       ARRAY(out->layers, (size_t)g->n_layers + 1),
                       ARRAY(out->seconds, (size_t)g->n_layers + 1)));
-    for (int turn = 0; turn < 2; turn++) { /* who is there, then what they take */
-        for (int32_t i = 0; i < g->n_order; i++) {
-            const ir_node_rec *node = &g->nodes[g->order[i]];
-            int32_t layer = first_of(same, node->label.layer);
-            if (turn == 0 && node->label.phase == IR_FORWARD && at[layer] < 0) {
-                at[layer] = out->n;
-                out->layers[out->n++] = layer;
-            } else if (turn == 1 && at[layer] >= 0 && seconds == NULL) {
-                out->seconds[at[layer]] += seconds_of(c, node);
-            }
+    for (int32_t i = 0; i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        int32_t layer = first_of(same, node->label.layer);
+        if (node->label.phase == IR_FORWARD && at[layer] < 0) {
+            at[layer] = out->n;
+            out->layers[out->n++] = layer;
         }
+    }
+    for (int32_t i = 0; seconds == NULL && i < g->n_order; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        int32_t k = at[first_of(same, node->label.layer)];
+        out->seconds[k < 0 ? 0 : k] += k < 0 ? 0 : seconds_of(c, node);
     }
     for (int32_t l = 0; seconds != NULL && l < g->n_layers; l++) {
         int32_t k = at[first_of(same, l)];
@@ -121,7 +122,8 @@ static double early_share(const layer_list *list, const int32_t *stage) {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-static ebb_status find_stages(rank_cutter *c, const double *seconds, double *early) {
+/* chunks: the loss, the last layer, is done in chunks. */
+static ebb_status find_stages(rank_cutter *c, const double *seconds, bool chunks, double *early) {
     const ir_graph *g = c->g;
     layer_list list = {.n = 0};
     int32_t *same = NULL, *stage = NULL;
@@ -135,7 +137,7 @@ static ebb_status find_stages(rank_cutter *c, const double *seconds, double *ear
                          "parameters count as one)",
                          c->stages, list.n);
     }
-    list.seconds[list.n - 1] *= c->loss_slower > 0 ? c->loss_slower : 1;
+    list.seconds[list.n - 1] *= chunks ? LOSS_IN_CHUNKS : 1;
     for (int32_t i = 0; i < list.n; i++) {
         high += list.seconds[i];
     }
@@ -163,7 +165,7 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
     }
     if (ranks->layers == NULL) {
         double unused;
-        return find_stages(c, NULL, &unused);
+        return find_stages(c, NULL, false, &unused);
     }
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < ranks->n_layers; i++) {
@@ -182,8 +184,7 @@ ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_regi
         .unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = ranks->stages};
     pass_stage *layers = NULL;
     TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
-    c.loss_slower = ranks->chunk_steps > 0 ? LOSS_IN_CHUNKS : 1;
-    TRY(find_stages(&c, seconds, &ranks->early));
+    TRY(find_stages(&c, seconds, ranks->chunk_steps > 0, &ranks->early));
     TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof *layers, &layers));
     for (int32_t l = 0; l < g->n_layers; l++) {
         (void)snprintf(layers[l].layer, sizeof layers[l].layer, "%s", g->layers[l]);

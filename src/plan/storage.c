@@ -248,26 +248,6 @@ static bool grow(storage *s, ir_val x, ir_val out) {
     return true;
 }
 
-static void find_messages(storage *s) {
-    const ir_graph *g = s->g;
-    for (int32_t i = 0; i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        op_message message = ebb__op(node->op)->message;
-        if (message == MESSAGE_SEND) {
-            s->dense[ir_in(g, node, 0)] = true;
-        } else if (message == MESSAGE_RECV || message == MESSAGE_GOT) {
-            s->dense[node->out] = true;
-        }
-    }
-    for (int32_t i = g->n_order - 1; i >= 0; i--) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        op_range range;
-        if (ebb__op_is_slice(node, &range) && s->dense[node->out]) {
-            s->dense[ir_in(g, node, 0)] = true;
-        }
-    }
-}
-
 /* Do rows of v follow each other where it lies, so far? */
 static bool is_dense(const storage *s, ir_val v) {
     int64_t row, col;
@@ -524,7 +504,7 @@ static ebb_status decide(pass_unit *unit, storage *out) {
                       ARRAY(s.stuck, nv), ARRAY(s.hosts, nv), ARRAY(s.dense, nv)));
     TRY(ebb__lifetimes_find(unit, &s.life));
     bind_aliases(&s);
-    find_messages(&s);
+    ebb__pass_mark_messages(g, s.dense);
     decide_in_place(&s);
     ebb__lifetimes_extend_runs(&s.life);
     *out = s;

@@ -28,16 +28,17 @@ enum {
 };
 
 /* The passes before it do the same for every candidate, so that they run once for a program. */
-static const double STAGES_WAIT = 1.1;
 static const pass_id FIRST_VARIED = PASS_CHUNK;
+/* How much longer a step takes whose loss comes late, so that stages wait for it (pass/chunk.c). */
+static const double STAGES_WAIT = 1.1;
 
 /* ---- one candidate ---- */
 
 pass_config ebb__walk_config(const plan_options *options, const plan_choice *choice,
                              bool prepared) {
     pass_knobs knobs = choice->knobs;
-    if (options->ranks.stages > 1 && options->ranks.chunk_steps > 0) {
-        knobs.span = options->ranks.chunk_steps; /* messages come and go in that order */
+    if (pass_chunk_steps(&options->ranks) > 0) {
+        knobs.span = pass_chunk_steps(&options->ranks); /* messages come and go in that order */
     }
     return (pass_config){.disabled = options->disabled,
                          .first = prepared ? FIRST_VARIED : PASS_INFER,
@@ -58,9 +59,8 @@ ebb_status ebb__walk_measure(ebb_ctx *ctx, const plan_options *options, const pl
         return ebb__fail(ctx, EBB_STOPPED, "stopped while planning, before anything was done");
     }
     TRY(ebb__plan_measure(ctx, program, &config, bar, out));
-    if (options->ranks.stages > 1 && options->ranks.chunk_steps > 0 &&
-        config.knobs.chunk_rows > 0) {
-        out->seconds *= STAGES_WAIT; /* for the loss, which comes late (pass/chunk.c) */
+    if (pass_chunk_steps(&options->ranks) > 0 && config.knobs.chunk_rows > 0) {
+        out->seconds *= STAGES_WAIT;
     }
     return EBB_OK;
 }

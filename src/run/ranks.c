@@ -37,7 +37,7 @@ typedef struct told_variable {
 typedef struct told_rank {
     told_variable *variables;
     char *names;
-    int32_t n, names_bytes;
+    int32_t n;
 } told_rank;
 
 struct run_ranks {
@@ -51,15 +51,11 @@ static int size_of(const run_session *s) {
 }
 
 static ebb_status send_to(run_session *s, int rank, int tag, const void *data, size_t bytes) {
-    int ticket;
-    TRY(ebb__comm_send(s->link, rank, tag, data, bytes, &ticket));
-    return ebb__comm_wait(s->link, ticket, s->lost_seconds);
+    return ebb__comm_put(s->link, rank, tag, data, bytes, s->lost_seconds);
 }
 
 static ebb_status receive_from(run_session *s, int rank, int tag, void *data, size_t bytes) {
-    int ticket;
-    TRY(ebb__comm_recv(s->link, rank, tag, data, bytes, &ticket));
-    return ebb__comm_wait(s->link, ticket, s->lost_seconds);
+    return ebb__comm_take(s->link, rank, tag, data, bytes, s->lost_seconds);
 }
 
 static ebb_status order_all(run_session *s, run_order order) {
@@ -69,13 +65,24 @@ static ebb_status order_all(run_session *s, run_order order) {
     return EBB_OK;
 }
 
+/* Sends the place to a rank or, where it is mapped to be written, receives it from there. */
+static ebb_status move_place(run_session *s, run_place place, unsigned access, int rank) {
+    bool in = (access & DEVICE_WRITE) != 0;
+    void *data = NULL;
+    TRY(ebb__run_map(s, place, access, &data));
+    ebb_status status = in ? receive_from(s, rank, TAG_DATA, data, (size_t)place.bytes)
+                           : send_to(s, rank, TAG_DATA, data, (size_t)place.bytes);
+    ebb_status closed = ebb__run_unmap(s, place, access, data);
+    return status == EBB_OK ? closed : status;
+}
+
 /* ---- who has what ---- */
 
 static bool is_told(const plan_variable *v) {
     return !v->extra && v->role != IR_SCRATCH;
 }
 
-/* Both messages of a follower: sizes, then what they are of. */
+/* The messages of a follower: sizes, then what they are of. */
 static ebb_status tell(run_session *s) {
     const ebb_plan *plan = s->plan;
     alloc_region region;
@@ -383,16 +390,6 @@ ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) {
 
 /* ---- what is written before each step ---- */
 
-static ebb_status pass_input(run_session *s, const plan_variable *v, int to) {
-    void *data = NULL;
-    unsigned access = to > 0 ? DEVICE_READ : DEVICE_WRITE;
-    TRY(ebb__run_map(s, run_at(v), access, &data));
-    ebb_status status = to > 0 ? send_to(s, to, TAG_DATA, data, (size_t)v->bytes)
-                               : receive_from(s, 0, TAG_DATA, data, (size_t)v->bytes);
-    ebb_status closed = ebb__run_unmap(s, run_at(v), access, data);
-    return status == EBB_OK ? closed : status;
-}
-
 /* Those that the follower has, in its order: the leader has more, of programs of its own. */
 static ebb_status send_inputs(run_session *s, int to) {
     const told_rank *t = &s->ranks->told[to];
@@ -406,7 +403,7 @@ static ebb_status send_inputs(run_session *s, int to) {
             return ebb__fail(s->ctx, EBB_INTERNAL, "rank %d reads %s, which rank 0 has not", to,
                              name);
         }
-        TRY(pass_input(s, v, to));
+        TRY(move_place(s, run_at(v), DEVICE_READ, to));
     }
     return EBB_OK;
 }
@@ -414,7 +411,7 @@ static ebb_status send_inputs(run_session *s, int to) {
 static ebb_status receive_inputs(run_session *s) {
     for (int32_t i = 0; i < s->plan->n_variables; i++) {
         const plan_variable *v = &s->plan->variables[i];
-        TRY(v->role == IR_INPUT && !v->extra ? pass_input(s, v, 0) : EBB_OK);
+        TRY(v->role == IR_INPUT && !v->extra ? move_place(s, run_at(v), DEVICE_WRITE, 0) : EBB_OK);
     }
     return EBB_OK;
 }
@@ -480,13 +477,7 @@ static ebb_status move_bytes(run_session *s, const run_order *order) {
     run_place place =
         run_part(run_at(&s->plan->variables[order->index]), order->from, order->bytes);
     bool out = order->what == ORDER_READ;
-    unsigned access = out ? DEVICE_READ : DEVICE_READ | DEVICE_WRITE;
-    void *data = NULL;
-    TRY(ebb__run_map(s, place, access, &data));
-    ebb_status status = out ? send_to(s, 0, TAG_DATA, data, (size_t)order->bytes)
-                            : receive_from(s, 0, TAG_DATA, data, (size_t)order->bytes);
-    ebb_status closed = ebb__run_unmap(s, place, access, data);
-    return status == EBB_OK ? closed : status;
+    return move_place(s, place, out ? DEVICE_READ : DEVICE_READ | DEVICE_WRITE, 0);
 }
 
 static ebb_status carry_out(run_session *s, const run_order *order) {

@@ -165,8 +165,8 @@ static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const benc
     return ebb__comm_gather(link, 0, &own, out->ranks, sizeof own, s->lost_after);
 }
 
-/* One machine's memory, by a copy. */
-static const comm_network network = {.bytes_per_second = 5.9e9, .latency = 1e-6};
+static const comm_network network = {.bytes_per_second = JOB_MEMORY_RATE,
+                                     .latency = JOB_MEMORY_LATENCY};
 
 ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
                           job_bench_result *out) {
@@ -203,7 +203,6 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     if (out->profile != NULL) {
         TRY_OUT(run_profiled(&trainer, settings, steps, out));
     }
-
     out->sparse_reserved_bytes = plan->programs[plan->lead].size.heap_bytes;
     out->sparse_used_bytes = session->sparse_bytes;
     out->fallback_steps = session->fallback_steps;

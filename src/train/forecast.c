@@ -11,9 +11,8 @@
 
 /* ---- networks ---- */
 
-/* Of one host, as measured: copies by the kernel from process to process, out of memory. */
 static const forecast_network shared_memory = {
-    .bytes_per_second = 5.9e9, .latency = 1e-6, .copied = true};
+    .bytes_per_second = JOB_MEMORY_RATE, .latency = JOB_MEMORY_LATENCY, .copied = true};
 static const double MOST_RATE = 1e15, MOST_LATENCY = 100; /* bits a second; seconds */
 
 typedef struct network_unit {

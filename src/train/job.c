@@ -2,8 +2,8 @@
 #include "train/job_int.h"
 
 #include "base/host.h"
-#include "comm/comm.h"
 #include "base/rng.h"
+#include "comm/comm.h"
 
 #include <stdio.h>
 #include <string.h>

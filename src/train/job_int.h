@@ -73,6 +73,10 @@ ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) EB
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
 /* After a failure: of a lost process says where, when, and what is left; hands the status on. */
 ebb_status ebb__job_lost(const run_session *session, ebb_status status) EBB_MUST_CHECK;
+/* Messages within one host, as measured: the kernel copies them from process to process, out of
+ * memory. Bytes a second, seconds. */
+#define JOB_MEMORY_RATE 5.9e9
+#define JOB_MEMORY_LATENCY 1e-6
 /* Roles of what a checkpoint holds beside the model. */
 #define JOB_CARRIED ((1U << IR_SLOT) | (1U << IR_STATE))
 

@@ -28,17 +28,9 @@ ebb_status ebb__job_share(const train_settings *s, const job_request *request) {
         shared.request.follows = true;
     }
     for (int rank = 1; s->link != NULL && rank < ebb__comm_size(s->link); rank++) {
-        int ticket;
-        TRY(ebb__comm_send(s->link, rank, TAG_SHARED, &shared, sizeof shared, &ticket));
-        TRY(ebb__comm_wait(s->link, ticket, s->lost_after));
+        TRY(ebb__comm_put(s->link, rank, TAG_SHARED, &shared, sizeof shared, s->lost_after));
     }
     return EBB_OK;
-}
-
-static ebb_status receive_shared(const train_settings *s, job_shared *shared) {
-    int ticket;
-    TRY(ebb__comm_recv(s->link, 0, TAG_SHARED, shared, sizeof *shared, &ticket));
-    return ebb__comm_wait(s->link, ticket, s->lost_after);
 }
 
 ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) {
@@ -86,7 +78,8 @@ ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
     train_settings own = *settings;
     ebb_status status;
     TRY(ebb__alloc(ctx, 1, sizeof *shared, &shared));
-    TRY_OUT(receive_shared(settings, shared));
+    TRY_OUT(ebb__comm_take(settings->link, 0, TAG_SHARED, shared, sizeof *shared,
+                           settings->lost_after));
     if (!shared->go) {
         goto out;
     }
