@@ -3,7 +3,7 @@ again, options and files that are named exist, links lead somewhere.
 
 A transcript is a fenced block with lines `$ command`: those of one document run one after the other in one folder, and what
 they print must be what stands below them. `...` stands for anything; `...` in a command for the arguments of the one like it
-before. What differs between machines (seconds, words a second, how much memory there is) is not compared.
+that was written out before. What differs between machines (seconds, words a second, how much memory there is) is not compared.
 
 A comment `<!-- figures: FIELD, FIELD -->` before a table says that its last columns are these fields of what the commands of the
 next fenced block, one for each row, print with --json; `a/b` is a ratio, `-` a column that is not checked. Commands
@@ -92,6 +92,7 @@ def run(command):
         os.makedirs("build")
         os.symlink(EBB, "bin/ebb")
         os.symlink(EBB, "build/ebb")
+        os.symlink(f"{ROOT}/tools", "tools")
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "120"}
     done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                           env=environment, timeout=250, preexec_fn=lambda: os.sched_setaffinity(0, cores))
@@ -108,11 +109,11 @@ def follow(document):
             if re.match(r"\w+=", command):
                 given += command + "\n"
                 continue
-            command = spelt_out(command, before)
-            before.append(command)
-            got = run(given + command)
+            whole = spelt_out(command, before)
+            before += [whole] if whole == command else []
+            got = run(given + whole)
             if printed.strip() and not pattern(printed).fullmatch(MACHINE.sub("...", " ".join(got.split()))):
-                wrong.append(f"{line_of(document, fence.start())}: {command}\n  prints   {got.strip()[-1500:]}\n  not      {printed}")
+                wrong.append(f"{line_of(document, fence.start())}: {whole}\n  prints   {got.strip()[-1500:]}\n  not      {printed}")
     return wrong
 
 
