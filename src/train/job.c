@@ -91,12 +91,12 @@ static pass_ranks ranks_of(const train_settings *s) {
 }
 
 /* A step that does not fit would have to be given up by all processes: none has sparse values. */
-static plan_options options_of(const train_settings *s) {
+static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
     bool many = ebb__settings_ranks(s) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
-                          .budget_name = "--memory",
+                          .budget_name = ctx->options_typed ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
                           .encode = s->encode,
@@ -166,7 +166,7 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     p->ctx = ctx;
     p->settings = *settings;
     p->request = *request;
-    p->options = options_of(settings);
+    p->options = options_of(ctx, settings);
     ebb__cost_table_init(&p->table, ctx, device_or_default(settings->dev));
     if (request->train || request->predict) {
         add_programs(p, &request->shapes, request->train ? JOB_TRAIN : JOB_PREDICT);
