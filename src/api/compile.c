@@ -265,7 +265,7 @@ static void drop_request(api_request *r) {
     ebb__free(r->ctx, r);
 }
 
-static void describe(const ebb_plan *plan, ebb_plan_info *info) {
+void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info) {
     *info = (ebb_plan_info){.peak_bytes = plan->peak_bytes,
                             .least_bytes = plan->least_bytes,
                             .keep_all_bytes = plan->keep_all_bytes,
@@ -294,7 +294,7 @@ ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options, eb
     TRY(new_request(&graph, 1, o->optimizer != EBB_FORWARD, o, &request));
     ebb_status status = make_plan(request, &shared, &plan);
     if (plan != NULL) {
-        describe(plan, info);
+        ebb__api_describe(plan, info);
     }
     ebb__plan_free(plan);
     ebb__free(graph->ctx, shared.limits);
@@ -307,7 +307,7 @@ ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
         return EBB_USAGE;
     }
     ebb__ctx_clear(program->ctx);
-    describe(program->session->plan, info);
+    ebb__api_describe(program->session->plan, info);
     return EBB_OK;
 }
 

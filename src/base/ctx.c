@@ -70,7 +70,7 @@ static bool names_option(const char *format, const char *at) {
 static void say(const ebb_ctx *ctx, char *out, size_t bytes, const char *format, va_list args) {
     char plain[LONGEST_FORMAT];
     size_t n = 0;
-    bool reword = !ctx->options_typed && strlen(format) < sizeof plain;
+    bool reword = !ctx->command && strlen(format) < sizeof plain;
     for (const char *at = format; reword && *at != '\0'; at++) {
         at += names_option(format, at) ? 2 : 0;
         plain[n++] = *at;
