@@ -63,6 +63,8 @@ typedef enum ebb_log_level {
     EBB_LOG_DEBUG
 } ebb_log_level;
 typedef void (*ebb_log_fn)(void *user, ebb_log_level level, const char *line);
+/* Text as it is made, not ended by NUL. Other than 0: that is enough. */
+typedef int (*ebb_text_fn)(void *user, const char *text, uint64_t bytes);
 /* what: "compile": plans that were tried, "plan": programs planned, "run": steps; done of total
  * units; total 0 = not known, until all are done. */
 typedef void (*ebb_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
@@ -277,10 +279,20 @@ typedef struct ebb_plan_info {
 
 typedef struct ebb_program ebb_program;
 
+typedef enum ebb_picture {
+    EBB_PICTURE_STEP, /* bytes over one step, by layer and kind */
+    EBB_PICTURE_CURVE /* time against memory: every plan worth taking */
+} ebb_picture;
+
 /* Plans only: no memory of the plan is taken. With EBB_BUDGET *info is filled too (with the
  * smallest plan); with any other failure it is zeros. options NULL: the defaults. */
 EBB_API ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options,
                                   ebb_plan_info *info) EBB_MUST_CHECK;
+/* The plan as an SVG document; `title` (may be NULL) says what was planned. With EBB_BUDGET the
+ * picture of the smallest plan is given too. */
+EBB_API ebb_status ebb_graph_draw(const ebb_graph *graph, const ebb_options *options,
+                                  ebb_picture picture, const char *title, ebb_text_fn fn,
+                                  void *user) EBB_MUST_CHECK;
 /* A program that fits the budget: the smallest within 2% of the fastest. EBB_BUDGET if none does:
  * the sentence names the least budget that would work and what sets it. The graph can be freed or
  * compiled again afterwards; its own memory is not part of the budget. */
@@ -321,6 +333,10 @@ typedef struct ebb_shape {
     uint64_t bytes;
 } ebb_shape;
 
+/* Of a value of a graph, as it is built. A parameter, a state, an input; else it is computed
+ * (EBB_ROLE_OUTPUT). */
+EBB_API ebb_status ebb_value_shape(const ebb_graph *graph, ebb_value value,
+                                   ebb_shape *out) EBB_MUST_CHECK;
 /* Names of all variables and outputs: index 0, 1, ... until NULL. Owned by the program. */
 EBB_API const char *ebb_program_name(const ebb_program *program, int32_t index);
 EBB_API ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out);
@@ -390,6 +406,10 @@ EBB_API const char *ebb_run_kind(const ebb_run *run); /* "lm", "nmt", "cnn" */
 EBB_API ebb_status ebb_run_plan(const ebb_run *run, ebb_plan_info *info);
 EBB_API uint64_t ebb_run_measured(const ebb_run *run); /* 0 before the first use */
 
+/* How its training went, as an SVG document: losses and what validation found, over the steps.
+ * EBB_DATA before anything was measured. */
+EBB_API ebb_status ebb_run_draw(ebb_run *run, ebb_text_fn fn, void *user) EBB_MUST_CHECK;
+
 /* Lines of text: NUL ends one, and it has no line end. A run of another kind is EBB_USAGE, in all
  * the calls below. While they work ebb_ctx_on_stop() is asked again and again: EBB_STOPPED. */
 
@@ -433,8 +453,6 @@ typedef struct ebb_generate_options {
     uint64_t reserved[8]; /* 0 */
 } ebb_generate_options;
 EBB_API ebb_generate_options ebb_generate_options_default(void);
-/* Text as it is made, not ended by NUL. Other than 0: that is enough (EBB_OK). */
-typedef int (*ebb_text_fn)(void *user, const char *text, uint64_t bytes);
 EBB_API ebb_status ebb_run_generate(ebb_run *run, const ebb_generate_options *options,
                                     ebb_text_fn fn, void *user) EBB_MUST_CHECK;
 

@@ -28,7 +28,7 @@ BELOW = {
     "decode": ["data", "model", "run"],
     "train": ["score", "decode"],
     "kind": ["train"],
-    "api": ["kind"],
+    "api": ["kind", "page"],
     "page": ["decode"],
     "cli": ["kind", "page"],
 }

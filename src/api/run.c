@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include "kind/stored.h"
+#include "page/learning.h"
 
 #include <math.h>
 #include <string.h>
@@ -147,6 +148,32 @@ ebb_status ebb_run_plan(const ebb_run *run, ebb_plan_info *info) {
 
 uint64_t ebb_run_measured(const ebb_run *run) {
     return run != NULL && run->open != NULL ? run->open->session->measured_bytes : 0;
+}
+
+ebb_status ebb_run_draw(ebb_run *run, ebb_text_fn fn, void *user) {
+    learning_metric metrics[LEARNING_MOST_METRICS];
+    if (run == NULL || fn == NULL) {
+        return EBB_USAGE;
+    }
+    const model_kind *kind = run->s.kind;
+    learning_curve curve = {.metrics = metrics, .n_metrics = kind->n_metrics, .unit = kind->unit};
+    page_text text = {.ctx = run->ctx};
+    ebb_status status;
+    ebb__ctx_clear(run->ctx);
+    for (int32_t i = 0; i < kind->n_metrics; i++) {
+        const kind_metric *m = &kind->metrics[i];
+        metrics[i] = (learning_metric){m->name, m->phrase, m->higher, m->exponential};
+    }
+    TRY_OUT(ebb__learning_read(run->ctx, run->dir, &curve));
+    if (curve.n == 0) {
+        TRY_OUT(ebb__fail(run->ctx, EBB_DATA, "%s: has no metrics to draw yet", run->dir));
+    }
+    TRY_OUT(ebb__learning_draw(run->ctx, &curve, &text));
+    (void)fn(user, text.bytes, text.used);
+out:
+    ebb__free(run->ctx, curve.points);
+    ebb__page_text_fini(&text);
+    return status;
 }
 
 /* ---- calls ---- */
