@@ -60,10 +60,10 @@ static ebb_status open_file(comm_link *link, baton_place place, int made, int *f
     *file = open_again(ebb__comm_describe(link, place.first)->pid, numbers[place.first]);
     const int why = errno;
     TRY(ebb__comm_barrier(link, OPEN_SECONDS));
-    return *file >= 0 ? EBB_OK
-                      : ebb__fail(ebb__comm_back(link)->ctx, EBB_IO,
-                                  "the turns of ranks on one machine cannot be shared: %s",
-                                  strerror(why));
+    return *file >= 0
+               ? EBB_OK
+               : ebb__fail(ebb__comm_back(link)->ctx, EBB_IO,
+                           "the turns of ranks on one machine cannot be shared: %s", strerror(why));
 }
 
 static ebb_status open_all(comm_link *link, int processors, comm_baton *baton) {

@@ -197,7 +197,8 @@ ebb_status ebb__comm_make_virtual(comm_link *link, const comm_network *network) 
                          COMM_MOST_VIRTUAL);
     }
     TRY(ebb__baton_new(link, ebb__host_cores(), &baton));
-    ebb_status status = ebb__alloc(back->ctx, 1, sizeof *v + (size_t)half * sizeof v->ticket[0], &v);
+    ebb_status status =
+        ebb__alloc(back->ctx, 1, sizeof *v + (size_t)half * sizeof v->ticket[0], &v);
     if (status != EBB_OK) {
         ebb__baton_free(baton);
         return status;

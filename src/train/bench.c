@@ -184,8 +184,8 @@ static ebb_status make_virtual(ebb_ctx *ctx, const train_settings *settings) {
         return EBB_OK;
     }
     TRY(ebb__job_network(ctx, settings->network, &network));
-    return ebb__comm_make_virtual(settings->link, &(comm_network){network.bytes_per_second,
-                                                                  network.latency, network.copied});
+    return ebb__comm_make_virtual(
+        settings->link, &(comm_network){network.bytes_per_second, network.latency, network.copied});
 }
 
 ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
