@@ -110,6 +110,14 @@ typedef struct pass_stage {
     char layer[124];
     int32_t stage;
 } pass_stage;
+/* What is chosen of stages: the same for all ranks, and for all programs, which share variables. */
+typedef struct pass_stages {
+    const pass_stage *layers;
+    int32_t n_layers;
+    int32_t chunk_steps, sum_steps; /* as below */
+    double early;
+    double seconds; /* of a step by that, or of the slowest stage alone */
+} pass_stages;
 typedef struct pass_ranks {
     int32_t rank, count; /* count 0 or 1: one alone */
     int32_t stages;      /* so many ranks, one after the other, are a group, which shares the layers
@@ -258,10 +266,10 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
 void ebb__pass_mark_messages(const ir_graph *graph, bool *dense);
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
-/* Which stage does which layer of a forward graph, whose layers take so many seconds each, and what
- * follows from that (stages.c); ranks->layers in `region`. */
-ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_region *region,
-                              pass_ranks *ranks) EBB_MUST_CHECK;
+/* Which stage may do which layer of a forward graph, whose layers take so many seconds each: at
+ * most *n ways, the one with the fastest slowest stage first (stages.c). Layers in `region`. */
+ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_ranks *ranks,
+                            alloc_region *region, pass_stages *cuts, int32_t *n) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */
