@@ -43,6 +43,7 @@ ebb_status ebb__cli_data_grammar(cli_call *call);
 ebb_status ebb__cli_data_dates(cli_call *call);
 ebb_status ebb__cli_data_plan(cli_call *call);
 ebb_status ebb__cli_data_build(cli_call *call);
+ebb_status ebb__cli_data_codes(cli_call *call);
 ebb_status ebb__cli_tune(cli_call *call);
 ebb_status ebb__cli_decode(cli_call *call);
 ebb_status ebb__cli_report(cli_call *call);
