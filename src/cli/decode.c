@@ -29,12 +29,13 @@ static void put(decoder *d, const char *bytes, size_t n) {
 }
 
 static void put_tokens(decoder *d, const decode_result *result, const translate_hypothesis *best) {
+    text_joint joint = {.mode = result->mode};
     for (int32_t i = 0; i < best->length; i++) {
         size_t n = 0;
+        bool space = false;
         const char *token = ebb__vocab_token(result->target, (uint32_t)best->tokens[i], &n);
-        if (i > 0 && !result->characters) {
-            put(d, " ", 1);
-        }
+        n = ebb__text_join(&joint, token, n, &space);
+        put(d, " ", space);
         put(d, token, n);
     }
 }

@@ -226,10 +226,14 @@ ebb_status ebb__cli_resolve(cli_settings *settings) {
     train_settings *run = &settings->run;
     TRY(check_parts(settings));
     if (run->batch_tokens > 0 && run->batch != 0 && ebb__cli_given(settings, "batch")) {
-        return ebb__fail(settings->ctx, EBB_USAGE,
-                         "--batch says sentences and --tokens %lld says tokens of a batch: only "
-                         "one can hold",
-                         (long long)run->batch_tokens);
+        return ebb__fail(
+            settings->ctx, EBB_USAGE,
+            "--batch says sentences and --batch-tokens %lld says tokens of a batch: only "
+            "one can hold",
+            (long long)run->batch_tokens);
+    }
+    if (run->tokens == TEXT_BPE && !ebb__cli_given(settings, "vocab")) {
+        run->vocab = 0; /* all pieces: codes bound their number */
     }
     return ebb__settings_resolve(settings->ctx, run);
 }

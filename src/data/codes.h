@@ -113,6 +113,7 @@ typedef struct codes_cutter {
     codes_join *heap;
     uint32_t *fresh; /* nodes that were just joined */
     uint32_t *ends;  /* the result: piece i is bytes ends[i - 1] to ends[i] of the word */
+    char *piece;     /* see ebb__codes_token */
     size_t n_heap, n_ends;
 } codes_cutter;
 
@@ -121,6 +122,9 @@ ebb_status ebb__codes_cutter_remember(codes_cutter *cutter) EBB_MUST_CHECK;
 /* Cuts a word of 1 to TEXT_TOKEN_LIMIT bytes. */
 ebb_status ebb__codes_cut(const data_codes *codes, codes_cutter *cutter, const char *word,
                           size_t length) EBB_MUST_CHECK;
+/* Piece number i of the word that was just cut, with the joiner unless it is the last; valid until
+ * the next call. */
+const char *ebb__codes_token(codes_cutter *cutter, const char *word, size_t i, size_t *length);
 void ebb__codes_cutter_free(codes_cutter *cutter);
 
 /* The pair of two pieces; CODES_NONE if there is none. */

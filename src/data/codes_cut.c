@@ -25,7 +25,7 @@ static ebb_status make_room(codes_cutter *cutter, size_t nodes) {
     void *block = NULL;
     TRY(ebb__alloc(cutter->ctx, room,
                    sizeof *cutter->nodes + HEAP_PER_NODE * sizeof *cutter->heap +
-                       sizeof *cutter->fresh + sizeof *cutter->ends,
+                       sizeof *cutter->fresh + sizeof *cutter->ends + 1 + CODES_JOINER_BYTES,
                    &block));
     ebb__free(cutter->ctx, cutter->block);
     cutter->block = block;
@@ -34,6 +34,7 @@ static ebb_status make_room(codes_cutter *cutter, size_t nodes) {
     cutter->heap = (codes_join *)(void *)(cutter->nodes + room);
     cutter->fresh = (uint32_t *)(void *)(cutter->heap + HEAP_PER_NODE * room);
     cutter->ends = cutter->fresh + room;
+    cutter->piece = (char *)(cutter->ends + room);
     return EBB_OK;
 }
 
@@ -168,6 +169,18 @@ static void cut_anew(const data_codes *codes, codes_cutter *cutter, const char *
             cutter->ends[cutter->n_ends++] = end;
         }
     }
+}
+
+const char *ebb__codes_token(codes_cutter *cutter, const char *word, size_t i, size_t *length) {
+    size_t begin = i > 0 ? cutter->ends[i - 1] : 0, n = cutter->ends[i] - begin;
+    if (i + 1 == cutter->n_ends) {
+        *length = n;
+        return word + begin;
+    }
+    memcpy(cutter->piece, word + begin, n);
+    memcpy(cutter->piece + n, CODES_JOINER, CODES_JOINER_BYTES);
+    *length = n + CODES_JOINER_BYTES;
+    return cutter->piece;
 }
 
 /* ---- words that come again ---- */

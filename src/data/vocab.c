@@ -3,6 +3,7 @@
 #include "data/vocab.h"
 
 #include "base/alloc.h"
+#include "data/codes.h"
 #include "data/tally.h"
 
 #include <endian.h>
@@ -107,6 +108,7 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     }
     tally_options counting = {
         .mode = options->mode,
+        .codes = options->codes,
         .also = options->also,
         .keep = options->limit == 0 ? 0 : options->limit - VOCAB_SPECIALS,
         .table_bytes = options->table_bytes == 0 ? VOCAB_TABLE_BYTES : options->table_bytes,
@@ -116,6 +118,7 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     TRY_OUT(ebb__vocab_init(ctx, (uint64_t)list.count + VOCAB_SPECIALS,
                             (uint64_t)list.pool_bytes + VOCAB_SPECIALS * SPECIAL_LENGTH, out));
     TRY_OUT(fill(&list, out));
+    out->codes = options->codes;
     ebb__log(ctx, EBB_LOG_DEBUG, "vocabulary: %u tokens of %s in %u readings", out->count, path,
              passes);
 out:
@@ -164,4 +167,13 @@ uint64_t ebb__vocab_hash(const data_vocab *vocab) {
         XXH3_64bits_update(&state, token, length);
     }
     return XXH3_64bits_digest(&state);
+}
+
+uint64_t ebb__vocab_hash_with_codes(const data_vocab *vocab) {
+    uint64_t hash = ebb__vocab_hash(vocab);
+    if (vocab->codes == NULL) {
+        return hash;
+    }
+    uint64_t both[] = {htole64(hash), htole64(ebb__codes_hash(vocab->codes))};
+    return XXH3_64bits(both, sizeof both);
 }

@@ -69,7 +69,8 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     text_token token = {.kind = TEXT_TOKEN};
     uint64_t bptt = (uint64_t)c->s->bptt;
     TRY(ebb__text_open(c->ctx, c->s->train_path, c->s->tokens, "count tokens", NULL, &reader));
-    ebb_status status = EBB_OK;
+    ebb_status status = ebb__text_cut_with(
+        &reader, ebb__vocabs_codes(&((const text_corpus *)c)->vocabs, KIND_TARGET));
     while (status == EBB_OK && token.kind != TEXT_END) {
         status = ebb__text_next(&reader, &token);
     }
@@ -167,7 +168,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                  .metrics = metrics,
                                  .n_metrics = 1,
                                  .timed = true,
-    .nats = true,
+                                 .nats = true,
                                  .resolve = ebb__lm_resolve,
                                  .check = check,
                                  .lacks = ebb__lm_lacks,

@@ -14,7 +14,18 @@ double ebb__text_perplexity(double loss) {
     return fmin(exp(loss), DBL_MAX);
 }
 
+const char *ebb__text_lacks(const train_settings *s, const train_option *option) {
+    return (option->flags & OPTION_BPE) == 0 || s->tokens == TEXT_BPE
+               ? NULL
+               : "is about pieces of words: it needs --tokens bpe";
+}
+
 ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) {
+    if (s->tie_src && s->codes_apart) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--tie-src makes one vocabulary of both texts, --codes-apart has pieces "
+                         "that only one of them knows: only one can hold");
+    }
     s->embed = s->embed == 0 ? s->hidden : s->embed;
     return !s->tie || s->embed == s->hidden
                ? EBB_OK

@@ -97,7 +97,38 @@ ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) {
     return ebb__use_open_model(u, dir, &request);
 }
 
+/* ---- lines in memory ---- */
+
+/* Takes the next word, if it is one that can be cut; a longer one is a token as it is. */
+static ebb_status next_word(model_use *u, kind_side side, use_line *line, use_token *out) {
+    const data_vocab *vocab = ebb__use_vocab(u, side);
+    size_t n = ebb__text_split(u->s.tokens, &line->at, line->end, &out->text);
+    out->bytes = n;
+    if (n == 0 || vocab->codes == NULL || n > TEXT_TOKEN_LIMIT) {
+        out->id = n > 0 ? ebb__vocab_find(vocab, out->text, n) : VOCAB_EOS;
+        return EBB_OK;
+    }
+    line->word = out->text;
+    line->piece = 0;
+    u->cutter.ctx = u->ctx;
+    return ebb__codes_cut(vocab->codes, &u->cutter, out->text, n);
+}
+
+ebb_status ebb__use_next_token(model_use *u, kind_side side, use_line *line, use_token *out) {
+    if (line->word == NULL) {
+        TRY(next_word(u, side, line, out));
+    }
+    if (line->word != NULL) {
+        out->text = ebb__codes_token(&u->cutter, line->word, line->piece++, &out->bytes);
+        out->id = ebb__vocab_find(ebb__use_vocab(u, side), out->text, out->bytes);
+        line->word = line->piece < u->cutter.n_ends ? line->word : NULL;
+    }
+    return EBB_OK;
+}
+
 void ebb__use_close(model_use *u) {
+    u->cutter.ctx = u->ctx;
+    ebb__codes_cutter_free(&u->cutter);
     ebb__vocabs_free(&u->vocabs);
     ebb__run_free(u->session);
 }

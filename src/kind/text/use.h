@@ -21,6 +21,7 @@ typedef struct model_use {
     ebb_ctx *ctx;
     train_settings s;
     text_vocabs vocabs;
+    codes_cutter cutter; /* of TEXT_BPE */
     run_session *session;
 } model_use;
 
@@ -36,6 +37,21 @@ void ebb__use_close(model_use *u);
 
 /* Of sources or of targets; a language model has only the latter. */
 const data_vocab *ebb__use_vocab(const model_use *u, kind_side side);
+
+/* Lines that users type, token by token: at a line end, and at the end of all, a token has no bytes
+ * and `at` stays there. */
+typedef struct use_line {
+    const char *at, *end;
+    const char *word; /* whose pieces are being given; NULL: none */
+    size_t piece;
+} use_line;
+typedef struct use_token {
+    uint32_t id;
+    const char *text; /* the token as vocabularies have it, or as typed; until the next call */
+    size_t bytes;
+} use_token;
+ebb_status ebb__use_next_token(model_use *u, kind_side side, use_line *line,
+                               use_token *out) EBB_MUST_CHECK;
 
 /* Of the weights that a new run in a folder starts from (settings->init_path): EBB_USAGE if the
  * vocabulary that lies beside them, as in the folder of a run, is not the one of the new run's
