@@ -96,6 +96,10 @@ ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **o
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
                              cli_settings *run) EBB_MUST_CHECK;
 
+/* Of settings that start from the weights of a run (--init DIR): model options that were not given
+ * are those of the run. */
+ebb_status ebb__cli_take_model(cli_settings *settings) EBB_MUST_CHECK;
+
 /* ---- report.c ---- */
 
 typedef struct cli_line {

@@ -11,7 +11,8 @@
 
 /* Vocabularies as training would make them. */
 static ebb_status count_vocabs(ebb_ctx *ctx, text_vocabs *vocabs, job_request *sizes) {
-    TRY(ebb__texts_count_words(ctx, 0, vocabs));
+    uint64_t given = 0;
+    TRY(ebb__texts_take_words(ctx, 0, vocabs, &given));
     sizes->src_vocab = ebb__vocabs_of(vocabs, KIND_SOURCE)->count;
     sizes->vocab = ebb__vocabs_of(vocabs, KIND_TARGET)->count;
     return EBB_OK;

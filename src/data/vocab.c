@@ -129,6 +129,56 @@ out:
     return status;
 }
 
+/* Tokens of the list that the vocabulary has not, at most `limit`: their number and bytes; added to
+ * `to` unless that is NULL. */
+static uint64_t add_new(const data_vocab *vocab, const tally_list *list, uint64_t limit,
+                        uint64_t *bytes, data_vocab *to) {
+    uint64_t n = 0;
+    *bytes = 0;
+    for (size_t i = 0; i < list->count && n < limit; i++) {
+        const char *token = list->pool + list->entries[i].offset;
+        uint32_t length = list->entries[i].length;
+        if (*find_slot(vocab, token, length) == 0) {
+            n++;
+            *bytes += length;
+            if (to != NULL) {
+                (void)ebb__vocab_add(to, token, length);
+            }
+        }
+    }
+    return n;
+}
+
+ebb_status ebb__vocab_extend(data_vocab *vocab, const char *path, const vocab_options *options) {
+    ebb_status status = EBB_OK;
+    tally_list list = {0};
+    data_vocab wider = {.ctx = vocab->ctx};
+    uint32_t passes = 0;
+    uint64_t bytes = 0, n = 0;
+    tally_options counting = {.mode = options->mode,
+                              .codes = options->codes,
+                              .also = options->also,
+                              .keep = options->limit + vocab->count,
+                              .table_bytes = VOCAB_TABLE_BYTES,
+                              .list_bytes = options->max_bytes};
+    TRY_OUT(ebb__tally_text(vocab->ctx, path, &counting, &list, &passes));
+    n = add_new(vocab, &list, options->limit, &bytes, NULL);
+    TRY_OUT(ebb__vocab_init(vocab->ctx, vocab->count + n, vocab->offsets[vocab->count] + bytes,
+                            &wider));
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        size_t length = 0;
+        const char *token = ebb__vocab_token(vocab, id, &length);
+        (void)ebb__vocab_add(&wider, token, length);
+    }
+    (void)add_new(vocab, &list, options->limit, &bytes, &wider);
+    wider.codes = vocab->codes;
+    ebb__vocab_free(vocab);
+    *vocab = wider;
+out:
+    ebb__tally_free(wider.ctx, &list);
+    return status;
+}
+
 void ebb__vocab_free(data_vocab *vocab) {
     if (vocab->owned) {
         ebb__free(vocab->ctx, vocab->block);

@@ -39,6 +39,10 @@ typedef struct data_vocab {
 ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options *options,
                             data_vocab *out) EBB_MUST_CHECK;
 void ebb__vocab_free(data_vocab *vocab);
+/* Adds the most frequent tokens of the text that are not there yet, options->limit of them, behind
+ * the others. */
+ebb_status ebb__vocab_extend(data_vocab *vocab, const char *path,
+                             const vocab_options *options) EBB_MUST_CHECK;
 
 /* Memory: what a vocabulary takes, and giving it another home of at least that many bytes,
  * aligned to 4; its own is then freed, and the new one must outlive it. */

@@ -201,7 +201,7 @@ typedef struct model_kind {
     /* Learning rates of sgd without and with momentum, where none is given; 0: 1. */
     double sgd_rate, momentum_rate;
     bool timed; /* it is unrolled over time */
-    bool nats; /* the loss is a mean negative log likelihood: its exponential is a perplexity */
+    bool nats;  /* the loss is a mean negative log likelihood: its exponential is a perplexity */
     /* Fills in what follows from other settings, checks sizes. NULL: nothing. */
     ebb_status (*resolve)(ebb_ctx *ctx, train_settings *s);
     /* Settings of a run that is used, before they are resolved: files that have a copy in its
@@ -227,6 +227,8 @@ typedef struct model_kind {
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
      * side. The function is NULL where there are none at all. */
     const char *(*vocab_file)(const train_settings *s, kind_side side);
+    /* Names of the tensors that have a row for each word, the last NULL. NULL: no words. */
+    const char *const *word_rows;
     data_shape (*shape)(const train_settings *s);                       /* without a text */
     void (*vocab_sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */

@@ -316,8 +316,8 @@ static ebb_status parse_text(const value_target *t) {
 }
 
 const train_option *ebb__option_meant(const train_option *option, const char *text) {
-    bool number =
-        looks_like_number(text, false) || (option->zero != NULL && strcmp(text, option->zero) == 0);
+    bool number = looks_like_number(text, true) || text[0] == '\0' || text[0] == '+' ||
+                  (option->zero != NULL && strcmp(text, option->zero) == 0);
     return (option->flags & OPTION_OR_TEXT) != 0 && !number ? option + 1 : option;
 }
 

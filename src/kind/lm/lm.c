@@ -149,6 +149,8 @@ static bool sentences(const train_settings *s) {
     return s->by_sentence;
 }
 
+static const char *const word_rows[] = {"embed.weight", "out.weight", "out.bias", NULL};
+
 static const kind_metric metrics[] = {
     {"perplexity", "valid ppl", "validation perplexity", .exponential = true}};
 static const char *const size_options[] = {"cell",  "layers", "hidden", "embed",
@@ -187,6 +189,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                             .score = score},
                                  .labels = LM_TARGETS,
                                  .vocab_file = vocab_file,
+                                 .word_rows = word_rows,
                                  .shape = plain_shape,
                                  .vocab_sizes = vocab_sizes,
                                  .staging = staging,

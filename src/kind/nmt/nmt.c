@@ -184,6 +184,9 @@ static bool sentences(const train_settings *s) {
     return true;
 }
 
+static const char *const word_rows[] = {"src_embed.weight", "tgt_embed.weight", "out.weight",
+                                        "out.bias", NULL};
+
 static const kind_metric metrics[] = {
     [METRIC_PERPLEXITY] = {"perplexity", "valid ppl", "validation perplexity", .exponential = true},
     [METRIC_BLEU] = {"bleu", "BLEU", "BLEU of validation text", .higher = true}};
@@ -219,6 +222,7 @@ const model_kind ebb__kind_nmt = {
                .score = score},
     .labels = NMT_TGT_OUT,
     .vocab_file = vocab_file,
+    .word_rows = word_rows,
     .shape = plain_shape,
     .vocab_sizes = vocab_sizes,
     .staging = staging,

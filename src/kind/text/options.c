@@ -26,6 +26,13 @@ ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) {
                          "--tie-src makes one vocabulary of both texts, --codes-apart has pieces "
                          "that only one of them knows: only one can hold");
     }
+    const char *given = s->vocab_from != NULL ? s->vocab_from : s->codes_from;
+    if (given != NULL && s->train_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--%s %s: is not a whole number, and a file or folder has a meaning only "
+                         "with a text: --train",
+                         s->vocab_from != NULL ? "vocab" : "codes", given);
+    }
     s->embed = s->embed == 0 ? s->hidden : s->embed;
     return !s->tie || s->embed == s->hidden
                ? EBB_OK

@@ -37,8 +37,12 @@ extern const char *const ebb__text_cells[];
      "the file or folder of --codes by itself, as in config files"}
 
 #define TEXT_VOCAB \
-    {"vocab", "Data", OPTION_INT, AT(vocab), "N", "10000", "all", {0}, RANGE(1, 1e8), MODEL | FOR_DATA_BUILD, MATH, \
-     "most frequent tokens kept, the others become <unk>; all: every token of the text"}
+    {"vocab", "Data", OPTION_INT, AT(vocab), "N|FILE|DIR", "10000", "all", {0}, RANGE(1, 1e8), MODEL | FOR_DATA_BUILD, MATH | OPTION_OR_TEXT, \
+     "most frequent tokens kept, the others become <unk>; all: every token of the text, as with --tokens bpe by default; a file, or the folder of a run: those of its vocabulary"}, \
+    {"vocab-from", "Data", OPTION_TEXT, AT(vocab_from), "FILE|DIR", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, MATH | OPTION_RARE, \
+     "the file or folder of --vocab by itself, as in config files"}, \
+    {"new-words", "Data", OPTION_INT, AT(new_words), "N", "none", "none", {0}, RANGE(1, 1e8), RUN | FOR_DATA_BUILD, MATH | OPTION_RARE, \
+     "with --init or --vocab of a run: so many tokens of the text that its vocabulary lacks, the most frequent, are added behind; in weights to start from they are like <unk>"}
 
 #define TEXT_EMBED \
     {"embed", "Model", OPTION_INT, AT(embed), "N", "hidden", "hidden", {0}, RANGE(1, 1e5), MODEL, MATH, \

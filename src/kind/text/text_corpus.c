@@ -71,40 +71,61 @@ out:
     return status;
 }
 
-/* Codes that were given: a file, or those of a run. */
-static ebb_status load_codes(ebb_ctx *ctx, const train_settings *s, kind_side side,
-                             data_codes *out) {
-    char path[JOB_PATH_BYTES];
+static bool is_folder(const char *path) {
     struct stat info;
-    bool folder = stat(s->codes_from, &info) == 0 && S_ISDIR(info.st_mode);
-    TRY(ebb__vocabs_codes_path(ctx, s, side, s->codes_from, false, path));
-    if (folder && !ebb__file_exists(path)) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--codes %s: the folder has no %s: is it of a run with --tokens bpe%s?",
-                         s->codes_from, strrchr(path, '/') + 1,
-                         s->codes_apart ? " and --codes-apart" : "");
+    return path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Codes that were given: a file, or those of a run. */
+static ebb_status load_codes(ebb_ctx *ctx, const train_settings *s, const char *from,
+                             kind_side side, data_codes *out) {
+    char path[JOB_PATH_BYTES];
+    TRY(ebb__vocabs_codes_path(ctx, s, side, from, false, path));
+    if (is_folder(from) && !ebb__file_exists(path)) {
+        return ebb__fail(ctx, EBB_MODEL,
+                         "%s: the folder has no %s: is it of a run with --tokens bpe%s?", from,
+                         strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
     }
-    return ebb__codes_load(ctx, folder ? path : s->codes_from, EBB_USAGE, out);
+    return ebb__codes_load(ctx, is_folder(from) ? path : from, EBB_MODEL, out);
+}
+
+/* Where the vocabulary is to be taken from: where the settings say so, or the run whose weights are
+ * taken. NULL: it is counted. */
+static ebb_status whose_words(ebb_ctx *ctx, const train_settings *s, const char **out) {
+    bool known = false;
+    if (s->vocab_from == NULL && is_folder(s->init_path)) {
+        TRY(ebb__use_find_vocabs(ctx, s, s->init_path, &known));
+    }
+    *out = known ? s->init_path : s->vocab_from;
+    return EBB_OK;
 }
 
 ebb_status ebb__texts_take_codes(ebb_ctx *ctx, uint64_t most, text_vocabs *v) {
+    const char *from = v->s->codes_from;
+    if (from == NULL) { /* pieces of a run's vocabulary are those of its codes */
+        TRY(whose_words(ctx, v->s, &from));
+        from = is_folder(from) ? from : NULL;
+    }
     for (int side = 0; side < KIND_SIDES; side++) {
         if (ebb__vocabs_has_codes(v->s, (kind_side)side)) {
-            TRY(v->s->codes_from != NULL
-                    ? load_codes(ctx, v->s, (kind_side)side, &v->codes[side])
-                    : learn_codes(ctx, most, v->s, (kind_side)side, &v->codes[side]));
+            TRY(from != NULL ? load_codes(ctx, v->s, from, (kind_side)side, &v->codes[side])
+                             : learn_codes(ctx, most, v->s, (kind_side)side, &v->codes[side]));
         }
     }
     ebb__vocabs_join_codes(v);
     return EBB_OK;
 }
 
-/* A shared vocabulary is that of both texts. */
-ebb_status ebb__texts_count_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v) {
+/* Counted in the texts or, where vocabularies are there, added to them. A shared vocabulary is that
+ * of both texts. */
+static ebb_status count_words(ebb_ctx *ctx, uint64_t most, bool add, text_vocabs *v) {
     const train_settings *s = v->s;
     side_texts texts = texts_of(s, false);
     job_request limits = {0};
     s->kind->vocab_sizes(s, &limits);
+    if (add) {
+        limits.vocab = limits.src_vocab = s->new_words;
+    }
     for (int side = 0; side < KIND_SIDES; side++) {
         bool shared = kind_has_pairs(s) && !ebb__vocabs_has(s, KIND_SOURCE);
         vocab_options options = {
@@ -114,11 +135,38 @@ ebb_status ebb__texts_count_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v) {
             .limit = (size_t)(side == KIND_SOURCE ? limits.src_vocab : limits.vocab),
             .max_bytes = most};
         if (ebb__vocabs_has(s, (kind_side)side)) {
-            TRY(ebb__vocab_build(ctx, texts.at[shared ? KIND_SOURCE : side], &options,
-                                 &v->at[side]));
+            const char *text = texts.at[shared ? KIND_SOURCE : side];
+            TRY(add ? ebb__vocab_extend(&v->at[side], text, &options)
+                    : ebb__vocab_build(ctx, text, &options, &v->at[side]));
         }
     }
     return EBB_OK;
+}
+
+/* Vocabularies that were given: those of a run, or a file for every side. */
+static ebb_status load_words(ebb_ctx *ctx, const char *from, text_vocabs *v) {
+    char path[JOB_PATH_BYTES];
+    for (int side = 0; side < KIND_SIDES; side++) {
+        if (ebb__vocabs_has(v->s, (kind_side)side)) {
+            TRY(ebb__vocabs_path(ctx, v->s, (kind_side)side, from, false, path));
+            TRY(ebb__vocab_load(ctx, is_folder(from) ? path : from, &v->at[side]));
+        }
+    }
+    ebb__vocabs_join_codes(v);
+    return EBB_OK;
+}
+
+ebb_status ebb__texts_take_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v, uint64_t *given) {
+    const char *from = NULL;
+    TRY(whose_words(ctx, v->s, &from));
+    if (from == NULL && v->s->new_words > 0) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--new-words adds to the vocabulary of a run: it needs --init DIR or "
+                         "--vocab DIR");
+    }
+    TRY(from != NULL ? load_words(ctx, from, v) : count_words(ctx, most, false, v));
+    *given = ebb__vocabs_hash(v);
+    return v->s->new_words > 0 ? count_words(ctx, most, true, v) : EBB_OK;
 }
 
 ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) {
@@ -130,7 +178,7 @@ ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) {
     TRY(c->resumed ? ebb__vocabs_load(c->ctx, c->dir, false, &t->vocabs)
                    : ebb__texts_take_codes(c->ctx, most, &t->vocabs));
     TRY(c->s->kind->sentences(c->s) ? scan(t) : EBB_OK);
-    TRY(c->resumed ? EBB_OK : ebb__texts_count_words(c->ctx, most, &t->vocabs));
+    TRY(c->resumed ? EBB_OK : ebb__texts_take_words(c->ctx, most, &t->vocabs, &t->given_hash));
     uint64_t hash = ebb__vocabs_hash(&t->vocabs);
     if (c->resumed && hash != c->vocab_hash) {
         return ebb__fail(c->ctx, EBB_MODEL,
@@ -139,7 +187,7 @@ ebb_status ebb__texts_measure(corpus *c, uint64_t most, job_request *request) {
     c->vocab_hash = hash;
     request->src_vocab = ebb__vocabs_of(&t->vocabs, KIND_SOURCE)->count;
     request->vocab = ebb__vocabs_of(&t->vocabs, KIND_TARGET)->count;
-    return ebb__use_check_init(c);
+    return ebb__use_check_init(c, t->given_hash);
 }
 
 /* ---- files of the run ---- */

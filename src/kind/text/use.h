@@ -54,10 +54,13 @@ ebb_status ebb__use_next_token(model_use *u, kind_side side, use_line *line,
                                use_token *out) EBB_MUST_CHECK;
 
 /* Of the weights that a new run in a folder starts from (settings->init_path): EBB_USAGE if the
- * vocabulary that lies beside them, as in the folder of a run, is not the one of the new run's
- * texts, whose hash is known: every embedding would stand for another token. Weights that lie alone
- * can be anything. */
-ebb_status ebb__use_check_init(const corpus *c) EBB_MUST_CHECK;
+ * vocabulary and codes that they were trained with are not those of the new run, whose hash is
+ * `own` (before new words): every embedding would stand for another token. They are told by the
+ * weights' note, else by what lies beside them; weights without either can be anything. */
+ebb_status ebb__use_check_init(const corpus *c, uint64_t own) EBB_MUST_CHECK;
+/* Whether all vocabularies of a run lie in the folder. */
+ebb_status ebb__use_find_vocabs(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                bool *out) EBB_MUST_CHECK;
 
 /* sentence_eval.c: how well the run in `dir` predicts sentences; `texts` by side, of a language
  * model only the target's. Opens it as ebb__use_open does. */
