@@ -87,5 +87,9 @@ typedef struct decode_result {
     const struct data_vocab *source, *target; /* ids to words */
     text_mode mode;                           /* what a token is: see ebb__text_join */
 } decode_result;
+/* One of its hypotheses as text, in pieces. */
+typedef void (*decode_put_fn)(void *user, const char *bytes, size_t n);
+void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
+                      decode_put_fn put, void *user);
 
 #endif

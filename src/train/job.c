@@ -66,8 +66,8 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
                                       [TRAIN_REDUCE_COPIES] = REDUCE_COPIES,
                                       [TRAIN_REDUCE_CENTRAL] = REDUCE_CENTRAL};
 
-/* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and a
- * few products for the gradients of weights. */
+/* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and
+ * a few products for the gradients of weights. */
 static void set_chunks(const train_settings *s, pass_ranks *ranks) {
     enum { CHUNKS_A_STAGE = 3, SUMS = 4 };
     int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
@@ -91,12 +91,12 @@ static pass_ranks ranks_of(const train_settings *s) {
 }
 
 /* A step that does not fit would have to be given up by all processes: none has sparse values. */
-static plan_options options_of(const train_settings *s) {
+static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
     bool many = ebb__settings_ranks(s) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
-                          .budget_name = "--memory",
+                          .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
                           .encode = s->encode,
@@ -118,11 +118,9 @@ static ebb_status build_program(const plan_request *request, ir_graph *out) {
 
 /* The program of the use's shape `i`: "train", "train.1", "train.2" and so on. */
 static void add_program(job_programs *p, job_use use, int32_t i, data_shape shape) {
-    static const char *const names[] = {[JOB_TRAIN] = "train",
-                                        [JOB_VALID] = "valid",
-                                        [JOB_PREDICT] = "predict",
-                                        [JOB_DECODE_STEP] = "step",
-                                        [JOB_DECODE_READ] = "read"};
+    static const char *const names[] = {
+        [JOB_TRAIN] = "train", [JOB_VALID] = "valid",      [JOB_PREDICT] = "predict",
+        [JOB_SCORE] = "score", [JOB_DECODE_STEP] = "step", [JOB_DECODE_READ] = "read"};
     struct job_program *at = &p->at[p->n];
     bool loss = use == JOB_TRAIN || use == JOB_VALID;
     *at = (struct job_program){.use = use, .shape = shape};
@@ -166,10 +164,13 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     p->ctx = ctx;
     p->settings = *settings;
     p->request = *request;
-    p->options = options_of(settings);
+    p->options = options_of(ctx, settings);
     ebb__cost_table_init(&p->table, ctx, device_or_default(settings->dev));
-    if (request->train || request->predict) {
-        add_programs(p, &request->shapes, request->train ? JOB_TRAIN : JOB_PREDICT);
+    if (request->train || request->predict || request->score) {
+        add_programs(p, &request->shapes,
+                     request->train     ? JOB_TRAIN
+                     : request->predict ? JOB_PREDICT
+                                        : JOB_SCORE);
     }
     if (request->valid) {
         add_programs(p, &request->valid_shapes, JOB_VALID);
@@ -255,7 +256,8 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
                                 const job_request *request, ebb_plan **plan) {
     TRY(ebb__job_compile(ctx, settings, request, plan));
     uint64_t taken = 0;
-    if (*plan == NULL || planning_fits(settings, *plan, &taken)) {
+    /* What else a process holds that only calls the library is not known. */
+    if (*plan == NULL || !ctx->command || planning_fits(settings, *plan, &taken)) {
         return EBB_OK;
     }
     return ebb__fail(ctx, EBB_BUDGET,

@@ -76,6 +76,17 @@
     {"patience", "Length", OPTION_INT, AT(patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN, \
      "end after so many validations in a row without improvement"}
 
+/* What every run stores of the machine; COMMANDS: those that take them. */
+#define OPTION_MEMORY(COMMANDS) \
+    {"memory", "Machine", OPTION_SIZE, offsetof(train_settings, memory), "SIZE", "auto", NULL, {0}, ANY, COMMANDS, OPTION_SHOWN, \
+     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%. Of several processes each has so much; 2G,512M,...: rank 0 the first, rank 1 the second, and so on"}
+#define OPTION_THREADS(COMMANDS) \
+    {"threads", "Machine", OPTION_INT, offsetof(train_settings, threads), "N", "auto", "auto", {0}, RANGE(1, 256), COMMANDS, OPTION_SHOWN, \
+     "auto: all cores the machine allows; never changes a result"}
+#define OPTION_DISABLE(COMMANDS) \
+    {"disable", "Machine", OPTION_PASSES, offsetof(train_settings, disabled), "PASS", "none", "none", {0}, ANY, COMMANDS, OPTION_SHOWN, \
+     "leave out an optional compiler pass (repeatable); never changes a result"}
+
 /* FOLDER: where runs of the kind go if the user names none. */
 #define OPTIONS_RUN(FOLDER) \
     {"out", "Run", OPTION_TEXT, AT(out_dir), "DIR", FOLDER, NULL, {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH, \
