@@ -19,6 +19,7 @@
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_STASH, "stash", false)                                                                  \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_SPLIT, "split", true)                                                                   \
     X(PASS_CUT, "cut", false)                                                                      \
     X(PASS_TURNS, "turns", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
@@ -123,6 +124,8 @@ typedef struct pass_ranks {
     const pass_stage *layers; /* the same for all programs: they share variables. NULL: as is best
                                  for the graph that is cut */
     int32_t n_layers;
+    const int32_t *ends; /* by stage: where its part of the output layer's classes ends
+                            (split_classes.c), the same for all programs; NULL: it is not parted */
     pass_reduce reduce;
 } pass_ranks;
 
@@ -208,7 +211,7 @@ static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
 enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
-    ebb__pass_simplify, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse,
+    ebb__pass_simplify, ebb__pass_split, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse,
     ebb__pass_slices, ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute,
     ebb__pass_heap, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse,
     ebb__pass_team;
@@ -259,7 +262,8 @@ void ebb__pass_mark_messages(const ir_graph *graph, bool *dense);
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
 /* Which stage does which layer of a forward graph, whose layers take so many seconds each, and what
- * follows from that (stages.c); ranks->layers in `region`. */
+ * follows from that (stages.c); ranks->layers and ranks->ends, if the pass `split` may part the
+ * output layer, in `region`. */
 ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_region *region,
                               pass_ranks *ranks) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */

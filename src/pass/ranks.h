@@ -65,5 +65,7 @@ ebb_status ebb__cut_reduce(rank_cutter *c) EBB_MUST_CHECK;
 /* The norm, and updates: whoever has a parameter wants them, also where one rank alone has made one
  * of the gradients. */
 bool ebb__cut_is_for_all(const ir_node_rec *node);
+/* A sum that another rank may have begun: it is done where its second operand is. */
+bool ebb__cut_continues(const ir_node_rec *node);
 
 #endif

@@ -2,6 +2,7 @@
  * of layers in their order, so that the slowest stage is as fast as it can be. Layers that share a
  * variable, as tied tables do, are one. Labels are all that is looked at, so that any graph can be
  * cut. */
+#include "pass/classes.h"
 #include "pass/ranks.h"
 
 #include <stdio.h>
@@ -122,8 +123,36 @@ static double early_share(const layer_list *list, const int32_t *stage) {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* chunks: the loss, the last layer, is done in chunks. */
-static ebb_status find_stages(rank_cutter *c, const double *seconds, bool chunks, double *early) {
+/* What all stages share of the list: the output layer's classes (split_classes.c). Its seconds are
+ * taken out of the list; 0 if it stays a layer like others. */
+static double take_out(const rank_cutter *c, const int32_t *same, layer_list *list,
+                       const classes_output *output) {
+    double seconds = 0;
+    int32_t layer = output == NULL ? -1 : first_of(same, output->layer);
+    for (int32_t i = 0; i < list->n; i++) {
+        bool parted = list->layers[i] == layer && i + 1 == list->n && c->stages <= list->n;
+        seconds = parted ? list->seconds[i] : seconds;
+        list->seconds[i] = parted ? 0 : list->seconds[i];
+    }
+    return seconds;
+}
+
+/* Parts for all stages; *ends becomes NULL where one would have all. */
+static ebb_status share_classes(const rank_cutter *c, const layer_list *list, const int32_t *stage,
+                                int32_t classes, double seconds, int32_t **ends) {
+    double before[PASS_MOST_RANKS] = {0};
+    for (int32_t i = 0; i < list->n; i++) {
+        before[stage[i]] += list->seconds[i];
+    }
+    TRY(ebb__region_alloc(c->region, (size_t)c->stages, sizeof **ends, ends));
+    *ends = ebb__classes_share(classes, seconds, before, c->stages, *ends) ? *ends : NULL;
+    return EBB_OK;
+}
+
+/* chunks: the loss, the last layer, is done in chunks. output: the one that may be parted, NULL:
+ * none; then *ends is where. */
+static ebb_status find_stages(rank_cutter *c, const double *seconds, bool chunks, double *early,
+                              const classes_output *output, int32_t **ends) {
     const ir_graph *g = c->g;
     layer_list list = {.n = 0};
     int32_t *same = NULL, *stage = NULL;
@@ -138,6 +167,7 @@ static ebb_status find_stages(rank_cutter *c, const double *seconds, bool chunks
                          c->stages, list.n);
     }
     list.seconds[list.n - 1] *= chunks ? LOSS_IN_CHUNKS : 1;
+    double parted = take_out(c, same, &list, output);
     for (int32_t i = 0; i < list.n; i++) {
         high += list.seconds[i];
     }
@@ -148,6 +178,9 @@ static ebb_status find_stages(rank_cutter *c, const double *seconds, bool chunks
     }
     (void)fill_stages(&list, c->stages, high, stage);
     *early = early_share(&list, stage);
+    if (parted > 0) {
+        TRY(share_classes(c, &list, stage, g->values[output->weight].type.dim[0], parted, ends));
+    }
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < list.n; i++) {
             c->stage[l] = list.layers[i] == first_of(same, l) ? stage[i] : c->stage[l];
@@ -165,7 +198,7 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
     }
     if (ranks->layers == NULL) {
         double unused;
-        return find_stages(c, NULL, false, &unused);
+        return find_stages(c, NULL, false, &unused, NULL, NULL);
     }
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < ranks->n_layers; i++) {
@@ -182,15 +215,31 @@ ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_regi
     const ir_graph *g = &unit->graph;
     rank_cutter c = {
         .unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = ranks->stages};
+    const pass_config *config = unit->config;
     pass_stage *layers = NULL;
+    classes_output output;
+    bool parts = ranks->stages > 1 && config->stash == 0 &&
+                 (config->disabled >> PASS_SPLIT & 1) == 0 && ebb__classes_find(g, &output);
+    int32_t *ends = NULL, *kept = NULL, n = g->n_layers;
     TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
-    TRY(find_stages(&c, seconds, ranks->chunk_steps > 0, &ranks->early));
-    TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof *layers, &layers));
+    TRY(find_stages(&c, seconds, ranks->chunk_steps > 0, &ranks->early, parts ? &output : NULL,
+                    &ends));
+    TRY(ebb__region_alloc(region, (size_t)(g->n_layers + ranks->stages), sizeof *layers, &layers));
     for (int32_t l = 0; l < g->n_layers; l++) {
         (void)snprintf(layers[l].layer, sizeof layers[l].layer, "%s", g->layers[l]);
         layers[l].stage = c.stage[l];
     }
+    ranks->ends = NULL;
+    if (ends != NULL) {
+        TRY(ebb__region_alloc(region, (size_t)ranks->stages, sizeof *kept, &kept));
+        memcpy(kept, ends, (size_t)ranks->stages * sizeof *kept);
+        ranks->ends = kept;
+    }
+    for (int32_t s = 0; s < ranks->stages && ends != NULL; s++) {
+        ebb__classes_layer(g->layers[output.layer], s, layers[n].layer, sizeof layers[n].layer);
+        layers[n++].stage = s;
+    }
     ranks->layers = layers;
-    ranks->n_layers = g->n_layers;
+    ranks->n_layers = n;
     return EBB_OK;
 }

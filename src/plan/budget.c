@@ -635,7 +635,9 @@ out:
 /* All programs have a layer's variables on the same ranks: the first decides. */
 static ebb_status choose_stages(settling *s) {
     pass_ranks *ranks = &s->own_options.ranks;
-    pass_config config = {.dev = s->options->dev};
+    pass_config config = {.dev = s->options->dev,
+                          .disabled = s->options->disabled,
+                          .stash = s->options->stash};
     pass_unit unit;
     double *seconds = NULL;
     if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers != NULL) {

@@ -370,8 +370,10 @@ static ebb_status draw(run_session *s, uint64_t seed) {
         const plan_variable *v = &s->plan->variables[i];
         if (tensors_is_stored(v, TENSORS_MODEL)) {
             float *data = NULL;
+            uint64_t count = v->bytes / sizeof *data;
+            uint64_t first = count / (uint64_t)v->type.dim[0] * (uint64_t)v->first_row;
             TRY(ebb__run_map(s, run_at(v), DEVICE_WRITE, &data));
-            ebb__ir_draw(v->start, v->name, seed, data, v->bytes / sizeof *data);
+            ebb__ir_draw(v->start, v->name, seed, data, first, count);
             TRY(ebb__run_unmap(s, run_at(v), DEVICE_WRITE, data));
         }
     }
