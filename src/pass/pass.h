@@ -108,8 +108,9 @@ typedef enum pass_reduce { REDUCE_SLICES, REDUCE_COPIES, REDUCE_CENTRAL } pass_r
 enum { PASS_MOST_RANKS = 64 };
 /* Which stage does a layer. */
 typedef struct pass_stage {
-    char layer[124];
+    char layer[120];
     int32_t stage;
+    bool part; /* one of the parts of the output layer (split_classes.c) */
 } pass_stage;
 typedef struct pass_ranks {
     int32_t rank, count; /* count 0 or 1: one alone */

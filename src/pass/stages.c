@@ -193,6 +193,7 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
     const pass_ranks *ranks = &c->unit->config->ranks;
     const ir_graph *g = c->g;
     TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->stage, &c->stage));
+    TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->is_part, &c->is_part));
     if (c->stages == 1) {
         return EBB_OK;
     }
@@ -205,6 +206,7 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
             bool same = strncmp(ranks->layers[i].layer, g->layers[l],
                                 sizeof ranks->layers[i].layer - 1) == 0;
             c->stage[l] = same ? ranks->layers[i].stage : c->stage[l];
+            c->is_part[l] = same ? ranks->layers[i].part : c->is_part[l];
         }
     }
     return EBB_OK;
@@ -237,6 +239,7 @@ ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_regi
     }
     for (int32_t s = 0; s < ranks->stages && ends != NULL; s++) {
         ebb__classes_layer(g->layers[output.layer], s, layers[n].layer, sizeof layers[n].layer);
+        layers[n].part = true;
         layers[n++].stage = s;
     }
     ranks->layers = layers;

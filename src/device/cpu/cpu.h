@@ -45,6 +45,7 @@
     X(XENT_GRAD, xent_grad)                 \
     X(ROW_MAX, row_max)                     \
     X(XENT_PART, xent_part)                 \
+    X(XENT_END, xent_end)                   \
     X(TOP_LOGS, top_logs)                   \
     X(CONV_BIAS, conv_bias)
 /* Ranges are of batch rows; of mask_rows, columns. */

@@ -190,6 +190,25 @@ void CPU_FN(xent_part)(const op_call *call) {
     }
 }
 
+void CPU_FN(xent_end)(const op_call *call) {
+    const int32_t *labels = call->in[1].data;
+    float *loss = call->out[0].data, *lse = call->out[1].data, smooth = call->attr->f[0];
+    int64_t rows = ir_cols(&call->in[1].type), begin, end;
+    ebb__team_share(rows, 1, call->member, call->members, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *sums = cpu_at(&call->in[0], r, 0);
+        float sum = lanes_sum(lanes_load(sums, LANES, 0.0f));
+        float total = largest_of(&call->in[2], rows, r) + ebb__math_log(sum);
+        lse[r] = total;
+        loss[r] = labels[r] < 0 ? 0.0f : total - sums[LOSS_PART_LABEL];
+        if (labels[r] >= 0 && smooth > 0.0f) {
+            float all = lanes_sum(lanes_load(sums + LOSS_PART_PLAIN, LANES, 0.0f));
+            float mean = all / (float)call->attr->i[0];
+            loss[r] = __builtin_fmaf(smooth, total - mean, (1.0f - smooth) * loss[r]);
+        }
+    }
+}
+
 /* ---- sums over rows, sums of squares --------------------------------------------------------- */
 
 /* Columns are taken in blocks that stay in the first-level cache while rows go by, so that rows are
