@@ -101,7 +101,7 @@ ebb_status ebb__cut_align(rank_cutter *c) {
             keys[n] = c->needed[n] ? -1 : (int64_t)1 << 60;
         }
     }
-    if (waves > 1 && c->unit->config->ranks.ends != NULL) {
+    if (waves > 1 && pass_is_played(&c->unit->config->ranks)) {
         TRY(play_step(c, waves / 2, keys));
     }
     return ebb__pass_sort(g, keys);

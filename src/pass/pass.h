@@ -135,6 +135,12 @@ static inline int32_t pass_chunk_steps(const pass_ranks *ranks) {
     return ranks->stages > 1 ? ranks->chunk_steps : 0;
 }
 
+/* The order that the cut pass gives is the one to keep: it was found by playing the step
+ * (cut_schedule.c). */
+static inline bool pass_is_played(const pass_ranks *ranks) {
+    return pass_chunk_steps(ranks) > 0 && ranks->layers != NULL && ranks->ends != NULL;
+}
+
 /* Settings of one compilation. */
 typedef struct pass_config {
     uint32_t disabled; /* bit per pass_id */
