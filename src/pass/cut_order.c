@@ -63,7 +63,13 @@ static ebb_status find_waves(const rank_cutter *c, int32_t **out, int32_t *n_wav
 static int64_t turn_of(const rank_cutter *c, const ir_node_rec *node) {
     int32_t first = rank_first_shard(c, rank_group_of_shard(c, node->label.shard));
     int64_t k = node->label.shard - first, stage = c->stage[node->label.layer];
-    return node->label.phase == IR_FORWARD ? 2 * k + stage : 2 * k + 2 * c->stages - 1 - stage;
+    /* Parts of the output layer are a stage of their own, behind all others, on every rank. */
+    int64_t parts = c->unit->config->ranks.ends != NULL;
+    if (rank_is_part(c, node)) {
+        return 2 * k + c->stages;
+    }
+    return node->label.phase == IR_FORWARD ? 2 * k + stage
+                                           : 2 * k + 2 * (c->stages + parts) - 1 - stage;
 }
 
 /* Where stages share the output layer too, the nodes of shards as they come if the step is played.

@@ -127,6 +127,7 @@ typedef struct pass_ranks {
     int32_t n_layers;
     const int32_t *ends; /* by stage: where its part of the output layer's classes ends
                             (split_classes.c), the same for all programs; NULL: it is not parted */
+    const char *parted[2]; /* the variables that are then in parts; NULL: there is no such */
     pass_reduce reduce;
 } pass_ranks;
 
@@ -140,6 +141,10 @@ static inline int32_t pass_chunk_steps(const pass_ranks *ranks) {
 static inline bool pass_is_played(const pass_ranks *ranks) {
     return pass_chunk_steps(ranks) > 0 && ranks->layers != NULL && ranks->ends != NULL;
 }
+
+/* A program that the first rank does alone has variables of its own, by a name with this before it,
+ * for those that are in parts. */
+#define PASS_WHOLE "whole/"
 
 /* Settings of one compilation. */
 typedef struct pass_config {

@@ -628,12 +628,32 @@ static ebb_status split(splitter *s, const classes_output *output) {
     return ebb__ir_compact(g, NULL, NULL);
 }
 
+/* A program of the first rank alone reads copies of the whole, beside the rank's own parts. */
+static ebb_status rename_whole(pass_unit *unit) {
+    ir_graph *g = &unit->graph;
+    const pass_ranks *ranks = &unit->config->ranks;
+    for (int i = 0; i < 2; i++) {
+        ir_val v = ranks->parted[i] == NULL ? (ir_val)IR_NONE : ebb__ir_find(g, ranks->parted[i]);
+        char name[512];
+        if (v != IR_NONE) {
+            (void)snprintf(name, sizeof name, PASS_WHOLE "%s", ranks->parted[i]);
+            TRY(ebb__ir_name(g, v, name));
+        }
+    }
+    return EBB_OK;
+}
+
 static ebb_status run(pass_unit *unit) {
     const pass_ranks *ranks = &unit->config->ranks;
     splitter s = {.unit = unit, .g = &unit->graph, .region = &unit->scratch};
     classes_output output;
-    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers == NULL || ranks->ends == NULL ||
-        unit->alone || !find_output(&s, &output)) {
+    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers == NULL || ranks->ends == NULL) {
+        return EBB_OK;
+    }
+    if (unit->alone) {
+        return rename_whole(unit);
+    }
+    if (!find_output(&s, &output)) {
         return EBB_OK;
     }
     TRY(number_parts(&s, ranks->ends, &output));

@@ -223,6 +223,7 @@ ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_regi
     bool parts = ranks->stages > 1 && config->stash == 0 &&
                  (config->disabled >> PASS_SPLIT & 1) == 0 && ebb__classes_find(g, &output);
     int32_t *ends = NULL, *kept = NULL, n = g->n_layers;
+    char *names[2] = {NULL, NULL};
     TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
     TRY(find_stages(&c, seconds, ranks->chunk_steps > 0, &ranks->early, parts ? &output : NULL,
                     &ends));
@@ -236,7 +237,13 @@ ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_regi
         TRY(ebb__region_alloc(region, (size_t)ranks->stages, sizeof *kept, &kept));
         memcpy(kept, ends, (size_t)ranks->stages * sizeof *kept);
         ranks->ends = kept;
+        TRY(ebb__region_strdup(region, g->values[output.weight].name, &names[0]));
+        if (output.bias != IR_NONE) {
+            TRY(ebb__region_strdup(region, g->values[output.bias].name, &names[1]));
+        }
     }
+    ranks->parted[0] = names[0];
+    ranks->parted[1] = names[1];
     for (int32_t s = 0; s < ranks->stages && ends != NULL; s++) {
         ebb__classes_layer(g->layers[output.layer], s, layers[n].layer, sizeof layers[n].layer);
         layers[n].part = true;
