@@ -75,8 +75,8 @@ def test_bench_lm():
 
 def test_output_layer_in_parts():
     """Every stage has a part of the vocabulary, and so fewer bytes than the one that had it all; --disable split leaves it whole."""
-    command = ["bench", "lm", "--hidden", "16", "--layers", "2", "--batch", "4", "--bptt", "4", "--vocab", "20000", "--optimizer", "adam", "--threads",
-               "1", "--steps", "2", "--json"]
+    command = ["bench", "lm", "--hidden", "64", "--embed", "4", "--layers", "2", "--batch", "4", "--bptt", "4", "--vocab", "4000", "--optimizer",
+               "adam", "--threads", "1", "--steps", "2", "--json"]
     most = [max(rank["planned_peak_bytes"] for rank in json.loads(mpi(2, *command, "--stages", "2", *more)[0])["ranks"])
             for more in ([], ["--disable", "split"])]
     assert most[0] < most[1], most
@@ -173,7 +173,7 @@ def test_goes_on_with_other_numbers():
     texts()
     ebb(*LM, "--steps", "60", "--out", "whole")
     for i, (count, more) in enumerate(GRIDS):
-        mpi(count, *LM, *more, "--steps", str(12 * (i + 1)), "--out", "run")
+        mpi(count, *LM, *more, "--steps", str(10 * (i + 1)), "--out", "run")
     assert files("run") == files("whole")
     before = files("run")
     assert "finished" in mpi(3, *LM, "--steps", "60", "--out", "run")[1] and files("run") == before
