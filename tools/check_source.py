@@ -28,7 +28,7 @@ BELOW = {
     "decode": ["data", "model", "run"],
     "train": ["score", "decode"],
     "kind": ["train"],
-    "api": ["run"],
+    "api": ["kind", "page"],
     "page": ["decode"],
     "cli": ["kind", "page"],
 }

@@ -88,8 +88,6 @@ ebb_status ebb__cli_need_ranks(const cli_settings *settings) EBB_MUST_CHECK;
 
 /* ---- run.c ---- */
 
-/* Which kind of model the run in the folder is. */
-ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) EBB_MUST_CHECK;
 /* Settings of the run in `dir`, with what was asked for on this command line on top. `run` is
  * initialised for the kind that is wanted; a run of another kind is EBB_MODEL. */
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,

@@ -403,6 +403,7 @@ int main(int argc, char **argv) {
         print_error(ebb_status_text(status));
         return (int)status;
     }
+    call.ctx->command = true;
     status = dispatch(&call, argc, argv);
     if (status == EBB_OK || status == EBB_BUDGET) {
         ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);

@@ -1,58 +1,17 @@
-/* run.c - the settings of a trained run: those stored in DIR/config, whose first line names the
- * kind of the model unless it is the first of the list; only what the machine gives can be asked
- * for anew. */
+/* run.c - the settings of a trained run, for a command that uses it: those stored with it; only
+ * what the machine gives can be asked for anew. */
 #include "cli/command.h"
 
-#include "base/file.h"
+#include "kind/stored.h"
 
 #include <string.h>
 
-enum { CONFIG_MOST_BYTES = 1 << 20 };
-
-static ebb_status config_path(ebb_ctx *ctx, const char *dir, page_text *path) {
-    TRY(ebb__page_put(path, "%s/config", dir));
-    return ebb__file_exists(path->bytes)
-               ? EBB_OK
-               : ebb__fail(ctx, EBB_MODEL,
-                           "%s: is not the folder of a run: it has no file 'config'", dir);
-}
-
-ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) {
-    page_text path = {.ctx = ctx};
-    char *text = NULL;
-    size_t bytes = 0;
-    ebb_status status;
-    TRY_OUT(config_path(ctx, dir, &path));
-    TRY_OUT(ebb__file_read_all(ctx, path.bytes, CONFIG_MOST_BYTES, &text, &bytes));
-    char name[24] = "";
-    *out = ebb__kind_at(0);
-    if (sscanf(text, " model = %23s", name) == 1 && ebb__kind_find(name) != NULL) {
-        *out = ebb__kind_find(name);
-    }
-out:
-    ebb__free(ctx, text);
-    ebb__page_text_fini(&path);
-    return status;
-}
-
 static ebb_status check_kind(ebb_ctx *ctx, const char *dir, const model_kind *wanted) {
     const model_kind *found = wanted;
-    TRY(ebb__cli_run_kind(ctx, dir, &found));
+    TRY(ebb__stored_kind(ctx, dir, &found));
     return found == wanted ? EBB_OK
                            : ebb__fail(ctx, EBB_MODEL, "%s: is %s, not %s; ebb %s can use it", dir,
                                        found->what, wanted->what, found->used_by);
-}
-
-/* What the stored settings say cannot be: the run is bad, not the usage. */
-static ebb_status resolve_stored(cli_settings *run, const char *path) {
-    char why[512];
-    ebb_status status = ebb__cli_resolve(run);
-    if (status != EBB_USAGE) {
-        return status;
-    }
-    (void)snprintf(why, sizeof why, "%s", ebb_last_error(run->ctx));
-    ebb__ctx_clear(run->ctx);
-    return ebb__fail(run->ctx, EBB_MODEL, "%s: %s", path, why);
 }
 
 /* Options of the kind's own that were given for this command. */
@@ -73,18 +32,11 @@ static void take_own(const cli_settings *asked, cli_settings *run) {
 }
 
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
-    page_text path = {.ctx = asked->ctx};
-    ebb_status status;
-    TRY_OUT(check_kind(asked->ctx, dir, run->run.kind));
-    TRY_OUT(config_path(asked->ctx, dir, &path));
-    TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
-    TRY_OUT(ebb__cli_paths_of_run(run, path.bytes));
-    if (run->run.kind->at_home != NULL) {
-        TRY_OUT(run->run.kind->at_home(run->ctx, &run->run, dir, &run->region));
-    }
-    TRY_OUT(resolve_stored(run, path.bytes));
+    option_set set = ebb__cli_set(run);
+    TRY(check_kind(asked->ctx, dir, run->run.kind));
+    TRY(ebb__stored_load(&set, dir));
     if (ebb__cli_given(asked, "batch")) {
-        TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
+        TRY(ebb__cli_refuse_auto(asked->ctx, &asked->run));
         run->run.batch = asked->run.batch;
         run->run.batch_tokens = 0;
     }
@@ -104,8 +56,5 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     }
     run->run.tune_folder = asked->run.tune_folder;
     run->run.tune_seconds = asked->run.tune_seconds;
-    TRY_OUT(ebb__cli_resolve(run));
-out:
-    ebb__page_text_fini(&path);
-    return status;
+    return ebb__options_resolve(&set);
 }

@@ -90,7 +90,7 @@ ebb_status ebb__samples_make(ebb_ctx *ctx, const train_settings *run, const char
     TRY_OUT(ebb__attention_open(ctx, NULL, SAMPLE_PICTURES, &out->attention));
     TRY_OUT(read_side(ctx, run->valid_path, out, false));
     TRY_OUT(read_side(ctx, run->valid_target, out, true));
-    TRY_OUT(run->kind->decode(ctx, &settings, dir, &options, &io, &summary));
+    TRY_OUT(ebb__job_decode(ctx, &settings, dir, &options, &io, &summary));
 out:
     ebb__page_text_fini(&s.text);
     return status;

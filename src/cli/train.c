@@ -143,7 +143,9 @@ ebb_status ebb__cli_train(cli_call *call) {
     call->ctx->stop = on_stop; /* while the batch is searched; a job has its observer */
     TRY(ebb__cli_fit(call, settings->run.out_dir));
     cli_settings stored = *settings;
-    TRY_OUT(ebb__cli_paths_to_store(&stored, &settings->region));
+    option_set stored_set = ebb__cli_set(&stored);
+    stored_set.region = &settings->region;
+    TRY_OUT(ebb__paths_to_store(&stored_set));
     TRY_OUT(ebb__cli_dump(&stored, OPTION_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, OPTION_MATH, &math));
     status =

@@ -86,5 +86,9 @@ typedef struct decode_result {
     const struct data_vocab *source, *target; /* ids to words */
     bool characters;                          /* a token is a character, not a word */
 } decode_result;
+/* One of its hypotheses as text, in pieces. */
+typedef void (*decode_put_fn)(void *user, const char *bytes, size_t n);
+void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
+                      decode_put_fn put, void *user);
 
 #endif

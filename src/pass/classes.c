@@ -18,11 +18,11 @@ static int32_t count_readers(const ir_graph *g, ir_val v) {
     return n;
 }
 
-/* A parameter that one node alone reads. */
-static bool is_own(const ir_graph *g, ir_val v, int32_t rank) {
+/* A parameter of the layer that one node alone reads. */
+static bool is_own(const ir_graph *g, ir_val v, int32_t rank, int32_t layer) {
     const ir_value *value = &g->values[v];
-    return value->role == IR_PARAM && value->type.rank == rank && value->next == IR_NONE &&
-           count_readers(g, v) == 1;
+    return value->role == IR_PARAM && value->layer == layer && value->type.rank == rank &&
+           value->next == IR_NONE && count_readers(g, v) == 1;
 }
 
 bool ebb__classes_find(const ir_graph *graph, classes_output *out) {
@@ -45,8 +45,8 @@ bool ebb__classes_find(const ir_graph *graph, classes_output *out) {
     bool plain = node->attr.i[MATMUL_TRANS_A] == 0 && node->attr.i[MATMUL_TRANS_B] != 0 &&
                  node->attr.i[MATMUL_GROUPS] == 0 && node->attr.i[MATMUL_PACKED] == 0;
     *out = (classes_output){ir_in(graph, node, 2), ir_in(graph, node, 0), node->label.layer};
-    return plain && is_own(graph, out->weight, 2) &&
-           (out->bias == IR_NONE || is_own(graph, out->bias, 1)) &&
+    return plain && is_own(graph, out->weight, 2, out->layer) &&
+           (out->bias == IR_NONE || is_own(graph, out->bias, 1, out->layer)) &&
            !graph->values[graph->nodes[loss].out].output && !graph->values[lse].output &&
            count_readers(graph, lse) == 0;
 }

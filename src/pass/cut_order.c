@@ -64,7 +64,7 @@ static int64_t turn_of(const rank_cutter *c, const ir_node_rec *node) {
     int32_t first = rank_first_shard(c, rank_group_of_shard(c, node->label.shard));
     int64_t k = node->label.shard - first, stage = c->stage[node->label.layer];
     /* Parts of the output layer are a stage of their own, behind all others, on every rank. */
-    int64_t parts = c->unit->config->ranks.ends != NULL;
+    int64_t parts = pass_has_parts(&c->unit->config->ranks);
     if (rank_is_part(c, node)) {
         return 2 * k + c->stages;
     }

@@ -585,27 +585,25 @@ static bool find_output(const splitter *s, classes_output *out) {
     return found;
 }
 
-static ebb_status number_parts(splitter *s, const int32_t *ends, const classes_output *output) {
+static ebb_status number_parts(splitter *s, const classes_output *output) {
     const pass_ranks *ranks = &s->unit->config->ranks;
     int32_t at = 0;
     s->classes = s->g->values[output->weight].type.dim[0];
-    if (ends[ranks->stages - 1] != s->classes) {
-        return ebb__fail(s->unit->ctx, EBB_INTERNAL, "split: %d classes were shared out, not %d",
-                         ends[ranks->stages - 1], s->classes);
-    }
-    for (int32_t stage = 0; stage < ranks->stages; stage++) {
-        char name[128];
-        if (ends[stage] > at) {
-            s->stage[s->n] = stage;
+    for (int32_t i = 0; i < ranks->n_layers; i++) {
+        const pass_stage *part = &ranks->layers[i];
+        if (part->end > at) {
+            s->stage[s->n] = part->stage;
             s->first[s->n] = at;
-            s->count[s->n] = ends[stage] - at;
-            ebb__classes_layer(s->g->layers[output->layer], stage, name, sizeof name);
-            TRY(ebb__ir_layer(s->g, name, &s->layer[s->n]));
+            s->count[s->n] = part->end - at;
+            TRY(ebb__ir_layer(s->g, part->layer, &s->layer[s->n]));
             s->n++;
+            at = part->end;
         }
-        at = ends[stage];
     }
-    return EBB_OK;
+    return at == s->classes
+               ? EBB_OK
+               : ebb__fail(s->unit->ctx, EBB_INTERNAL, "split: %d classes were shared out, not %d",
+                           at, s->classes);
 }
 
 static ebb_status split(splitter *s, const classes_output *output) {
@@ -628,15 +626,23 @@ static ebb_status split(splitter *s, const classes_output *output) {
     return ebb__ir_compact(g, NULL, NULL);
 }
 
+/* Is it the layer that the part is of? */
+static bool is_part_of(const pass_stage *part, const char *layer) {
+    char name[sizeof part->layer];
+    ebb__classes_layer(layer, part->stage, name, sizeof name);
+    return strcmp(name, part->layer) == 0;
+}
+
 /* A program of the first rank alone reads copies of the whole, beside the rank's own parts. */
 static ebb_status rename_whole(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     const pass_ranks *ranks = &unit->config->ranks;
-    for (int i = 0; i < 2; i++) {
-        ir_val v = ranks->parted[i] == NULL ? (ir_val)IR_NONE : ebb__ir_find(g, ranks->parted[i]);
+    const pass_stage *last = &ranks->layers[ranks->n_layers - 1];
+    for (ir_val v = 0; v < g->n_values; v++) {
+        const ir_value *value = &g->values[v];
         char name[512];
-        if (v != IR_NONE) {
-            (void)snprintf(name, sizeof name, PASS_WHOLE "%s", ranks->parted[i]);
+        if (value->role == IR_PARAM && is_part_of(last, g->layers[value->layer])) {
+            (void)snprintf(name, sizeof name, PASS_WHOLE "%s", value->name);
             TRY(ebb__ir_name(g, v, name));
         }
     }
@@ -644,10 +650,9 @@ static ebb_status rename_whole(pass_unit *unit) {
 }
 
 static ebb_status run(pass_unit *unit) {
-    const pass_ranks *ranks = &unit->config->ranks;
     splitter s = {.unit = unit, .g = &unit->graph, .region = &unit->scratch};
     classes_output output;
-    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers == NULL || ranks->ends == NULL) {
+    if (!pass_has_parts(&unit->config->ranks)) {
         return EBB_OK;
     }
     if (unit->alone) {
@@ -656,7 +661,7 @@ static ebb_status run(pass_unit *unit) {
     if (!find_output(&s, &output)) {
         return EBB_OK;
     }
-    TRY(number_parts(&s, ranks->ends, &output));
+    TRY(number_parts(&s, &output));
     return split(&s, &output);
 }
 

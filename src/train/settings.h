@@ -106,10 +106,11 @@ typedef struct train_settings {
     const struct device *dev; /* NULL: the default */
     struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
     int64_t ranks, rank;      /* plan, without a link: so many processes, of which this is planned */
-    const char *network;      /* plan: between them, "1G,50us"; NULL: shared memory */
+    const char *network;      /* plan, virtual_clock: between them, "1G,50us"; NULL: shared memory */
     const char *trace;        /* plan: folder for what SimGrid replays; NULL: none */
     int64_t stages;           /* processes that share the layers of a part of the batch */
     int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
+    const pass_stages *ways;  /* what was chosen of stages, for all processes; NULL: nothing yet */
     train_reduce reduce;      /* who adds up and applies gradients of several processes */
     train_only only;          /* bench: steps leave the rest out */
     bool virtual_clock;       /* bench: also the time of processes with a core each */

@@ -100,6 +100,22 @@ def test_bench_cnn():
     check_bench(["cnn", "--net", "resnet20_cifar", "--batch", "8", "--shards", "2"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
 
 
+def test_virtual():
+    """More processes than cores, by a clock of their own: a slow network takes the time that its messages need, and changes nothing else."""
+    command = ["bench", "lm", "--hidden", "12", "--batch", "4", "--bptt", "4", "--vocab", "50", "--layers", "2", "--shards", "4", "--threads", "1",
+               "--steps", "3", "--virtual", "--json"]
+    for more in [], ["--stages", "2"]:
+        fast, slow = (json.loads(mpi(4, *command, *more, *network)[0]) for network in ([], ["--network", "1M,50us"]))
+        assert fast["weights_hash"] == slow["weights_hash"] and 0 < fast["virtual_seconds_per_step"] < slow["virtual_seconds_per_step"]
+        most = max(rank["sent_bytes"] for rank in slow["ranks"])
+        assert slow["virtual_seconds_per_step"] > most * 8 / 1e6, (most, slow["virtual_seconds_per_step"])
+        for result in fast, slow:
+            step = max(rank["busy_seconds"] + rank["waiting_seconds"] for rank in result["ranks"])
+            assert abs(step - result["virtual_seconds_per_step"]) < 1e-9 and 0 < result["bubble_share"] <= result["exposed_share"] < 1
+    refused(2, 2, "bench", "lm", "--network", "1G,50us", says=["--virtual"])
+    refused(2, 2, "bench", "lm", "--virtual", "--network", "quick", says=["--network", "1G,50us"])
+
+
 # ---- train ----
 
 def files(folder):

@@ -162,7 +162,7 @@ static void generated_sentences_start_from_zeros(void **state) {
     room->s.epochs = 40;
     (void)run_ok(room);
     ebb_ctx *ctx = test_ctx_new();
-    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->out.text, &options, run_keep, &out));
+    assert_ok(ctx, ebb__job_generate(ctx, &room->s, room->out.text, &options, run_keep, &out));
     assert_true(out.bytes < 512);
     size_t line = strcspn(out.text, "\n") + 1;
     assert_in_range(line, 3, out.bytes / 2);

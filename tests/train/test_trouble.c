@@ -362,11 +362,11 @@ static void damaged_weights_are_not_used(void **state) {
                    ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL, &result),
                    EBB_MODEL, best.text);
     assert_refused(ctx,
-                   ebb__lm_generate(ctx, &room->s, room->out.text, &options, count_text, &written),
+                   ebb__job_generate(ctx, &room->s, room->out.text, &options, count_text, &written),
                    EBB_MODEL, best.text);
     assert_int_equal(truncate(vocab.text, 3), 0);
     assert_refused(ctx,
-                   ebb__lm_generate(ctx, &room->s, room->out.text, &options, count_text, &written),
+                   ebb__job_generate(ctx, &room->s, room->out.text, &options, count_text, &written),
                    EBB_MODEL, vocab.text);
     assert_int_equal(written, 0);
     test_ctx_free(ctx);

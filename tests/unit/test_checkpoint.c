@@ -280,7 +280,7 @@ static void earlier_step_is_refused(void **state) {
     fixture *f = *state;
     save_ok(f, 5, false);
     assert_int_equal(save(f->ctx, f->dir, 4, false), EBB_USAGE);
-    assert_non_null(strstr(ebb_last_error(f->ctx), "--fresh"));
+    assert_non_null(strstr(ebb_last_error(f->ctx), "start over with fresh"));
     ebb__ctx_clear(f->ctx);
     assert_int_equal(found(f, f->dir), 5);
     save_ok(f, 5, true); /* again, now known as the best */

@@ -34,8 +34,9 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .seed = s->seed,
                      .state = use == JOB_VALID ? "valid" : "state",
                      .scratch = use == JOB_VALID,
-                     .predict = use == JOB_PREDICT};
-    if (s->by_sentence && use != JOB_PREDICT) {
+                     .predict = use == JOB_PREDICT,
+                     .losses = use == JOB_SCORE};
+    if (s->by_sentence && use != JOB_PREDICT && use != JOB_SCORE) {
         model.state = NULL;
     }
     return ebb__word_lm_build(graph, &model);
@@ -167,7 +168,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                  .metrics = metrics,
                                  .n_metrics = 1,
                                  .timed = true,
-    .nats = true,
+                                 .nats = true,
                                  .resolve = ebb__lm_resolve,
                                  .check = check,
                                  .lacks = ebb__lm_lacks,
@@ -193,4 +194,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                  .randomise = randomise,
                                  .set_longest = set_longest,
                                  .eval = ebb__lm_eval,
-                                 .generate = ebb__lm_generate};
+                                 .generate_open = ebb__lm_generate_open,
+                                 .generate = ebb__lm_generate,
+                                 .score_open = ebb__lm_score_open,
+                                 .score = ebb__lm_score};

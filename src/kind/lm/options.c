@@ -81,8 +81,8 @@ void ebb__lm_describe(const train_settings *s, char *text, size_t bytes) {
 const char *ebb__lm_lacks(const train_settings *s, const train_option *option) {
     return (option->flags & OPTION_PART) == 0 || s->by_sentence
                ? NULL
-               : "is about sentences: a language model reads its text as one stream, unless "
-                 "--by-sentence is given";
+               : "is about sentences: a language model reads its text as one stream, unless it "
+                 "reads by-sentence";
 }
 
 /* What the windows of a language model unroll to; how long sentences are the text says. */

@@ -181,17 +181,39 @@ static ebb_status generate(model_use *u, const generate_options *o, text_sink *s
     return EBB_OK;
 }
 
-ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                            const generate_options *options, generate_fn emit, void *user) {
-    model_use u = {.ctx = ctx, .s = *settings};
-    u.s.batch = 1;
-    u.s.batch_tokens = 0;
-    u.s.bptt = 1;
-    ebb_status status = ebb__use_open(&u, dir, (job_request){.predict = true});
-    if (status == EBB_OK) {
-        status =
-            generate(&u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
+typedef struct generator {
+    kind_open base;
+    model_use u;
+} generator;
+
+static void close_generator(kind_open *open) {
+    generator *g = (generator *)open;
+    ebb_ctx *ctx = g->u.ctx;
+    ebb__use_close(&g->u);
+    ebb__free(ctx, g);
+}
+
+ebb_status ebb__lm_generate_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                                 kind_open **out) {
+    generator *g = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *g, &g));
+    *g = (generator){.base = {.close = close_generator}, .u = {.ctx = ctx, .s = *settings}};
+    g->u.s.batch = g->u.s.shards = 1;
+    g->u.s.batch_tokens = 0;
+    g->u.s.bptt = 1;
+    ebb_status status = ebb__use_open(&g->u, dir, (job_request){.predict = true});
+    if (status != EBB_OK) {
+        close_generator(&g->base);
+        return status;
     }
-    ebb__use_close(&u);
-    return status;
+    g->base.session = g->u.session;
+    *out = &g->base;
+    return EBB_OK;
+}
+
+ebb_status ebb__lm_generate(kind_open *open, const generate_options *options, generate_fn emit,
+                            void *user) {
+    generator *g = (generator *)open;
+    TRY(ebb__ranks_zero(g->u.session, IR_STATE));
+    return generate(&g->u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
 }

@@ -65,6 +65,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
+    model.losses = use == JOB_SCORE;
     return ebb__nmt_build(graph, &model);
 }
 
@@ -224,4 +225,7 @@ const model_kind ebb__kind_nmt = {
     .randomise = randomise,
     .set_longest = set_longest,
     .eval = ebb__nmt_eval,
-    .decode = ebb__nmt_decode};
+    .decode_open = ebb__nmt_decode_open,
+    .decode = ebb__nmt_decode,
+    .score_open = ebb__nmt_score_open,
+    .score = ebb__nmt_score};

@@ -41,8 +41,15 @@ ebb_status ebb__nmt_measure(ebb_ctx *ctx, const train_settings *s, const char *d
                             text_eval_result *out) EBB_MUST_CHECK;
 ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *s, const char *const *words,
                          const job_observer *observer, kind_facts *out) EBB_MUST_CHECK;
-ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                           const decode_options *options, const decode_io *io,
+ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                const decode_options *options, kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_decode(kind_open *open, const decode_io *io,
                            decode_summary *out) EBB_MUST_CHECK;
+
+/* ---- score.c ---- */
+
+ebb_status ebb__nmt_score_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                               kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_score(kind_open *open, const score_request *request) EBB_MUST_CHECK;
 
 #endif

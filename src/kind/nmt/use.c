@@ -6,6 +6,7 @@
 #include "kind/nmt/nmt.h"
 
 typedef struct line_decoder {
+    kind_open base;
     model_use u;
     const decode_io *io;
     decode_summary *sum;
@@ -84,34 +85,51 @@ static ebb_status open_fitting(line_decoder *d, const char *dir, bool fixed) {
     }
 }
 
-ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                           const decode_options *options, const decode_io *io,
-                           decode_summary *out) {
-    line_decoder d = {.u = {.ctx = ctx, .s = *settings},
-                      .io = io,
-                      .sum = out,
-                      .o = {.slots = (int32_t)settings->batch,
-                            .beam = (int32_t)options->beam,
-                            .nbest = (int32_t)options->nbest,
-                            .max_src = (int32_t)settings->max_len + 1,
-                            .alpha = options->alpha,
-                            .ratio = options->max_ratio,
-                            .attention = options->attention}};
-    translate_io lines = {&d, read_line, write_line, should_stop};
+static void close_decoder(kind_open *open) {
+    line_decoder *d = (line_decoder *)open;
+    ebb_ctx *ctx = d->u.ctx;
+    ebb__free(ctx, d->tokens);
+    ebb__use_close(&d->u);
+    ebb__free(ctx, d);
+}
+
+ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                                const decode_options *options, kind_open **out) {
+    line_decoder *d = NULL;
     ebb_status status;
-    *out = (decode_summary){0};
-    TRY_OUT(open_fitting(&d, dir, options->fixed_batch));
-    TRY_OUT(ebb__alloc(ctx, (size_t)ebb__translate_pool(&d.o), sizeof *d.tokens, &d.tokens));
-    double begin = ebb__clock_seconds();
-    status = ebb__translate(d.u.session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &d.o,
-                            &lines);
-    out->seconds = ebb__clock_seconds() - begin;
-    out->batch = d.o.slots;
-    out->planned_peak_bytes = d.u.session->plan->peak_bytes;
-    out->measured_peak_bytes = d.u.session->measured_bytes;
+    TRY(ebb__alloc(ctx, 1, sizeof *d, &d));
+    *d = (line_decoder){.base = {.close = close_decoder},
+                        .u = {.ctx = ctx, .s = *settings},
+                        .o = {.slots = (int32_t)settings->batch,
+                              .beam = (int32_t)options->beam,
+                              .nbest = (int32_t)options->nbest,
+                              .max_src = (int32_t)settings->max_len + 1,
+                              .alpha = options->alpha,
+                              .ratio = options->max_ratio,
+                              .attention = options->attention}};
+    TRY_OUT(open_fitting(d, dir, options->fixed_batch));
+    TRY_OUT(ebb__alloc(ctx, (size_t)ebb__translate_pool(&d->o), sizeof *d->tokens, &d->tokens));
+    d->base.session = d->u.session;
+    *out = &d->base;
+    return EBB_OK;
 out:
-    ebb__free(ctx, d.tokens);
-    ebb__use_close(&d.u);
+    close_decoder(&d->base);
+    return status;
+}
+
+ebb_status ebb__nmt_decode(kind_open *open, const decode_io *io, decode_summary *out) {
+    line_decoder *d = (line_decoder *)open;
+    translate_io lines = {d, read_line, write_line, should_stop};
+    *out = (decode_summary){.batch = d->o.slots};
+    d->io = io;
+    d->sum = out;
+    d->read = d->written = 0;
+    double begin = ebb__clock_seconds();
+    ebb_status status = ebb__translate(
+        d->u.session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &d->o, &lines);
+    out->seconds = ebb__clock_seconds() - begin;
+    out->planned_peak_bytes = d->u.session->plan->peak_bytes;
+    out->measured_peak_bytes = d->u.session->measured_bytes;
     return status;
 }
 
