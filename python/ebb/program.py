@@ -177,6 +177,7 @@ def compile(what: Union[Value, Graph], memory: Size = None, seed: Optional[int] 
     graph = what.graph if isinstance(what, Value) else what
     if not isinstance(graph, Graph):
         raise UsageError(f"{type(what).__name__} is neither a value nor a graph")
+    native_options(memory, options, True)  # before anything is done to the graph
     if isinstance(what, Value) and not graph.has_loss:
         graph.loss(what)
     return compile_all([graph], 1 if graph.has_loss and options.get("optimizer", "sgd") not in (None, "forward") else 0, memory, seed, **options)[0]
