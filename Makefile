@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn test-ranks asan tsan tsan-commands fuzz coverage lint format wheel bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -57,6 +57,10 @@ test:
 # is there. ARGS="--nets lenet --batches 7" for some of them.
 test-cnn: all
 	@python3 tools/test_cnn.py $(BUILD)/ebb $(ARGS)
+
+# What README and docs/ say, with the tutorials, which train for minutes.
+test-docs: all
+	@EBB_LONG=1 TEST_TIMEOUT=3600 tools/run_tests.sh $(BUILD) cli/test_docs
 
 # The longer checks of several processes: many kills and stops, hosts that are cut off (as root).
 test-ranks:
