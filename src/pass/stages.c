@@ -2,6 +2,7 @@
  * of layers in their order, so that the slowest stage is as fast as it can be. Layers that share a
  * variable, as tied tables do, are one. Labels are all that is looked at, so that any graph can be
  * cut. */
+#include "pass/classes.h"
 #include "pass/ranks.h"
 
 #include <math.h>
@@ -128,6 +129,10 @@ typedef struct stage_parts {
     layer_list list;
     int32_t *same;  /* by layer */
     int32_t *stage; /* by number in the list */
+    /* The output layer, if all stages share it by its classes (split_classes.c), and what it takes:
+     * then it has no seconds in the list. */
+    classes_output output;
+    double shared;
 } stage_parts;
 
 /* chunks: the loss, the last layer, is done in chunks. */
@@ -175,6 +180,7 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
     const pass_ranks *ranks = &c->unit->config->ranks;
     const ir_graph *g = c->g;
     TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->stage, &c->stage));
+    TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->is_part, &c->is_part));
     if (c->stages == 1) {
         return EBB_OK;
     }
@@ -190,12 +196,42 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
             bool same = strncmp(ranks->layers[i].layer, g->layers[l],
                                 sizeof ranks->layers[i].layer - 1) == 0;
             c->stage[l] = same ? ranks->layers[i].stage : c->stage[l];
+            c->is_part[l] = same ? ranks->layers[i].end > 0 : c->is_part[l];
         }
     }
     return EBB_OK;
 }
 
 /* ---- cuts to choose from ---- */
+
+/* Takes the output layer out of the list, where it is the last and can be parted. */
+static void share_output(const rank_cutter *c, stage_parts *p) {
+    const pass_config *config = c->unit->config;
+    int32_t last = p->list.n - 1;
+    bool may = c->stages > 1 && config->stash == 0 && (config->disabled >> PASS_SPLIT & 1) == 0;
+    if (may && ebb__classes_find(c->g, &p->output) &&
+        p->list.layers[last] == first_of(p->same, p->output.layer)) {
+        p->shared = p->list.seconds[last];
+        p->list.seconds[last] = 0;
+    }
+}
+
+/* Parts of the output layer, that level the stages, behind the *n layers of a cut. */
+static void add_parts(const rank_cutter *c, const stage_parts *p, pass_stage *layers, int32_t *n) {
+    double before[PASS_MOST_RANKS] = {0};
+    int32_t ends[PASS_MOST_RANKS];
+    for (int32_t i = 0; i < p->list.n; i++) {
+        before[p->stage[i]] += p->list.seconds[i];
+    }
+    bool parts = p->shared > 0 && ebb__classes_share(c->g->values[p->output.weight].type.dim[0],
+                                                     p->shared, before, c->stages, ends);
+    for (int32_t s = 0; parts && s < c->stages; s++) {
+        pass_stage *part = &layers[(*n)++];
+        ebb__classes_layer(c->g->layers[p->output.layer], s, part->layer, sizeof part->layer);
+        part->stage = s;
+        part->end = ends[s];
+    }
+}
 
 typedef struct cut_search {
     const rank_cutter *c;
@@ -231,19 +267,20 @@ static double sum_of_powers(const rank_cutter *c, const stage_parts *p) {
 static ebb_status add_cut(cut_search *s, double powers) {
     const ir_graph *g = s->c->g;
     pass_stage *layers = NULL;
-    int32_t at = s->n < s->most ? s->n++ : s->most - 1;
-    TRY(ebb__region_alloc(s->region, (size_t)g->n_layers + 1, sizeof *layers, &layers));
+    int32_t at = s->n < s->most ? s->n++ : s->most - 1, n = g->n_layers;
+    TRY(ebb__region_alloc(s->region, (size_t)(n + s->c->stages), sizeof *layers, &layers));
     note_stages(s->c, s->parts);
     for (int32_t l = 0; l < g->n_layers; l++) {
         (void)snprintf(layers[l].layer, sizeof layers[l].layer, "%s", g->layers[l]);
         layers[l].stage = s->c->stage[l];
     }
+    add_parts(s->c, s->parts, layers, &n);
     while (at > 0 && power(s->cuts[at - 1].seconds) > powers) {
         s->cuts[at] = s->cuts[at - 1];
         at--;
     }
     s->cuts[at] = (pass_stages){.layers = layers,
-                                .n_layers = g->n_layers,
+                                .n_layers = n,
                                 .early = early_share(&s->parts->list, s->parts->stage),
                                 .seconds = sqrt(sqrt(powers))};
     s->bound = s->n == s->most ? power(s->cuts[s->n - 1].seconds) : s->bound;
@@ -278,6 +315,7 @@ ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_r
     stage_parts parts;
     TRY(ebb__region_alloc(c.region, (size_t)c.g->n_layers + 1, sizeof *c.stage, &c.stage));
     TRY(list_parts(&c, seconds, ranks->chunk_steps > 0, &parts));
+    share_output(&c, &parts);
     cut_search s = {.c = &c,
                     .parts = &parts,
                     .region = region,

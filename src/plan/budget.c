@@ -117,7 +117,9 @@ static int32_t most_time(const ir_graph *g) {
  * its rows and steps to what the knobs reach; *made: the bytes it makes. */
 static ebb_status inspect_program(settling *s, int32_t i, double *made) {
     const plan_request *request = &s->requests[i];
-    pass_config config = {.first = PASS_SHARD, .ranks = s->options->ranks};
+    pass_config config = {.first = PASS_SHARD,
+                          .disabled = s->options->disabled & 1U << PASS_SPLIT,
+                          .ranks = s->options->ranks};
     pass_unit unit;
     ebb_status status = ebb__plan_open(&unit, s->ctx, &config, request);
     int64_t nodes = (int64_t)unit.graph.n_nodes * (request->shards > 1 ? request->shards : 1);
@@ -128,6 +130,9 @@ static ebb_status inspect_program(settling *s, int32_t i, double *made) {
                            request->name, (long long)nodes, MOST_NODES);
     }
     status = status == EBB_OK ? ebb__plan_run_passes(&unit, PASS_GRAD) : status;
+    if (status == EBB_OK && (config.disabled >> PASS_SPLIT & 1) == 0) {
+        status = ebb__pass_split.run(&unit);
+    }
     status = status == EBB_OK ? ebb__pass_cut.run(&unit) : status;
     if (status == EBB_OK) {
         int32_t rows = ebb__walk_rows(&unit.graph);

@@ -64,7 +64,8 @@ out:
 
 static ebb_status list_cuts(stages_trial *t, alloc_region *region, pass_stages *cuts, int32_t *n) {
     const pass_ranks *ranks = &t->options->ranks;
-    pass_config config = {.dev = t->options->dev};
+    pass_config config = {
+        .dev = t->options->dev, .disabled = t->options->disabled, .stash = t->options->stash};
     pass_unit unit;
     double *seconds = NULL;
     TRY(price_layers(t, region, &seconds));

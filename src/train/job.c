@@ -92,12 +92,12 @@ static pass_ranks ranks_of(const train_settings *s) {
 }
 
 /* A step that does not fit would have to be given up by all processes: none has sparse values. */
-static plan_options options_of(const train_settings *s) {
+static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
     bool many = ebb__settings_ranks(s) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
-                          .budget_name = "--memory",
+                          .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
                           .encode = s->encode,
@@ -119,11 +119,9 @@ static ebb_status build_program(const plan_request *request, ir_graph *out) {
 
 /* The program of the use's shape `i`: "train", "train.1", "train.2" and so on. */
 static void add_program(job_programs *p, job_use use, int32_t i, data_shape shape) {
-    static const char *const names[] = {[JOB_TRAIN] = "train",
-                                        [JOB_VALID] = "valid",
-                                        [JOB_PREDICT] = "predict",
-                                        [JOB_DECODE_STEP] = "step",
-                                        [JOB_DECODE_READ] = "read"};
+    static const char *const names[] = {
+        [JOB_TRAIN] = "train", [JOB_VALID] = "valid",      [JOB_PREDICT] = "predict",
+        [JOB_SCORE] = "score", [JOB_DECODE_STEP] = "step", [JOB_DECODE_READ] = "read"};
     struct job_program *at = &p->at[p->n];
     bool loss = use == JOB_TRAIN || use == JOB_VALID;
     *at = (struct job_program){.use = use, .shape = shape};
@@ -178,11 +176,14 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     p->ctx = ctx;
     p->settings = *settings;
     p->request = *request;
-    p->options = options_of(settings);
+    p->options = options_of(ctx, settings);
     ebb__region_init(&p->stages, ctx);
     ebb__cost_table_init(&p->table, ctx, device_or_default(settings->dev));
-    if (request->train || request->predict) {
-        add_programs(p, &request->shapes, request->train ? JOB_TRAIN : JOB_PREDICT);
+    if (request->train || request->predict || request->score) {
+        add_programs(p, &request->shapes,
+                     request->train     ? JOB_TRAIN
+                     : request->predict ? JOB_PREDICT
+                                        : JOB_SCORE);
     }
     if (request->valid) {
         add_programs(p, &request->valid_shapes, JOB_VALID);
@@ -282,7 +283,8 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
     ebb__region_fini(&region);
     TRY(status);
     uint64_t taken = 0;
-    if (*plan == NULL || planning_fits(settings, *plan, &taken)) {
+    /* What else a process holds that only calls the library is not known. */
+    if (*plan == NULL || !ctx->command || planning_fits(settings, *plan, &taken)) {
         return EBB_OK;
     }
     return ebb__fail(ctx, EBB_BUDGET,

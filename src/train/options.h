@@ -28,7 +28,7 @@
     { low, high, true, true }
 
 /* clang-format off */
-#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; those of a run only with the same vocabulary")
+#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; a folder also gives its vocabulary and codes, and model options that are not given")
 #define OPTION_INIT_OF(WHOSE) \
     {"init", "Model", OPTION_TEXT, AT(init_path), "FILE|DIR", "none", "none", {0}, ANY, RUN, MATH, \
      "safetensors file, or folder of a run, with the weights to start from, " WHOSE "; none: drawn from --seed"}
@@ -75,6 +75,17 @@
      "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"}, \
     {"patience", "Length", OPTION_INT, AT(patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN, \
      "end after so many validations in a row without improvement"}
+
+/* What every run stores of the machine; COMMANDS: those that take them. */
+#define OPTION_MEMORY(COMMANDS) \
+    {"memory", "Machine", OPTION_SIZE, offsetof(train_settings, memory), "SIZE", "auto", NULL, {0}, ANY, COMMANDS, OPTION_SHOWN, \
+     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%. Of several processes each has so much; 2G,512M,...: rank 0 the first, rank 1 the second, and so on"}
+#define OPTION_THREADS(COMMANDS) \
+    {"threads", "Machine", OPTION_INT, offsetof(train_settings, threads), "N", "auto", "auto", {0}, RANGE(1, 256), COMMANDS, OPTION_SHOWN, \
+     "auto: all cores the machine allows; never changes a result"}
+#define OPTION_DISABLE(COMMANDS) \
+    {"disable", "Machine", OPTION_PASSES, offsetof(train_settings, disabled), "PASS", "none", "none", {0}, ANY, COMMANDS, OPTION_SHOWN, \
+     "leave out an optional compiler pass (repeatable); never changes a result"}
 
 /* FOLDER: where runs of the kind go if the user names none. */
 #define OPTIONS_RUN(FOLDER) \

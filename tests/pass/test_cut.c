@@ -258,6 +258,11 @@ static pass_ranks some_ranks(ebb_ctx *ctx, const plan_request *request, alloc_re
     ebb__plan_close(&unit);
     ranks.stages = stages;
     ranks.count = stages * groups;
+    if (test_below(dice, 3) == 0) { /* not parted by classes, though it may be */
+        while (ranks.n_layers > 0 && ranks.layers[ranks.n_layers - 1].end > 0) {
+            ranks.n_layers--;
+        }
+    }
     if (stages > 1 && groups == request->shards && test_below(dice, 2) == 0) {
         ranks.chunk_steps = 1 + test_below(dice, 3);
         ranks.sum_steps = ranks.chunk_steps * (1 + test_below(dice, 3));
@@ -330,11 +335,13 @@ static bool can_choose(ebb_ctx *ctx, const plan_request *request, const pass_con
 static void show_case(uint64_t seed, int32_t shards, const pass_config *all) {
     if (getenv("EBB_FUZZ_SHOW") != NULL) {
         print_message("seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
-                      "momentum %g, clip %g, stash %d, training %d, disabled %x, layers %d\n",
+                      "momentum %g, clip %g, stash %d, training %d, disabled %x, layers %d, "
+                      "classes %d\n",
                       (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
                       (int)all->ranks.reduce, (int)all->update.optimizer,
                       (double)all->update.momentum, (double)all->update.clip, all->stash,
-                      all->training, all->disabled, all->ranks.layers != NULL);
+                      all->training, all->disabled, all->ranks.layers != NULL,
+                      pass_has_parts(&all->ranks));
     }
 }
 
@@ -381,11 +388,11 @@ static int32_t make_words(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph
 }
 
 static int32_t make_translation(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
-    int32_t shards = 1 + test_below(dice, 6);
+    int32_t shards = 1 + test_below(dice, 6), words = 9 + 30 * test_below(dice, 2);
     nmt_model m = {.cell = (lm_cell)test_below(dice, 3),
                    .attention = (nmt_attention)test_below(dice, 2),
-                   .src_vocab = 9,
-                   .tgt_vocab = 9,
+                   .src_vocab = words,
+                   .tgt_vocab = words,
                    .embed = 6,
                    .hidden = 6,
                    .enc_layers = 1 + test_below(dice, 3),

@@ -6,6 +6,7 @@
 #include "kind/nmt/nmt.h"
 
 typedef struct line_decoder {
+    kind_open base;
     model_use u;
     const decode_io *io;
     decode_summary *sum;
@@ -15,22 +16,23 @@ typedef struct line_decoder {
 } line_decoder;
 
 /* Ids of as many tokens as there is room for; the others are only counted. */
-static int32_t line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
-                        uint64_t *tokens) {
-    const data_vocab *vocab = ebb__use_vocab(&d->u, KIND_SOURCE);
-    const char *at = line->text, *end = at + line->bytes, *token = NULL;
-    int32_t n = 0;
-    size_t length;
+static ebb_status line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
+                           int32_t *n, uint64_t *tokens) {
+    use_line from = {.at = line->text, .end = line->text + line->bytes};
+    use_token token;
     *tokens = 0;
-    while ((length = ebb__text_split(d->u.s.tokens, &at, end, &token)) > 0) {
-        if (n < room) {
-            uint32_t id = ebb__vocab_find(vocab, token, length);
-            d->sum->unknown += id == VOCAB_UNK;
-            ids[n++] = (int32_t)id;
+    *n = 0;
+    for (;;) {
+        TRY(ebb__use_next_token(&d->u, KIND_SOURCE, &from, &token));
+        if (token.bytes == 0) {
+            return EBB_OK;
+        }
+        if (*n < room) {
+            d->sum->unknown += token.id == VOCAB_UNK;
+            ids[(*n)++] = (int32_t)token.id;
         }
         ++*tokens;
     }
-    return n;
 }
 
 static ebb_status read_line(void *user, int32_t *ids, int32_t room, int32_t *n,
@@ -42,7 +44,7 @@ static ebb_status read_line(void *user, int32_t *ids, int32_t room, int32_t *n,
         return EBB_OK;
     }
     uint64_t *tokens = &d->tokens[d->read++ % (uint64_t)ebb__translate_pool(&d->o)];
-    *n = line_ids(d, &line, ids, room, tokens);
+    TRY(line_ids(d, &line, ids, room, n, tokens));
     d->sum->lines++;
     d->sum->tokens += *tokens;
     if (*tokens > (uint64_t)room) {
@@ -59,7 +61,7 @@ static ebb_status write_line(void *user, const translate_result *found) {
                             .found = found,
                             .source = ebb__use_vocab(&d->u, KIND_SOURCE),
                             .target = ebb__use_vocab(&d->u, KIND_TARGET),
-                            .characters = d->u.s.tokens == TEXT_CHAR};
+                            .mode = d->u.s.tokens};
     return d->io->write(d->io->user, &result);
 }
 
@@ -84,34 +86,51 @@ static ebb_status open_fitting(line_decoder *d, const char *dir, bool fixed) {
     }
 }
 
-ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                           const decode_options *options, const decode_io *io,
-                           decode_summary *out) {
-    line_decoder d = {.u = {.ctx = ctx, .s = *settings},
-                      .io = io,
-                      .sum = out,
-                      .o = {.slots = (int32_t)settings->batch,
-                            .beam = (int32_t)options->beam,
-                            .nbest = (int32_t)options->nbest,
-                            .max_src = (int32_t)settings->max_len + 1,
-                            .alpha = options->alpha,
-                            .ratio = options->max_ratio,
-                            .attention = options->attention}};
-    translate_io lines = {&d, read_line, write_line, should_stop};
+static void close_decoder(kind_open *open) {
+    line_decoder *d = (line_decoder *)open;
+    ebb_ctx *ctx = d->u.ctx;
+    ebb__free(ctx, d->tokens);
+    ebb__use_close(&d->u);
+    ebb__free(ctx, d);
+}
+
+ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                                const decode_options *options, kind_open **out) {
+    line_decoder *d = NULL;
     ebb_status status;
-    *out = (decode_summary){0};
-    TRY_OUT(open_fitting(&d, dir, options->fixed_batch));
-    TRY_OUT(ebb__alloc(ctx, (size_t)ebb__translate_pool(&d.o), sizeof *d.tokens, &d.tokens));
-    double begin = ebb__clock_seconds();
-    status = ebb__translate(d.u.session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &d.o,
-                            &lines);
-    out->seconds = ebb__clock_seconds() - begin;
-    out->batch = d.o.slots;
-    out->planned_peak_bytes = d.u.session->plan->peak_bytes;
-    out->measured_peak_bytes = d.u.session->measured_bytes;
+    TRY(ebb__alloc(ctx, 1, sizeof *d, &d));
+    *d = (line_decoder){.base = {.close = close_decoder},
+                        .u = {.ctx = ctx, .s = *settings},
+                        .o = {.slots = (int32_t)settings->batch,
+                              .beam = (int32_t)options->beam,
+                              .nbest = (int32_t)options->nbest,
+                              .max_src = (int32_t)settings->max_len + 1,
+                              .alpha = options->alpha,
+                              .ratio = options->max_ratio,
+                              .attention = options->attention}};
+    TRY_OUT(open_fitting(d, dir, options->fixed_batch));
+    TRY_OUT(ebb__alloc(ctx, (size_t)ebb__translate_pool(&d->o), sizeof *d->tokens, &d->tokens));
+    d->base.session = d->u.session;
+    *out = &d->base;
+    return EBB_OK;
 out:
-    ebb__free(ctx, d.tokens);
-    ebb__use_close(&d.u);
+    close_decoder(&d->base);
+    return status;
+}
+
+ebb_status ebb__nmt_decode(kind_open *open, const decode_io *io, decode_summary *out) {
+    line_decoder *d = (line_decoder *)open;
+    translate_io lines = {d, read_line, write_line, should_stop};
+    *out = (decode_summary){.batch = d->o.slots};
+    d->io = io;
+    d->sum = out;
+    d->read = d->written = 0;
+    double begin = ebb__clock_seconds();
+    ebb_status status = ebb__translate(
+        d->u.session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &d->o, &lines);
+    out->seconds = ebb__clock_seconds() - begin;
+    out->planned_peak_bytes = d->u.session->plan->peak_bytes;
+    out->measured_peak_bytes = d->u.session->measured_bytes;
     return status;
 }
 
