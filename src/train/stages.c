@@ -6,43 +6,48 @@
 #include "plan/stages.h"
 #include "train/forecast.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Whether every process has a plan that fits, with built-in times. */
-static ebb_status fits(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
-                       const pass_stages *ways, bool *out) {
+/* The least that a process could take, of what it may; *share: of the one with the least room, with
+ * built-in times. */
+static ebb_status find_share(ebb_ctx *ctx, const train_settings *settings,
+                             const job_request *request, const pass_stages *ways, double *share) {
     train_settings one = *settings;
-    ebb_status status = EBB_OK;
+    *share = 0;
     one.ranks = ebb__settings_ranks(settings);
     one.threads = ebb__job_threads(settings);
     one.link = NULL;
     one.ways = ways;
     one.tune_folder = NULL;
-    for (one.rank = 0; status == EBB_OK && one.rank < one.ranks; one.rank++) {
+    for (one.rank = 0; one.rank < one.ranks; one.rank++) {
         ebb_plan *plan = NULL;
         job_request own = *request;
         own.follows = one.rank > 0;
-        status = ebb__job_compile(ctx, &one, &own, &plan);
+        ebb_status status = ebb__job_compile(ctx, &one, &own, &plan);
+        if (status == EBB_OK || status == EBB_BUDGET) {
+            double taken = (double)plan->least_bytes / (double)plan->budget_bytes;
+            *share = taken > *share ? taken : *share;
+            ebb__ctx_clear(ctx);
+            status = EBB_OK;
+        }
         ebb__plan_free(plan);
+        TRY(status);
     }
-    *out = status == EBB_OK;
-    if (status == EBB_BUDGET) {
-        ebb__ctx_clear(ctx);
-        return EBB_OK;
-    }
-    return status;
+    return EBB_OK;
 }
 
-/* The first that fits; if none does, the fastest, which is then refused with what it lacks. */
+/* The first that fits; if none does, the one that lacks least, which is then refused with that. */
 static ebb_status pick(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
                        const stages_list *list, pass_stages *ways) {
+    double least = HUGE_VAL;
     *ways = list->at[0];
-    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && i < list->n; i++) {
-        bool fit = false;
-        TRY(fits(ctx, settings, request, &list->at[i], &fit));
-        if (fit) {
+    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && i < list->n && least > 1; i++) {
+        double share = 0;
+        TRY(find_share(ctx, settings, request, &list->at[i], &share));
+        if (share < least) {
+            least = share;
             *ways = list->at[i];
-            return EBB_OK;
         }
     }
     return EBB_OK;
