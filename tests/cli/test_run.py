@@ -31,7 +31,7 @@ def model(kind):
         else:
             text(folder + "/t.txt", 200)
             ebb("train", "lm", "--train", folder + "/t.txt", "--hidden", "16", "--layers", "2", "--batch", "4", "--bptt", "7", "--epochs", "2",
-                *(["--by-sentence"] if kind == "by-sentence" else []), *out)
+                *{"by-sentence": ["--by-sentence"], "codes": ["--by-sentence", "--tokens", "bpe", "--codes", "20"], "lm": []}[kind], *out)
         made[kind] = folder
     return made[kind]
 
@@ -83,7 +83,16 @@ def scores(run, data):
     return [(float(a), int(b), int(c)) for a, b, c in (line.split() for line in use(run, "score", data=data)[0].splitlines())]
 
 
+def sums_are_those_of_eval(kind):
+    folder = model(kind)
+    write("some.txt", "w1 w2 w3\nw5 w11\nw9 w12 w29\n")
+    found, wanted = scores(folder + "/run", read("some.txt")), ebb("eval", "lm", folder + "/run", "some.txt", "--json").json()
+    assert sum(n for _, n, _ in found) == wanted["tokens"] and math.isclose(-sum(p for p, _, _ in found) / wanted["tokens"], wanted["loss"], rel_tol=1e-5)
+
+
 def test_scores_lines():
+    for kind in "codes", "by-sentence":
+        sums_are_those_of_eval(kind)
     folder = model("by-sentence")
     write("held.txt", "w1 w2 w3\nw5\nw9 w9 w9 w9 w9 w9 w9 nothing\n" + "w1 w2 " * 45 + "\n")
     found = scores(folder + "/run", read("held.txt"))

@@ -12,7 +12,7 @@ typedef struct text_lines {
 
 /* Of the side's vocabulary. A zero byte, a line end or what is not UTF-8 in a line makes unknown
  * words, as everywhere. Free also after a failure. */
-ebb_status ebb__lines_encode(const model_use *u, kind_side side, const decode_line *lines, size_t n,
+ebb_status ebb__lines_encode(model_use *u, kind_side side, const decode_line *lines, size_t n,
                              text_lines *out) EBB_MUST_CHECK;
 void ebb__lines_free(text_lines *lines);
 
