@@ -8,42 +8,43 @@
 
 #include <string.h>
 
-/* Whether every process has a plan that fits, with built-in times. */
-static ebb_status fits(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
-                       const pass_stages *ways, bool *out) {
+/* How many bytes all processes lack together, with built-in times; 0: every one has a plan that
+ * fits. */
+static ebb_status find_lack(ebb_ctx *ctx, const train_settings *settings,
+                            const job_request *request, const pass_stages *ways, uint64_t *out) {
     train_settings one = *settings;
-    ebb_status status = EBB_OK;
     one.ranks = ebb__settings_ranks(settings);
     one.threads = ebb__job_threads(settings);
     one.link = NULL;
     one.ways = ways;
     one.tune_folder = NULL;
-    for (one.rank = 0; status == EBB_OK && one.rank < one.ranks; one.rank++) {
+    *out = 0;
+    for (one.rank = 0; one.rank < one.ranks; one.rank++) {
         ebb_plan *plan = NULL;
         job_request own = *request;
         own.follows = one.rank > 0;
-        status = ebb__job_compile(ctx, &one, &own, &plan);
+        ebb_status status = ebb__job_compile(ctx, &one, &own, &plan);
+        if (status == EBB_BUDGET && plan != NULL) {
+            *out += plan->least_bytes - plan->budget_bytes;
+            ebb__ctx_clear(ctx);
+            status = EBB_OK;
+        }
         ebb__plan_free(plan);
+        TRY(status);
     }
-    *out = status == EBB_OK;
-    if (status == EBB_BUDGET) {
-        ebb__ctx_clear(ctx);
-        return EBB_OK;
-    }
-    return status;
+    return EBB_OK;
 }
 
-/* The first that fits; if none does, the fastest, which is then refused with what it lacks. */
+/* The first that fits; if none does, the one that lacks least, which is then refused with that. */
 static ebb_status pick(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
                        const stages_list *list, pass_stages *ways) {
+    uint64_t least = UINT64_MAX;
     *ways = list->at[0];
-    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && i < list->n; i++) {
-        bool fit = false;
-        TRY(fits(ctx, settings, request, &list->at[i], &fit));
-        if (fit) {
-            *ways = list->at[i];
-            return EBB_OK;
-        }
+    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && least > 0 && i < list->n; i++) {
+        uint64_t lack = 0;
+        TRY(find_lack(ctx, settings, request, &list->at[i], &lack));
+        *ways = lack < least ? list->at[i] : *ways;
+        least = lack < least ? lack : least;
     }
     return EBB_OK;
 }
