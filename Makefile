@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -41,10 +41,14 @@ build_fuzz = if tools/setup.sh fuzz; then \
 # Without MPI all is built but its plugin, and the tests of that are skipped.
 setup_mpi = tools/setup.sh mpi || echo "without MPI (above): its tests are skipped" >&2
 
+# Without NumPy the tests of the Python package that need it are skipped.
+setup_python = tools/setup.sh python || echo "without NumPy (above): its tests are skipped" >&2
+
 # T=name runs only the test programs whose path contains name.
 test:
 	@tools/setup.sh test
 	@$(setup_mpi)
+	@$(setup_python)
 	@$(call build,$(BUILD))
 	@$(if $(or $(if $(T),,all),$(findstring fuzz,$(T)),$(findstring search,$(T))),$(build_fuzz))
 	@tools/run_tests.sh $(BUILD) $(T)
@@ -105,6 +109,12 @@ lint:
 
 format:
 	@tools/lint.sh --format
+
+# A wheel for Python in build/wheel, with the library, the command and what these need inside.
+wheel: all
+	@mkdir -p $(BUILD)/wheel && rm -f $(BUILD)/wheel/*
+	@cd python && EBB_BUILD=$(abspath $(BUILD)) python3 -c 'import sys; sys.path.insert(0, "backend"); import build_ebb; \
+	print("$(BUILD)/wheel/" + build_ebb.build_wheel("$(abspath $(BUILD))/wheel"))'
 
 bench: all
 	@bench/run.sh $(BUILD)/ebb

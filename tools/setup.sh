@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks for what ebb needs and, as root on Debian or Ubuntu, installs what is missing.
-# Usage: tools/setup.sh build|test|fuzz|mpi|coverage|lint
+# Usage: tools/setup.sh build|test|fuzz|mpi|python|coverage|lint
 # Elsewhere, or without root, names the missing packages and exits 1. Silent when all is there.
 set -u
 
@@ -12,6 +12,9 @@ has_fuzzer() {
     echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d != 0 && n < 0; }' |
         clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null >/dev/null 2>&1
 }
+
+# Of the python3 that is called, or of the system's, which has Debian's packages.
+has_numpy() { python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null; }
 
 # package, kind of probe, what to probe for
 needs_of() {
@@ -44,6 +47,8 @@ LIST
     elif [ "$1" = mpi ]; then
         echo "libopenmpi-dev module ompi-c"
         echo "openmpi-bin tool mpirun"
+    elif [ "$1" = python ]; then
+        echo "python3-numpy numpy -"
     elif [ "$1" = lint ]; then
         echo "python3 tool python3"
         echo "clang-format tool clang-format"
@@ -59,15 +64,16 @@ missing_for() {
         header) has_header "$what" ;;
         module) pkg-config --exists "$what" 2>/dev/null ;;
         fuzzer) has_fuzzer ;;
+        numpy) has_numpy ;;
         esac || echo "$package"
     done | tr '\n' ' '
 }
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | mpi | coverage | lint) ;;
+build | test | fuzz | mpi | python | coverage | lint) ;;
 *)
-    echo "usage: tools/setup.sh build|test|fuzz|mpi|coverage|lint" >&2
+    echo "usage: tools/setup.sh build|test|fuzz|mpi|python|coverage|lint" >&2
     exit 2
     ;;
 esac

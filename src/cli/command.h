@@ -43,6 +43,7 @@ ebb_status ebb__cli_data_grammar(cli_call *call);
 ebb_status ebb__cli_data_dates(cli_call *call);
 ebb_status ebb__cli_data_plan(cli_call *call);
 ebb_status ebb__cli_data_build(cli_call *call);
+ebb_status ebb__cli_data_codes(cli_call *call);
 ebb_status ebb__cli_tune(cli_call *call);
 ebb_status ebb__cli_decode(cli_call *call);
 ebb_status ebb__cli_report(cli_call *call);
@@ -92,6 +93,10 @@ ebb_status ebb__cli_need_ranks(const cli_settings *settings) EBB_MUST_CHECK;
  * initialised for the kind that is wanted; a run of another kind is EBB_MODEL. */
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
                              cli_settings *run) EBB_MUST_CHECK;
+
+/* Of settings that start from the weights of a run (--init DIR): model options that were not given
+ * are those of the run. */
+ebb_status ebb__cli_take_model(cli_settings *settings) EBB_MUST_CHECK;
 
 /* ---- report.c ---- */
 

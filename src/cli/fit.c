@@ -26,15 +26,32 @@ static cli_line name_shapes(const data_shapes *shapes) {
     return out;
 }
 
+/* Of processes that have all settings but the batch, the first one finds it. */
+static ebb_status share_batch(cli_call *call, ebb_status found) {
+    train_settings *run = &call->settings.run;
+    int64_t batch[2] = {run->batch, run->batch_tokens};
+    if (call->link == NULL || ebb__comm_size(call->link) == 1) {
+        return found;
+    }
+    TRY(ebb__comm_agree(call->link, found, run->lost_after));
+    TRY(ebb__comm_broadcast(call->link, 0, batch, sizeof batch, run->lost_after));
+    run->batch = batch[0];
+    run->batch_tokens = batch[1];
+    return EBB_OK;
+}
+
 ebb_status ebb__cli_fit(cli_call *call, const char *dir) {
     train_settings *run = &call->settings.run;
     job_fit fit = {0};
     if (run->batch != 0 || run->batch_tokens > 0) {
         return EBB_OK;
     }
+    if (ebb__cli_is_follower(call)) {
+        return share_batch(call, EBB_OK);
+    }
     ebb_status status = ebb__job_fit(call->ctx, run, dir, &fit);
     ebb__cli_progress_clear(&call->progress);
-    TRY(status);
+    TRY(dir == NULL ? share_batch(call, status) : status); /* else others get it with the plan */
     settings_batch batch = ebb__settings_batch(run);
     if (fit.recalled) {
         ebb__log(call->ctx, EBB_LOG_INFO, "batch %s, as the run in %s was started with", batch.text,

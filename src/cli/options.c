@@ -2,13 +2,15 @@
  * run's `config`. */
 #include "cli/options.h"
 
+#include "data/codes.h"
 #include "plan/passes.h"
 #include "train/options.h"
 
 #include <string.h>
 
 #define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
-#define ALL (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_SCORE | FOR_CHRF | FOR_REPORT)
+#define ALL                                                                                        \
+    (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_CODES | FOR_SCORE | FOR_CHRF | FOR_REPORT)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
 _Static_assert(offsetof(cli_settings, run) == 0, "options of kinds have offsets in run");
@@ -23,6 +25,8 @@ static const train_option options[] = {
      "text to go on from; empty: a new line"},
     {"lines", "Text", OPTION_INT, AT(lines), "N", "10000", NULL, {0}, RANGE(1, 1e12), FOR_DATA, 0,
      "sentences to write"},
+    {"codes", "Text", OPTION_INT, AT(codes), "N", "none", "none", {0}, RANGE(1, CODES_MOST_PAIRS), FOR_CODES, 0,
+     "of learn: how many pairs; fewer where no more stand together twice"},
     {"beam", "Translation", OPTION_INT, AT(beam), "N", "5", NULL, {0}, RANGE(1, 64), FOR_DECODE, 0,
      "translations of a sentence followed side by side; 1: always the likeliest next word"},
     {"nbest", "Translation", OPTION_INT, AT(nbest), "N", "1", NULL, {0}, RANGE(1, 64), FOR_DECODE, 0,
@@ -62,7 +66,7 @@ static const train_option options[] = {
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", OPTION_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
+    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_CODES | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", OPTION_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},

@@ -17,7 +17,7 @@ typedef struct cli_settings {
     train_settings run; /* first: options of kinds have offsets in it */
     const char *config, *prompt, *tune, *svg, *attention, *attention_svg;
     char tune_folder[512]; /* what run.tune_folder points to */
-    int64_t length, lines, beam, nbest, top;
+    int64_t length, lines, codes, beam, nbest, top;
     double temperature, alpha, max_ratio;
     cli_tok tok;
     bool json, verbose, quiet, curve, program;

@@ -2,6 +2,7 @@
  * what the machine gives can be asked for anew. */
 #include "cli/command.h"
 
+#include "base/file.h"
 #include "kind/stored.h"
 
 #include <string.h>
@@ -14,19 +15,22 @@ static ebb_status check_kind(ebb_ctx *ctx, const char *dir, const model_kind *wa
                                        found->what, wanted->what, found->used_by);
 }
 
-/* Options of the kind's own that were given for this command. */
-static void take_own(const cli_settings *asked, cli_settings *run) {
+static void copy_option(const train_option *option, const cli_settings *from, cli_settings *to) {
     static const size_t bytes[] = {
         [OPTION_SWITCH] = sizeof(bool),       [OPTION_INT] = sizeof(int64_t),
         [OPTION_SEED] = sizeof(uint64_t),     [OPTION_REAL] = sizeof(double),
         [OPTION_CHOICE] = sizeof(unsigned),   [OPTION_TEXT] = sizeof(const char *),
         [OPTION_SIZE] = sizeof(train_memory), [OPTION_PASSES] = sizeof(uint32_t)};
+    memcpy((char *)to + option->offset, (const char *)from + option->offset, bytes[option->kind]);
+}
+
+/* Options of the kind's own that were given for this command. */
+static void take_own(const cli_settings *asked, cli_settings *run) {
     size_t begin = offsetof(train_settings, own), end = begin + SETTINGS_OWN_BYTES;
     for (size_t i = 0; i < ebb__cli_option_count(run->run.kind); i++) {
         const train_option *option = ebb__cli_option(run->run.kind, i);
         if (asked->given[i] && option->offset >= begin && option->offset < end) {
-            memcpy((char *)run + option->offset, (const char *)asked + option->offset,
-                   bytes[option->kind]);
+            copy_option(option, asked, run);
         }
     }
 }
@@ -57,4 +61,48 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     run->run.tune_folder = asked->run.tune_folder;
     run->run.tune_seconds = asked->run.tune_seconds;
     return ebb__options_resolve(&set);
+}
+
+/* What of a run's settings its weights cannot do without. */
+static bool is_of_model(const train_option *option) {
+    return (option->flags & OPTION_MATH) != 0 && option->kind != OPTION_TEXT &&
+           (strcmp(option->group, "Model") == 0 || strcmp(option->name, "tokens") == 0 ||
+            strcmp(option->name, "codes-apart") == 0);
+}
+
+ebb_status ebb__cli_take_model(cli_settings *settings) {
+    const model_kind *kind = settings->run.kind;
+    const char *dir = settings->run.init_path;
+    page_text path = {.ctx = settings->ctx};
+    cli_settings run = {.ctx = settings->ctx};
+    option_set set;
+    ebb_status status = EBB_OK;
+    if (dir == NULL || kind->word_rows == NULL) {
+        return EBB_OK;
+    }
+    ebb__region_init(&run.region, settings->ctx);
+    TRY_OUT(ebb__page_put(&path, "%s/config", dir));
+    if (!ebb__file_exists(path.bytes)) {
+        goto out; /* a file of weights */
+    }
+    TRY_OUT(check_kind(settings->ctx, dir, kind));
+    TRY_OUT(ebb__cli_settings_init(settings->ctx, kind, &run));
+    set = ebb__cli_set(&run);
+    TRY_OUT(ebb__config_load(&set, path.bytes, EBB_MODEL));
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        if (!settings->given[i] && is_of_model(option)) {
+            copy_option(option, &run, settings);
+        }
+    }
+    if (settings->run.tokens != run.run.tokens) {
+        status = ebb__fail(settings->ctx, EBB_USAGE,
+                           "--init %s: its tokens are other ones: give no --tokens, or start "
+                           "without --init",
+                           dir);
+    }
+out:
+    ebb__cli_settings_fini(&run);
+    ebb__page_text_fini(&path);
+    return status;
 }

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cli/input.h"
+#include "data/vocab.h"
 
 #include <string.h>
 
@@ -64,11 +65,16 @@ static ebb_status on_read(void *user, decode_line *line, translate_next *got) {
 static ebb_status on_write(void *user, const decode_result *result) {
     sampler *s = user;
     const translate_hypothesis *best = &result->found->best[0];
+    text_joint joint = {.mode = result->mode};
     s->text.used = 0;
     TRY(ebb__page_put(&s->text, "%s", ""));
     for (int32_t i = 0; i < best->length; i++) {
-        TRY(ebb__page_put(&s->text, "%s", i > 0 && !result->characters ? " " : ""));
-        TRY(ebb__attention_word(result->target, best->tokens[i], &s->text));
+        size_t n = 0;
+        bool space = false;
+        const char *token = ebb__vocab_token(result->target, (uint32_t)best->tokens[i], &n);
+        n = ebb__text_join(&joint, token, n, &space);
+        TRY(ebb__page_put(&s->text, "%s", space ? " " : ""));
+        TRY(ebb__attention_text(token, n, &s->text));
     }
     TRY(ebb__region_strdup(&s->set->attention.region, s->text.bytes,
                            &s->set->lines[result->line - 1].translation));

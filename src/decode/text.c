@@ -5,10 +5,13 @@
 
 void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
                       decode_put_fn put, void *user) {
+    text_joint joint = {.mode = result->mode};
     for (int32_t i = 0; i < one->length; i++) {
         size_t n = 0;
+        bool space = false;
         const char *token = ebb__vocab_token(result->target, (uint32_t)one->tokens[i], &n);
-        if (i > 0 && !result->characters) {
+        n = ebb__text_join(&joint, token, n, &space);
+        if (space) {
             put(user, " ", 1);
         }
         put(user, token, n);

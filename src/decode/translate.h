@@ -11,6 +11,7 @@
 #ifndef DECODE_TRANSLATE_H
 #define DECODE_TRANSLATE_H
 
+#include "data/text.h"
 #include "run/session.h"
 
 enum { TRANSLATE_MOST_BEAM = 64, TRANSLATE_MOST_LENGTHS = 6 };
@@ -84,7 +85,7 @@ typedef struct decode_result {
     uint64_t tokens;               /* of the source; of a long one only the first were read */
     const translate_result *found; /* ids, scores, attention */
     const struct data_vocab *source, *target; /* ids to words */
-    bool characters;                          /* a token is a character, not a word */
+    text_mode mode;                           /* what a token is: see ebb__text_join */
 } decode_result;
 /* One of its hypotheses as text, in pieces. */
 typedef void (*decode_put_fn)(void *user, const char *bytes, size_t n);

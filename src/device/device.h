@@ -42,24 +42,27 @@ typedef struct device_kernel {
     double (*pace)(const ir_graph *graph, const ir_node_rec *node);
 } device_kernel;
 
-/* One step of a program, ready to run. */
+/* One step of a program, ready to run. There are many: members are in an order that leaves no gaps,
+ * and their size is looked at below. */
 typedef struct device_instr {
     op_kernel_fn run;
-    op_call call; /* members: how many share it; member is filled in by the stream */
-    ir_attr attr; /* call.attr points here */
+    op_call call;         /* members: how many share it; member is filled in by the stream */
+    ir_attr attr;         /* call.attr points here */
+    int32_t units, block; /* of the first of a run of several; else 0 */
     _Alignas(16) unsigned char prepared[DEVICE_PREPARED_BYTES];
     /* A run (pass fuse): this one and those after it that are joined are carried out together, each
      * member taking `block` of its units at a time through all of them; they meet at the end. */
-    bool joined;          /* to the one before */
-    bool stops;           /* the program ends behind it if the first word of its result is not 0:
-                             whoever runs the list looks there (run/session.c) */
-    op_message message;   /* not run but done with the ranks' link, by whoever runs the list */
-    int32_t units, block; /* of the first of a run of several; else 0 */
-    int32_t shares;       /* of one that runs by itself */
-    int32_t kernel;       /* index in the device's list, or DEVICE_KERNEL_REFERENCE */
-    int32_t node;         /* of the compiled graph, for reports */
+    bool joined;            /* to the one before */
+    bool stops;             /* the program ends behind it if the first word of its result is not 0:
+                               whoever runs the list looks there (run/session.c) */
+    op_message message : 8; /* not run but done with the ranks' link, by whoever runs the list */
+    int32_t shares;         /* of one that runs by itself */
+    int32_t kernel;         /* index in the device's list, or DEVICE_KERNEL_REFERENCE */
+    int32_t node;           /* of the compiled graph, for reports */
     ir_label label;
 } device_instr;
+_Static_assert(sizeof(void *) != 8 || sizeof(device_instr) == 224 + DEVICE_PREPARED_BYTES,
+               "instructions grew: every plan does");
 
 /* What the host wants of bytes that it maps. READ: they are there. WRITE alone: they are not, and
  * what is not written is undefined afterwards. Both: what is not written stays. */

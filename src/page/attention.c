@@ -34,9 +34,7 @@ void ebb__attention_close(attention_log *log) {
     ebb__page_text_fini(&log->text);
 }
 
-ebb_status ebb__attention_word(const data_vocab *vocab, int32_t id, page_text *out) {
-    size_t n = 0;
-    const char *bytes = ebb__vocab_token(vocab, (uint32_t)id, &n);
+ebb_status ebb__attention_text(const char *bytes, size_t n, page_text *out) {
     for (size_t i = 0, step; i < n; i += step) {
         unsigned char first = (unsigned char)bytes[i];
         step = ebb__utf8_length((const unsigned char *)bytes + i, n - i);
@@ -46,6 +44,12 @@ ebb_status ebb__attention_word(const data_vocab *vocab, int32_t id, page_text *o
                  : ebb__page_put(out, "\xef\xbf\xbd"));
     }
     return EBB_OK;
+}
+
+static ebb_status put_word(const data_vocab *vocab, int32_t id, page_text *out) {
+    size_t n = 0;
+    const char *bytes = ebb__vocab_token(vocab, (uint32_t)id, &n);
+    return ebb__attention_text(bytes, n, out);
 }
 
 /* ---- JSON ---- */
@@ -71,7 +75,7 @@ static ebb_status put_words(attention_log *log, const char *key, const side *s) 
     for (int32_t i = 0; status == EBB_OK && i < length_of(s); i++) {
         word.used = 0;
         TRY_OUT(ebb__page_put(&word, "%s", ""));
-        TRY_OUT(ebb__attention_word(s->vocab, id_at(s, i), &word));
+        TRY_OUT(put_word(s->vocab, id_at(s, i), &word));
         TRY_OUT(ebb__page_put(&log->text, i > 0 ? ",\"" : "\""));
         for (const char *at = word.bytes; *at != '\0'; at++) {
             TRY_OUT(ebb__page_put(&log->text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at));
@@ -115,7 +119,7 @@ static ebb_status keep_words(attention_log *log, const side *s, int32_t n, char 
     for (int32_t i = 0; i < n; i++) {
         log->text.used = 0;
         TRY(ebb__page_put(&log->text, "%s", ""));
-        TRY(ebb__attention_word(s->vocab, id_at(s, i), &log->text));
+        TRY(put_word(s->vocab, id_at(s, i), &log->text));
         TRY(ebb__region_strdup(&log->region, log->text.bytes, &(*out)[i]));
     }
     return EBB_OK;

@@ -117,8 +117,7 @@ ebb_status ebb__config_load(const option_set *set, const char *path, ebb_status 
     ebb_status status;
     TRY(ebb__file_read_all(set->ctx, path, CONFIG_MOST_BYTES, &read, &bytes));
     if (strlen(read) != bytes) {
-        status =
-            ebb__fail(set->ctx, failure, "%s: is not a text file: it holds a zero byte", path);
+        status = ebb__fail(set->ctx, failure, "%s: is not a text file: it holds a zero byte", path);
         goto out;
     }
     /* Values are borrowed from the text, so it lives as long as the settings. */

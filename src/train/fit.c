@@ -5,7 +5,8 @@
  * line with the batch: the line through the last two probes says where to look next, halving ends
  * the search where it does not. What is counted are rows (with shards, all of the same rows, those
  * of one) or, of sentences of a text, the tokens of a batch: each probe then has the shapes and
- * rows that a run of so many tokens has. */
+ * rows that a run of so many tokens has. Of several processes all must fit, each what it may take.
+ */
 #include "train/job_int.h"
 
 #include "base/file.h"
@@ -30,7 +31,7 @@ typedef struct fit_search {
     int64_t fits, fails;       /* the most known to, or 0; the least known to */
     bool full;                 /* the text cannot fill more than `fits` */
     data_shapes shapes;        /* of what fits */
-    double size[2], bytes[2];  /* of the last two plans, the later first */
+    double size[2], share[2];  /* of the last two plans, the later first: of what they may take */
     int32_t n_seen, n_guessed; /* plans; guesses by the line through them */
 } fit_search;
 
@@ -57,8 +58,8 @@ static int64_t next_size(const fit_search *f, int64_t n) {
 
 /* Where the line through the last two plans meets the budget; < 0: there is no such line. */
 static double meet(const fit_search *f) {
-    double slope = (f->bytes[0] - f->bytes[1]) / (f->size[0] - f->size[1]);
-    double more = (double)f->trial.budget - f->bytes[0];
+    double slope = (f->share[0] - f->share[1]) / (f->size[0] - f->size[1]);
+    double more = 1 - f->share[0];
     return f->n_seen >= 2 && slope > 0 ? f->size[0] + more / slope : -1;
 }
 
@@ -78,28 +79,46 @@ static int64_t guess(fit_search *f) {
     return n > f->fits ? n : next_size(f, f->fits);
 }
 
-static ebb_status make_plan(fit_search *f, int64_t n, ebb_plan **plan) {
-    *plan = NULL;
+/* One process's plan; *share: the least that it could take, of what it may. */
+static ebb_status make_plan(fit_search *f, int64_t rank, double *share) {
+    ebb_plan *plan = NULL;
+    job_request request = f->request;
+    f->trial.rank = rank;
+    request.follows = rank > 0;
+    ebb_status status = ebb__job_compile(f->ctx, &f->trial, &request, &plan);
+    if (plan != NULL) {
+        double own = (double)plan->least_bytes / (double)plan->budget_bytes;
+        *share = own > *share ? own : *share;
+    }
+    ebb__plan_free(plan);
+    return status;
+}
+
+/* *share: of the process with the least room; < 0: there is no plan. */
+static ebb_status make_plans(fit_search *f, int64_t n, double *share) {
     f->trial.batch_tokens = f->tokens ? n : 0;
     f->trial.batch = f->tokens ? 0 : n * f->shards;
+    *share = -1;
     if (f->text != NULL) {
         TRY(f->text->calls->choose(f->text, &f->request));
     }
-    return ebb__job_compile(f->ctx, &f->trial, &f->request, plan);
+    for (int64_t rank = 0; rank < f->trial.ranks || rank == 0; rank++) {
+        TRY(make_plan(f, rank, share));
+    }
+    return EBB_OK;
 }
 
 /* Plans with so much. Sizes that no plan can have do not fit either. */
 static ebb_status probe(fit_search *f, int64_t n) {
-    ebb_plan *plan = NULL;
-    ebb_status status = make_plan(f, n, &plan);
-    if (plan != NULL) {
+    double share = -1;
+    ebb_status status = make_plans(f, n, &share);
+    if (share >= 0) {
         f->size[1] = f->size[0];
-        f->bytes[1] = f->bytes[0];
+        f->share[1] = f->share[0];
         f->size[0] = (double)n;
-        f->bytes[0] = (double)plan->least_bytes;
+        f->share[0] = share;
         f->n_seen++;
     }
-    ebb__plan_free(plan);
     if (status == EBB_OK) {
         f->fits = n;
         f->full = f->tokens && (uint64_t)n >= f->request.most_batch;
@@ -225,6 +244,11 @@ ebb_status ebb__job_fit(ebb_ctx *ctx, train_settings *settings, const char *dir,
                     /* Batches of a pool have any length, and all as many rows. */
                     .tokens = by_sentence(settings) && settings->bucket != BUCKET_POOL,
                     .shards = settings->shards > 0 ? settings->shards : 1};
+    if (ebb__settings_ranks(settings) > 1) {
+        f.trial.ranks = ebb__settings_ranks(settings);
+        f.trial.threads = ebb__job_threads(settings);
+        f.trial.link = NULL;
+    }
     f.trial.tune_folder = NULL;
     f.trial.explain = false;
     f.trial.dump_after = 0;

@@ -11,13 +11,13 @@
 #include <xxhash.h>
 
 uint64_t ebb__job_budget(const train_settings *settings) {
-    if (settings->budget > 0) {
-        return settings->budget;
-    }
     const train_memory *memory = &settings->memory;
     if (memory->form == MEMORY_BYTES) {
         int rank = settings->link != NULL ? ebb__comm_rank(settings->link) : (int)settings->rank;
         return rank < memory->n_ranks ? memory->by_rank[rank] : memory->bytes;
+    }
+    if (settings->budget > 0) {
+        return settings->budget;
     }
     return ebb__run_budget(memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT);
 }

@@ -235,6 +235,8 @@ typedef struct model_kind {
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
      * side. The function is NULL where there are none at all. */
     const char *(*vocab_file)(const train_settings *s, kind_side side);
+    /* Names of the tensors that have a row for each word, the last NULL. NULL: no words. */
+    const char *const *word_rows;
     data_shape (*shape)(const train_settings *s);                       /* without a text */
     void (*vocab_sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */

@@ -64,10 +64,14 @@ ebb_status ebb__options_resolve(const option_set *set) {
     train_settings *run = set->base;
     TRY(check_parts(set));
     if (run->batch_tokens > 0 && run->batch != 0 && ebb__options_given(set, "batch")) {
-        return ebb__fail(set->ctx, EBB_USAGE,
-                         "--batch says sentences and --tokens %lld says tokens of a batch: only "
-                         "one can hold",
-                         (long long)run->batch_tokens);
+        return ebb__fail(
+            set->ctx, EBB_USAGE,
+            "--batch says sentences and --batch-tokens %lld says tokens of a batch: only "
+            "one can hold",
+            (long long)run->batch_tokens);
+    }
+    if (run->tokens == TEXT_BPE && !ebb__options_given(set, "vocab")) {
+        run->vocab = 0; /* all pieces: codes bound their number */
     }
     return ebb__settings_resolve(set->ctx, run);
 }

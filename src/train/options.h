@@ -28,7 +28,7 @@
     { low, high, true, true }
 
 /* clang-format off */
-#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; those of a run only with the same vocabulary")
+#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; a folder also gives its vocabulary and codes, and model options that are not given")
 #define OPTION_INIT_OF(WHOSE) \
     {"init", "Model", OPTION_TEXT, AT(init_path), "FILE|DIR", "none", "none", {0}, ANY, RUN, MATH, \
      "safetensors file, or folder of a run, with the weights to start from, " WHOSE "; none: drawn from --seed"}

@@ -75,7 +75,8 @@ ebb_status ebb__paths_of_run(const option_set *set, const char *config) {
 
 ebb_status ebb__paths_to_store(const option_set *set) {
     real_path here;
-    if (is_below(((const train_settings *)set->base)->out_dir) || realpath(".", here.text) == NULL) {
+    if (is_below(((const train_settings *)set->base)->out_dir) ||
+        realpath(".", here.text) == NULL) {
         return EBB_OK;
     }
     return start_at(set, strcmp(here.text, "/") == 0 ? "" : here.text);

@@ -61,7 +61,12 @@ typedef struct train_settings {
     const char *page;      /* evaluation: file for a page about it; NULL: none */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
     text_mode tokens;
+    int64_t codes;                /* of TEXT_BPE: pairs to learn, where none are given */
+    const char *codes_from;       /* file of codes, or folder of a run with them; NULL: learnt */
+    bool codes_apart;             /* nmt: sources and targets have codes of their own */
     int64_t vocab;                /* at most; 0: all words of the text */
+    const char *vocab_from;       /* file, or folder of a run, to take it from; NULL: counted */
+    int64_t new_words;            /* of the text, added to one that is taken */
     int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
     int64_t max_len;              /* words of a sentence; longer ones are left out */
     bool by_sentence;             /* lm: lines are sentences, each starts from zeros */

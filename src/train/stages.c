@@ -6,26 +6,28 @@
 #include "plan/stages.h"
 #include "train/forecast.h"
 
+#include <math.h>
 #include <string.h>
 
-/* How many bytes all processes lack together, with built-in times; 0: every one has a plan that
- * fits. */
-static ebb_status find_lack(ebb_ctx *ctx, const train_settings *settings,
-                            const job_request *request, const pass_stages *ways, uint64_t *out) {
+/* The least that a process could take, of what it may; *share: of the one with the least room, with
+ * built-in times. */
+static ebb_status find_share(ebb_ctx *ctx, const train_settings *settings,
+                             const job_request *request, const pass_stages *ways, double *share) {
     train_settings one = *settings;
+    *share = 0;
     one.ranks = ebb__settings_ranks(settings);
     one.threads = ebb__job_threads(settings);
     one.link = NULL;
     one.ways = ways;
     one.tune_folder = NULL;
-    *out = 0;
     for (one.rank = 0; one.rank < one.ranks; one.rank++) {
         ebb_plan *plan = NULL;
         job_request own = *request;
         own.follows = one.rank > 0;
         ebb_status status = ebb__job_compile(ctx, &one, &own, &plan);
-        if (status == EBB_BUDGET && plan != NULL) {
-            *out += plan->least_bytes - plan->budget_bytes;
+        if (status == EBB_OK || status == EBB_BUDGET) {
+            double taken = (double)plan->least_bytes / (double)plan->budget_bytes;
+            *share = taken > *share ? taken : *share;
             ebb__ctx_clear(ctx);
             status = EBB_OK;
         }
@@ -38,13 +40,15 @@ static ebb_status find_lack(ebb_ctx *ctx, const train_settings *settings,
 /* The first that fits; if none does, the one that lacks least, which is then refused with that. */
 static ebb_status pick(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
                        const stages_list *list, pass_stages *ways) {
-    uint64_t least = UINT64_MAX;
+    double least = HUGE_VAL;
     *ways = list->at[0];
-    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && least > 0 && i < list->n; i++) {
-        uint64_t lack = 0;
-        TRY(find_lack(ctx, settings, request, &list->at[i], &lack));
-        *ways = lack < least ? list->at[i] : *ways;
-        least = lack < least ? lack : least;
+    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && i < list->n && least > 1; i++) {
+        double share = 0;
+        TRY(find_share(ctx, settings, request, &list->at[i], &share));
+        if (share < least) {
+            least = share;
+            *ways = list->at[i];
+        }
     }
     return EBB_OK;
 }

@@ -108,6 +108,23 @@ def test_list_of_sizes():
     refused(4, *LM, "--memory", "1,1G", says=["budget of 1 bytes"])
 
 
+def test_batch_that_fits_all():
+    """The process with the least room decides, wherever it is; plan finds the same batch."""
+    def with_batch(batch):
+        return [word if word != "8" else str(batch) for word in LM]
+
+    for tight in 0, 1:
+        budgets = listed([3 << 20 if rank == tight else 1 << 30 for rank in range(2)])
+        for stages in [], ["--stages", "2"]:
+            found = json.loads(ranks(2, *with_batch("auto"), *stages, "--memory", budgets).stdout)
+            peaks = [rank["planned_peak_bytes"] for rank in found["ranks"]]
+            assert found["batch"] % 32 == 0 and peaks[tight] <= 3 << 20, (stages, tight, found["batch"], peaks)
+        found = json.loads(ranks(2, *with_batch("auto"), "--memory", budgets).stdout)["batch"]
+        assert too_small(2, *with_batch(2 * found), "--memory", budgets)[0] == tight
+        plan = ["plan", "lm", *MODEL, "--vocab", "700", "--ranks", "2", "--memory", budgets, "--json"]
+        assert ebb(*[word if word != "8" else "auto" for word in plan]).json()["batch"] == found
+
+
 def test_training():
     """The followers of a training run have their own budgets too, which the run stores."""
     text("train.txt")

@@ -97,7 +97,9 @@ static ebb_status save(ebb_ctx *ctx, const char *dir, uint64_t step, bool best) 
     if (!train) {
         return EBB_NOMEM;
     }
-    ebb_status status = ebb__checkpoint_save(ctx, dir, step, &w, 1, s, 2, train, best);
+    ebb_status status = ebb__checkpoint_save(
+        ctx, dir, step,
+        &(checkpoint_parts){.weights = &w, .n_weights = 1, .state = s, .n_state = 2}, train, best);
     json_decref(train);
     return status;
 }

@@ -70,7 +70,8 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     text_token token = {.kind = TEXT_TOKEN};
     uint64_t bptt = (uint64_t)c->s->bptt;
     TRY(ebb__text_open(c->ctx, c->s->train_path, c->s->tokens, "count tokens", NULL, &reader));
-    ebb_status status = EBB_OK;
+    ebb_status status = ebb__text_cut_with(
+        &reader, ebb__vocabs_codes(&((const text_corpus *)c)->vocabs, KIND_TARGET));
     while (status == EBB_OK && token.kind != TEXT_END) {
         status = ebb__text_next(&reader, &token);
     }
@@ -149,6 +150,8 @@ static bool sentences(const train_settings *s) {
     return s->by_sentence;
 }
 
+static const char *const word_rows[] = {"embed.weight", "out.weight", "out.bias", NULL};
+
 static const kind_metric metrics[] = {
     {"perplexity", "valid ppl", "validation perplexity", .exponential = true}};
 static const char *const size_options[] = {"cell",  "layers", "hidden", "embed",
@@ -187,6 +190,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                             .score = score},
                                  .labels = LM_TARGETS,
                                  .vocab_file = vocab_file,
+                                 .word_rows = word_rows,
                                  .shape = plain_shape,
                                  .vocab_sizes = vocab_sizes,
                                  .staging = staging,

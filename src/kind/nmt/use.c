@@ -16,22 +16,23 @@ typedef struct line_decoder {
 } line_decoder;
 
 /* Ids of as many tokens as there is room for; the others are only counted. */
-static int32_t line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
-                        uint64_t *tokens) {
-    const data_vocab *vocab = ebb__use_vocab(&d->u, KIND_SOURCE);
-    const char *at = line->text, *end = at + line->bytes, *token = NULL;
-    int32_t n = 0;
-    size_t length;
+static ebb_status line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
+                           int32_t *n, uint64_t *tokens) {
+    use_line from = {.at = line->text, .end = line->text + line->bytes};
+    use_token token;
     *tokens = 0;
-    while ((length = ebb__text_split(d->u.s.tokens, &at, end, &token)) > 0) {
-        if (n < room) {
-            uint32_t id = ebb__vocab_find(vocab, token, length);
-            d->sum->unknown += id == VOCAB_UNK;
-            ids[n++] = (int32_t)id;
+    *n = 0;
+    for (;;) {
+        TRY(ebb__use_next_token(&d->u, KIND_SOURCE, &from, &token));
+        if (token.bytes == 0) {
+            return EBB_OK;
+        }
+        if (*n < room) {
+            d->sum->unknown += token.id == VOCAB_UNK;
+            ids[(*n)++] = (int32_t)token.id;
         }
         ++*tokens;
     }
-    return n;
 }
 
 static ebb_status read_line(void *user, int32_t *ids, int32_t room, int32_t *n,
@@ -43,7 +44,7 @@ static ebb_status read_line(void *user, int32_t *ids, int32_t room, int32_t *n,
         return EBB_OK;
     }
     uint64_t *tokens = &d->tokens[d->read++ % (uint64_t)ebb__translate_pool(&d->o)];
-    *n = line_ids(d, &line, ids, room, tokens);
+    TRY(line_ids(d, &line, ids, room, n, tokens));
     d->sum->lines++;
     d->sum->tokens += *tokens;
     if (*tokens > (uint64_t)room) {
@@ -60,7 +61,7 @@ static ebb_status write_line(void *user, const translate_result *found) {
                             .found = found,
                             .source = ebb__use_vocab(&d->u, KIND_SOURCE),
                             .target = ebb__use_vocab(&d->u, KIND_TARGET),
-                            .characters = d->u.s.tokens == TEXT_CHAR};
+                            .mode = d->u.s.tokens};
     return d->io->write(d->io->user, &result);
 }
 
