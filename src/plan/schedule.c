@@ -98,7 +98,7 @@ static ebb_status run(pass_unit *unit) {
     if (!unit->config->training) {
         return EBB_OK;
     }
-    if (pass_chunk_steps(&unit->config->ranks) > 0) {
+    if (pass_chunk_steps(&unit->config->ranks) > 0 && !pass_is_played(&unit->config->ranks)) {
         TRY(put_off_sums(unit, keys));
     }
     TRY(ebb__region_alloc(&unit->scratch, n + 1, sizeof *given, &given));

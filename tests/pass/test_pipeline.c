@@ -49,8 +49,8 @@ static void dump_after(void **state) {
     ebb_plan *plan =
         test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(d.names,
-                        "infer shard grad stash simplify cut turns chunk encode recompute heap "
-                        "batch_time sparse slices contract "
+                        "infer shard grad stash simplify split cut turns chunk encode recompute "
+                        "heap batch_time sparse slices contract "
                         "layout alias select schedule fuse place team verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);
