@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -105,6 +105,12 @@ lint:
 
 format:
 	@tools/lint.sh --format
+
+# A wheel for Python in build/wheel, with the library, the command and what these need inside.
+wheel: all
+	@mkdir -p $(BUILD)/wheel && rm -f $(BUILD)/wheel/*
+	@cd python && EBB_BUILD=$(abspath $(BUILD)) python3 -c 'import sys; sys.path.insert(0, "backend"); import build_ebb; \
+	print("$(BUILD)/wheel/" + build_ebb.build_wheel("$(abspath $(BUILD))/wheel"))'
 
 bench: all
 	@bench/run.sh $(BUILD)/ebb
