@@ -50,7 +50,18 @@ def test_what_is_printed():
     assert set(result) == {"schema", "chrf", "signature", "sentences"} and result["signature"] == signature
     assert ebb("eval", "chrf", "hyp", "ref").out == f"chrF2|{signature} = {result['chrf']:.2f}\n"
     for kind in ["bleu", "chrf"]:
-        assert f"eval {kind} HYP REF" in ebb("eval", kind, "--help").out
+        assert f"eval {kind} HYP REF..." in ebb("eval", kind, "--help").out
+
+
+def test_several_references():
+    files("the cat sat on the mat\n", "a cat sat on a mat\n")
+    write("more", "the cat is on the mat today\n")
+    one, two = score("bleu"), ebb("eval", "bleu", "hyp", "ref", "more", "--json").json()
+    assert two["bleu"] > one["bleu"] and two["ref_length"] == 6 and two["signature"].startswith("nrefs:2|")
+    assert ebb("eval", "bleu", "hyp", "ref", "ref", "--json").json()["bleu"] == one["bleu"]
+    best = max(score("chrf")["chrf"], score("chrf", ref="more")["chrf"])
+    assert ebb("eval", "chrf", "hyp", "ref", "more", "--json").json()["chrf"] == best  # one sentence: its best reference
+    assert ebb("eval", "chrf", "hyp", "ref", "more").out.startswith("chrF2|nrefs:2|")
 
 
 def test_line_ends_and_packed_files():
@@ -73,8 +84,12 @@ def test_bad_files():
         refused(3, "eval", metric, "hyp", "nowhere", says=["nowhere", "No such file"])
         refused(3, "eval", metric, "nowhere", "ref", says="nowhere")
         refused(3, "eval", metric, ".", "ref", says="folder")
-        refused(2, "eval", metric, "hyp", says="HYP REF")
-        refused(2, "eval", metric, "hyp", "ref", "more")
+        refused(2, "eval", metric, "hyp", says="HYP REF...")
+        write("two", "a\nb\n")
+        write("three", "a\nb\nc\n")
+        refused(3, "eval", metric, "hyp", "three", "two", says=["two has 2 lines", "hyp has 3"])
+        refused(3, "eval", metric, "two", "two", "hyp", says=["two has 2 lines", "hyp has 3"])
+        refused(3, "eval", metric, "hyp", "three", "nowhere", says=["nowhere", "No such file"])
     refused(2, "eval", "bleu", "hyp", "ref", "--tok", "14a", says=["13a", "none"])
     refused(2, "eval", "chrf", "hyp", "ref", "--tok", "none", says="eval chrf takes no --tok")
     refused(2, "eval", "blue", "hyp", "ref", says="did you mean bleu?")

@@ -90,8 +90,8 @@ static ebb_status score_translation(void *user, const translate_result *result) 
     for (uint32_t i = 0; i < n; i++) {
         r->ids[i] = r->ids[i] == VOCAB_UNK ? BLEU_NEVER : r->ids[i];
     }
-    return ebb__bleu_add(r->ctx, &r->counts, (const uint32_t *)best->tokens, (size_t)best->length,
-                         r->ids, n);
+    ngram_text hyp = {(const uint32_t *)best->tokens, (size_t)best->length};
+    return ebb__bleu_add(r->ctx, &r->counts, hyp, &(ngram_text){r->ids, n}, 1);
 }
 
 static bool should_stop(void *user) {
