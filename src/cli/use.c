@@ -78,7 +78,8 @@ static bool on_text(void *user, const char *text, size_t bytes) {
 
 ebb_status ebb__cli_generate(cli_call *call) {
     const cli_settings *asked = &call->settings;
-    generate_options options = {asked->length, asked->temperature, asked->run.seed, asked->prompt};
+    generate_options options = {asked->length, asked->temperature, asked->run.seed,   asked->prompt,
+                                asked->top_k,  asked->top_p,       asked->stop_at_eos};
     cli_settings run;
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));

@@ -180,6 +180,9 @@ typedef struct generate_options {
     double temperature; /* 0: always the likeliest */
     uint64_t seed;
     const char *prompt; /* NULL: start after <eos> */
+    int64_t top_k;      /* draw among so many of the likeliest only; 0: all */
+    double top_p;       /* of these among the fewest that have this share together; 1: all */
+    bool stop_at_eos;   /* end with the first <eos> that is drawn */
 } generate_options;
 /* False: nobody wants more, and generating ends. */
 typedef bool (*generate_fn)(void *user, const char *text, size_t bytes);

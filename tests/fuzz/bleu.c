@@ -1,6 +1,8 @@
 /* bleu.c - BLEU of two texts; the first byte chooses how words are told apart. */
 #include "fuzz/scores.h"
 
+#include <string.h>
+
 void fuzz_bleu(fuzz_room *room, fuzz_input input) {
     score_tok tok = fuzz_byte(&input) & 1 ? SCORE_NONE : SCORE_13A;
     fuzz_pair pair = fuzz_write_pair(room, input);
