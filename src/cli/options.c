@@ -43,6 +43,8 @@ static const train_option options[] = {
      "draw the same of the first sentences"},
     {"top", "Images", OPTION_INT, AT(top), "N", "5", NULL, {0}, RANGE(1, 65536), FOR_PREDICT, 0,
      "classes named for every image, the likeliest first"},
+    {"weights", "Weights", OPTION_TEXT, AT(run.weights), "WHICH", "best", NULL, {0}, ANY, USE, 0,
+     "weights of the run to use: best; last, those of the last step saved; or a safetensors file, as `ebb average` writes it. Where nothing was validated the last ones are the best"},
     {"tok", "Scores", OPTION_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, FOR_SCORE, 0,
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     {"memory", "Machine", OPTION_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, OPTION_SHOWN,

@@ -60,6 +60,7 @@ typedef struct train_settings {
     const char *train_target, *valid_target;       /* nmt: the other side, line by line */
     const char *page;      /* evaluation: file for a page about it; NULL: none */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
+    const char *weights;   /* of a run that is used: "best" (NULL too), "last", or a file */
     text_mode tokens;
     int64_t vocab;                /* at most; 0: all words of the text */
     int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
