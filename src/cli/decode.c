@@ -5,7 +5,7 @@
 
 #include "base/host.h"
 #include "cli/input.h"
-#include "data/vocab.h"
+#include "decode/words.h"
 #include "page/attention.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static void put(decoder *d, const char *bytes, size_t n) {
 static void put_tokens(decoder *d, const decode_result *result, const translate_hypothesis *best) {
     for (int32_t i = 0; i < best->length; i++) {
         size_t n = 0;
-        const char *token = ebb__vocab_token(result->target, (uint32_t)best->tokens[i], &n);
+        const char *token = ebb__decode_word(result, best, i, &n);
         if (i > 0 && !result->characters) {
             put(d, " ", 1);
         }
@@ -115,8 +115,15 @@ static void report(decoder *d, const decode_summary *s) {
     warn(d, d->input.odd, d->input.first_odd,
          "with zero bytes or bytes that are not UTF-8: such words are unknown");
     warn(d, d->input.too_long, d->input.first_too_long, "above 4 MiB: only the beginning was read");
-    warn(d, s->cut, s->first_cut,
-         "with more tokens than the model was trained for: only the first were translated");
+    if (s->cut > 0) {
+        char what[160];
+        (void)snprintf(what, sizeof what,
+                       "with more than %" PRIu64
+                       " tokens, for which there is no room: only so many "
+                       "were translated; --memory can be given more",
+                       s->most_tokens);
+        warn(d, s->cut, s->first_cut, what);
+    }
     if (asked->verbose || (d->call->progress.live && !asked->quiet)) {
         (void)fprintf(stderr,
                       "%" PRIu64 " sentences (%" PRIu64 " tokens, %" PRIu64
@@ -165,7 +172,8 @@ ebb_status ebb__cli_decode(cli_call *call) {
     decoder d = {.call = call, .began = ebb__clock_seconds()};
     d.attending = asked->attention != NULL || asked->attention_svg != NULL;
     decode_options options = {asked->beam,      asked->nbest, asked->alpha,
-                              asked->max_ratio, d.attending,  ebb__cli_given(asked, "batch")};
+                              asked->max_ratio, d.attending,  ebb__cli_given(asked, "batch"),
+                              asked->unk};
     decode_io io = {&d, on_read, on_write, on_stop};
     decode_summary summary = {0};
     cli_settings run = {.ctx = call->ctx};

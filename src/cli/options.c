@@ -37,6 +37,8 @@ static const train_option options[] = {
      "score of a translation of n words: its log probability divided by n to this power"},
     {"max-ratio", "Translation", OPTION_REAL, AT(max_ratio), "X", "2", NULL, {0}, ABOVE(0, 100), FOR_DECODE, 0,
      "a translation ends at this many words for every source word, and 10 more"},
+    {"unk", "Translation", OPTION_CHOICE, AT(unk), NULL, "replace", NULL, {"replace", "ban", "keep"}, ANY, FOR_DECODE, 0,
+     "what becomes of <unk>: the source word that it attended to most stands for it; it is never written, the next likeliest word is; it stays"},
     {"attention", "Translation", OPTION_TEXT, AT(attention), "FILE", "none", "none", {0}, ANY, FOR_DECODE, 0,
      "write what every word attended to, as JSON, a sentence a line"},
     {"attention-svg", "Translation", OPTION_TEXT, AT(attention_svg), "FILE", "none", "none", {0}, ANY, FOR_DECODE, 0,

@@ -19,6 +19,7 @@ typedef struct cli_settings {
     int64_t length, lines, beam, nbest, top, top_k;
     double temperature, top_p, alpha, max_ratio;
     cli_tok tok;
+    decode_unk unk;
     bool json, verbose, quiet, curve, program, stop_at_eos;
     bool given[OPTION_MAX]; /* by option: not merely the default */
     alloc_region region;    /* strings that came from files */

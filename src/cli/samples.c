@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cli/input.h"
+#include "decode/words.h"
 
 #include <string.h>
 
@@ -68,7 +69,9 @@ static ebb_status on_write(void *user, const decode_result *result) {
     TRY(ebb__page_put(&s->text, "%s", ""));
     for (int32_t i = 0; i < best->length; i++) {
         TRY(ebb__page_put(&s->text, "%s", i > 0 && !result->characters ? " " : ""));
-        TRY(ebb__attention_word(result->target, best->tokens[i], &s->text));
+        size_t n = 0;
+        const char *word = ebb__decode_word(result, best, i, &n);
+        TRY(ebb__attention_word(word, n, &s->text));
     }
     TRY(ebb__region_strdup(&s->set->attention.region, s->text.bytes,
                            &s->set->lines[result->line - 1].translation));

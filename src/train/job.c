@@ -66,8 +66,8 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
                                       [TRAIN_REDUCE_COPIES] = REDUCE_COPIES,
                                       [TRAIN_REDUCE_CENTRAL] = REDUCE_CENTRAL};
 
-/* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and a
- * few products for the gradients of weights. */
+/* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and
+ * a few products for the gradients of weights. */
 static void set_chunks(const train_settings *s, pass_ranks *ranks) {
     enum { CHUNKS_A_STAGE = 3, SUMS = 4 };
     int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
@@ -198,7 +198,7 @@ static ebb_status look_up(void *user, const cost_table **table) {
 static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const train_settings *settings = &p->settings;
     const job_request *request = &p->request;
-    plan_extra extras[4];
+    plan_extra extras[5];
     int32_t n_extras = 0;
     p->options.stop = p->ctx->stop;
     p->options.stop_user = p->ctx->stop_user;
@@ -210,6 +210,9 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     }
     if (!request->follows && request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
+    }
+    if (!request->follows && request->line_bytes > 0) {
+        extras[n_extras++] = (plan_extra){JOB_LINES, request->line_bytes};
     }
     if (!request->follows && request->decode.slots > 0) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};

@@ -187,11 +187,15 @@ typedef struct generate_options {
 /* False: nobody wants more, and generating ends. */
 typedef bool (*generate_fn)(void *user, const char *text, size_t bytes);
 
+/* What becomes of <unk> in a translation: the source word that it attended to most; never written,
+ * the next likeliest token instead; as it is. */
+typedef enum decode_unk { DECODE_UNK_REPLACE, DECODE_UNK_BAN, DECODE_UNK_KEEP } decode_unk;
 typedef struct decode_options {
     int64_t beam, nbest;
     double alpha, max_ratio; /* see translate.h */
     bool attention;
     bool fixed_batch; /* settings->batch sentences at once, or none fit; else fewer if need be */
+    decode_unk unk;
 } decode_options;
 typedef struct decode_line {
     const char *text; /* without its line end; valid until the next is read */
@@ -205,7 +209,8 @@ typedef struct decode_io {
 } decode_io;
 typedef struct decode_summary {
     uint64_t lines, tokens, unknown; /* of sources */
-    uint64_t cut, first_cut;         /* lines too long, and the first one's number */
+    uint64_t cut, first_cut;         /* lines too long for the budget, and the first one's number */
+    uint64_t most_tokens;            /* of a source that can be read whole */
     int64_t batch;                   /* sentences at once */
     double seconds;                  /* of translating */
     uint64_t planned_peak_bytes, measured_peak_bytes;

@@ -34,6 +34,7 @@ typedef struct job_request {
     int64_t vocab, src_vocab;   /* of what is predicted; of sources */
     bool train, valid, predict; /* see job_use */
     uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
+    uint64_t line_bytes;        /* planned for what is kept of lines (JOB_LINES); 0: nothing */
     uint64_t pool_bytes;        /* of the staging memory: sentences of a pool; 0: there is none */
     data_shapes shapes, valid_shapes;
     translate_options decode; /* slots 0: nothing is translated */
@@ -201,7 +202,7 @@ typedef struct model_kind {
     /* Learning rates of sgd without and with momentum, where none is given; 0: 1. */
     double sgd_rate, momentum_rate;
     bool timed; /* it is unrolled over time */
-    bool nats; /* the loss is a mean negative log likelihood: its exponential is a perplexity */
+    bool nats;  /* the loss is a mean negative log likelihood: its exponential is a perplexity */
     /* Fills in what follows from other settings, checks sizes. NULL: nothing. */
     ebb_status (*resolve)(ebb_ctx *ctx, train_settings *s);
     /* Settings of a run that is used, before they are resolved: files that have a copy in its

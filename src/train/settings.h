@@ -106,15 +106,15 @@ typedef struct train_settings {
     int64_t threads;          /* 0: all the machine allows */
     const struct device *dev; /* NULL: the default */
     struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
-    int64_t ranks, rank;      /* plan, without a link: so many processes, of which this is planned */
-    const char *network;      /* plan: between them, "1G,50us"; NULL: shared memory */
-    const char *trace;        /* plan: folder for what SimGrid replays; NULL: none */
-    int64_t stages;           /* processes that share the layers of a part of the batch */
-    int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
-    train_reduce reduce;      /* who adds up and applies gradients of several processes */
-    train_only only;          /* bench: steps leave the rest out */
-    bool virtual_clock;       /* bench: also the time of processes with a core each */
-    double lost_after;        /* seconds without an answer before a process counts as lost */
+    int64_t ranks, rank; /* plan, without a link: so many processes, of which this is planned */
+    const char *network; /* plan: between them, "1G,50us"; NULL: shared memory */
+    const char *trace;   /* plan: folder for what SimGrid replays; NULL: none */
+    int64_t stages;      /* processes that share the layers of a part of the batch */
+    int64_t chunk_steps; /* time steps that stages hand on together; 0: as is best */
+    train_reduce reduce; /* who adds up and applies gradients of several processes */
+    train_only only;     /* bench: steps leave the rest out */
+    bool virtual_clock;  /* bench: also the time of processes with a core each */
+    double lost_after;   /* seconds without an answer before a process counts as lost */
     train_memory memory;
     uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */
