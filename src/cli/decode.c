@@ -118,9 +118,8 @@ static void report(decoder *d, const decode_summary *s) {
     if (s->cut > 0) {
         char what[160];
         (void)snprintf(what, sizeof what,
-                       "with more than %" PRIu64
-                       " tokens, for which there is no room: only so many "
-                       "were translated; --memory can be given more",
+                       "with more than %" PRIu64 " tokens: only so many were translated; a larger "
+                       "--memory has room for more, up to 2047",
                        s->most_tokens);
         warn(d, s->cut, s->first_cut, what);
     }

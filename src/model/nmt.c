@@ -340,6 +340,10 @@ static ebb_status build_output(nmt_builder *b, ir_val *ys) {
         return ebb__ir_name(b->b.g, logits, NMT_LOGITS);
     }
     TRY(ebb__op_emit(b->b.g, OP_XENT, (ir_val[]){logits, b->tgt_out}, 2, &smooth, rows));
+    if (b->m->losses) {
+        b->b.g->values[rows[0]].output = true;
+        TRY(ebb__ir_name(b->b.g, rows[0], NMT_LOSSES));
+    }
     return ebb__model_loss(&b->b, rows[0], b->tgt_out, NMT_LOSS);
 }
 

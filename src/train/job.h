@@ -153,6 +153,9 @@ typedef struct job_observer {
      * NULL. */
     bool (*stop_planning)(void *user);
     void (*sample)(void *user, const job_sample *sample); /* may be NULL */
+    /* Of an evaluation of pairs: the log probability of each line of the targets, in their order;
+     * NaN: the line was left out. NULL: they are not wanted. */
+    ebb_status (*line)(void *user, double log_prob);
 } job_observer;
 
 typedef struct job_train_result {

@@ -59,6 +59,7 @@ typedef struct train_settings {
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
     const char *train_target, *valid_target;       /* nmt: the other side, line by line */
     const char *page;      /* evaluation: file for a page about it; NULL: none */
+    bool per_line;         /* evaluation of pairs: what each line scores */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
     const char *weights;   /* of a run that is used: "best" (NULL too), "last", or a file */
     text_mode tokens;

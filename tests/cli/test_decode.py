@@ -153,7 +153,7 @@ def test_long_sources_are_translated_whole():
     write("wide/config", re.sub("max-len = .*", "max-len = 900", config))
     data = "\n".join([SOURCES[0], "the third of march , " * 40, SOURCES[1], "", "may " * 130, "the " * 600 + "ninth", SOURCES[2]]) + "\n"
     narrow, wide = decode(data, "--verbose"), decode(data, folder="wide")
-    assert narrow.out == wide.out and narrow.out.count("\n") == 7 and "tokens, for which" not in narrow.err, narrow.err
+    assert narrow.out == wide.out and narrow.out.count("\n") == 7 and "tokens: only so many" not in narrow.err, narrow.err
     assert decode(data, "--batch", "2", "--threads", "2", "--nbest", "2").out == decode(data, "--nbest", "2", folder="wide").out
     used = figures(narrow)
     assert used["planned"] >= used["most memory"] > 0

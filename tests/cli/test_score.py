@@ -145,6 +145,34 @@ def test_perplexity_is_that_of_validation():
     assert ebb("eval", "nmt", "run0", *valid).out.startswith("pairs             33 (0 more left out)\n")
 
 
+def test_scores_of_lines():
+    train = pairs("t", 80, 1)
+    ebb(*TRAIN, "--batch", "4", "--train", *train, "--epochs", "2", "--max-len", "10", "--out", "run")
+    write("v.src", "s1 s2 s3\n\ns4\n" + "s1 " * 12 + "\ns5 s5 new s6 s1\ns1 s2 s3\n")
+    write("v.tgt", "t3 t2 t1\nt1\nt4 t4\nt1\nt1 t6 t5 t5\nt3 t2 t1\n")
+    told = ["eval", "nmt", "run", "v.src", "v.tgt"]
+    lines = ebb(*told, "--per-line").out.split()
+    assert len(lines) == 6 and lines[1] == lines[3] == "nan" and lines[0] == lines[5] and all(float(x) < 0 for x in lines if x != "nan"), lines
+    result = ebb(*told, "--per-line", "--json").json()
+    probs = [x for x in result["log_probs"] if x is not None]
+    assert len(result["log_probs"]) == 6 and len(probs) == 4 and close(-sum(probs), result["loss"] * result["tokens"])
+    assert result["planned_peak_bytes"] == result["measured_peak_bytes"] and "log_probs" not in ebb(*told, "--json").json()
+    for options in [["--batch", "1"], ["--batch", "3", "--threads", "2"], ["--memory", "64M"]]:
+        assert ebb(*told, "--per-line", "--json", *options).json()["log_probs"] == result["log_probs"], options
+    # What decode says of its own translations.
+    source = open("t.src", encoding="utf8").readlines()
+    best = ebb("decode", "run", "--nbest", "2", "--beam", "2", "--quiet", input="".join(source[:40]).encode()).out.splitlines()
+    best = [line.split(" ||| ") for line in best]
+    best = [row for row in best if row[1].strip() and len(row[1].split()) < 10]
+    write("h.src", "".join(source[int(row[0])] for row in best))
+    write("h.tgt", "".join(row[1] + "\n" for row in best))
+    scored = ebb("eval", "nmt", "run", "h.src", "h.tgt", "--per-line").out.split()
+    assert len(scored) == len(best) > 20
+    for row, score in zip(best, scored, strict=True):
+        assert abs(float(row[2]) - float(score)) < 1e-4, (row, score)
+    refused(2, "eval", "lm", "run", "v.src", "--per-line", says="--per-line")
+
+
 def test_what_perplexity_counts():
     train = pairs("t", 40, 1)
     ebb(*TRAIN, "--batch", "4", "--train", *train, "--steps", "5", "--max-len", "6", "--tokens", "word", "--out", "words")

@@ -65,6 +65,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
+    model.losses = use == JOB_VALID && request->line_bytes > 0;
     return ebb__nmt_build(graph, &model);
 }
 

@@ -69,6 +69,8 @@ static const train_option options[] = {
     OPTIONS_RUN("ebb-nmt"),
     {"samples", "Run", OPTION_INT, AT(samples), "N", "none", "none", {0}, RANGE(1, 100), RUN, OPTION_SHOWN,
      "translations of --valid to show after every validation"},
+    {"per-line", "Scores", OPTION_SWITCH, AT(per_line), NULL, "false", NULL, {0}, ANY, FOR_EVAL, OPTION_RARE,
+     "print the log probability of every line of TGT, <eos> included, nan where a line is empty or too long; with --json the list log_probs"},
     OPTIONS_RANKS,
     OPTIONS_END,
     /* clang-format on */
