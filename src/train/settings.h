@@ -92,17 +92,20 @@ typedef struct train_settings {
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
     int64_t warmup;      /* steps; with every schedule; 0: none */
-    int64_t lr_patience; /* plateau: epochs without improvement before the rate is divided */
+    int64_t lr_patience; /* plateau: validations without improvement before the rate is divided */
     double lr_factor;    /* plateau: multiplied into the rate */
     /* length */
     int64_t epochs, steps; /* 0: not limited by this; both 0: the default number of epochs */
     int64_t patience;      /* validations without improvement before the run ends; 0: no limit */
+    int64_t valid_every;   /* steps between validations; 0: after every epoch */
     unsigned valid_metric; /* which of the kind's metrics decides which weights are the best */
     /* running */
     int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
     int64_t samples;               /* nmt: translations shown after a validation */
     const char *tensorboard;       /* folder for event files; NULL: none */
     bool fresh;
+    const char *override; /* "lr=0.0001,dropout=0.1": what a run that goes on may have changed of
+                             these, the settings have it already; NULL: nothing */
     uint64_t seed;
     int64_t threads;          /* 0: all the machine allows */
     const struct device *dev; /* NULL: the default */

@@ -408,16 +408,21 @@ static ebb_status stop_here(train_run *r, bool is_best) {
                      r->at.step, r->total, r->dir);
 }
 
+/* Whether the present step is the last one, or one of every so many. */
+static bool is_due(const train_run *r, int64_t every) {
+    return r->at.step > 0 && every > 0 && (r->at.step % every == 0 || r->at.step >= r->total);
+}
+
 static ebb_status loop(train_run *r) {
-    int64_t windows = r->at.windows;
     int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
+    int64_t valid_every = r->s->valid_every > 0 ? r->s->valid_every : r->at.windows;
     for (;;) {
-        bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
-        bool due = boundary ||
-                   (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
+        bool boundary = is_due(r, r->at.windows);
+        bool looks = kind_validates(r->s) && is_due(r, valid_every);
+        bool due = boundary || looks || is_due(r, r->s->save_every);
         /* Where nothing was ever validated, the newest is the best. */
         bool is_best = r->text->valid_hash == 0, stopped = false, news = false;
-        if (boundary && kind_validates(r->s) && r->at.validated != r->at.step) {
+        if (looks && r->at.validated != r->at.step) {
             TRY(validate(r, &is_best, &stopped));
             if (stopped) {
                 return stop_here(r, false);
@@ -447,6 +452,7 @@ static void close_run(train_run *r) {
     ebb__tensorboard_close(&r->events);
     ebb__corpus_free(r->text);
     ebb__checkpoint_info_fini(&r->found);
+    json_decref(r->at.overrides);
     ebb__file_unlock(&r->lock);
 }
 
