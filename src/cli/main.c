@@ -54,6 +54,11 @@ static const main_command others[] = {
      "what images show, by a trained net",
      "Says what PNG and JPEG files show, by the best weights of the run in the folder\n"
      "DIR: a line an image, the likeliest classes with their probabilities.\n"},
+    {"average", NULL, NULL, FOR_AVERAGE, -2, ebb__cli_average, "average WEIGHTS... OUT [options]",
+     "the mean of weights of one model",
+     "Writes the mean of several safetensors files of one model to the file OUT, to be\n"
+     "used with --weights OUT. Of the folder of a run its best weights are meant;\n"
+     "train with --keep N leaves the last N to average: ebb average run/step-* mean.\n"},
     {"report", NULL, NULL, FOR_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
      "a page about a run",
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"

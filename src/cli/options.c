@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
-#define ALL (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_SCORE | FOR_CHRF | FOR_REPORT)
+#define ALL                                                                                        \
+    (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_SCORE | FOR_CHRF | FOR_REPORT | FOR_AVERAGE)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
 _Static_assert(offsetof(cli_settings, run) == 0, "options of kinds have offsets in run");

@@ -25,7 +25,8 @@ typedef enum option_command {
     FOR_CHRF = 1 << 11, /* eval chrf: likewise */
     FOR_DATA_PLAN = 1 << 12,
     FOR_DATA_BUILD = 1 << 13,
-    FOR_PREDICT = 1 << 14
+    FOR_PREDICT = 1 << 14,
+    FOR_AVERAGE = 1 << 15
 } option_command;
 
 typedef enum option_kind {

@@ -88,6 +88,8 @@
      "of a run that goes on, from here on another value (repeatable): lr, schedule, warmup, lr-patience, lr-factor, clip, weight-decay, dropout, smoothing. The run notes it; the same command goes on with it"}, \
     {"save-every", "Run", OPTION_INT, AT(save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
      "save the state every so many steps too; epoch: at the end of epochs only"}, \
+    {"keep", "Run", OPTION_INT, AT(keep), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN | OPTION_RARE, \
+     "keep the weights of the last N saves as step-<step>.safetensors, to average or compare them"}, \
     {"log-every", "Run", OPTION_INT, AT(log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
      "report and write metrics every so many steps"}
 

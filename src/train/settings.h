@@ -101,6 +101,7 @@ typedef struct train_settings {
     unsigned valid_metric; /* which of the kind's metrics decides which weights are the best */
     /* running */
     int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
+    int64_t keep;                  /* newest weights that stay as step-<step>.safetensors */
     int64_t samples;               /* nmt: translations shown after a validation */
     const char *tensorboard;       /* folder for event files; NULL: none */
     bool fresh;

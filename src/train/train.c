@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "data/buckets.h"
 #include "store/folder.h"
+#include "store/kept.h"
 #include "store/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
@@ -102,6 +103,9 @@ static ebb_status save(train_run *r, bool is_best) {
     TRY_OUT(ebb__checkpoint_save(r->ctx, r->dir, (uint64_t)r->at.step, weights, n_weights, state,
                                  n_state, train, is_best));
     r->saved = r->session->saved_step = r->at.step;
+    if (r->s->keep > 0) {
+        TRY_OUT(ebb__kept_add(r->ctx, r->dir, (uint64_t)r->at.step, (uint64_t)r->s->keep));
+    }
 out:
     json_decref(train);
     ebb__region_fini(&region);
@@ -191,6 +195,7 @@ static ebb_status take_folder(train_run *r) {
     char path[JOB_PATH_BYTES];
     if (r->s->fresh) {
         TRY(ebb__checkpoint_clear(r->ctx, r->dir));
+        TRY(ebb__kept_prune(r->ctx, r->dir, 0));
     }
     TRY(repair_folder(r));
     if (!r->found.found) {
