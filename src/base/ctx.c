@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #undef ebb__fail
 
@@ -18,6 +19,9 @@ ebb_status ebb_ctx_new(ebb_ctx **out) {
 void ebb_ctx_free(ebb_ctx *ctx) {
     if (ctx != NULL) {
         ebb__region_trim(ctx);
+        if (ctx->input > 0) {
+            (void)close(ctx->input);
+        }
     }
     ebb__free_raw(ctx);
 }

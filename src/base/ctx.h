@@ -40,6 +40,7 @@ struct ebb_ctx {
     /* Asked while a program is planned: other than 0 ends that with EBB_STOPPED; NULL: never. */
     ebb_stop_fn stop_planning;
     void *stop_planning_user;
+    int input; /* descriptor of a copy of standard input (data/text_list.h); 0: there is none */
     char error[1024];
 };
 

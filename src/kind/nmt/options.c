@@ -10,7 +10,7 @@
 static const train_option options[] = {
     /* clang-format off */
     {"train", "Data", OPTION_TEXT, AT(train_path), "SRC TGT", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH | OPTION_PAIR,
-     "two texts to learn from, a sentence a line; line n of TGT is the translation of line n of SRC"},
+     "two texts to learn from, a sentence a line; line n of TGT is the translation of line n of SRC. Several files with commas between them, or a pattern ('part-*.en'), are one text; - is standard input"},
     {"train-target", "Data", OPTION_TEXT, AT(train_target), "FILE", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
      "the second file of --train by itself, as in config files"},
     {"valid", "Data", OPTION_TEXT, AT(valid_path), "SRC TGT", "none", "none", {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH | OPTION_PAIR,
