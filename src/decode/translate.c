@@ -260,6 +260,33 @@ static ebb_status clear_state(translator *t, int32_t at) {
     return EBB_OK;
 }
 
+/* What was read for the sentence in `row` that its first hypothesis starts from, if there is such:
+ * it has the state's name after another beginning. */
+static ebb_status start_state(translator *t, int32_t program, int32_t row, int32_t at) {
+    const ebb_plan *plan = t->session->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        char name[96];
+        const char *read = NULL;
+        if (v->role != IR_SCRATCH ||
+            strncmp(v->name, NMT_STEP_STATE, strlen(NMT_STEP_STATE)) != 0) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "%s%s", NMT_READ_START, v->name + strlen(NMT_STEP_STATE));
+        run_place from = ebb__run_find_output(t->session, program, name);
+        if (from.bytes == 0) {
+            continue;
+        }
+        run_place to = run_part(run_at(v), (uint64_t)at * t->row_bytes, t->row_bytes);
+        TRY(ebb__run_map(t->session, from, DEVICE_READ, &read));
+        ebb_status status = ebb__run_write(t->session, to, read + (size_t)row * t->row_bytes);
+        ebb_status unmapped = ebb__run_unmap(t->session, from, DEVICE_READ, read);
+        TRY(status);
+        TRY(unmapped);
+    }
+    return EBB_OK;
+}
+
 /* Hypothesis j of a slot goes on from its hypothesis k after `token`. */
 static void set_hypothesis(translator *t, int32_t at, int32_t j, int32_t k, int32_t token) {
     int32_t slots = t->o->slots;
@@ -372,7 +399,9 @@ static ebb_status read_sentences(translator *t, int32_t count) {
     TRY(run_program(t, program));
     TRY(keep_memory(t, program, length, count));
     for (int32_t row = 0; row < count; row++) {
-        TRY(start_sentence(t, t->order[t->next++], free_slot(t, 0)));
+        int32_t at = free_slot(t, 0);
+        TRY(start_sentence(t, t->order[t->next++], at));
+        TRY(start_state(t, program, row, at));
     }
     return EBB_OK;
 }

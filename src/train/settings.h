@@ -77,6 +77,7 @@ typedef struct train_settings {
     nmt_attention attention;
     int64_t enc_layers, dec_layers;
     bool feed, layer_norm, tie_src;
+    bool bidirectional, residual, init_decoder; /* see model/nmt.h */
     double smoothing;
     int64_t src_len, tgt_len; /* positions, where there is no text */
     /* batch */

@@ -29,6 +29,9 @@ static nmt_model model_of(const train_settings *s) {
                        .batch = s->batch,
                        .feed = s->feed,
                        .layer_norm = s->layer_norm,
+                       .bidirectional = s->bidirectional,
+                       .residual = s->residual,
+                       .init_decoder = s->init_decoder,
                        .tie = s->tie,
                        .tie_src = s->tie_src,
                        .seed = s->seed};
