@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn test-ranks asan tsan tsan-commands fuzz coverage lint format bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -53,6 +53,10 @@ test:
 # is there. ARGS="--nets lenet --batches 7" for some of them.
 test-cnn: all
 	@python3 tools/test_cnn.py $(BUILD)/ebb $(ARGS)
+
+# What README and docs/ say, with the tutorials, which train for minutes.
+test-docs: all
+	@EBB_LONG=1 TEST_TIMEOUT=3600 tools/run_tests.sh $(BUILD) cli/test_docs
 
 # The longer checks of several processes: many kills and stops, hosts that are cut off (as root).
 test-ranks:
@@ -101,6 +105,12 @@ lint:
 
 format:
 	@tools/lint.sh --format
+
+# A wheel for Python in build/wheel, with the library, the command and what these need inside.
+wheel: all
+	@mkdir -p $(BUILD)/wheel && rm -f $(BUILD)/wheel/*
+	@cd python && EBB_BUILD=$(abspath $(BUILD)) python3 -c 'import sys; sys.path.insert(0, "backend"); import build_ebb; \
+	print("$(BUILD)/wheel/" + build_ebb.build_wheel("$(abspath $(BUILD))/wheel"))'
 
 bench: all
 	@bench/run.sh $(BUILD)/ebb

@@ -54,6 +54,7 @@ def ways(o, batch):
     for mode in ("slices", "copies", "central"):
         yield f"data parallel, {mode}", o.ranks, size + shards + ["--reduce", mode]
     yield f"{o.ranks} stages", o.ranks, size + ["--shards", 1, "--stages", o.ranks]
+    yield f"{o.ranks} stages by layers alone", o.ranks, size + ["--shards", 1, "--stages", o.ranks, "--disable", "split"]
 
 
 def seconds(o, result):

@@ -63,6 +63,8 @@ typedef enum ebb_log_level {
     EBB_LOG_DEBUG
 } ebb_log_level;
 typedef void (*ebb_log_fn)(void *user, ebb_log_level level, const char *line);
+/* Text as it is made, not ended by NUL. Other than 0: that is enough. */
+typedef int (*ebb_text_fn)(void *user, const char *text, uint64_t bytes);
 /* what: "compile": plans that were tried, "plan": programs planned, "run": steps; done of total
  * units; total 0 = not known, until all are done. */
 typedef void (*ebb_progress_fn)(void *user, const char *what, uint64_t done, uint64_t total);
@@ -277,10 +279,20 @@ typedef struct ebb_plan_info {
 
 typedef struct ebb_program ebb_program;
 
+typedef enum ebb_picture {
+    EBB_PICTURE_STEP, /* bytes over one step, by layer and kind */
+    EBB_PICTURE_CURVE /* time against memory: every plan worth taking */
+} ebb_picture;
+
 /* Plans only: no memory of the plan is taken. With EBB_BUDGET *info is filled too (with the
  * smallest plan); with any other failure it is zeros. options NULL: the defaults. */
 EBB_API ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options,
                                   ebb_plan_info *info) EBB_MUST_CHECK;
+/* The plan as an SVG document; `title` (may be NULL) says what was planned. With EBB_BUDGET the
+ * picture of the smallest plan is given too. */
+EBB_API ebb_status ebb_graph_draw(const ebb_graph *graph, const ebb_options *options,
+                                  ebb_picture picture, const char *title, ebb_text_fn fn,
+                                  void *user) EBB_MUST_CHECK;
 /* A program that fits the budget: the smallest within 2% of the fastest. EBB_BUDGET if none does:
  * the sentence names the least budget that would work and what sets it. The graph can be freed or
  * compiled again afterwards; its own memory is not part of the budget. */
@@ -321,6 +333,10 @@ typedef struct ebb_shape {
     uint64_t bytes;
 } ebb_shape;
 
+/* Of a value of a graph, as it is built. A parameter, a state, an input; else it is computed
+ * (EBB_ROLE_OUTPUT). */
+EBB_API ebb_status ebb_value_shape(const ebb_graph *graph, ebb_value value,
+                                   ebb_shape *out) EBB_MUST_CHECK;
 /* Names of all variables and outputs: index 0, 1, ... until NULL. Owned by the program. */
 EBB_API const char *ebb_program_name(const ebb_program *program, int32_t index);
 EBB_API ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out);
@@ -360,6 +376,108 @@ EBB_API ebb_status ebb_program_save_all(ebb_program *program, const char *path) 
 EBB_API ebb_status ebb_program_load_all(ebb_program *program, const char *path) EBB_MUST_CHECK;
 /* Every parameter of `to` from the one of that name in `from`: e.g. from training to sampling. */
 EBB_API ebb_status ebb_program_copy(ebb_program *to, const ebb_program *from) EBB_MUST_CHECK;
+
+/* ---- trained runs ---------------------------------------------------------------------------- */
+
+/* A run that was trained into a folder (ebb train), opened to be used: its best weights, and what
+ * belongs to them. What it is used for is planned at the first call, under the budget, and kept for
+ * calls of the same kind; another use takes its place. So the budget holds at any time, and the
+ * first call of a use takes longest. Results are those of the command: same bits. */
+typedef struct ebb_run ebb_run;
+
+/* Always starts as ebb_run_options_default(); grows as ebb_options does. */
+typedef struct ebb_run_options {
+    uint32_t version;
+    int32_t threads; /* 0: as the run was trained with */
+    uint64_t memory; /* budget in bytes; 0: that of the training */
+    int64_t batch;   /* sentences, lines or images at once, fewer if the budget asks for it; never
+                        changes a result; 0: as the command does */
+    uint64_t reserved[8]; /* 0 */
+} ebb_run_options;
+
+EBB_API ebb_run_options ebb_run_options_default(void);
+
+/* EBB_MODEL if there is no run in the folder. options NULL: the defaults. */
+EBB_API ebb_status ebb_run_open(ebb_ctx *ctx, const char *dir, const ebb_run_options *options,
+                                ebb_run **out) EBB_MUST_CHECK;
+EBB_API void ebb_run_close(ebb_run *run);
+EBB_API const char *ebb_run_kind(const ebb_run *run); /* "lm", "nmt", "cnn" */
+/* Of what is open at the moment: EBB_USAGE before the first use. */
+EBB_API ebb_status ebb_run_plan(const ebb_run *run, ebb_plan_info *info);
+EBB_API uint64_t ebb_run_measured(const ebb_run *run); /* 0 before the first use */
+
+/* How its training went, as an SVG document: losses and what validation found, over the steps.
+ * EBB_DATA before anything was measured. */
+EBB_API ebb_status ebb_run_draw(ebb_run *run, ebb_text_fn fn, void *user) EBB_MUST_CHECK;
+
+/* Lines of text: NUL ends one, and it has no line end. A run of another kind is EBB_USAGE, in all
+ * the calls below. While they work ebb_ctx_on_stop() is asked again and again: EBB_STOPPED. */
+
+/* Always starts as ebb_translate_options_default(). */
+typedef struct ebb_translate_options {
+    uint32_t version;
+    int32_t beam;  /* 5: translations of a line followed side by side, 1 to 64 */
+    int32_t nbest; /* 1: of them wanted, at most beam */
+    uint32_t reserved_word;
+    double length_penalty; /* 1: score = log probability / length^this */
+    double max_ratio;      /* 2: a translation has at most so many tokens for one, and 10 */
+    uint64_t reserved[8];  /* 0 */
+} ebb_translate_options;
+EBB_API ebb_translate_options ebb_translate_options_default(void);
+
+/* Lives until the function returns. */
+typedef struct ebb_translation {
+    uint64_t line; /* from 0 */
+    int32_t rank;  /* from 0, the best */
+    int32_t ended; /* 0: it was ended for its length */
+    const char *text;
+    uint64_t bytes;
+    double log_prob, score; /* natural */
+    uint64_t reserved[4];
+} ebb_translation;
+/* In the order of lines, then ranks. Other than 0: stop, which is EBB_STOPPED. */
+typedef int (*ebb_translation_fn)(void *user, const ebb_translation *found);
+/* Of a line with more tokens than the model was trained for the beginning is translated, which the
+ * log says (EBB_LOG_WARN). */
+EBB_API ebb_status ebb_run_translate(ebb_run *run, const char *const *lines, uint64_t n,
+                                     const ebb_translate_options *options, ebb_translation_fn fn,
+                                     void *user) EBB_MUST_CHECK;
+
+/* Always starts as ebb_generate_options_default(). */
+typedef struct ebb_generate_options {
+    uint32_t version, reserved_word;
+    int64_t tokens;       /* 200: how many to write */
+    double temperature;   /* 1; 0: always the likeliest */
+    uint64_t seed;        /* 1 */
+    const char *prompt;   /* NULL: a new line */
+    uint64_t reserved[8]; /* 0 */
+} ebb_generate_options;
+EBB_API ebb_generate_options ebb_generate_options_default(void);
+EBB_API ebb_status ebb_run_generate(ebb_run *run, const ebb_generate_options *options,
+                                    ebb_text_fn fn, void *user) EBB_MUST_CHECK;
+
+/* How likely a line is: exp(-log_prob / tokens) is its perplexity. */
+typedef struct ebb_score {
+    double log_prob; /* natural; NaN: the line or its source is longer than the model reads */
+    uint64_t tokens, unknown; /* its end included; those that the vocabulary has not */
+    uint64_t reserved;
+} ebb_score;
+/* Each line by itself: of a language model from its initial state (sources NULL), of a translation
+ * model as the translation of sources[i]. out[n]. */
+EBB_API ebb_status ebb_run_score(ebb_run *run, const char *const *sources, const char *const *lines,
+                                 uint64_t n, ebb_score *out) EBB_MUST_CHECK;
+
+/* What a net tells apart; NULL, or 0: it has no name, or is no net. */
+EBB_API int64_t ebb_run_classes(const ebb_run *run);
+EBB_API const char *ebb_run_class_name(const ebb_run *run, int64_t index);
+/* How likely images are of each class: probabilities [n, classes]. PNG and JPEG files, or pixels u8
+ * [n, height, width, channels] of 1 channel or 3, which are brought to the net's size as a file's
+ * are. A file that cannot be decoded is EBB_DATA, or NaNs where the run leaves such files out. */
+EBB_API ebb_status ebb_run_predict_files(ebb_run *run, const char *const *paths, uint64_t n,
+                                         double *probabilities) EBB_MUST_CHECK;
+EBB_API ebb_status ebb_run_predict(ebb_run *run, const uint8_t *pixels, uint64_t n, uint32_t height,
+                                   uint32_t width, uint32_t channels,
+                                   double *probabilities) EBB_MUST_CHECK;
 
 #ifdef __cplusplus
 }

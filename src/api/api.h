@@ -67,6 +67,9 @@ ebb_status ebb__api_need(const ebb_graph *graph, ebb_value value, const char *wh
 ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *name, ir_dtype dtype,
                                  int32_t rank, const int64_t *dims, ir_val *out) EBB_MUST_CHECK;
 
+/* compile.c */
+void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info);
+
 /* limits.c: what the elements of inputs index, put behind the list's; the caller frees it. */
 ebb_status ebb__api_limits(const ir_graph *graph, api_limit **list, int32_t *n) EBB_MUST_CHECK;
 /* Whether elements of the variable are checked when it is set. */

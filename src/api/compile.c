@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include "base/host.h"
+#include "page/picture.h"
 
 #include <math.h>
 #include <string.h>
@@ -265,7 +266,7 @@ static void drop_request(api_request *r) {
     ebb__free(r->ctx, r);
 }
 
-static void describe(const ebb_plan *plan, ebb_plan_info *info) {
+void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info) {
     *info = (ebb_plan_info){.peak_bytes = plan->peak_bytes,
                             .least_bytes = plan->least_bytes,
                             .keep_all_bytes = plan->keep_all_bytes,
@@ -279,22 +280,20 @@ static void describe(const ebb_plan *plan, ebb_plan_info *info) {
     }
 }
 
-ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options, ebb_plan_info *info) {
+/* Plans a graph and shows the plan, also with EBB_BUDGET, to `look`. */
+typedef ebb_status (*plan_look)(const ebb_plan *plan, bool given, void *user);
+static ebb_status plan_and_look(const ebb_graph *graph, const ebb_options *options, plan_look look,
+                                void *user) {
     ebb_options defaults = ebb_options_default();
-    ebb_plan *plan = NULL;
-    if (info != NULL) {
-        *info = (ebb_plan_info){0};
-    }
-    if (graph == NULL || info == NULL) {
-        return EBB_USAGE;
-    }
     const ebb_options *o = options != NULL ? options : &defaults;
+    ebb_plan *plan = NULL;
     api_request *request = NULL;
     api_shared shared = {0};
     TRY(new_request(&graph, 1, o->optimizer != EBB_FORWARD, o, &request));
     ebb_status status = make_plan(request, &shared, &plan);
     if (plan != NULL) {
-        describe(plan, info);
+        ebb_status looked = look(plan, o->memory > 0, user);
+        status = status == EBB_OK ? looked : status;
     }
     ebb__plan_free(plan);
     ebb__free(graph->ctx, shared.limits);
@@ -302,12 +301,56 @@ ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options, eb
     return status;
 }
 
+static ebb_status look_at_sizes(const ebb_plan *plan, bool given, void *user) {
+    (void)given;
+    ebb__api_describe(plan, user);
+    return EBB_OK;
+}
+
+ebb_status ebb_graph_plan(const ebb_graph *graph, const ebb_options *options, ebb_plan_info *info) {
+    if (info != NULL) {
+        *info = (ebb_plan_info){0};
+    }
+    return graph == NULL || info == NULL ? EBB_USAGE
+                                         : plan_and_look(graph, options, look_at_sizes, info);
+}
+
+typedef struct drawing {
+    ebb_picture picture;
+    const char *title;
+    ebb_text_fn fn;
+    void *user;
+} drawing;
+
+static ebb_status look_and_draw(const ebb_plan *plan, bool given, void *user) {
+    const drawing *d = user;
+    page_text text = {.ctx = plan->ctx};
+    page_picture picture = {.into = &text, .model = d->title, .budget = given};
+    ebb_status status = d->picture == EBB_PICTURE_CURVE ? ebb__draw_curve(plan, &picture)
+                                                        : ebb__draw_step(plan, &picture);
+    if (status == EBB_OK) {
+        (void)d->fn(d->user, text.bytes, text.used);
+    }
+    ebb__page_text_fini(&text);
+    return status;
+}
+
+ebb_status ebb_graph_draw(const ebb_graph *graph, const ebb_options *options, ebb_picture picture,
+                          const char *title, ebb_text_fn fn, void *user) {
+    drawing d = {picture, title != NULL ? title : "a graph", fn, user};
+    if (graph == NULL || fn == NULL || (int)picture < EBB_PICTURE_STEP ||
+        (int)picture > EBB_PICTURE_CURVE) {
+        return EBB_USAGE;
+    }
+    return plan_and_look(graph, options, look_and_draw, &d);
+}
+
 ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
     if (program == NULL || info == NULL) {
         return EBB_USAGE;
     }
     ebb__ctx_clear(program->ctx);
-    describe(program->session->plan, info);
+    ebb__api_describe(program->session->plan, info);
     return EBB_OK;
 }
 

@@ -67,24 +67,38 @@ static ebb_status find(ebb_program *program, const char *name, named *out) {
     return EBB_OK;
 }
 
-static ebb_role role_of(const plan_variable *variable) {
+static ebb_role role_of(ir_role role) {
     static const ebb_role roles[IR_ROLES] = {
         [IR_TEMP] = EBB_ROLE_OUTPUT, [IR_PARAM] = EBB_ROLE_PARAM,  [IR_SLOT] = EBB_ROLE_SLOT,
         [IR_STATE] = EBB_ROLE_STATE, [IR_BUFFER] = EBB_ROLE_STATE, [IR_SCRATCH] = EBB_ROLE_STATE,
         [IR_INPUT] = EBB_ROLE_INPUT};
-    return variable != NULL ? roles[variable->role] : EBB_ROLE_OUTPUT;
+    return roles[role];
 }
 
-static ebb_shape shape_of(const named *at) {
+static ebb_shape shape_of(ir_role role, const ir_type *type) {
     _Static_assert((int)EBB_F64 == (int)IR_F64, "public dtypes are the first of the list");
-    ebb_shape shape = {.role = role_of(at->variable),
-                       .dtype = (ebb_dtype)at->type.dtype,
-                       .rank = at->type.rank,
-                       .bytes = at->at.bytes};
+    ebb_shape shape = {.role = role_of(role),
+                       .dtype = (ebb_dtype)type->dtype,
+                       .rank = type->rank,
+                       .bytes = ebb__ir_type_bytes(type)};
     for (int32_t i = 0; i < shape.rank; i++) {
-        shape.dims[i] = at->type.dim[i];
+        shape.dims[i] = type->dim[i];
     }
     return shape;
+}
+
+static ebb_shape named_shape(const named *at) {
+    return shape_of(at->variable != NULL ? at->variable->role : IR_TEMP, &at->type);
+}
+
+ebb_status ebb_value_shape(const ebb_graph *graph, ebb_value value, ebb_shape *out) {
+    if (graph == NULL || out == NULL) {
+        return EBB_USAGE;
+    }
+    ebb__ctx_clear(graph->ctx);
+    TRY(ebb__api_need(graph, value, "ebb_value_shape"));
+    *out = shape_of(graph->ir.values[value].role, &graph->ir.values[value].type);
+    return EBB_OK;
 }
 
 ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *out) {
@@ -94,7 +108,7 @@ ebb_status ebb_program_shape(ebb_program *program, const char *name, ebb_shape *
         return ebb__fail(program->ctx, EBB_USAGE, "program: shape has nowhere to go");
     }
     TRY(find(program, name, &at));
-    *out = shape_of(&at);
+    *out = named_shape(&at);
     return EBB_OK;
 }
 
@@ -117,7 +131,7 @@ ebb_status ebb_program_data(ebb_program *program, const char *name, void **data,
     TRY(open_program(program));
     TRY(find(program, name, &at));
     if (shape != NULL) {
-        *shape = shape_of(&at);
+        *shape = named_shape(&at);
     }
     if (at.variable != NULL && ebb__api_is_limited(program, at.variable)) {
         return ebb__fail(program->ctx, EBB_USAGE,

@@ -6,10 +6,14 @@
 
 #include "base/alloc.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #undef ebb__fail
+
+enum { LONGEST_FORMAT = 768 };
 
 ebb_status ebb_ctx_new(ebb_ctx **out) {
     *out = ebb__alloc_raw(sizeof **out);
@@ -60,11 +64,30 @@ const char *ebb_status_text(ebb_status status) {
     return "unknown status";
 }
 
+/* Whether an option is named here: `--name`, or `--%s`, where a word can begin. */
+static bool names_option(const char *format, const char *at) {
+    return at[0] == '-' && at[1] == '-' && (isalpha((unsigned char)at[2]) || at[2] == '%') &&
+           (at == format || !isalnum((unsigned char)at[-1]));
+}
+
+/* The sentence in the words of who reads it: formats name settings as the command does. */
+static void say(const ebb_ctx *ctx, char *out, size_t bytes, const char *format, va_list args) {
+    char plain[LONGEST_FORMAT];
+    size_t n = 0;
+    bool reword = !ctx->command && strlen(format) < sizeof plain;
+    for (const char *at = format; reword && *at != '\0'; at++) {
+        at += names_option(format, at) ? 2 : 0;
+        plain[n++] = *at;
+    }
+    plain[n] = '\0';
+    (void)vsnprintf(out, bytes, reword ? plain : format, args);
+}
+
 ebb_status ebb__fail(ebb_ctx *ctx, ebb_status status, const char *format, ...) {
     if (ctx->error[0] == '\0') {
         va_list args;
         va_start(args, format);
-        (void)vsnprintf(ctx->error, sizeof ctx->error, format, args);
+        say(ctx, ctx->error, sizeof ctx->error, format, args);
         va_end(args);
     }
     return status;
@@ -81,7 +104,7 @@ void ebb__log(ebb_ctx *ctx, ebb_log_level level, const char *format, ...) {
     char line[1024];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
+    say(ctx, line, sizeof line, format, args);
     va_end(args);
     ctx->log(ctx->log_user, level, line);
 }

@@ -40,11 +40,16 @@ struct ebb_ctx {
     /* Asked while a program is planned: other than 0 ends that with EBB_STOPPED; NULL: never. */
     ebb_stop_fn stop_planning;
     void *stop_planning_user;
+    /* Whether it is that of the command, whose process it is. Its sentences name settings as they
+     * are typed, `--batch`; those of the library as configs do, `batch`. */
+    bool command;
     int input; /* descriptor of a copy of standard input (data/text_list.h); 0: there is none */
     char error[1024];
 };
 
-/* Records the sentence (first failure wins until ebb__ctx_clear) and returns `status`. */
+/* Records the sentence (first failure wins until ebb__ctx_clear) and returns `status`. A setting is
+ * named `--batch` in the format itself, never in what fills it: how it is said is the context's
+ * matter (`command`). The same holds for ebb__log. */
 ebb_status ebb__fail(ebb_ctx *ctx, ebb_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #if defined(__clang_analyzer__)

@@ -44,6 +44,7 @@ ebb_status ebb__cli_data_grammar(cli_call *call);
 ebb_status ebb__cli_data_dates(cli_call *call);
 ebb_status ebb__cli_data_plan(cli_call *call);
 ebb_status ebb__cli_data_build(cli_call *call);
+ebb_status ebb__cli_data_codes(cli_call *call);
 ebb_status ebb__cli_tune(cli_call *call);
 ebb_status ebb__cli_decode(cli_call *call);
 ebb_status ebb__cli_report(cli_call *call);
@@ -89,12 +90,14 @@ ebb_status ebb__cli_need_ranks(const cli_settings *settings) EBB_MUST_CHECK;
 
 /* ---- run.c ---- */
 
-/* Which kind of model the run in the folder is. */
-ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) EBB_MUST_CHECK;
 /* Settings of the run in `dir`, with what was asked for on this command line on top. `run` is
  * initialised for the kind that is wanted; a run of another kind is EBB_MODEL. */
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
                              cli_settings *run) EBB_MUST_CHECK;
+
+/* Of settings that start from the weights of a run (--init DIR): model options that were not given
+ * are those of the run. */
+ebb_status ebb__cli_take_model(cli_settings *settings) EBB_MUST_CHECK;
 
 /* ---- report.c ---- */
 

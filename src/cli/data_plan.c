@@ -10,13 +10,12 @@
 /* ---- what to plan ---- */
 
 /* Vocabularies as training would make them. */
-static ebb_status count_vocabs(ebb_ctx *ctx, const train_settings *run, job_request *sizes) {
-    text_vocabs vocabs = {.s = run};
-    ebb_status status = ebb__texts_count_words(ctx, 0, &vocabs);
-    sizes->src_vocab = ebb__vocabs_of(&vocabs, KIND_SOURCE)->count;
-    sizes->vocab = ebb__vocabs_of(&vocabs, KIND_TARGET)->count;
-    ebb__vocabs_free(&vocabs);
-    return status;
+static ebb_status count_vocabs(ebb_ctx *ctx, text_vocabs *vocabs, job_request *sizes) {
+    uint64_t given = 0;
+    TRY(ebb__texts_take_words(ctx, 0, vocabs, &given));
+    sizes->src_vocab = ebb__vocabs_of(vocabs, KIND_SOURCE)->count;
+    sizes->vocab = ebb__vocabs_of(vocabs, KIND_TARGET)->count;
+    return EBB_OK;
 }
 
 /* ---- numbers ---- */
@@ -212,6 +211,7 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
     const train_settings *run = &call->settings.run;
     bool pairs = kind_has_pairs(run);
     data_lengths lengths = {.ctx = call->ctx};
+    text_vocabs vocabs = {.s = run};
     bucket_report report = {.chosen = BUCKET_NONE};
     job_request sizes = {.train = true};
     ebb_status status;
@@ -222,15 +222,21 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
         ebb_ctx_on_progress(call->ctx, ebb__cli_progress_plan, &call->progress);
     }
     TRY(ebb__cli_fit(call, NULL));
+    TRY_OUT(ebb__texts_take_codes(call->ctx, 0, &vocabs));
     lengths_texts texts = {pairs ? run->train_path : NULL,
-                           pairs ? run->train_target : run->train_path, run->tokens,
-                           (uint32_t)run->max_len, run->split_long};
+                           pairs ? run->train_target : run->train_path,
+                           run->tokens,
+                           (uint32_t)run->max_len,
+                           run->split_long,
+                           ebb__vocabs_codes(&vocabs, KIND_SOURCE),
+                           ebb__vocabs_codes(&vocabs, KIND_TARGET)};
     TRY_OUT(ebb__lengths_scan(call->ctx, &texts, &lengths));
-    TRY_OUT(count_vocabs(call->ctx, run, &sizes));
+    TRY_OUT(count_vocabs(call->ctx, &vocabs, &sizes));
     TRY_OUT(ebb__bucket_report_make(run, &sizes, &lengths, &report));
     TRY_OUT(show(call, &lengths, &report));
 out:
     ebb__bucket_report_free(&report);
     ebb__lengths_free(&lengths);
+    ebb__vocabs_free(&vocabs);
     return status;
 }

@@ -5,7 +5,6 @@
 
 #include "base/host.h"
 #include "cli/input.h"
-#include "decode/words.h"
 #include "page/attention.h"
 
 #include <inttypes.h>
@@ -24,26 +23,16 @@ typedef struct decoder {
 
 /* ---- output ---- */
 
-static void put(decoder *d, const char *bytes, size_t n) {
+static void put(void *user, const char *bytes, size_t n) {
+    decoder *d = user;
     d->broken = d->broken || fwrite(bytes, 1, n, stdout) != n;
-}
-
-static void put_tokens(decoder *d, const decode_result *result, const translate_hypothesis *best) {
-    for (int32_t i = 0; i < best->length; i++) {
-        size_t n = 0;
-        const char *token = ebb__decode_word(result, best, i, &n);
-        if (i > 0 && !result->characters) {
-            put(d, " ", 1);
-        }
-        put(d, token, n);
-    }
 }
 
 static void put_scored(decoder *d, const decode_result *result, const translate_hypothesis *one) {
     char text[80];
     int n = snprintf(text, sizeof text, "%" PRIu64 " ||| ", result->line - 1);
     put(d, text, (size_t)n);
-    put_tokens(d, result, one);
+    ebb__decode_text(result, one, put, d);
     n = snprintf(text, sizeof text, " ||| %.6f ||| %.6f\n", one->log_prob, one->score);
     put(d, text, (size_t)n);
 }
@@ -67,7 +56,7 @@ static ebb_status on_write(void *user, const decode_result *result) {
     decoder *d = user;
     int64_t nbest = d->call->settings.nbest;
     if (nbest == 1) {
-        put_tokens(d, result, &result->found->best[0]);
+        ebb__decode_text(result, &result->found->best[0], put, d);
         put(d, "\n", 1);
     }
     for (int32_t i = 0; nbest > 1 && i < result->found->n; i++) {
@@ -190,7 +179,7 @@ ebb_status ebb__cli_decode(cli_call *call) {
         ebb__input_open(call->ctx, STDIN_FILENO, "standard input", ebb__cli_stop_asked, &d.input));
     call->progress.drawn_at = d.began;
     ebb__cli_catch_signals();
-    status = asked->run.kind->decode(call->ctx, &run.run, call->words[0], &options, &io, &summary);
+    status = ebb__job_decode(call->ctx, &run.run, call->words[0], &options, &io, &summary);
     if (status == EBB_OK || status == EBB_STOPPED) {
         report(&d, &summary);
     }

@@ -3,6 +3,7 @@
 
 #include "cli/page_classes.h"
 #include "cli/samples.h"
+#include "kind/stored.h"
 #include "train/kind.h"
 
 #include <string.h>
@@ -115,7 +116,7 @@ out:
 static ebb_status write_page(report *p, const char *path) {
     const train_settings *run = &p->run.run;
     const model_kind *kind = NULL;
-    TRY(ebb__cli_run_kind(p->call->ctx, p->dir, &kind));
+    TRY(ebb__stored_kind(p->call->ctx, p->dir, &kind));
     TRY(ebb__cli_settings_init(p->call->ctx, kind, &p->run));
     TRY(ebb__cli_load_run(&p->call->settings, p->dir, &p->run));
     for (int32_t i = 0; i < kind->n_metrics; i++) {

@@ -75,6 +75,15 @@ static const main_command others[] = {
      "write a translation task to try things on",
      "Writes dates in English to SRC and, line by line, the same dates as ISO 8601 has\n"
      "them to TGT.\n"},
+    {"data", "codes", NULL, FOR_CODES, -3, ebb__cli_data_codes,
+     "data codes learn FILE... OUT --codes N", "byte-pair codes, as subword-nmt has them",
+     "Learns N pairs of pieces from texts and writes them to OUT, or cuts the words of\n"
+     "a text into pieces with codes that are given:\n\n"
+     "  ebb data codes learn FILE... OUT --codes N\n"
+     "  ebb data codes apply CODES FILE OUT\n\n"
+     "A piece that is not the last of its word ends in @@. - is standard input or\n"
+     "output. Files and pieces are those of subword-nmt. train --tokens bpe does both\n"
+     "by itself.\n"},
     {"data", "plan", NULL, FOR_DATA_PLAN, 0, ebb__cli_data_plan,
      "data plan --lm FILE | --nmt SRC TGT", "which shapes batches are best padded to",
      "Counts how long the sentences of a text are, or of two texts line by line, and\n"
@@ -409,6 +418,7 @@ int main(int argc, char **argv) {
         print_error(ebb_status_text(status));
         return (int)status;
     }
+    call.ctx->command = true;
     status = dispatch(&call, argc, argv);
     if (status == EBB_OK || status == EBB_BUDGET) {
         ebb_status flushed = ebb__cli_flush(call.ctx, &quiet);

@@ -2,6 +2,7 @@
  * run's `config`. */
 #include "cli/options.h"
 
+#include "data/codes.h"
 #include "plan/passes.h"
 #include "train/options.h"
 
@@ -9,7 +10,8 @@
 
 #define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
 #define ALL                                                                                        \
-    (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_SCORE | FOR_CHRF | FOR_REPORT | FOR_AVERAGE)
+    (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_CODES | FOR_SCORE | FOR_CHRF |             \
+     FOR_REPORT | FOR_AVERAGE)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
 _Static_assert(offsetof(cli_settings, run) == 0, "options of kinds have offsets in run");
@@ -30,6 +32,8 @@ static const train_option options[] = {
      "text to go on from; empty: a new line"},
     {"lines", "Text", OPTION_INT, AT(lines), "N", "10000", NULL, {0}, RANGE(1, 1e12), FOR_DATA, 0,
      "sentences to write"},
+    {"codes", "Text", OPTION_INT, AT(codes), "N", "none", "none", {0}, RANGE(1, CODES_MOST_PAIRS), FOR_CODES, 0,
+     "of learn: how many pairs; fewer where no more stand together twice"},
     {"beam", "Translation", OPTION_INT, AT(beam), "N", "5", NULL, {0}, RANGE(1, 64), FOR_DECODE, 0,
      "translations of a sentence followed side by side; 1: always the likeliest next word"},
     {"nbest", "Translation", OPTION_INT, AT(nbest), "N", "1", NULL, {0}, RANGE(1, 64), FOR_DECODE, 0,
@@ -50,16 +54,13 @@ static const train_option options[] = {
      "weights of the run to use: best; last, those of the last step saved; or a safetensors file, as `ebb average` writes it. Where nothing was validated the last ones are the best"},
     {"tok", "Scores", OPTION_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, FOR_SCORE, 0,
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
-    {"memory", "Machine", OPTION_SIZE, AT(run.memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, OPTION_SHOWN,
-     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%. Of several processes each has so much; 2G,512M,...: rank 0 the first, rank 1 the second, and so on"},
-    {"threads", "Machine", OPTION_INT, AT(run.threads), "N", "auto", "auto", {0}, RANGE(1, 256), MODEL | USE, OPTION_SHOWN,
-     "auto: all cores the machine allows; never changes a result"},
+    OPTION_MEMORY(MODEL | USE),
+    OPTION_THREADS(MODEL | USE),
     {"tune", "Machine", OPTION_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, MODEL | USE, 0,
      "folder for times that products were measured to take on this machine; off: built-in ones; auto: $EBB_TUNE, else the user's cache folder; never changes a result"},
     {"seconds", "Machine", OPTION_REAL, AT(run.tune_seconds), "X", "60", NULL, {0}, RANGE(0, 1e6), FOR_TUNE, 0,
      "most time spent on measuring"},
-    {"disable", "Machine", OPTION_PASSES, AT(run.disabled), "PASS", "none", "none", {0}, ANY, MODEL, OPTION_SHOWN,
-     "leave out an optional compiler pass (repeatable); never changes a result"},
+    OPTION_DISABLE(MODEL),
     {"dump-after", "Machine", OPTION_PASSES, AT(run.dump_after), "PASS", "none", "none", {0}, ANY, STEP, 0,
      "print the graph after a compiler pass (repeatable)"},
     {"explain", "Machine", OPTION_SWITCH, AT(run.explain), NULL, "false", NULL, {0}, ANY, FOR_PLAN, 0,
@@ -76,7 +77,7 @@ static const train_option options[] = {
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", OPTION_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
+    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_CODES | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", OPTION_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},
@@ -86,22 +87,34 @@ static const train_option options[] = {
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
+static const option_list command_options = {options, N_OPTIONS};
+
+static option_set list_of(const model_kind *kind) {
+    return (option_set){.kind = kind, .more = &command_options};
+}
+
+option_set ebb__cli_set(cli_settings *settings) {
+    return (option_set){.ctx = settings->ctx,
+                        .kind = settings->run.kind,
+                        .more = &command_options,
+                        .base = settings,
+                        .given = settings->given,
+                        .region = &settings->region};
+}
+
 size_t ebb__cli_option_count(const model_kind *kind) {
-    return kind->options->n + N_OPTIONS;
+    option_set set = list_of(kind);
+    return ebb__options_count(&set);
 }
 
 const train_option *ebb__cli_option(const model_kind *kind, size_t index) {
-    size_t own = kind->options->n;
-    return index < own ? &kind->options->at[index] : &options[index - own];
+    option_set set = list_of(kind);
+    return ebb__options_at(&set, index);
 }
 
 const train_option *ebb__cli_find(const model_kind *kind, const char *name) {
-    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
-        if (strcmp(ebb__cli_option(kind, i)->name, name) == 0) {
-            return ebb__cli_option(kind, i);
-        }
-    }
-    return NULL;
+    option_set set = list_of(kind);
+    return ebb__options_find(&set, name);
 }
 
 const train_option *ebb__cli_find_for(option_command command, const model_kind *kind,
@@ -115,31 +128,15 @@ const train_option *ebb__cli_find_for(option_command command, const model_kind *
     return ebb__cli_find(kind, name);
 }
 
-static bool *given_at(cli_settings *settings, const train_option *option) {
-    const model_kind *kind = settings->run.kind;
-    size_t i = 0;
-    while (ebb__cli_option(kind, i) != option) {
-        i++;
-    }
-    return &settings->given[i];
-}
-
 bool ebb__cli_given(const cli_settings *settings, const char *name) {
-    const model_kind *kind = settings->run.kind;
-    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
-        if (strcmp(ebb__cli_option(kind, i)->name, name) == 0) {
-            return settings->given[i];
-        }
-    }
-    return false;
+    option_set set = ebb__cli_set((cli_settings *)settings); /* only read */
+    return ebb__options_given(&set, name);
 }
 
 ebb_status ebb__cli_assign(cli_settings *settings, const train_option *option, const char *text,
                            bool literal, const char *where) {
-    option = ebb__option_meant(option, text);
-    TRY(ebb__option_assign(settings->ctx, option, settings, text, literal, where));
-    *given_at(settings, option) = true;
-    return EBB_OK;
+    option_set set = ebb__cli_set(settings);
+    return ebb__options_assign(&set, option, text, literal, where);
 }
 
 ebb_status ebb__cli_settings_init(ebb_ctx *ctx, const model_kind *kind, cli_settings *out) {

@@ -9,6 +9,7 @@
 
 #include "kind/kinds.h"
 #include "page/text.h"
+#include "train/option_set.h"
 
 typedef enum cli_tok { TOK_13A, TOK_NONE } cli_tok;
 
@@ -16,7 +17,7 @@ typedef struct cli_settings {
     train_settings run; /* first: options of kinds have offsets in it */
     const char *config, *prompt, *tune, *svg, *attention, *attention_svg;
     char tune_folder[512]; /* what run.tune_folder points to */
-    int64_t length, lines, beam, nbest, top, top_k;
+    int64_t length, lines, codes, beam, nbest, top, top_k;
     double temperature, top_p, alpha, max_ratio;
     cli_tok tok;
     decode_unk unk;
@@ -26,7 +27,9 @@ typedef struct cli_settings {
     ebb_ctx *ctx;
 } cli_settings;
 
-/* All options of a kind: those of its own list, then those of the command. */
+/* The settings with all their options: those of the kind, then those of the command. */
+option_set ebb__cli_set(cli_settings *settings);
+/* The options alone. */
 size_t ebb__cli_option_count(const model_kind *kind);
 const train_option *ebb__cli_option(const model_kind *kind, size_t index);
 const train_option *ebb__cli_find(const model_kind *kind,
@@ -42,7 +45,7 @@ bool ebb__cli_given(const cli_settings *settings, const char *name);
 ebb_status ebb__cli_settings_init(ebb_ctx *ctx, const model_kind *kind,
                                   cli_settings *out) EBB_MUST_CHECK;
 void ebb__cli_settings_fini(cli_settings *settings);
-/* ebb__option_assign, and notes that it was given. */
+/* ebb__options_assign. */
 ebb_status ebb__cli_assign(cli_settings *settings, const train_option *option, const char *text,
                            bool literal, const char *where) EBB_MUST_CHECK;
 
@@ -52,18 +55,9 @@ ebb_status ebb__cli_assign(cli_settings *settings, const train_option *option, c
  * values to the last bit. */
 ebb_status ebb__cli_dump(const cli_settings *settings, unsigned flags,
                          page_text *out) EBB_MUST_CHECK;
-/* Assigns what the file says; what is wrong with it is `failure` and names file and line. */
+/* ebb__config_load. */
 ebb_status ebb__cli_load(cli_settings *settings, const char *path,
                          ebb_status failure) EBB_MUST_CHECK;
-
-/* ---- paths.c ---- */
-
-/* Of settings that were just loaded from `config`: if that is the config of a run, relative paths
- * start where the run was started. */
-ebb_status ebb__cli_paths_of_run(cli_settings *settings, const char *config) EBB_MUST_CHECK;
-/* Of a copy of settings that is to be stored as such a config: absolute paths where its place will
- * not tell. In memory of `region`. */
-ebb_status ebb__cli_paths_to_store(cli_settings *settings, alloc_region *region) EBB_MUST_CHECK;
 
 /* ---- parse.c ---- */
 
@@ -73,7 +67,7 @@ ebb_status ebb__cli_paths_to_store(cli_settings *settings, alloc_region *region)
 ebb_status ebb__cli_parse(cli_settings *settings, option_command command, const char *called,
                           int argc, char **argv, const char **words, int n_words, int *got,
                           bool *help) EBB_MUST_CHECK;
-/* Fills in what depends on other options (--embed, --lr, --epochs) and checks sizes together. */
+/* ebb__options_resolve. */
 ebb_status ebb__cli_resolve(cli_settings *settings) EBB_MUST_CHECK;
 /* Of the commands whose texts are given by the kind's name (--lm FILE): that they are. `what` is to
  * be done with them. */

@@ -137,8 +137,9 @@ static ebb_status apply(parse_state *state) {
         }
     }
     if (config != NULL) {
-        TRY(ebb__cli_load(settings, config, EBB_USAGE));
-        TRY(ebb__cli_paths_of_run(settings, config));
+        option_set set = ebb__cli_set(settings);
+        TRY(ebb__config_load(&set, config, EBB_USAGE));
+        TRY(ebb__paths_of_run(&set, config));
     }
     for (size_t i = 0; i < state->n_items; i++) {
         const train_option *option = state->items[i].option;
@@ -190,19 +191,6 @@ ebb_status ebb__cli_parse(cli_settings *settings, option_command command, const 
     return apply(&state);
 }
 
-/* Options without a meaning in this run. */
-static ebb_status check_parts(const cli_settings *settings) {
-    const model_kind *kind = settings->run.kind;
-    for (size_t i = 0; kind->lacks != NULL && i < ebb__cli_option_count(kind); i++) {
-        const train_option *option = ebb__cli_option(kind, i);
-        const char *why = settings->given[i] ? kind->lacks(&settings->run, option) : NULL;
-        if (why != NULL) {
-            return ebb__fail(settings->ctx, EBB_USAGE, "--%s %s", option->name, why);
-        }
-    }
-    return EBB_OK;
-}
-
 ebb_status ebb__cli_need_texts(const cli_settings *settings, const char *what) {
     char list[160] = "";
     size_t used = 0;
@@ -223,13 +211,6 @@ ebb_status ebb__cli_need_texts(const cli_settings *settings, const char *what) {
 }
 
 ebb_status ebb__cli_resolve(cli_settings *settings) {
-    train_settings *run = &settings->run;
-    TRY(check_parts(settings));
-    if (run->batch_tokens > 0 && run->batch != 0 && ebb__cli_given(settings, "batch")) {
-        return ebb__fail(settings->ctx, EBB_USAGE,
-                         "--batch says sentences and --tokens %lld says tokens of a batch: only "
-                         "one can hold",
-                         (long long)run->batch_tokens);
-    }
-    return ebb__settings_resolve(settings->ctx, run);
+    option_set set = ebb__cli_set(settings);
+    return ebb__options_resolve(&set);
 }

@@ -1,90 +1,46 @@
-/* run.c - the settings of a trained run: those stored in DIR/config, whose first line names the
- * kind of the model unless it is the first of the list; only what the machine gives can be asked
- * for anew. */
+/* run.c - the settings of a trained run, for a command that uses it: those stored with it; only
+ * what the machine gives can be asked for anew. */
 #include "cli/command.h"
 
 #include "base/file.h"
+#include "kind/stored.h"
 
 #include <string.h>
 
-enum { CONFIG_MOST_BYTES = 1 << 20 };
-
-static ebb_status config_path(ebb_ctx *ctx, const char *dir, page_text *path) {
-    TRY(ebb__page_put(path, "%s/config", dir));
-    return ebb__file_exists(path->bytes)
-               ? EBB_OK
-               : ebb__fail(ctx, EBB_MODEL,
-                           "%s: is not the folder of a run: it has no file 'config'", dir);
-}
-
-ebb_status ebb__cli_run_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) {
-    page_text path = {.ctx = ctx};
-    char *text = NULL;
-    size_t bytes = 0;
-    ebb_status status;
-    TRY_OUT(config_path(ctx, dir, &path));
-    TRY_OUT(ebb__file_read_all(ctx, path.bytes, CONFIG_MOST_BYTES, &text, &bytes));
-    char name[24] = "";
-    *out = ebb__kind_at(0);
-    if (sscanf(text, " model = %23s", name) == 1 && ebb__kind_find(name) != NULL) {
-        *out = ebb__kind_find(name);
-    }
-out:
-    ebb__free(ctx, text);
-    ebb__page_text_fini(&path);
-    return status;
-}
-
 static ebb_status check_kind(ebb_ctx *ctx, const char *dir, const model_kind *wanted) {
     const model_kind *found = wanted;
-    TRY(ebb__cli_run_kind(ctx, dir, &found));
+    TRY(ebb__stored_kind(ctx, dir, &found));
     return found == wanted ? EBB_OK
                            : ebb__fail(ctx, EBB_MODEL, "%s: is %s, not %s; ebb %s can use it", dir,
                                        found->what, wanted->what, found->used_by);
 }
 
-/* What the stored settings say cannot be: the run is bad, not the usage. */
-static ebb_status resolve_stored(cli_settings *run, const char *path) {
-    char why[512];
-    ebb_status status = ebb__cli_resolve(run);
-    if (status != EBB_USAGE) {
-        return status;
-    }
-    (void)snprintf(why, sizeof why, "%s", ebb_last_error(run->ctx));
-    ebb__ctx_clear(run->ctx);
-    return ebb__fail(run->ctx, EBB_MODEL, "%s: %s", path, why);
-}
-
-/* Options of the kind's own that were given for this command. */
-static void take_own(const cli_settings *asked, cli_settings *run) {
+static void copy_option(const train_option *option, const cli_settings *from, cli_settings *to) {
     static const size_t bytes[] = {
         [OPTION_SWITCH] = sizeof(bool),       [OPTION_INT] = sizeof(int64_t),
         [OPTION_SEED] = sizeof(uint64_t),     [OPTION_REAL] = sizeof(double),
         [OPTION_CHOICE] = sizeof(unsigned),   [OPTION_TEXT] = sizeof(const char *),
         [OPTION_SIZE] = sizeof(train_memory), [OPTION_PASSES] = sizeof(uint32_t)};
+    memcpy((char *)to + option->offset, (const char *)from + option->offset, bytes[option->kind]);
+}
+
+/* Options of the kind's own that were given for this command. */
+static void take_own(const cli_settings *asked, cli_settings *run) {
     size_t begin = offsetof(train_settings, own), end = begin + SETTINGS_OWN_BYTES;
     for (size_t i = 0; i < ebb__cli_option_count(run->run.kind); i++) {
         const train_option *option = ebb__cli_option(run->run.kind, i);
         if (asked->given[i] && option->offset >= begin && option->offset < end) {
-            memcpy((char *)run + option->offset, (const char *)asked + option->offset,
-                   bytes[option->kind]);
+            copy_option(option, asked, run);
         }
     }
 }
 
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_settings *run) {
-    page_text path = {.ctx = asked->ctx};
-    ebb_status status;
-    TRY_OUT(check_kind(asked->ctx, dir, run->run.kind));
-    TRY_OUT(config_path(asked->ctx, dir, &path));
-    TRY_OUT(ebb__cli_load(run, path.bytes, EBB_MODEL));
-    TRY_OUT(ebb__cli_paths_of_run(run, path.bytes));
-    if (run->run.kind->at_home != NULL) {
-        TRY_OUT(run->run.kind->at_home(run->ctx, &run->run, dir, &run->region));
-    }
-    TRY_OUT(resolve_stored(run, path.bytes));
+    option_set set = ebb__cli_set(run);
+    TRY(check_kind(asked->ctx, dir, run->run.kind));
+    TRY(ebb__stored_load(&set, dir));
     if (ebb__cli_given(asked, "batch")) {
-        TRY_OUT(ebb__cli_refuse_auto(asked->ctx, &asked->run));
+        TRY(ebb__cli_refuse_auto(asked->ctx, &asked->run));
         run->run.batch = asked->run.batch;
         run->run.batch_tokens = 0;
     }
@@ -105,8 +61,49 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     run->run.weights = asked->run.weights;
     run->run.tune_folder = asked->run.tune_folder;
     run->run.tune_seconds = asked->run.tune_seconds;
-    TRY_OUT(ebb__cli_resolve(run));
+    return ebb__options_resolve(&set);
+}
+
+/* What of a run's settings its weights cannot do without. */
+static bool is_of_model(const train_option *option) {
+    return (option->flags & OPTION_MATH) != 0 && option->kind != OPTION_TEXT &&
+           (strcmp(option->group, "Model") == 0 || strcmp(option->name, "tokens") == 0 ||
+            strcmp(option->name, "codes-apart") == 0);
+}
+
+ebb_status ebb__cli_take_model(cli_settings *settings) {
+    const model_kind *kind = settings->run.kind;
+    const char *dir = settings->run.init_path;
+    page_text path = {.ctx = settings->ctx};
+    cli_settings run = {.ctx = settings->ctx};
+    option_set set;
+    ebb_status status = EBB_OK;
+    if (dir == NULL || kind->word_rows == NULL) {
+        return EBB_OK;
+    }
+    ebb__region_init(&run.region, settings->ctx);
+    TRY_OUT(ebb__page_put(&path, "%s/config", dir));
+    if (!ebb__file_exists(path.bytes)) {
+        goto out; /* a file of weights */
+    }
+    TRY_OUT(check_kind(settings->ctx, dir, kind));
+    TRY_OUT(ebb__cli_settings_init(settings->ctx, kind, &run));
+    set = ebb__cli_set(&run);
+    TRY_OUT(ebb__config_load(&set, path.bytes, EBB_MODEL));
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        if (!settings->given[i] && is_of_model(option)) {
+            copy_option(option, &run, settings);
+        }
+    }
+    if (settings->run.tokens != run.run.tokens) {
+        status = ebb__fail(settings->ctx, EBB_USAGE,
+                           "--init %s: its tokens are other ones: give no --tokens, or start "
+                           "without --init",
+                           dir);
+    }
 out:
+    ebb__cli_settings_fini(&run);
     ebb__page_text_fini(&path);
     return status;
 }

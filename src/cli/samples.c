@@ -65,13 +65,16 @@ static ebb_status on_read(void *user, decode_line *line, translate_next *got) {
 static ebb_status on_write(void *user, const decode_result *result) {
     sampler *s = user;
     const translate_hypothesis *best = &result->found->best[0];
+    text_joint joint = {.mode = result->mode};
     s->text.used = 0;
     TRY(ebb__page_put(&s->text, "%s", ""));
     for (int32_t i = 0; i < best->length; i++) {
-        TRY(ebb__page_put(&s->text, "%s", i > 0 && !result->characters ? " " : ""));
         size_t n = 0;
-        const char *word = ebb__decode_word(result, best, i, &n);
-        TRY(ebb__attention_word(word, n, &s->text));
+        bool space = false;
+        const char *token = ebb__decode_word(result, best, i, &n);
+        n = ebb__text_join(&joint, token, n, &space);
+        TRY(ebb__page_put(&s->text, "%s", space ? " " : ""));
+        TRY(ebb__attention_text(token, n, &s->text));
     }
     TRY(ebb__region_strdup(&s->set->attention.region, s->text.bytes,
                            &s->set->lines[result->line - 1].translation));
@@ -93,7 +96,7 @@ ebb_status ebb__samples_make(ebb_ctx *ctx, const train_settings *run, const char
     TRY_OUT(ebb__attention_open(ctx, NULL, SAMPLE_PICTURES, &out->attention));
     TRY_OUT(read_side(ctx, run->valid_path, out, false));
     TRY_OUT(read_side(ctx, run->valid_target, out, true));
-    TRY_OUT(run->kind->decode(ctx, &settings, dir, &options, &io, &summary));
+    TRY_OUT(ebb__job_decode(ctx, &settings, dir, &options, &io, &summary));
 out:
     ebb__page_text_fini(&s.text);
     return status;

@@ -172,10 +172,12 @@ ebb_status ebb__cli_train(cli_call *call) {
     if (ebb__cli_is_follower(call)) {
         ebb__cli_ignore_signals();
         settings->run.shards = 1; /* the first process will say how many */
+        TRY(ebb__cli_take_model(settings));
         TRY(ebb__cli_resolve(settings));
         return ebb__job_follow(call->ctx, &settings->run);
     }
     TRY(ebb__job_recall_shards(call->ctx, settings->run.out_dir, &settings->run));
+    TRY(ebb__cli_take_model(settings));
     TRY(ebb__cli_resolve(settings));
     if (settings->run.train_path == NULL && settings->run.kind->missing != NULL) {
         return ebb__fail(call->ctx, EBB_USAGE, "%s", settings->run.kind->missing);
@@ -185,7 +187,9 @@ ebb_status ebb__cli_train(cli_call *call) {
     call->ctx->stop = on_stop; /* while the batch is searched; a job has its observer */
     TRY(ebb__cli_fit(call, settings->run.out_dir));
     cli_settings stored = *settings;
-    TRY_OUT(ebb__cli_paths_to_store(&stored, &settings->region));
+    option_set stored_set = ebb__cli_set(&stored);
+    stored_set.region = &settings->region;
+    TRY_OUT(ebb__paths_to_store(&stored_set));
     TRY_OUT(ebb__cli_dump(&stored, OPTION_SHOWN, &config));
     TRY_OUT(ebb__cli_dump(settings, OPTION_MATH, &math));
     status =

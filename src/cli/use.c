@@ -107,8 +107,7 @@ ebb_status ebb__cli_generate(cli_call *call) {
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));
     TRY_OUT(ebb__cli_load_run(asked, call->words[0], &run));
-    TRY_OUT(
-        asked->run.kind->generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
+    TRY_OUT(ebb__job_generate(call->ctx, &run.run, call->words[0], &options, on_text, NULL));
 out:
     ebb__cli_settings_fini(&run);
     return status;
@@ -184,15 +183,15 @@ static json_t *predictions_json(json_t *list, const predict_summary *sum) {
 
 ebb_status ebb__cli_predict(cli_call *call) {
     const cli_settings *asked = &call->settings;
-    predict_options options = {call->words + 1, (size_t)call->n_words - 1, asked->top};
+    predict_options options = {
+        .paths = call->words + 1, .n = (size_t)call->n_words - 1, .top = asked->top};
     predictions p = {.call = call, .list = asked->json ? json_array() : NULL};
     predict_summary sum;
     cli_settings run;
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));
     TRY_OUT(ebb__cli_load_run(asked, call->words[0], &run));
-    TRY_OUT(asked->run.kind->predict(call->ctx, &run.run, call->words[0], &options, on_answer, &p,
-                                     &sum));
+    TRY_OUT(ebb__job_predict(call->ctx, &run.run, call->words[0], &options, on_answer, &p, &sum));
     if (asked->json) {
         TRY_OUT(ebb__cli_print_json(call->ctx, predictions_json(p.list, &sum)));
     }

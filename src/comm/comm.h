@@ -134,11 +134,18 @@ ebb_status ebb__comm_make_faulty(comm_link *link, const comm_fault *fault) EBB_M
 enum { COMM_MOST_VIRTUAL = 64 };
 typedef struct comm_network {
     double bytes_per_second, latency; /* latency in seconds */
+    bool copied;                      /* shared memory: by the receiver's processor */
 } comm_network;
 
-/* Right after the link was opened, on all ranks; half of its tickets are left. */
+/* On all ranks, none of which has a message under way; half of the link's tickets are left. From
+ * now on as many ranks work at once as the machine has cores. */
 ebb_status ebb__comm_make_virtual(comm_link *link, const comm_network *network) EBB_MUST_CHECK;
-double ebb__comm_virtual_seconds(comm_link *link); /* of this rank, so far; < 0: it has no clock */
+/* Of this rank, so far. */
+typedef struct comm_time {
+    double seconds; /* < 0: it has no virtual clock */
+    double waiting; /* of them, for messages and their copying */
+} comm_time;
+comm_time ebb__comm_virtual_time(comm_link *link);
 
 /* ---- for wrappers: what carries a link's messages, to be put inside another ---------------- */
 typedef struct comm_back {

@@ -220,9 +220,15 @@ ebb_status ebb__lengths_scan(ebb_ctx *ctx, const lengths_texts *texts, data_leng
     if (pairs) {
         TRY(ebb__text_open(ctx, texts->source, texts->mode, phase, NULL, &source.text));
     }
-    status = ebb__text_open(ctx, texts->target, texts->mode, phase, NULL, &target.text);
+    status = pairs ? ebb__text_cut_with(&source.text, texts->source_codes) : EBB_OK;
     if (status == EBB_OK) {
-        status = pairs ? scan_pairs(&source, &target, out) : scan_text(&target, out);
+        status = ebb__text_open(ctx, texts->target, texts->mode, phase, NULL, &target.text);
+    }
+    if (status == EBB_OK) {
+        status = ebb__text_cut_with(&target.text, texts->target_codes);
+        if (status == EBB_OK) {
+            status = pairs ? scan_pairs(&source, &target, out) : scan_text(&target, out);
+        }
         ebb__text_close(&target.text);
     }
     if (pairs) {

@@ -16,6 +16,7 @@ typedef struct lengths_texts {
     text_mode mode;
     uint32_t max_len; /* tokens of a sentence without its end */
     bool split;       /* of one text: longer ones are split, else they are left out */
+    const struct data_codes *source_codes, *target_codes; /* of TEXT_BPE */
 } lengths_texts;
 
 /* Whether a pair of these lengths, ends included, is used at all. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { SINK_BYTES = 65536 };
 
@@ -28,10 +29,24 @@ ebb_status ebb__sink_open_unnamed(ebb_ctx *ctx, const char *path, data_sink *out
     return open_sink(ctx, path, false, out);
 }
 
-static ebb_status flush(data_sink *sink) {
+ebb_status ebb__sink_open_any(ebb_ctx *ctx, const char *path, data_sink *out) {
+    if (strcmp(path, "-") != 0) {
+        return ebb__sink_open(ctx, path, out);
+    }
+    *out = (data_sink){
+        .ctx = ctx, .file = {.ctx = ctx, .fd = STDOUT_FILENO}, .stream = "standard output"};
+    return ebb__alloc(ctx, SINK_BYTES, 1, &out->buffer);
+}
+
+ebb_status ebb__sink_flush(data_sink *sink) {
     size_t used = sink->used;
     sink->used = 0;
-    return used == 0 ? EBB_OK : ebb__file_write(&sink->file, sink->buffer, used);
+    if (used == 0) {
+        return EBB_OK;
+    }
+    return sink->stream != NULL
+               ? ebb__file_write_fd(sink->ctx, sink->file.fd, sink->stream, sink->buffer, used)
+               : ebb__file_write(&sink->file, sink->buffer, used);
 }
 
 ebb_status ebb__sink_put(data_sink *sink, const void *data, size_t bytes) {
@@ -43,19 +58,19 @@ ebb_status ebb__sink_put(data_sink *sink, const void *data, size_t bytes) {
         from += part;
         bytes -= part;
         if (sink->used == SINK_BYTES) {
-            TRY(flush(sink));
+            TRY(ebb__sink_flush(sink));
         }
     }
     return EBB_OK;
 }
 
 ebb_status ebb__sink_commit(data_sink *sink) {
-    TRY(flush(sink));
-    return ebb__file_commit(&sink->file);
+    TRY(ebb__sink_flush(sink));
+    return sink->stream != NULL ? EBB_OK : ebb__file_commit(&sink->file);
 }
 
 ebb_status ebb__sink_take(data_sink *sink, int *fd) {
-    TRY(flush(sink));
+    TRY(ebb__sink_flush(sink));
     *fd = sink->file.fd;
     sink->file.fd = -1;
     return EBB_OK;
@@ -63,7 +78,9 @@ ebb_status ebb__sink_take(data_sink *sink, int *fd) {
 
 void ebb__sink_close(data_sink *sink) {
     if (sink->buffer != NULL) {
-        ebb__file_abandon(&sink->file);
+        if (sink->stream == NULL) {
+            ebb__file_abandon(&sink->file);
+        }
         ebb__free(sink->ctx, sink->buffer);
         sink->buffer = NULL;
     }

@@ -118,7 +118,9 @@ static void close_file(data_source *source) {
     }
     ebb__free(source->ctx, source->packed);
     source->packed = NULL;
-    ebb__file_close(source->fd);
+    if (!source->stream) {
+        ebb__file_close(source->fd);
+    }
     source->fd = -1;
 }
 
@@ -136,6 +138,11 @@ out:
     return status;
 }
 
+void ebb__source_of_stream(ebb_ctx *ctx, int fd, const char *name, const char *phase,
+                           data_source *out) {
+    *out = (data_source){.ctx = ctx, .path = name, .phase = phase, .fd = fd, .stream = true};
+}
+
 static ebb_status read_raw(data_source *source, void *data, size_t bytes, size_t *got) {
     *got = 0;
     TRY(ebb__poll_stop(source->ctx, source->path));
@@ -147,6 +154,9 @@ static ebb_status read_raw(data_source *source, void *data, size_t bytes, size_t
             break;
         }
         *got += part;
+        if (source->stream) {
+            break;
+        }
     }
     if (source->tap != NULL && *got > 0) {
         XXH3_64bits_update(source->tap, data, *got);

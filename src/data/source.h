@@ -24,6 +24,7 @@ typedef struct data_source {
     int fd;
     uint64_t raw_done, raw_bytes; /* bytes of the file, read and in all */
     struct XXH3_state_s *tap;     /* sees every raw byte; may be NULL */
+    bool stream;                  /* the descriptor is the caller's, and what is there is enough */
     bool gzip, member_open;
     unsigned char *packed; /* gzip input not yet inflated */
     z_stream inflater;
@@ -34,7 +35,11 @@ ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) EBB_MUST_CHECK;
 /* On failure nothing is held, and ebb__source_close is harmless. */
 ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
                             struct XXH3_state_s *tap, data_source *out) EBB_MUST_CHECK;
-/* Fills `data` wholly unless the text ends before; *got 0 at the end. */
+/* What comes through a descriptor, once, as it is (plain). */
+void ebb__source_of_stream(ebb_ctx *ctx, int fd, const char *name, const char *phase,
+                           data_source *out);
+/* Fills `data` wholly unless the text ends before, or a stream has no more at the moment; *got 0 at
+ * the end. */
 ebb_status ebb__source_read(data_source *source, void *data, size_t bytes,
                             size_t *got) EBB_MUST_CHECK;
 void ebb__source_close(data_source *source);

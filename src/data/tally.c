@@ -100,12 +100,13 @@ static bool is_special(const text_token *token) {
 }
 
 /* Adds the tokens of one class of a text; *full if they did not fit. */
-static ebb_status count_text(ebb_ctx *ctx, const char *path, text_mode mode, tally_class class,
-                             tally_table *table, bool *full) {
+static ebb_status count_text(ebb_ctx *ctx, const char *path, const tally_options *options,
+                             tally_class class, tally_table *table, bool *full) {
     ebb_status status = EBB_OK;
     text_reader reader;
     text_token token;
-    TRY(ebb__text_open(ctx, path, mode, "count tokens", NULL, &reader));
+    TRY(ebb__text_open(ctx, path, options->mode, "count tokens", NULL, &reader));
+    TRY_OUT(ebb__text_cut_with(&reader, options->codes));
     while (!*full) {
         TRY_OUT(ebb__text_next(&reader, &token));
         if (token.kind == TEXT_END) {
@@ -129,10 +130,10 @@ static ebb_status count_class(ebb_ctx *ctx, const char *path, const tally_option
         char c = (char)(unsigned char)byte;
         *full = byte != '\n' && !add_in_class(table, class, &c, 1, 0);
     }
-    TRY(count_text(ctx, path, options->mode, class, table, full));
+    TRY(count_text(ctx, path, options, class, table, full));
     return options->also == NULL || *full
                ? EBB_OK
-               : count_text(ctx, options->also, options->mode, class, table, full);
+               : count_text(ctx, options->also, options, class, table, full);
 }
 
 /* < 0 if a comes first. */

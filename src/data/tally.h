@@ -23,10 +23,11 @@ typedef struct tally_list {
 
 typedef struct tally_options {
     text_mode mode;
-    const char *also;    /* a second text, counted together with the first; NULL: none */
-    size_t keep;         /* at most so many entries; 0 = all */
-    size_t table_bytes;  /* for counting; raised to TALLY_LEAST_BYTES */
-    uint64_t list_bytes; /* EBB_BUDGET if the list would take more; 0 = 4 GiB */
+    const struct data_codes *codes; /* of TEXT_BPE */
+    const char *also;               /* a second text, counted together with the first; NULL: none */
+    size_t keep;                    /* at most so many entries; 0 = all */
+    size_t table_bytes;             /* for counting; raised to TALLY_LEAST_BYTES */
+    uint64_t list_bytes;            /* EBB_BUDGET if the list would take more; 0 = 4 GiB */
 } tally_options;
 
 /* Line ends and the words "<unk>" and "<eos>" are not counted. In byte mode every byte but the

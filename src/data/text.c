@@ -6,6 +6,7 @@
 #include "data/text.h"
 
 #include "base/alloc.h"
+#include "data/codes.h"
 
 #include <string.h>
 
@@ -123,6 +124,42 @@ static ebb_status next_word(text_reader *reader, text_token *out) {
     return EBB_OK;
 }
 
+/* The pieces of a word, one a call. A piece is counted as a token when it is given; the word was
+ * when it was read. */
+static ebb_status next_piece(text_reader *reader, text_token *out) {
+    if (reader->cutter == NULL) {
+        return ebb__fail(reader->source.ctx, EBB_INTERNAL,
+                         "text: words are to be cut without codes");
+    }
+    if (reader->word == NULL) {
+        TRY(next_word(reader, out));
+        if (out->kind != TEXT_TOKEN) {
+            return EBB_OK;
+        }
+        reader->tokens--;
+        reader->word = out->bytes;
+        reader->piece = 0;
+        TRY(ebb__codes_cut(reader->codes, reader->cutter, out->bytes, out->length));
+    }
+    size_t length = 0;
+    const char *bytes = ebb__codes_token(reader->cutter, reader->word, reader->piece++, &length);
+    *out = (text_token){.kind = TEXT_TOKEN, .length = (uint32_t)length, .bytes = bytes};
+    reader->tokens++;
+    reader->word = reader->piece < reader->cutter->n_ends ? reader->word : NULL;
+    return EBB_OK;
+}
+
+ebb_status ebb__text_cut_with(text_reader *reader, const struct data_codes *codes) {
+    ebb_ctx *ctx = reader->source.ctx;
+    if (reader->mode != TEXT_BPE) {
+        return EBB_OK;
+    }
+    TRY(ebb__alloc(ctx, 1, sizeof *reader->cutter, &reader->cutter));
+    reader->cutter->ctx = ctx;
+    reader->codes = codes;
+    return ebb__codes_cutter_remember(reader->cutter);
+}
+
 static ebb_status next_char(text_reader *reader, text_token *out) {
     TRY(need(reader, 4));
     size_t available = reader->end - reader->cursor;
@@ -171,6 +208,8 @@ ebb_status ebb__text_next(text_reader *reader, text_token *out) {
         return next_word(reader, out);
     case TEXT_CHAR:
         return next_char(reader, out);
+    case TEXT_BPE:
+        return next_piece(reader, out);
     case TEXT_BYTE:
         return next_byte(reader, out);
     }
@@ -201,13 +240,19 @@ out:
 void ebb__text_close(text_reader *reader) {
     ebb__free(reader->source.ctx, reader->buffer);
     reader->buffer = NULL;
+    if (reader->cutter != NULL) {
+        ebb__codes_cutter_free(reader->cutter);
+        ebb__free(reader->source.ctx, reader->cutter);
+        reader->cutter = NULL;
+    }
     ebb__source_close(&reader->source);
 }
 
 size_t ebb__text_split(text_mode mode, const char **at, const char *end, const char **token) {
     const char *p = *at;
     size_t n = 1;
-    while (mode == TEXT_WORD && p < end && *p != '\n' && is_space((unsigned char)*p)) {
+    bool words = mode == TEXT_WORD || mode == TEXT_BPE;
+    while (words && p < end && *p != '\n' && is_space((unsigned char)*p)) {
         p++;
     }
     p += mode == TEXT_CHAR && p < end && *p == '\r' && (p + 1 == end || p[1] == '\n');
@@ -217,12 +262,22 @@ size_t ebb__text_split(text_mode mode, const char **at, const char *end, const c
         size_t whole = ebb__utf8_length((const unsigned char *)p, (size_t)(end - p));
         n = whole > 0 ? whole : 1;
     }
-    while (mode == TEXT_WORD && n > 0 && p + n < end && !is_space((unsigned char)p[n])) {
+    while (words && n > 0 && p + n < end && !is_space((unsigned char)p[n])) {
         n++;
     }
     *token = p;
     *at = p + n;
     return n;
+}
+
+size_t ebb__text_join(text_joint *joint, const char *token, size_t length, bool *space) {
+    size_t cut = length >= CODES_JOINER_BYTES ? length - CODES_JOINER_BYTES : length;
+    bool goes_on = joint->mode == TEXT_BPE && cut < length &&
+                   memcmp(token + cut, CODES_JOINER, CODES_JOINER_BYTES) == 0;
+    *space = joint->inside && !joint->open && (joint->mode == TEXT_WORD || joint->mode == TEXT_BPE);
+    joint->inside = true;
+    joint->open = goes_on;
+    return goes_on ? cut : length;
 }
 
 size_t ebb__utf8_mark(const void *bytes, size_t available) {

@@ -65,7 +65,7 @@ static ebb_status describe(ebb_ctx *ctx, const char *text_path, text_mode mode,
     memcpy(&out->field[FIELD_MAGIC], magic, sizeof magic);
     set_field(out, FIELD_VERSION_MODE, version | (uint64_t)mode << 32);
     set_field(out, FIELD_VOCAB_COUNT, vocab->count);
-    set_field(out, FIELD_VOCAB_HASH, ebb__vocab_hash(vocab));
+    set_field(out, FIELD_VOCAB_HASH, ebb__vocab_hash_with_codes(vocab));
     set_field(out, FIELD_SOURCE_BYTES, bytes);
     set_field(out, FIELD_SOURCE_HASH, hash);
     return EBB_OK;
@@ -139,6 +139,7 @@ ebb_status ebb__tokens_hash(ebb_ctx *ctx, const char *text_path, text_mode mode,
     tokens_trailer trailer = {{0}};
     cell_writer writer = {.hash = &hash};
     TRY(ebb__text_open(ctx, text_path, mode, "compare texts", NULL, &text));
+    TRY_OUT(ebb__text_cut_with(&text, vocab->codes));
     TRY_OUT(ebb__alloc(ctx, CHUNK, sizeof *writer.cells, &writer.cells));
     TRY_OUT(write_ids(&text, vocab, &writer, &trailer));
     *out = get_field(&trailer, FIELD_IDS_HASH);
@@ -202,6 +203,7 @@ static ebb_status fill(ebb_ctx *ctx, const char *text_path, text_mode mode, cons
     text_reader text;
     cell_writer writer = {.file = file, .hash = &cells_hash};
     TRY(ebb__text_open(ctx, text_path, mode, "make tokens", &source_hash, &text));
+    TRY_OUT(ebb__text_cut_with(&text, vocab->codes));
     TRY_OUT(ebb__alloc(ctx, 2 * (size_t)CHUNK, sizeof *writer.cells, &writer.cells));
     TRY_OUT(write_file(&text, vocab, writer.cells + CHUNK, &writer, trailer));
     if (XXH3_64bits_digest(&source_hash) != get_field(trailer, FIELD_SOURCE_HASH)) {

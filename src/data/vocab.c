@@ -3,6 +3,7 @@
 #include "data/vocab.h"
 
 #include "base/alloc.h"
+#include "data/codes.h"
 #include "data/tally.h"
 
 #include <endian.h>
@@ -107,6 +108,7 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     }
     tally_options counting = {
         .mode = options->mode,
+        .codes = options->codes,
         .also = options->also,
         .keep = options->limit == 0 ? 0 : options->limit - VOCAB_SPECIALS,
         .table_bytes = options->table_bytes == 0 ? VOCAB_TABLE_BYTES : options->table_bytes,
@@ -116,6 +118,7 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     TRY_OUT(ebb__vocab_init(ctx, (uint64_t)list.count + VOCAB_SPECIALS,
                             (uint64_t)list.pool_bytes + VOCAB_SPECIALS * SPECIAL_LENGTH, out));
     TRY_OUT(fill(&list, out));
+    out->codes = options->codes;
     ebb__log(ctx, EBB_LOG_DEBUG, "vocabulary: %u tokens of %s in %u readings", out->count, path,
              passes);
 out:
@@ -123,6 +126,56 @@ out:
     if (status != EBB_OK) {
         ebb__vocab_free(out);
     }
+    return status;
+}
+
+/* Tokens of the list that the vocabulary has not, at most `limit`: their number and bytes; added to
+ * `to` unless that is NULL. */
+static uint64_t add_new(const data_vocab *vocab, const tally_list *list, uint64_t limit,
+                        uint64_t *bytes, data_vocab *to) {
+    uint64_t n = 0;
+    *bytes = 0;
+    for (size_t i = 0; i < list->count && n < limit; i++) {
+        const char *token = list->pool + list->entries[i].offset;
+        uint32_t length = list->entries[i].length;
+        if (*find_slot(vocab, token, length) == 0) {
+            n++;
+            *bytes += length;
+            if (to != NULL) {
+                (void)ebb__vocab_add(to, token, length);
+            }
+        }
+    }
+    return n;
+}
+
+ebb_status ebb__vocab_extend(data_vocab *vocab, const char *path, const vocab_options *options) {
+    ebb_status status = EBB_OK;
+    tally_list list = {0};
+    data_vocab wider = {.ctx = vocab->ctx};
+    uint32_t passes = 0;
+    uint64_t bytes = 0, n = 0;
+    tally_options counting = {.mode = options->mode,
+                              .codes = options->codes,
+                              .also = options->also,
+                              .keep = options->limit + vocab->count,
+                              .table_bytes = VOCAB_TABLE_BYTES,
+                              .list_bytes = options->max_bytes};
+    TRY_OUT(ebb__tally_text(vocab->ctx, path, &counting, &list, &passes));
+    n = add_new(vocab, &list, options->limit, &bytes, NULL);
+    TRY_OUT(ebb__vocab_init(vocab->ctx, vocab->count + n, vocab->offsets[vocab->count] + bytes,
+                            &wider));
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        size_t length = 0;
+        const char *token = ebb__vocab_token(vocab, id, &length);
+        (void)ebb__vocab_add(&wider, token, length);
+    }
+    (void)add_new(vocab, &list, options->limit, &bytes, &wider);
+    wider.codes = vocab->codes;
+    ebb__vocab_free(vocab);
+    *vocab = wider;
+out:
+    ebb__tally_free(wider.ctx, &list);
     return status;
 }
 
@@ -164,4 +217,13 @@ uint64_t ebb__vocab_hash(const data_vocab *vocab) {
         XXH3_64bits_update(&state, token, length);
     }
     return XXH3_64bits_digest(&state);
+}
+
+uint64_t ebb__vocab_hash_with_codes(const data_vocab *vocab) {
+    uint64_t hash = ebb__vocab_hash(vocab);
+    if (vocab->codes == NULL) {
+        return hash;
+    }
+    uint64_t both[] = {htole64(hash), htole64(ebb__codes_hash(vocab->codes))};
+    return XXH3_64bits(both, sizeof both);
 }

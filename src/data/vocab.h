@@ -15,8 +15,9 @@ enum { VOCAB_TABLE_BYTES = 16 << 20 };
 
 typedef struct vocab_options {
     text_mode mode;
-    const char *also;   /* a second text to count together with the first; NULL: none */
-    size_t limit;       /* entries in all, the two special ones included; 0 = all */
+    const struct data_codes *codes; /* of TEXT_BPE */
+    const char *also;               /* a second text to count together with the first; NULL: none */
+    size_t limit;                   /* entries in all, the two special ones included; 0 = all */
     size_t table_bytes; /* for counting; 0 = VOCAB_TABLE_BYTES. Changes speed, not the result */
     uint64_t max_bytes; /* EBB_BUDGET if the list of tokens would take more; 0 = no bound */
 } vocab_options;
@@ -30,13 +31,18 @@ typedef struct data_vocab {
     uint32_t *offsets; /* token i: pool[offsets[i] .. offsets[i + 1]) */
     uint32_t *table;   /* id + 1; 0 = free */
     char *pool;
-    size_t pool_bytes; /* room in the pool */
+    size_t pool_bytes;              /* room in the pool */
+    const struct data_codes *codes; /* whose pieces the tokens are; NULL: they are not. Not ours */
 } data_vocab;
 
 /* Reads the text once or, where its distinct tokens exceed the counting table, several times. */
 ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options *options,
                             data_vocab *out) EBB_MUST_CHECK;
 void ebb__vocab_free(data_vocab *vocab);
+/* Adds the most frequent tokens of the text that are not there yet, options->limit of them, behind
+ * the others. */
+ebb_status ebb__vocab_extend(data_vocab *vocab, const char *path,
+                             const vocab_options *options) EBB_MUST_CHECK;
 
 /* Memory: what a vocabulary takes, and giving it another home of at least that many bytes,
  * aligned to 4; its own is then freed, and the new one must outlive it. */
@@ -49,6 +55,8 @@ uint32_t ebb__vocab_find(const data_vocab *vocab, const char *bytes, size_t leng
 const char *ebb__vocab_token(const data_vocab *vocab, uint32_t id, size_t *length);
 /* XXH3-64 of all tokens with their lengths: equal iff the vocabularies are. */
 uint64_t ebb__vocab_hash(const data_vocab *vocab);
+/* The same of vocabulary and codes; where there are none, of the vocabulary alone. */
+uint64_t ebb__vocab_hash_with_codes(const data_vocab *vocab);
 
 /* The file is UTF-8 text. Written as escapes are: backslash \\, space \s, other ASCII control
  * bytes \xHH, and, in a token that is not well-formed UTF-8, every byte from 80 on \xHH. */

@@ -7,11 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "data/codes.h"
 #include "data/sink.h"
 
 #include <string.h>
 
-enum { VOCAB_FILE_LIMIT = 1 << 30 };
+enum { VOCAB_FILE_LIMIT = 1 << 30, VOCAB_TOKEN_LIMIT = TEXT_TOKEN_LIMIT + CODES_JOINER_BYTES };
 
 static bool well_formed(const unsigned char *bytes, size_t length) {
     for (size_t i = 0, step; i < length; i += step) {
@@ -91,8 +92,8 @@ static size_t unescape(const char *line, size_t length, char *to, const char **w
         }
         used++;
     }
-    if (*why == NULL && used > TEXT_TOKEN_LIMIT) {
-        *why = "a token longer than 65535 bytes";
+    if (*why == NULL && used > VOCAB_TOKEN_LIMIT) {
+        *why = "a token longer than 65537 bytes";
     }
     return used;
 }

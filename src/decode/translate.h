@@ -11,6 +11,7 @@
 #ifndef DECODE_TRANSLATE_H
 #define DECODE_TRANSLATE_H
 
+#include "data/text.h"
 #include "run/session.h"
 
 enum { TRANSLATE_MOST_BEAM = 64, TRANSLATE_MOST_LENGTHS = 6 };
@@ -88,8 +89,12 @@ typedef struct decode_result {
     uint64_t tokens;               /* of the source; of a long one only the first were read */
     const translate_result *found; /* ids, scores, attention */
     const struct data_vocab *source, *target; /* ids to words */
-    bool characters;                          /* a token is a character, not a word */
+    text_mode mode;                           /* what a token is: see ebb__text_join */
     const struct decode_words *words; /* of sources, to replace <unk>; NULL: it stays (words.h) */
 } decode_result;
+/* One of its hypotheses as text, in pieces. */
+typedef void (*decode_put_fn)(void *user, const char *bytes, size_t n);
+void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
+                      decode_put_fn put, void *user);
 
 #endif

@@ -181,7 +181,8 @@ ebb_status ebb__ir_add_node(ir_graph *graph, uint16_t op, const ir_val *in, int3
 ebb_status ebb__ir_name(ir_graph *graph, ir_val value, const char *name) EBB_MUST_CHECK;
 ir_val ebb__ir_find(const ir_graph *graph, const char *name); /* IR_NONE if absent */
 /* Starting values of a variable of that name: a pure function of name and seed (start.c). */
-void ebb__ir_draw(ir_start start, const char *name, uint64_t seed, float *data, uint64_t count);
+void ebb__ir_draw(ir_start start, const char *name, uint64_t seed, float *data, uint64_t first,
+                  uint64_t count);
 
 static inline ir_val ir_in(const ir_graph *g, const ir_node_rec *n, int32_t i) {
     return i < n->n_in ? g->operands[n->in + i] : (ir_val)IR_NONE;

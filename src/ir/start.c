@@ -18,12 +18,14 @@ static float normal(rng_key key, uint64_t i) {
     return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
 }
 
-void ebb__ir_draw(ir_start start, const char *name, uint64_t seed, float *data, uint64_t count) {
+void ebb__ir_draw(ir_start start, const char *name, uint64_t seed, float *data, uint64_t first,
+                  uint64_t count) {
     rng_key key = ebb__rng_key(seed, name);
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t k = 0; k < count; k++) {
+        uint64_t i = first + k;
         float one = start.draw == IR_UNIFORM  ? uniform(key, i)
                     : start.draw == IR_NORMAL ? normal(key, i)
                                               : 1.0F;
-        data[i] = one * start.scale;
+        data[k] = one * start.scale;
     }
 }

@@ -421,12 +421,12 @@ static ebb_status check_lengths(const ir_graph *g, const nmt_model *m) {
     const struct {
         const char *name;
         int64_t length, cells;
-    } sides[] = {{"--src-len", m->src_len, (m->enc_layers + 1) * m->src_len},
-                 {"--tgt-len", m->tgt_len, (m->dec_layers + 1) * m->tgt_len}};
+    } sides[] = {{"src-len", m->src_len, (m->enc_layers + 1) * m->src_len},
+                 {"tgt-len", m->tgt_len, (m->dec_layers + 1) * m->tgt_len}};
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
         if (sides[i].length * m->batch > MOST_SIZE) {
             return ebb__fail(g->ctx, EBB_USAGE,
-                             "%s %" PRId64 " times --batch %" PRId64 " is more than %d positions",
+                             "--%s %" PRId64 " times --batch %" PRId64 " is more than %d positions",
                              sides[i].name, sides[i].length, m->batch, MOST_SIZE);
         }
     }
@@ -470,14 +470,13 @@ static ebb_status check(const ir_graph *g, const nmt_model *m) {
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"--enc-layers", m->enc_layers}, {"--dec-layers", m->dec_layers},
-                 {"--hidden", m->hidden},         {"--embed", m->embed},
-                 {"--src-vocab", m->src_vocab},   {"--tgt-vocab", m->tgt_vocab},
-                 {"--batch", m->batch},           {"--src-len", m->src_len},
-                 {"--tgt-len", m->tgt_len}};
+    } sizes[] = {
+        {"enc-layers", m->enc_layers}, {"dec-layers", m->dec_layers}, {"hidden", m->hidden},
+        {"embed", m->embed},           {"src-vocab", m->src_vocab},   {"tgt-vocab", m->tgt_vocab},
+        {"batch", m->batch},           {"src-len", m->src_len},       {"tgt-len", m->tgt_len}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 1 || sizes[i].value > MOST_SIZE) {
-            return ebb__fail(g->ctx, EBB_USAGE, "%s %" PRId64 " is not in 1..%d", sizes[i].name,
+            return ebb__fail(g->ctx, EBB_USAGE, "--%s %" PRId64 " is not in 1..%d", sizes[i].name,
                              sizes[i].value, MOST_SIZE);
         }
     }

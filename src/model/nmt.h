@@ -51,7 +51,7 @@ typedef struct nmt_model {
     double smoothing;  /* of the labels: the share that goes to all classes alike */
     uint64_t seed;     /* of the dropout masks */
     bool predict;      /* output "logits" [T*B, Vt] instead of a loss */
-    bool losses;       /* output "losses" [T*B] too: of each label, 0 where it is ignored */
+    bool losses;       /* output "losses" [T*B] beside it */
 } nmt_model;
 
 #define NMT_SRC "data.src"         /* i32 [S*B] */
@@ -60,7 +60,7 @@ typedef struct nmt_model {
 #define NMT_TGT_OUT "data.tgt_out" /* i32 [T*B], -1: ignored; absent with predict */
 #define NMT_STEP "train.step"      /* i32 [1]: number of the step, for dropout; only with dropout */
 #define NMT_LOGITS "logits"        /* f32 [T*B, Vt] */
-#define NMT_LOSSES "losses"        /* f32 [T*B] */
+#define NMT_LOSSES "losses"        /* f32 [T*B]: of each label, 0 where it is ignored */
 #define NMT_LOSS "loss"            /* f32 [1]: mean over labels that are not ignored */
 
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */

@@ -107,6 +107,10 @@ static ebb_status build_output(builder *b, ir_val table, ir_val *xs) {
     }
     TRY(ebb__model_variable(&b->b, IR_INPUT, LM_TARGETS, IR_I32, 0, b->T * b->B, &y));
     TRY(ebb__op_emit(g, OP_XENT, (ir_val[]){logits, y}, 2, NULL, rows));
+    if (b->m->losses) {
+        g->values[rows[0]].output = true;
+        TRY(ebb__ir_name(g, rows[0], LM_LOSSES));
+    }
     return ebb__model_loss(&b->b, rows[0], y, LM_LOSS);
 }
 

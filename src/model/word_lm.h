@@ -22,6 +22,7 @@ typedef struct word_lm {
                           sentence, which starts from zeros, and nothing is carried */
     bool scratch;      /* the state is no part of a run: that of validation */
     bool predict;      /* output "logits" [T*B, V] instead of a loss */
+    bool losses;       /* output "losses" [T*B] beside it */
 } word_lm;
 
 #define LM_INPUTS "data.inputs"   /* i32 [T*B] */
@@ -29,6 +30,7 @@ typedef struct word_lm {
 #define LM_STEP "train.step"      /* i32 [1]: number of the step, for dropout; only with dropout */
 #define LM_LOSS "loss"            /* f32 [1]: mean over targets that are not ignored */
 #define LM_LOGITS "logits"        /* f32 [T*B, V] */
+#define LM_LOSSES "losses"        /* f32 [T*B]: of each target */
 
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */
 ebb_status ebb__word_lm_build(ir_graph *graph, const word_lm *model) EBB_MUST_CHECK;

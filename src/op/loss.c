@@ -49,23 +49,41 @@ static ebb_status xent_grad(op_grad *g) {
      .limit = top, .attr = {.f = {smooth}}}
 /* clang-format on */
 static const op_sample samples_xent[] = {XENT_SIZES(XENT)};
-static const op_sample samples_xent_grad[] = {XENT_SIZES(XENT_GRAD)};
+#define XENT_GRAD_PART(logits, r, from, all, smooth)                                               \
+    {                                                                                              \
+        IN(logits, I1(r), F1(r), F1(r)), .fill = {FILL_NORMAL, FILL_LABEL, FILL_POSITIVE},         \
+                                         .limit = all, .attr = {                                   \
+                                             .i = {from, all},                                     \
+                                             .f = {smooth}                                         \
+                                         }                                                         \
+    }
+static const op_sample samples_xent_grad[] = {
+    XENT_SIZES(XENT_GRAD),
+    XENT_GRAD_PART(F2(20, 37), 20, 16, 70, 0.0f),
+    XENT_GRAD_PART(F2(33, 64), 33, 0, 100, 0.1f),
+};
 
 OP_DEFINE(xent, .schema.floats = {"smooth"}, .n_in = 2, .n_out = 2, .flags = OPF_LOSS,
           .reads = {[1] = READ_INDEX}, .infer = infer_xent, .grad = xent_grad,
           .take = {TAKE_WHOLE, TAKE_NONE}, .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split,
           .stash = {STASH_EXACT, STASH_EXACT}, SAMPLES(samples_xent));
 
+/* Of parts of the classes (loss_part.c), `first` is the number of the first one, and `classes` how
+ * many there are in all; 0: as many as columns. */
 static ebb_status infer_xent_grad(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
     TRY(need_logits(graph, node));
+    if (node->attr.i[0] < 0 || node->attr.i[1] < 0) {
+        return ebb__op_bad(graph, node, "first and classes must not be below 0");
+    }
     out[0] = *op_in_type(graph, node, 0);
     TRY(ebb__op_need_list(graph, node, 2, IR_F32, ebb__ir_rows(&out[0])));
     return ebb__op_need_list(graph, node, 3, IR_F32, ebb__ir_rows(&out[0]));
 }
 
-OP_DEFINE(xent_grad, .schema.floats = {"smooth"}, .n_in = 4, .n_out = 1, .flags = OPF_NOGRAD,
-          .reads = {[1] = READ_INDEX}, .infer = infer_xent_grad, INPLACE({0, 0}),
-          .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split, SAMPLES(samples_xent_grad));
+OP_DEFINE(xent_grad, .schema.ints = {"first", "classes"}, .schema.floats = {"smooth"}, .n_in = 4,
+          .n_out = 1, .flags = OPF_NOGRAD, .reads = {[1] = READ_INDEX}, .infer = infer_xent_grad,
+          INPLACE({0, 0}), .work = {20, OPERAND(0)}, .rows = ebb__op_rows_split,
+          SAMPLES(samples_xent_grad));
 
 /* ---- mean_valid ---- */
 

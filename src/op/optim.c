@@ -76,8 +76,8 @@ static const op_sample samples_sgd[] = {
 };
 
 OP_DEFINE(sgd, .schema.floats = {"weight_decay"}, .n_in = 4, .optional = 1u << 2, .n_out = 1,
-          .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE, .infer = infer_update, INPLACE({0, 0}),
-          .work.flops = 4, SAMPLES(samples_sgd));
+          .flags = OPF_NOGRAD, .infer = infer_update, INPLACE({0, 0}), .work.flops = 4,
+          SAMPLES(samples_sgd));
 
 static const op_sample samples_sgd_momentum[] = {
     {IN(F2(1, 1), F2(1, 1), F2(1, 1), F1(1), F1(4)), .fill = {0, 0, 0, FILL_ABSENT},
@@ -89,9 +89,8 @@ static const op_sample samples_sgd_momentum[] = {
 };
 
 OP_DEFINE(sgd_momentum, .schema.floats = {"momentum", "weight_decay"}, .n_in = 5,
-          .optional = 1u << 3, .n_out = 2, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,
-          .infer = infer_update, INPLACE({0, 0}, {2, 1}), .work.flops = 4,
-          SAMPLES(samples_sgd_momentum));
+          .optional = 1u << 3, .n_out = 2, .flags = OPF_NOGRAD, .infer = infer_update,
+          INPLACE({0, 0}, {2, 1}), .work.flops = 4, SAMPLES(samples_sgd_momentum));
 
 /* The second moment and hyper are positive. */
 #define ADAM(with, adamw, wd, ...)                                                                 \
@@ -107,9 +106,8 @@ static const op_sample samples_adam[] = {
 
 OP_DEFINE(adam, .schema.ints = {"decoupled"},
           .schema.floats = {"beta1", "beta2", "eps", "weight_decay"}, .n_in = 6,
-          .optional = 1u << 4, .n_out = 3, .flags = OPF_NOGRAD, .layout = LAYOUT_DENSE,
-          .infer = infer_adam, INPLACE({0, 0}, {2, 1}, {3, 2}), .work.flops = 4,
-          SAMPLES(samples_adam));
+          .optional = 1u << 4, .n_out = 3, .flags = OPF_NOGRAD, .infer = infer_adam,
+          INPLACE({0, 0}, {2, 1}, {3, 2}), .work.flops = 4, SAMPLES(samples_adam));
 
 /* ---- with a product as gradient: operands w, n_state states, a, b, hyper; results w, the states
  * and the sums of the product's squares ---- */

@@ -94,3 +94,36 @@ static const op_sample samples_sum_squares[] = {
 
 OP_DEFINE(sum_squares, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_sum_squares,
           .work = {1, OPERAND(0)}, SAMPLES(samples_sum_squares));
+
+/* ---- sum_squares_part ---- */
+
+/* Element 0 of x is number `first`, a multiple of 16, of a block whose sums so far are c. The last
+ * of the sums is that of a block which may go on in the next part: then `lanes` says how. */
+static ebb_status infer_sum_squares_part(const ir_graph *graph, const ir_node_rec *node,
+                                         ir_type *out) {
+    TRY(ebb__op_need(graph, node, 1, IR_F32));
+    int64_t first = node->attr.i[0];
+    int64_t blocks = squares_blocks(first + ebb__op_elements(op_in_type(graph, node, 1)));
+    if (first < 0 || first >= SQUARES_BLOCK || first % SQUARES_LANES != 0 || blocks > INT32_MAX) {
+        return ebb__op_bad(graph, node, "first must be a multiple of %d below %d", SQUARES_LANES,
+                           SQUARES_BLOCK);
+    }
+    out[0] = op_list(IR_F64, (int32_t)blocks);
+    out[1] = op_list(IR_F64, SQUARES_LANES);
+    return op_in_type(graph, node, 0) == NULL
+               ? EBB_OK
+               : ebb__op_need_list(graph, node, 0, IR_F64, SQUARES_LANES);
+}
+
+static const op_sample samples_sum_squares_part[] = {
+    {IN(D1(16), F2(1, 1)), .fill = {FILL_ABSENT}},
+    {IN(D1(16), F1(17)), .attr = {.i = {8176}}},
+    {IN(D1(16), F2(33, 65)), .attr = {.i = {4096}}},
+    {IN(D1(16), F2(128, 64)), .fill = {FILL_ABSENT}},
+    {IN(D1(16), F2(8, 1027)), .attr = {.i = {16}}},
+    {IN(D1(16), F2(1000, 19)), .attr = {.i = {512}}},
+};
+
+OP_DEFINE(sum_squares_part, .schema.ints = {"first"}, .n_in = 2, .optional = 1u << 0, .n_out = 2,
+          .flags = OPF_NOGRAD, .infer = infer_sum_squares_part, .work = {1, OPERAND(1)},
+          SAMPLES(samples_sum_squares_part));

@@ -35,7 +35,7 @@ void ebb__attention_close(attention_log *log) {
     ebb__page_text_fini(&log->text);
 }
 
-ebb_status ebb__attention_word(const char *bytes, size_t n, page_text *out) {
+ebb_status ebb__attention_text(const char *bytes, size_t n, page_text *out) {
     for (size_t i = 0, step; i < n; i += step) {
         unsigned char first = (unsigned char)bytes[i];
         step = ebb__utf8_length((const unsigned char *)bytes + i, n - i);
@@ -64,7 +64,7 @@ static ebb_status put_word(const side *s, int32_t i, page_text *out) {
                            ? ebb__vocab_token(r->source, (uint32_t)r->found->source[i], &n)
                        : i < s->n ? ebb__decode_word(r, s->of, i, &n)
                                   : ebb__vocab_token(r->target, VOCAB_EOS, &n);
-    return ebb__attention_word(word, n, out);
+    return ebb__attention_text(word, n, out);
 }
 
 static int32_t length_of(const side *s) {

@@ -39,6 +39,6 @@ ebb_status ebb__attention_draw(attention_log *log, const char *path,
 void ebb__attention_close(attention_log *log);
 
 /* Appends a word of n bytes; those that are no text become U+FFFD. */
-ebb_status ebb__attention_word(const char *bytes, size_t n, page_text *out) EBB_MUST_CHECK;
+ebb_status ebb__attention_text(const char *bytes, size_t n, page_text *out) EBB_MUST_CHECK;
 
 #endif

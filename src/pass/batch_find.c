@@ -49,10 +49,12 @@ static bool same_attributes(const ir_attr *a, const ir_attr *b) {
 }
 
 /* Of sums, where stages go from chunk to chunk of time steps: larger products, which are done while
- * the next chunk is awaited. The last stage has nobody to wait for, and does them in the end. */
+ * the next chunk is awaited. The last stage has nobody to wait for, and does them in the end, but
+ * where it waits for parts of the output layer (split_classes.c). */
 static int32_t span_of_sums(const pass_ranks *ranks, int32_t span) {
     bool stages = pass_chunk_steps(ranks) > 0;
-    bool last = stages && ranks->rank % ranks->stages == ranks->stages - 1;
+    bool last =
+        stages && !pass_is_played(ranks) && ranks->rank % ranks->stages == ranks->stages - 1;
     return last ? 0 : stages ? ranks->sum_steps : span;
 }
 

@@ -129,6 +129,31 @@ static bool is_linked(const batcher *b, const ir_val *list, int32_t n) {
     return linked;
 }
 
+/* The rows of the list: its values or, where stages hand on chunks of time steps, whole stacks of a
+ * chunk, which then lie in the larger one. */
+static ebb_status list_parts(batcher *b, const ir_val *list, int32_t n, ir_val *parts,
+                             int32_t *n_parts) {
+    const bool chunks = pass_chunk_steps(&b->unit->config->ranks) > 0;
+    for (int32_t i = 0, end; i < n; i = end) {
+        end = i + 1;
+        while (chunks && end < n && b->succ[list[end - 1]] == list[end]) {
+            end++;
+        }
+        bool whole =
+            end > i + 1 && b->pred[list[i]] == IR_NONE && b->succ[list[end - 1]] == IR_NONE;
+        if (whole && b->join[list[i]] == IR_NONE) {
+            TRY(make_join(b, list[i]));
+        }
+        for (int32_t k = i; !whole && k < end; k++) {
+            parts[(*n_parts)++] = b->same[list[k]];
+        }
+        if (whole) {
+            parts[(*n_parts)++] = b->join[list[i]];
+        }
+    }
+    return EBB_OK;
+}
+
 /* One value of all rows of the list. */
 static ebb_status stack_list(batcher *b, const ir_val *list, int32_t n, ir_val *out) {
     ir_graph *g = b->g;
@@ -141,11 +166,9 @@ static ebb_status stack_list(batcher *b, const ir_val *list, int32_t n, ir_val *
         return ebb__op_slice(g, base, 0, begin, rows, out);
     }
     if (!is_linked(b, list, n)) {
-        ir_val *parts = b->list + n;
-        for (int32_t i = 0; i < n; i++) {
-            parts[i] = b->same[list[i]];
-        }
-        return ebb__op_join(g, 0, parts, n, out);
+        int32_t n_parts = 0;
+        TRY(list_parts(b, list, n, b->list + n, &n_parts));
+        return ebb__op_join(g, 0, b->list + n, n_parts, out);
     }
     if (b->join[list[0]] == IR_NONE) {
         TRY(make_join(b, list[0]));

@@ -105,7 +105,9 @@ static ebb_status find_homes(rank_cutter *c) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         int32_t shard = rank_shard(node);
-        int32_t home = ebb__cut_is_for_all(node) ? HOME_ALL : home_of_operands(c, node);
+        int32_t home = ebb__cut_is_for_all(node)  ? HOME_ALL
+                       : ebb__cut_continues(node) ? rank_home(c, ir_in(g, node, 1))
+                                                  : home_of_operands(c, node);
         int32_t keeper = home_of_keeper(c, variable, node);
         bool read = keeper != HOME_ALL && g->values[node->out].output; /* by the first rank */
         bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && home == HOME_ALL && !read;
@@ -217,7 +219,7 @@ static uint64_t holders_of(const cutter *c, ir_val v) {
         return value->next == IR_NONE ? 0 : c->does[c->r.g->values[value->next].def];
     }
     for (int32_t group = 0; group < rank_groups(&c->r); group++) {
-        bool has = value->all_rows == 0 || group == rank_group(&c->r);
+        bool has = value->role != IR_STATE || value->all_rows == 0 || group == rank_group(&c->r);
         int32_t rank = group * c->r.stages + c->r.stage[value->layer];
         ranks |= has ? (uint64_t)1 << rank : 0;
     }

@@ -63,7 +63,28 @@ static ebb_status find_waves(const rank_cutter *c, int32_t **out, int32_t *n_wav
 static int64_t turn_of(const rank_cutter *c, const ir_node_rec *node) {
     int32_t first = rank_first_shard(c, rank_group_of_shard(c, node->label.shard));
     int64_t k = node->label.shard - first, stage = c->stage[node->label.layer];
-    return node->label.phase == IR_FORWARD ? 2 * k + stage : 2 * k + 2 * c->stages - 1 - stage;
+    /* Parts of the output layer are a stage of their own, behind all others, on every rank. */
+    int64_t parts = pass_has_parts(&c->unit->config->ranks);
+    if (rank_is_part(c, node)) {
+        return 2 * k + c->stages;
+    }
+    return node->label.phase == IR_FORWARD ? 2 * k + stage
+                                           : 2 * k + 2 * (c->stages + parts) - 1 - stage;
+}
+
+/* Where stages share the output layer too, the nodes of shards as they come if the step is played.
+ */
+static ebb_status play_step(const rank_cutter *c, int32_t chunks, int64_t *keys) {
+    const ir_graph *g = c->g;
+    int64_t *played = NULL;
+    bool found = false;
+    TRY(ebb__region_alloc(c->region, (size_t)g->n_nodes + 1, sizeof *played, &played));
+    TRY(ebb__cut_schedule(c, pass_chunk_steps(&c->unit->config->ranks), chunks, played, &found));
+    for (int32_t i = 0; found && i < g->n_order; i++) {
+        ir_node n = g->order[i];
+        keys[n] = rank_shard(&g->nodes[n]) >= 0 ? played[n] : keys[n];
+    }
+    return EBB_OK;
 }
 
 /* Shards of different ranks side by side; what belongs to none as soon as it can be, but at the end
@@ -85,6 +106,9 @@ ebb_status ebb__cut_align(rank_cutter *c) {
         } else {
             keys[n] = c->needed[n] ? -1 : (int64_t)1 << 60;
         }
+    }
+    if (waves > 1 && pass_is_played(&c->unit->config->ranks)) {
+        TRY(play_step(c, waves / 2, keys));
     }
     return ebb__pass_sort(g, keys);
 }

@@ -19,6 +19,7 @@
     X(PASS_GRAD, "grad", false)                                                                    \
     X(PASS_STASH, "stash", false)                                                                  \
     X(PASS_SIMPLIFY, "simplify", true)                                                             \
+    X(PASS_SPLIT, "split", true)                                                                   \
     X(PASS_CUT, "cut", false)                                                                      \
     X(PASS_TURNS, "turns", true)                                                                   \
     X(PASS_CHUNK, "chunk", true)                                                                   \
@@ -107,9 +108,19 @@ typedef enum pass_reduce { REDUCE_SLICES, REDUCE_COPIES, REDUCE_CENTRAL } pass_r
 enum { PASS_MOST_RANKS = 64 };
 /* Which stage does a layer. */
 typedef struct pass_stage {
-    char layer[124];
+    char layer[120];
     int32_t stage;
+    int32_t end; /* of a part of the output layer (split_classes.c): behind its last class; 0: it is
+                    a layer as the graph has it */
 } pass_stage;
+/* What is chosen of stages: the same for all ranks, and for all programs, which share variables. */
+typedef struct pass_stages {
+    const pass_stage *layers;
+    int32_t n_layers;
+    int32_t chunk_steps, sum_steps; /* as below */
+    double early;
+    double seconds; /* of a step by that, or of the slowest stage alone */
+} pass_stages;
 typedef struct pass_ranks {
     int32_t rank, count; /* count 0 or 1: one alone */
     int32_t stages;      /* so many ranks, one after the other, are a group, which shares the layers
@@ -130,6 +141,22 @@ typedef struct pass_ranks {
 static inline int32_t pass_chunk_steps(const pass_ranks *ranks) {
     return ranks->stages > 1 ? ranks->chunk_steps : 0;
 }
+
+/* The stages share the output layer by its classes: those parts are the last of the list. */
+static inline bool pass_has_parts(const pass_ranks *ranks) {
+    return ranks->count > 1 && ranks->stages > 1 && ranks->layers != NULL && ranks->n_layers > 0 &&
+           ranks->layers[ranks->n_layers - 1].end > 0;
+}
+
+/* The order that the cut pass gives is the one to keep: it was found by playing the step
+ * (cut_schedule.c). */
+static inline bool pass_is_played(const pass_ranks *ranks) {
+    return pass_chunk_steps(ranks) > 0 && pass_has_parts(ranks);
+}
+
+/* A program that the first rank does alone has variables of its own, by a name with this before it,
+ * for those that are in parts. */
+#define PASS_WHOLE "whole/"
 
 /* Settings of one compilation. */
 typedef struct pass_config {
@@ -208,10 +235,10 @@ static inline int32_t pass_fold(const pass_unit *unit, ir_val v) {
 enum { PASS_ERA_FORWARD = -1 };
 
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
-    ebb__pass_simplify, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time, ebb__pass_sparse,
-    ebb__pass_slices, ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode, ebb__pass_recompute,
-    ebb__pass_heap, ebb__pass_layout, ebb__pass_alias, ebb__pass_select, ebb__pass_fuse,
-    ebb__pass_team;
+    ebb__pass_simplify, ebb__pass_split, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time,
+    ebb__pass_sparse, ebb__pass_slices, ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode,
+    ebb__pass_recompute, ebb__pass_heap, ebb__pass_layout, ebb__pass_alias, ebb__pass_select,
+    ebb__pass_fuse, ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 
@@ -258,10 +285,10 @@ ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
 void ebb__pass_mark_messages(const ir_graph *graph, bool *dense);
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
-/* Which stage does which layer of a forward graph, whose layers take so many seconds each, and what
- * follows from that (stages.c); ranks->layers in `region`. */
-ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_region *region,
-                              pass_ranks *ranks) EBB_MUST_CHECK;
+/* Which stage may do which layer of a forward graph, whose layers take so many seconds each: at
+ * most *n ways, the one with the fastest slowest stage first (stages.c). Layers in `region`. */
+ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_ranks *ranks,
+                            alloc_region *region, pass_stages *cuts, int32_t *n) EBB_MUST_CHECK;
 /* Batch norms become statistics and their use (simplify.c). */
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */

@@ -14,6 +14,7 @@ typedef struct rank_cutter {
     int32_t me, ranks, shards;
     int32_t stages; /* rank g * stages + s does stage s of group g's shards */
     int32_t *stage; /* by layer */
+    bool *is_part;  /* by layer: a part of the output layer's classes */
     int32_t *home;  /* by node: the rank that does it, or HOME_ALL */
     size_t cap_home;
     bool *needed;    /* by node, from ebb__cut_align: gradients are made of what it gives */
@@ -52,12 +53,20 @@ static inline int32_t rank_shard(const ir_node_rec *node) {
     return node->label.phase == IR_UPDATE ? -1 : node->label.shard;
 }
 
+static inline bool rank_is_part(const rank_cutter *c, const ir_node_rec *node) {
+    return c->is_part[node->label.layer];
+}
+
 /* All nodes from `first` on are the rank's. */
 ebb_status ebb__cut_settle(rank_cutter *c, ir_node first, int32_t home) EBB_MUST_CHECK;
 
 /* cut_order.c: sorts the graph; then moves sums over ranks to where there is work before them. */
 ebb_status ebb__cut_align(rank_cutter *c) EBB_MUST_CHECK;
 ebb_status ebb__cut_lag(rank_cutter *c) EBB_MUST_CHECK;
+/* cut_schedule.c: keys of an order of nodes of shards, where time goes in so many chunks of steps;
+ * *found: there is one. */
+ebb_status ebb__cut_schedule(const rank_cutter *c, int32_t steps, int32_t chunks, int64_t *keys,
+                             bool *found) EBB_MUST_CHECK;
 /* stages.c: finds c->stage. */
 ebb_status ebb__cut_stages(rank_cutter *c) EBB_MUST_CHECK;
 /* reduce.c: sums of gradients over ranks are added up, and updates done, by their owners. */
@@ -65,5 +74,7 @@ ebb_status ebb__cut_reduce(rank_cutter *c) EBB_MUST_CHECK;
 /* The norm, and updates: whoever has a parameter wants them, also where one rank alone has made one
  * of the gradients. */
 bool ebb__cut_is_for_all(const ir_node_rec *node);
+/* A sum that another rank may have begun: it is done where its second operand is. */
+bool ebb__cut_continues(const ir_node_rec *node);
 
 #endif

@@ -628,7 +628,8 @@ static ebb_status apply(pass_unit *unit, const pass_knobs *how, bool sorts) {
 /* Stages go from chunk to chunk of time steps also where nothing is repeated. */
 static ebb_status sort_for_stages(pass_unit *unit, const pass_knobs *how) {
     recomputer r;
-    if (how->span <= 0 || pass_chunk_steps(&unit->config->ranks) == 0) {
+    if (how->span <= 0 || pass_chunk_steps(&unit->config->ranks) == 0 ||
+        pass_is_played(&unit->config->ranks)) {
         return EBB_OK;
     }
     TRY(new_recomputer(unit, how, &r));
@@ -644,7 +645,7 @@ static ebb_status run(pass_unit *unit) {
     if (how.price <= 0) {
         return sort_for_stages(unit, &how);
     }
-    TRY(apply(unit, &how, how.span > 0));
+    TRY(apply(unit, &how, how.span > 0 && !pass_is_played(&unit->config->ranks)));
     if (how.span > 0 && how.outer > 1) {
         how.span *= how.outer;
         TRY(apply(unit, &how, false));

@@ -52,7 +52,12 @@ static bool is_update(const ir_node_rec *node) {
 }
 
 bool ebb__cut_is_for_all(const ir_node_rec *node) {
-    return node->label.phase == IR_UPDATE && node->op != OP_SUM_SQUARES;
+    return node->label.phase == IR_UPDATE && node->op != OP_SUM_SQUARES &&
+           node->op != OP_SUM_SQUARES_PART;
+}
+
+bool ebb__cut_continues(const ir_node_rec *node) {
+    return node->op == OP_SUM_SQUARES_PART;
 }
 
 /* A sum of what different ranks have. */
@@ -142,7 +147,9 @@ static ebb_status choose_owners(reducer *r, reduced *p, uint64_t all) {
     int64_t grain = squares_rows((int64_t)(p->bytes / sizeof(float)) / type->dim[0]);
     uint64_t share = all / (uint64_t)r->c->ranks + 1;
     int64_t parts = 1, rows = type->dim[0];
-    if (p->bytes > share && r->c->unit->config->ranks.reduce != REDUCE_CENTRAL) {
+    /* Of a part of the classes (split_classes.c) blocks do not begin with a row. */
+    bool whole = r->g->values[p->param].all_rows > 0;
+    if (p->bytes > share && !whole && r->c->unit->config->ranks.reduce != REDUCE_CENTRAL) {
         parts = (int64_t)(2 * p->bytes / share);
         parts = parts < count_bits(p->makers) ? parts : count_bits(p->makers);
     }
@@ -215,6 +222,17 @@ static ebb_status add_up(reducer *r, const owned_rows *s, ir_val v, ir_val *out)
     return emit_at(r, s->owner, OP_ADD, both, 2, NULL, out);
 }
 
+/* Squares of a part of the classes are summed up by who owns the sum of gradients. */
+static void settle_squares(reducer *r, const reduced *p) {
+    const ir_graph *g = r->g;
+    for (int32_t i = 0; i < g->n_order && g->values[p->param].all_rows > 0; i++) {
+        const ir_node_rec *node = &g->nodes[g->order[i]];
+        if (ebb__cut_continues(node) && ir_in(g, node, 1) == p->gradient) {
+            r->c->home[g->order[i]] = p->slices[0].owner;
+        }
+    }
+}
+
 static ebb_status add_gradient(reducer *r, reduced *p) {
     ir_graph *g = r->g;
     ir_val *sums = NULL;
@@ -226,8 +244,11 @@ static ebb_status add_gradient(reducer *r, reduced *p) {
         g->values[s->sum].param_grad = true;
         sums[j] = s->sum;
         g->label = g->nodes[p->update].label;
-        TRY(emit_at(r, s->owner, OP_SUM_SQUARES, &s->sum, 1, NULL, &s->squares));
+        TRY(g->values[p->param].all_rows > 0
+                ? EBB_OK
+                : emit_at(r, s->owner, OP_SUM_SQUARES, &s->sum, 1, NULL, &s->squares));
     }
+    settle_squares(r, p);
     g->label = g->nodes[g->values[p->gradient].def].label;
     return is_joint(r->c, p->gradient)
                ? join_at(r, HOME_ALL, sums, p->n_slices, &r->now[p->gradient])
@@ -242,7 +263,7 @@ static ebb_status pack_squares(reducer *r, int32_t owner, ir_val *list, ir_val *
     for (int32_t i = 0; i < r->n; i++) {
         for (int32_t j = 0; j < r->list[i].n_slices; j++) {
             const owned_rows *s = &r->list[i].slices[j];
-            if (s->owner == owner && r->list[i].twin == i) {
+            if (s->owner == owner && r->list[i].twin == i && s->squares != IR_NONE) {
                 list[n++] = s->squares;
             }
         }
@@ -265,13 +286,14 @@ static ebb_status join_squares(reducer *r, ir_val *squares) {
     }
     for (int32_t i = 0; i < r->n; i++) {
         const reduced *p = &r->list[i];
-        for (int32_t j = 0; p->twin == i && j < p->n_slices; j++) {
+        const bool summed = p->twin == i && p->slices[0].squares != IR_NONE;
+        for (int32_t j = 0; summed && j < p->n_slices; j++) {
             const owned_rows *s = &p->slices[j];
             int32_t blocks = g->values[s->squares].type.dim[0];
             TRY(slice_at(r, HOME_ALL, packs[s->owner], at[s->owner], blocks, &list[j]));
             at[s->owner] += blocks;
         }
-        if (p->twin == i) {
+        if (summed) {
             TRY(join_at(r, HOME_ALL, list, p->n_slices, &squares[p->gradient]));
         }
     }

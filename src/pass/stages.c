@@ -2,8 +2,10 @@
  * of layers in their order, so that the slowest stage is as fast as it can be. Layers that share a
  * variable, as tied tables do, are one. Labels are all that is looked at, so that any graph can be
  * cut. */
+#include "pass/classes.h"
 #include "pass/ranks.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,75 +124,214 @@ static double early_share(const layer_list *list, const int32_t *stage) {
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
+/* What stages are made of: layers that share a variable are one. */
+typedef struct stage_parts {
+    layer_list list;
+    int32_t *same;  /* by layer */
+    int32_t *stage; /* by number in the list */
+    /* The output layer, if all stages share it by its classes (split_classes.c), and what it takes:
+     * then it has no seconds in the list. */
+    classes_output output;
+    double shared;
+} stage_parts;
+
 /* chunks: the loss, the last layer, is done in chunks. */
-static ebb_status find_stages(rank_cutter *c, const double *seconds, bool chunks, double *early) {
-    const ir_graph *g = c->g;
-    layer_list list = {.n = 0};
-    int32_t *same = NULL, *stage = NULL;
-    double low = 0, high = 0;
-    TRY(find_same(c, &same));
-    TRY(list_layers(c, same, seconds, &list));
-    TRY(ebb__region_alloc(c->region, (size_t)list.n + 1, sizeof *stage, &stage));
-    if (c->stages > list.n) {
+static ebb_status list_parts(const rank_cutter *c, const double *seconds, bool chunks,
+                             stage_parts *out) {
+    *out = (stage_parts){.same = NULL};
+    TRY(find_same(c, &out->same));
+    TRY(list_layers(c, out->same, seconds, &out->list));
+    TRY(ebb__region_alloc(c->region, (size_t)out->list.n + 1, sizeof *out->stage, &out->stage));
+    if (c->stages > out->list.n) {
         return ebb__fail(c->unit->ctx, EBB_USAGE,
                          "--stages %d: the model has %d layers to part (those that share "
                          "parameters count as one)",
-                         c->stages, list.n);
+                         c->stages, out->list.n);
     }
-    list.seconds[list.n - 1] *= chunks ? LOSS_IN_CHUNKS : 1;
-    for (int32_t i = 0; i < list.n; i++) {
-        high += list.seconds[i];
+    out->list.seconds[out->list.n - 1] *= chunks ? LOSS_IN_CHUNKS : 1;
+    return EBB_OK;
+}
+
+/* The slowest stage as fast as can be. */
+static void find_even(const rank_cutter *c, stage_parts *p) {
+    double low = 0, high = 0;
+    for (int32_t i = 0; i < p->list.n; i++) {
+        high += p->list.seconds[i];
     }
     high = high > 0 ? 2 * high : 1;
     for (int k = 0; k < HALVINGS; k++) {
         double middle = (low + high) / 2;
-        *(fill_stages(&list, c->stages, middle, stage) ? &high : &low) = middle;
+        *(fill_stages(&p->list, c->stages, middle, p->stage) ? &high : &low) = middle;
     }
-    (void)fill_stages(&list, c->stages, high, stage);
-    *early = early_share(&list, stage);
-    for (int32_t l = 0; l < g->n_layers; l++) {
-        for (int32_t i = 0; i < list.n; i++) {
-            c->stage[l] = list.layers[i] == first_of(same, l) ? stage[i] : c->stage[l];
+    (void)fill_stages(&p->list, c->stages, high, p->stage);
+}
+
+/* c->stage of all layers. */
+static void note_stages(const rank_cutter *c, const stage_parts *p) {
+    for (int32_t l = 0; l < c->g->n_layers; l++) {
+        for (int32_t i = 0; i < p->list.n; i++) {
+            bool same = p->list.layers[i] == first_of(p->same, l);
+            c->stage[l] = same ? p->stage[i] : c->stage[l];
         }
     }
-    return EBB_OK;
 }
 
 ebb_status ebb__cut_stages(rank_cutter *c) {
     const pass_ranks *ranks = &c->unit->config->ranks;
     const ir_graph *g = c->g;
     TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->stage, &c->stage));
+    TRY(ebb__region_alloc(c->region, (size_t)g->n_layers + 1, sizeof *c->is_part, &c->is_part));
     if (c->stages == 1) {
         return EBB_OK;
     }
     if (ranks->layers == NULL) {
-        double unused;
-        return find_stages(c, NULL, false, &unused);
+        stage_parts parts;
+        TRY(list_parts(c, NULL, false, &parts));
+        find_even(c, &parts);
+        note_stages(c, &parts);
+        return EBB_OK;
     }
     for (int32_t l = 0; l < g->n_layers; l++) {
         for (int32_t i = 0; i < ranks->n_layers; i++) {
             bool same = strncmp(ranks->layers[i].layer, g->layers[l],
                                 sizeof ranks->layers[i].layer - 1) == 0;
             c->stage[l] = same ? ranks->layers[i].stage : c->stage[l];
+            c->is_part[l] = same ? ranks->layers[i].end > 0 : c->is_part[l];
         }
     }
     return EBB_OK;
 }
 
-ebb_status ebb__stages_choose(pass_unit *unit, const double *seconds, alloc_region *region,
-                              pass_ranks *ranks) {
-    const ir_graph *g = &unit->graph;
-    rank_cutter c = {
-        .unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = ranks->stages};
+/* ---- cuts to choose from ---- */
+
+/* Takes the output layer out of the list, where it is the last and can be parted. */
+static void share_output(const rank_cutter *c, stage_parts *p) {
+    const pass_config *config = c->unit->config;
+    int32_t last = p->list.n - 1;
+    bool may = c->stages > 1 && config->stash == 0 && (config->disabled >> PASS_SPLIT & 1) == 0;
+    if (may && ebb__classes_find(c->g, &p->output) &&
+        p->list.layers[last] == first_of(p->same, p->output.layer)) {
+        p->shared = p->list.seconds[last];
+        p->list.seconds[last] = 0;
+    }
+}
+
+/* Parts of the output layer, that level the stages, behind the *n layers of a cut. */
+static void add_parts(const rank_cutter *c, const stage_parts *p, pass_stage *layers, int32_t *n) {
+    double before[PASS_MOST_RANKS] = {0};
+    int32_t ends[PASS_MOST_RANKS];
+    for (int32_t i = 0; i < p->list.n; i++) {
+        before[p->stage[i]] += p->list.seconds[i];
+    }
+    bool parts = p->shared > 0 && ebb__classes_share(c->g->values[p->output.weight].type.dim[0],
+                                                     p->shared, before, c->stages, ends);
+    for (int32_t s = 0; parts && s < c->stages; s++) {
+        pass_stage *part = &layers[(*n)++];
+        ebb__classes_layer(c->g->layers[p->output.layer], s, part->layer, sizeof part->layer);
+        part->stage = s;
+        part->end = ends[s];
+    }
+}
+
+typedef struct cut_search {
+    const rank_cutter *c;
+    stage_parts *parts;
+    alloc_region *region;
+    pass_stages *cuts; /* by `seconds`, which are of the slowest stage, about */
+    int32_t n, most;
+    double bound;   /* as sums of powers: slower ones are not looked at */
+    int32_t visits; /* left */
+} cut_search;
+
+enum { MOST_VISITS = 200000 };
+static const double WORTH_A_TRY = 3; /* times as slow as the most even cut */
+static const double ALIKE = 1 + 1e-9;
+
+/* Cuts are compared by the sum of the fourth powers of their stages: the slowest counts most, and
+ * where one layer is slower than anything the others still matter. */
+static double power(double seconds) {
+    return seconds * seconds * seconds * seconds;
+}
+
+static double sum_of_powers(const rank_cutter *c, const stage_parts *p) {
+    double sums[PASS_MOST_RANKS] = {0}, all = 0;
+    for (int32_t i = 0; i < p->list.n; i++) {
+        sums[p->stage[i]] += p->list.seconds[i];
+    }
+    for (int32_t k = 0; k < c->stages; k++) {
+        all += power(sums[k]);
+    }
+    return all;
+}
+
+static ebb_status add_cut(cut_search *s, double powers) {
+    const ir_graph *g = s->c->g;
     pass_stage *layers = NULL;
-    TRY(ebb__region_alloc(c.region, (size_t)g->n_layers + 1, sizeof *c.stage, &c.stage));
-    TRY(find_stages(&c, seconds, ranks->chunk_steps > 0, &ranks->early));
-    TRY(ebb__region_alloc(region, (size_t)g->n_layers + 1, sizeof *layers, &layers));
+    int32_t at = s->n < s->most ? s->n++ : s->most - 1, n = g->n_layers;
+    TRY(ebb__region_alloc(s->region, (size_t)(n + s->c->stages), sizeof *layers, &layers));
+    note_stages(s->c, s->parts);
     for (int32_t l = 0; l < g->n_layers; l++) {
         (void)snprintf(layers[l].layer, sizeof layers[l].layer, "%s", g->layers[l]);
-        layers[l].stage = c.stage[l];
+        layers[l].stage = s->c->stage[l];
     }
-    ranks->layers = layers;
-    ranks->n_layers = g->n_layers;
+    add_parts(s->c, s->parts, layers, &n);
+    while (at > 0 && power(s->cuts[at - 1].seconds) > powers) {
+        s->cuts[at] = s->cuts[at - 1];
+        at--;
+    }
+    s->cuts[at] = (pass_stages){.layers = layers,
+                                .n_layers = n,
+                                .early = early_share(&s->parts->list, s->parts->stage),
+                                .seconds = sqrt(sqrt(powers))};
+    s->bound = s->n == s->most ? power(s->cuts[s->n - 1].seconds) : s->bound;
+    return EBB_OK;
+}
+
+/* All ways to part what is left, from number `first` on, into stages from `stage` on. */
+static ebb_status search_cuts(cut_search *s, int32_t first, int32_t stage, double powers) {
+    const layer_list *list = &s->parts->list;
+    const int32_t left = s->c->stages - 1 - stage; /* behind this one */
+    double sum = 0;
+    for (int32_t i = first; i < list->n - left && s->visits-- > 0; i++) {
+        s->parts->stage[i] = stage;
+        sum += list->seconds[i];
+        double now = powers + power(sum);
+        if (now >= s->bound) {
+            return EBB_OK;
+        }
+        if (left == 0 && i == list->n - 1) {
+            TRY(add_cut(s, now));
+        } else if (left > 0) {
+            TRY(search_cuts(s, i + 1, stage + 1, now));
+        }
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_ranks *ranks,
+                            alloc_region *region, pass_stages *cuts, int32_t *n) {
+    rank_cutter c = {
+        .unit = unit, .g = &unit->graph, .region = &unit->scratch, .stages = ranks->stages};
+    stage_parts parts;
+    TRY(ebb__region_alloc(c.region, (size_t)c.g->n_layers + 1, sizeof *c.stage, &c.stage));
+    TRY(list_parts(&c, seconds, ranks->chunk_steps > 0, &parts));
+    share_output(&c, &parts);
+    cut_search s = {.c = &c,
+                    .parts = &parts,
+                    .region = region,
+                    .cuts = cuts,
+                    .most = *n,
+                    .visits = MOST_VISITS};
+    find_even(&c, &parts);
+    double even = sum_of_powers(&c, &parts);
+    s.bound = power(WORTH_A_TRY) * even;
+    if (s.most > 1) {
+        TRY(search_cuts(&s, 0, 0, 0));
+    }
+    if (s.n == 0 || power(cuts[0].seconds) > even * ALIKE) { /* the search has not come to it */
+        find_even(&c, &parts);
+        TRY(add_cut(&s, even));
+    }
+    *n = s.n;
     return EBB_OK;
 }

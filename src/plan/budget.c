@@ -8,6 +8,7 @@
  *
  * Programs are looked at one after the other, and only one has a graph at a time.
  */
+#include "plan/stages.h"
 #include "plan/walk.h"
 
 #include "base/host.h"
@@ -116,7 +117,9 @@ static int32_t most_time(const ir_graph *g) {
  * its rows and steps to what the knobs reach; *made: the bytes it makes. */
 static ebb_status inspect_program(settling *s, int32_t i, double *made) {
     const plan_request *request = &s->requests[i];
-    pass_config config = {.first = PASS_SHARD, .ranks = s->options->ranks};
+    pass_config config = {.first = PASS_SHARD,
+                          .disabled = s->options->disabled & 1U << PASS_SPLIT,
+                          .ranks = s->options->ranks};
     pass_unit unit;
     ebb_status status = ebb__plan_open(&unit, s->ctx, &config, request);
     int64_t nodes = (int64_t)unit.graph.n_nodes * (request->shards > 1 ? request->shards : 1);
@@ -127,6 +130,9 @@ static ebb_status inspect_program(settling *s, int32_t i, double *made) {
                            request->name, (long long)nodes, MOST_NODES);
     }
     status = status == EBB_OK ? ebb__plan_run_passes(&unit, PASS_GRAD) : status;
+    if (status == EBB_OK && (config.disabled >> PASS_SPLIT & 1) == 0) {
+        status = ebb__pass_split.run(&unit);
+    }
     status = status == EBB_OK ? ebb__pass_cut.run(&unit) : status;
     if (status == EBB_OK) {
         int32_t rows = ebb__walk_rows(&unit.graph);
@@ -610,46 +616,6 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
     return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, s->options);
 }
 
-/* By layer of the first program: what a step of it takes alone, nothing saved; *out in scratch of the
- * region. */
-static ebb_status price_layers(settling *s, alloc_region *region, double **out) {
-    pass_config config = ebb__walk_config(s->options, &(plan_choice){0}, false);
-    pass_unit unit;
-    config.ranks = (pass_ranks){0};
-    config.training = s->requests[0].training;
-    ebb_status status = ebb__plan_open(&unit, s->ctx, &config, &s->requests[0]);
-    TRY_OUT(status);
-    TRY_OUT(ebb__plan_run_passes(&unit, PASS_SCHEDULE));
-    TRY_OUT(ebb__region_alloc(region, (size_t)unit.graph.n_layers + 1, sizeof **out, out));
-    for (int32_t i = 0; i < unit.graph.n_order; i++) {
-        ir_node n = unit.graph.order[i];
-        const ir_node_rec *node = &unit.graph.nodes[n];
-        (*out)[node->label.layer] +=
-            ebb__cost_seconds(unit.dev, &unit.graph, node, unit.kernels[n], 1);
-    }
-out:
-    ebb__plan_close(&unit);
-    return status;
-}
-
-/* All programs have a layer's variables on the same ranks: the first decides. */
-static ebb_status choose_stages(settling *s) {
-    pass_ranks *ranks = &s->own_options.ranks;
-    pass_config config = {.dev = s->options->dev};
-    pass_unit unit;
-    double *seconds = NULL;
-    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers != NULL) {
-        return EBB_OK;
-    }
-    TRY(price_layers(s, &s->plan->stages, &seconds));
-    ebb_status status = ebb__plan_open(&unit, s->ctx, &config, &s->requests[0]);
-    if (status == EBB_OK) {
-        status = ebb__stages_choose(&unit, seconds, &s->plan->stages, ranks);
-    }
-    ebb__plan_close(&unit);
-    return status;
-}
-
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
                           const plan_extra *extras, int32_t n_extras, const plan_options *options,
                           ebb_plan **out) {
@@ -675,7 +641,8 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
         plan->members = options->members;
         plan->budget_bytes = options->budget;
         ebb__region_init(&plan->stages, ctx);
-        status = choose_stages(s);
+        status =
+            ebb__plan_even_stages(ctx, requests, options, &plan->stages, &s->own_options.ranks);
         status = status == EBB_OK ? make(s, extras, n_extras) : status;
     }
     ebb__free(ctx, s->followed);

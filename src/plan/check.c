@@ -538,6 +538,19 @@ static ebb_status check_runs(checker *c) {
 
 /* ---- replay ---- */
 
+/* Whether kernels of the node's op can read or write a value as it lies: rows without gaps always,
+ * others as the op's layout says. */
+static bool lies_well(const checker *c, const ir_node_rec *node, ir_val v) {
+    const op_def *op = ebb__op(node->op);
+    const ir_type *type = &c->g->values[v].type;
+    int32_t fold = pass_fold(c->unit, v);
+    if (ebb__op_is_gapless(type, (op_lay){.fold = (int16_t)fold, .ld = c->p->ld[v]})) {
+        return true;
+    }
+    return op->layout == LAYOUT_FOLDED ||
+           (op->layout != LAYOUT_DENSE && fold == ebb__op_rows_axes(op, type));
+}
+
 static ebb_status replay_node(checker *c, ir_node n) {
     const ir_graph *g = c->g;
     const ir_node_rec *node = &g->nodes[n];
@@ -551,10 +564,16 @@ static ebb_status replay_node(checker *c, ir_node n) {
         if (x != IR_NONE) {
             TRY(must_hold(c, x, x, "operand overwritten or never written: bytes"));
         }
+        if (x != IR_NONE && !lies_well(c, node, x)) {
+            return refuse(c, "gaps between rows", x);
+        }
     }
     for (int32_t j = 0; j < node->n_out; j++) {
         if (c->p->block[node->out + j] < 0) {
             return refuse(c, "no address", node->out + j);
+        }
+        if (!lies_well(c, node, node->out + j)) {
+            return refuse(c, "gaps between rows", node->out + j);
         }
     }
     TRY(check_overlap(c, node, n));

@@ -58,7 +58,7 @@ static ebb_status add_message(const pass_unit *unit, const ir_node_rec *node, al
     return add_item(region, list, item);
 }
 
-static ebb_status list_unit(const pass_unit *unit, alloc_region *region, forecast_list *out) {
+ebb_status ebb__forecast_unit(const pass_unit *unit, alloc_region *region, forecast_list *out) {
     const ir_graph *g = &unit->graph;
     const pass_config *config = unit->config;
     int32_t *started = NULL;
@@ -88,7 +88,7 @@ ebb_status ebb__forecast_program(ebb_plan *plan, int32_t index, alloc_region *re
     bool there = program->has_unit;
     ebb_status status = there ? EBB_OK : ebb__plan_compile(plan, index);
     if (status == EBB_OK) {
-        status = list_unit(&program->unit, region, out);
+        status = ebb__forecast_unit(&program->unit, region, out);
     }
     if (!there) {
         ebb__plan_close_program(program);

@@ -64,6 +64,10 @@ typedef struct forecast_step {
 ebb_status ebb__forecast_program(ebb_plan *plan, int32_t index, alloc_region *region,
                                  forecast_list *out) EBB_MUST_CHECK;
 
+/* The same of a graph that has its kernels and its order. */
+ebb_status ebb__forecast_unit(const pass_unit *unit, alloc_region *region,
+                              forecast_list *out) EBB_MUST_CHECK;
+
 /* Plays one step of all ranks, which start together. EBB_INTERNAL, with who waits for whom, if
  * messages do not match or ranks wait for each other. Free with ebb__forecast_free, also after a
  * failure. */

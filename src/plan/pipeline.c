@@ -9,6 +9,7 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_grad,     /* reverse mode, optimiser: fixes every sum, so it sees the model as built */
     &ebb__pass_stash,    /* what waits for backward is rounded, if asked for */
     &ebb__pass_simplify, /* views of views; dead nodes                       */
+    &ebb__pass_split,    /* the output layer in parts of its classes         */
     &ebb__pass_cut,      /* what this rank does of all that, and messages    */
     &ebb__pass_turns,    /* parts of the batch one after the other           */
     &ebb__pass_chunk,    /* logits of all rows never exist at once           */

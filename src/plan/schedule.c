@@ -50,6 +50,43 @@ static ebb_status choose(pass_unit *unit, ir_node *given) {
     return EBB_OK;
 }
 
+/* ---- stages ---- */
+
+/* Where stages hand on chunks of time steps, the next one is not to wait for gradients of weights,
+ * which only updates read: they move down behind what is sent of the chunk, to where this stage
+ * waits for what comes next. */
+static ebb_status put_off_sums(pass_unit *unit, int64_t *keys) {
+    ir_graph *g = &unit->graph;
+    int32_t *reader = NULL;      /* by value: where it is first read */
+    int32_t got = -1, wait = -1; /* the next of those, and the next behind a send */
+    TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_values + 1, sizeof *reader, &reader));
+    for (ir_val v = 0; v < g->n_values; v++) {
+        reader[v] = g->n_order;
+    }
+    for (int32_t i = g->n_order - 1; i >= 0; i--) {
+        ir_node n = g->order[i];
+        const ir_node_rec *node = &g->nodes[n];
+        op_message message = ebb__op(node->op)->message;
+        bool off = node->label.phase == IR_BACKWARD && message == MESSAGE_NONE && wait >= 0;
+        for (int32_t k = 0; k < node->n_out; k++) {
+            off = off && reader[node->out + k] >= wait;
+        }
+        int32_t at = off ? wait : i;
+        got = message == MESSAGE_GOT ? i : got;
+        wait = message == MESSAGE_SEND ? got : wait;
+        keys[n] = 2 * (int64_t)at - off;
+        for (int32_t k = 0; k < node->n_in; k++) {
+            ir_val v = ir_in(g, node, k);
+            if (v != IR_NONE) {
+                reader[v] = at < reader[v] ? at : reader[v];
+            }
+        }
+    }
+    return ebb__pass_sort(g, keys);
+}
+
+/* ---- the whole ---- */
+
 static ebb_status run(pass_unit *unit) {
     ir_graph *g = &unit->graph;
     int64_t *keys = NULL;
@@ -60,6 +97,9 @@ static ebb_status run(pass_unit *unit) {
     TRY(ebb__pass_delay(g));
     if (!unit->config->training) {
         return EBB_OK;
+    }
+    if (pass_chunk_steps(&unit->config->ranks) > 0) {
+        TRY(put_off_sums(unit, keys));
     }
     TRY(ebb__region_alloc(&unit->scratch, n + 1, sizeof *given, &given));
     memcpy(given, g->order, n * sizeof *given);

@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "run/tensors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { TAG_ORDER = COMM_FIRST_TAG, TAG_DATA };
@@ -370,8 +371,10 @@ static ebb_status draw(run_session *s, uint64_t seed) {
         const plan_variable *v = &s->plan->variables[i];
         if (tensors_is_stored(v, TENSORS_MODEL)) {
             float *data = NULL;
+            uint64_t count = v->bytes / sizeof *data;
+            uint64_t first = count / (uint64_t)v->type.dim[0] * (uint64_t)v->first_row;
             TRY(ebb__run_map(s, run_at(v), DEVICE_WRITE, &data));
-            ebb__ir_draw(v->start, v->name, seed, data, v->bytes / sizeof *data);
+            ebb__ir_draw(v->start, v->name, seed, data, first, count);
             TRY(ebb__run_unmap(s, run_at(v), DEVICE_WRITE, data));
         }
     }
@@ -442,13 +445,24 @@ static ebb_status copy_tensor(run_session *s, const ranks_tensor *tensor, const 
     return EBB_OK;
 }
 
+/* The leader's copy of a tensor, which it may have beside a part that it shares; NULL: none. */
+static const plan_variable *find_copy(const ebb_plan *plan, const char *name) {
+    const plan_variable *v = ebb__plan_variable(plan, name);
+    char whole[512];
+    if (v == NULL || v->shared) {
+        (void)snprintf(whole, sizeof whole, PASS_WHOLE "%s", name);
+        v = ebb__plan_variable(plan, whole);
+    }
+    return v;
+}
+
 static ebb_status copy_tensors(run_session *s, alloc_region *region) {
     ranks_tensor *list = NULL;
     int32_t n = 0;
     TRY(ebb__ranks_tensors(s, TENSORS_MODEL, region, &list, &n));
     for (int32_t i = 0; i < n; i++) {
-        const plan_variable *v = ebb__plan_variable(s->plan, list[i].name);
-        if (v != NULL && !v->shared) {
+        const plan_variable *v = find_copy(s->plan, list[i].name);
+        if (v != NULL) {
             TRY(copy_tensor(s, &list[i], v));
         }
     }

@@ -132,8 +132,25 @@ static ebb_status read_file(void *user, uint64_t from, void *data, size_t bytes)
     return ebb__safetensors_read_part(f->reader, f->tensor, from, data, bytes);
 }
 
+/* Rows that the file has not are its first one. */
+static ebb_status read_rows(void *user, uint64_t from, void *data, size_t bytes) {
+    const tensors_file *f = user;
+    uint64_t all = f->tensor->end - f->tensor->begin, row = all / (uint64_t)f->tensor->dims[0];
+    char *to = data;
+    while (bytes > 0) {
+        uint64_t at = from < all ? from : (from - all) % row;
+        uint64_t left = (from < all ? all : row) - at;
+        size_t part = left < bytes ? (size_t)left : bytes;
+        TRY(ebb__safetensors_read_part(f->reader, f->tensor, at, to, part));
+        from += part;
+        to += part;
+        bytes -= part;
+    }
+    return EBB_OK;
+}
+
 static ebb_status load_roles(run_session *session, uint32_t roles, const st_reader *reader,
-                             alloc_region *region, tensors_skip skip, void *user) {
+                             alloc_region *region, tensors_fits fits, void *user) {
     ranks_tensor *list = NULL;
     int32_t n = 0;
     TRY(ebb__ranks_tensors(session, roles, region, &list, &n));
@@ -145,15 +162,17 @@ static ebb_status load_roles(run_session *session, uint32_t roles, const st_read
                              tensor->name);
         }
         bool same = same_shape(tensor, t);
-        if (!same && skip != NULL && skip(user, tensor, t)) {
+        tensors_fit fit = same || fits == NULL ? TENSORS_REFUSE : fits(user, tensor, t);
+        if (fit == TENSORS_KEEP) {
             continue;
         }
-        if (!same) {
+        if (!same && fit != TENSORS_REPEAT_FIRST) {
             return ebb__fail(session->ctx, EBB_MODEL,
                              "%s: tensor %s has another type or shape than this model's",
                              reader->path, tensor->name);
         }
-        TRY(ebb__ranks_write(session, tensor, read_file, &(tensors_file){reader, t}));
+        TRY(ebb__ranks_write(session, tensor, same ? read_file : read_rows,
+                             &(tensors_file){reader, t}));
     }
     return EBB_OK;
 }
@@ -201,12 +220,12 @@ ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *read
     return ebb__tensors_load_most(session, reader, NULL, NULL);
 }
 
-ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_skip skip,
+ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
                                   void *user) {
     char bad[TENSORS_NAME];
     alloc_region region;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = load_roles(session, TENSORS_MODEL, reader, &region, skip, user);
+    ebb_status status = load_roles(session, TENSORS_MODEL, reader, &region, fits, user);
     ebb__region_fini(&region);
     TRY(status);
     TRY(ebb__tensors_not_finite(session, bad));

@@ -20,13 +20,15 @@ ebb_status ebb__tensors_list(run_session *session, uint32_t roles, alloc_region 
 /* Reads every such variable from a file; EBB_MODEL if one is missing or has another shape. */
 ebb_status ebb__tensors_load(run_session *session, uint32_t roles,
                              const st_reader *reader) EBB_MUST_CHECK;
-/* The same but for what `skip` says of a variable and the tensor of its name, whose types or shapes
- * differ: that one stays as it is. */
-typedef bool (*tensors_skip)(void *user, const ranks_tensor *own, const st_tensor *tensor);
+/* The same but for what `fit` says of a variable and the tensor of its name, whose types or shapes
+ * differ: it is refused, or stays as it is, or takes what the file has, rows beyond that being the
+ * file's first one. */
+typedef enum tensors_fit { TENSORS_REFUSE, TENSORS_KEEP, TENSORS_REPEAT_FIRST } tensors_fit;
+typedef tensors_fit (*tensors_fits)(void *user, const ranks_tensor *own, const st_tensor *tensor);
 /* The same of the model; EBB_MODEL also if a tensor holds a value that is not finite: whatever such
  * a model predicts would be wrong and not seem so. */
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
-ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_skip skip,
+ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
                                   void *user) EBB_MUST_CHECK;
 /* Name of the model's first tensor that holds a value that is NaN or infinite; empty: none does. */
 enum { TENSORS_NAME = 512 };

@@ -420,8 +420,7 @@ static ebb_status link_name(ebb_ctx *ctx, const char *dir, uint64_t step, const 
 }
 
 ebb_status ebb__checkpoint_save(ebb_ctx *ctx, const char *dir, uint64_t step,
-                                const st_entry *weights, size_t n_weights, const st_entry *state,
-                                size_t n_state, const json_t *train, bool is_best) {
+                                const checkpoint_parts *parts, const json_t *train, bool is_best) {
     ebb_status status = EBB_OK;
     ckpt_scan scan = {0}, after = {0};
     ckpt_manifest m = {.step = step};
@@ -433,9 +432,11 @@ ebb_status ebb__checkpoint_save(ebb_ctx *ctx, const char *dir, uint64_t step,
     TRY_OUT(inherit_best(&scan, step, &m));
     TRY_OUT(remove_leftovers(&scan));
     TRY_OUT(gen_path(ctx, dir, step, CKPT_WEIGHTS, &path));
-    TRY_OUT(ebb__safetensors_write(ctx, path.text, weights, n_weights, NULL, 0, &m.weights));
+    TRY_OUT(ebb__safetensors_write(ctx, path.text, parts->weights, parts->n_weights, parts->notes,
+                                   parts->n_notes, &m.weights));
     TRY_OUT(gen_path(ctx, dir, step, CKPT_STATE, &path));
-    TRY_OUT(ebb__safetensors_write(ctx, path.text, state, n_state, NULL, 0, &m.state));
+    TRY_OUT(
+        ebb__safetensors_write(ctx, path.text, parts->state, parts->n_state, NULL, 0, &m.state));
     if (is_best) {
         m.has_best = true;
         m.best_step = step;

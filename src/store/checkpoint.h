@@ -27,13 +27,21 @@ typedef struct checkpoint_info {
 
 void ebb__checkpoint_info_fini(checkpoint_info *info);
 
+/* What is saved: two files, and what the first says of itself. */
+typedef struct checkpoint_parts {
+    const st_entry *weights, *state;
+    size_t n_weights, n_state;
+    const st_note *notes; /* of the weights, sorted by key */
+    size_t n_notes;
+} checkpoint_parts;
+
 /* Adds generation `step`, makes it `last` and, if is_best, `best`, and drops what is too old, left
  * over or half written. EBB_USAGE if the folder holds a later step. On failure the generations
  * before it are still whole. Saving one step twice is safe at any moment if the tensors are the
  * same. */
 ebb_status ebb__checkpoint_save(ebb_ctx *ctx, const char *dir, uint64_t step,
-                                const st_entry *weights, size_t n_weights, const st_entry *state,
-                                size_t n_state, const json_t *train, bool is_best) EBB_MUST_CHECK;
+                                const checkpoint_parts *parts, const json_t *train,
+                                bool is_best) EBB_MUST_CHECK;
 
 /* The newest generation that is whole: manifest, sizes and hashes of its files and of its best's.
  * A damaged newer one is passed over with a warning. found = false in a folder without generations;

@@ -20,12 +20,13 @@ static bool has_ends(const char *name, const char *start, const char *end) {
 
 /* Whether a run writes files of this name. */
 static bool is_run_file(const char *name) {
-    static const char *const names[] = {"config",           "metrics.jsonl",    "events",
-                                        "best.safetensors", "last.safetensors", "vocab.txt",
-                                        "vocab.src.txt",    "vocab.tgt.txt",    "vocab.new",
-                                        "vocab.src.new",    "vocab.tgt.new",    "train.tokens",
-                                        "train.src.tokens", "train.tgt.tokens", "valid.tokens",
-                                        "valid.src.tokens", "valid.tgt.tokens"};
+    static const char *const names[] = {
+        "config",           "metrics.jsonl",    "events",        "best.safetensors",
+        "last.safetensors", "vocab.txt",        "vocab.src.txt", "vocab.tgt.txt",
+        "vocab.new",        "vocab.src.new",    "vocab.tgt.new", "train.tokens",
+        "train.src.tokens", "train.tgt.tokens", "valid.tokens",  "valid.src.tokens",
+        "valid.tgt.tokens", "codes.txt",        "codes.src.txt", "codes.tgt.txt",
+        "codes.new",        "codes.src.new",    "codes.tgt.new"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;

@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "comm/comm.h"
+#include "train/forecast.h"
 #include "train/meter.h"
 
 #include <stdlib.h>
@@ -57,10 +58,21 @@ typedef struct bench_talk {
     double messages, bytes, waiting, seconds, clock;
 } bench_talk;
 
+/* By the virtual clock, if there is one. */
 static bench_talk talk_of(const run_session *session) {
-    return (bench_talk){(double)session->messages, (double)session->sent_bytes,
-                        session->waiting_seconds, ebb__clock_seconds(),
-                        session->link != NULL ? ebb__comm_virtual_seconds(session->link) : 0};
+    bench_talk talk = {.messages = (double)session->messages,
+                       .bytes = (double)session->sent_bytes,
+                       .waiting = session->waiting_seconds,
+                       .seconds = ebb__clock_seconds()};
+    comm_time clock = {.seconds = -1};
+    if (session->link != NULL) {
+        clock = ebb__comm_virtual_time(session->link);
+    }
+    if (clock.seconds >= 0) {
+        talk.clock = talk.seconds = clock.seconds;
+        talk.waiting = clock.waiting;
+    }
+    return talk;
 }
 
 static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64_t steps,
@@ -165,8 +177,16 @@ static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const benc
     return ebb__comm_gather(link, 0, &own, out->ranks, sizeof own, s->lost_after);
 }
 
-static const comm_network network = {.bytes_per_second = JOB_MEMORY_RATE,
-                                     .latency = JOB_MEMORY_LATENCY};
+/* With a clock of processes that have a core each, over the network of the settings. */
+static ebb_status make_virtual(ebb_ctx *ctx, const train_settings *settings) {
+    forecast_network network;
+    if (settings->link == NULL || !settings->virtual_clock) {
+        return EBB_OK;
+    }
+    TRY(ebb__job_network(ctx, settings->network, &network));
+    return ebb__comm_make_virtual(
+        settings->link, &(comm_network){network.bytes_per_second, network.latency, network.copied});
+}
 
 ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
                           job_bench_result *out) {
@@ -191,9 +211,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     TRY_OUT(ebb__alloc(ctx, (size_t)steps, sizeof *seconds, &seconds));
     run_trainer trainer = ebb__job_trainer(session, settings);
     bench_talk talk = {0};
-    if (settings->link != NULL && settings->virtual_clock) {
-        TRY_OUT(ebb__comm_make_virtual(settings->link, &network));
-    }
+    TRY_OUT(make_virtual(ctx, settings));
     session->no_compute = settings->only == TRAIN_ONLY_MESSAGES;
     session->no_messages = settings->only == TRAIN_ONLY_COMPUTE;
     TRY_OUT(ebb__job_join_ranks(settings, session));

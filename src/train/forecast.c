@@ -73,6 +73,7 @@ typedef struct forecast_team {
     alloc_region *region;
     int32_t n, n_programs, lead;
     double share[PLAN_MAX_PROGRAMS]; /* of the mean step */
+    pass_stages ways;                /* of settings */
     forecast_list *lists;            /* by program * n + rank */
     forecast_part *parts;
 } forecast_team;
@@ -136,6 +137,8 @@ static ebb_status team_make(alloc_region *region, const train_settings *settings
                             .region = region,
                             .n = (int32_t)ebb__settings_ranks(settings)};
     TRY(ebb__region_alloc(team->region, (size_t)team->n, sizeof *team->parts, &team->parts));
+    TRY(ebb__job_choose_stages(team->ctx, settings, request, team->region, &team->ways,
+                               &team->settings.ways));
     for (int32_t rank = 0; rank < team->n; rank++) {
         TRY(plan_rank(team, rank));
         ebb__progress(team->ctx, "processes planned", (uint64_t)rank + 1, (uint64_t)team->n);

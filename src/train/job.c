@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "base/rng.h"
 #include "comm/comm.h"
+#include "plan/stages.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@ uint64_t ebb__job_budget(const train_settings *settings) {
     }
     const train_memory *memory = &settings->memory;
     if (memory->form == MEMORY_BYTES) {
-        int rank = settings->link != NULL ? ebb__comm_rank(settings->link) : 0;
+        int rank = settings->link != NULL ? ebb__comm_rank(settings->link) : (int)settings->rank;
         return rank < memory->n_ranks ? memory->by_rank[rank] : memory->bytes;
     }
     return ebb__run_budget(memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT);
@@ -69,13 +70,13 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
 /* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and
  * a few products for the gradients of weights. */
 static void set_chunks(const train_settings *s, pass_ranks *ranks) {
-    enum { CHUNKS_A_STAGE = 3, SUMS = 4 };
+    enum { CHUNKS_A_STAGE = 3 };
     int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
     bool parts = s->shards * s->stages > ranks->count; /* a group has several: these take turns */
     if (s->kind->timed && s->stages > 1 && !parts) {
         int64_t chunk = s->chunk_steps > 0 ? s->chunk_steps : (steps + chunks - 1) / chunks;
         ranks->chunk_steps = (int32_t)chunk;
-        ranks->sum_steps = (int32_t)(((steps + SUMS - 1) / SUMS + chunk - 1) / chunk * chunk);
+        ranks->sum_steps = ebb__plan_sum_steps(steps, chunk);
     }
 }
 
@@ -84,19 +85,19 @@ static pass_ranks ranks_of(const train_settings *s) {
                         .count = (int32_t)ebb__settings_ranks(s),
                         .stages = (int32_t)s->stages,
                         .reduce = reduces[s->reduce]};
-    if (ranks.count > 1) {
+    if (ranks.count > 1 && s->ways == NULL) {
         set_chunks(s, &ranks);
     }
     return ranks;
 }
 
 /* A step that does not fit would have to be given up by all processes: none has sparse values. */
-static plan_options options_of(const train_settings *s) {
+static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
     bool many = ebb__settings_ranks(s) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
-                          .budget_name = "--memory",
+                          .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
                           .encode = s->encode,
@@ -118,11 +119,9 @@ static ebb_status build_program(const plan_request *request, ir_graph *out) {
 
 /* The program of the use's shape `i`: "train", "train.1", "train.2" and so on. */
 static void add_program(job_programs *p, job_use use, int32_t i, data_shape shape) {
-    static const char *const names[] = {[JOB_TRAIN] = "train",
-                                        [JOB_VALID] = "valid",
-                                        [JOB_PREDICT] = "predict",
-                                        [JOB_DECODE_STEP] = "step",
-                                        [JOB_DECODE_READ] = "read"};
+    static const char *const names[] = {
+        [JOB_TRAIN] = "train", [JOB_VALID] = "valid",      [JOB_PREDICT] = "predict",
+        [JOB_SCORE] = "score", [JOB_DECODE_STEP] = "step", [JOB_DECODE_READ] = "read"};
     struct job_program *at = &p->at[p->n];
     bool loss = use == JOB_TRAIN || use == JOB_VALID;
     *at = (struct job_program){.use = use, .shape = shape};
@@ -159,6 +158,17 @@ static void add_decoding(job_programs *p) {
     }
 }
 
+/* A copy, since a plan may be compiled again later. */
+static ebb_status take_ways(job_programs *p) {
+    const pass_stages *ways = p->settings.ways;
+    pass_stage *layers = NULL;
+    TRY(ebb__region_alloc(&p->stages, (size_t)ways->n_layers + 1, sizeof *layers, &layers));
+    memcpy(layers, ways->layers, (size_t)ways->n_layers * sizeof *layers);
+    ebb__plan_take_stages(ways, &p->options.ranks);
+    p->options.ranks.layers = layers;
+    return EBB_OK;
+}
+
 ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
                                  const job_request *request, job_programs **out) {
     job_programs *p = NULL;
@@ -166,16 +176,25 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     p->ctx = ctx;
     p->settings = *settings;
     p->request = *request;
-    p->options = options_of(settings);
+    p->options = options_of(ctx, settings);
+    ebb__region_init(&p->stages, ctx);
     ebb__cost_table_init(&p->table, ctx, device_or_default(settings->dev));
-    if (request->train || request->predict) {
-        add_programs(p, &request->shapes, request->train ? JOB_TRAIN : JOB_PREDICT);
+    if (request->train || request->predict || request->score) {
+        add_programs(p, &request->shapes,
+                     request->train     ? JOB_TRAIN
+                     : request->predict ? JOB_PREDICT
+                                        : JOB_SCORE);
     }
     if (request->valid) {
         add_programs(p, &request->valid_shapes, JOB_VALID);
     }
     if (request->decode.slots > 0 && !request->follows) {
         add_decoding(p);
+    }
+    ebb_status status = settings->ways != NULL ? take_ways(p) : EBB_OK;
+    if (status != EBB_OK) {
+        ebb__job_programs_free(p);
+        return status;
     }
     *out = p;
     return EBB_OK;
@@ -185,6 +204,7 @@ void ebb__job_programs_free(void *programs) {
     job_programs *p = programs;
     if (p != NULL) {
         ebb__cost_table_fini(&p->table);
+        ebb__region_fini(&p->stages);
         ebb__free(p->ctx, p);
     }
 }
@@ -256,9 +276,18 @@ static bool planning_fits(const train_settings *settings, const ebb_plan *plan, 
 
 ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
                                 const job_request *request, ebb_plan **plan) {
-    TRY(ebb__job_compile(ctx, settings, request, plan));
+    train_settings own = *settings;
+    pass_stages ways;
+    alloc_region region;
+    *plan = NULL;
+    ebb__region_init(&region, ctx);
+    ebb_status status = ebb__job_share_stages(ctx, settings, request, &region, &ways, &own.ways);
+    status = status == EBB_OK ? ebb__job_compile(ctx, &own, request, plan) : status;
+    ebb__region_fini(&region);
+    TRY(status);
     uint64_t taken = 0;
-    if (*plan == NULL || planning_fits(settings, *plan, &taken)) {
+    /* What else a process holds that only calls the library is not known. */
+    if (*plan == NULL || !ctx->command || planning_fits(settings, *plan, &taken)) {
         return EBB_OK;
     }
     return ebb__fail(ctx, EBB_BUDGET,

@@ -184,7 +184,7 @@ typedef struct generate_options {
     uint64_t seed;
     const char *prompt; /* NULL: start after <eos> */
     int64_t top_k;      /* draw among so many of the likeliest only; 0: all */
-    double top_p;       /* of these among the fewest that have this share together; 1: all */
+    double top_p;       /* of these among the fewest that have this share together; 0, 1: all */
     bool stop_at_eos;   /* end with the first <eos> that is drawn */
 } generate_options;
 /* False: nobody wants more, and generating ends. */
@@ -219,10 +219,29 @@ typedef struct decode_summary {
     uint64_t planned_peak_bytes, measured_peak_bytes;
 } decode_summary;
 
+/* How likely lines are, by a language model, or translations of lines: each by itself, with its
+ * line end. */
+typedef struct score_found {
+    double log_prob;          /* natural; NaN: it is longer than the model can read at once */
+    uint64_t tokens, unknown; /* line end included; tokens that the vocabulary has not */
+} score_found;
+typedef struct score_request {
+    const decode_line *sources; /* [n]; NULL: there are none */
+    const decode_line *lines;   /* [n] */
+    size_t n;
+    bool (*stop)(void *user); /* NULL: never; then EBB_STOPPED */
+    void *user;
+    score_found *found; /* [n]: filled in */
+} score_request;
+
 /* What an image shows, by a net that tells images apart. */
 typedef struct predict_options {
-    const char *const *paths; /* [n] */
+    const char *const *paths; /* [n] files; NULL: */
+    const uint8_t *pixels;    /* u8 [n, height, width, channels], of 1 (grey) or 3 channels */
+    uint32_t height, width, channels;
     size_t n;
+    bool (*stop)(void *user); /* NULL: never; then EBB_STOPPED */
+    void *stop_user;
     int64_t top; /* classes to name, the likeliest first; at most as many as there are */
 } predict_options;
 typedef struct predict_guess {
@@ -232,7 +251,8 @@ typedef struct predict_guess {
 } predict_guess;
 /* Lives until the function returns. */
 typedef struct predict_answer {
-    const char *path;
+    size_t image;              /* its number, from 0 */
+    const char *path;          /* NULL: it has none */
     const predict_guess *best; /* [n] */
     int64_t n;
 } predict_answer;
@@ -241,5 +261,16 @@ typedef struct predict_summary {
     uint64_t images, left_out; /* answered; could not be decoded */
     uint64_t planned_peak_bytes, measured_peak_bytes;
 } predict_summary;
+
+/* The uses of a trained run (model_kind), opened for one time. */
+ebb_status ebb__job_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                           const decode_options *options, const decode_io *io,
+                           decode_summary *out) EBB_MUST_CHECK;
+ebb_status ebb__job_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                             const generate_options *options, generate_fn emit,
+                             void *user) EBB_MUST_CHECK;
+ebb_status ebb__job_predict(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                            const predict_options *options, predict_fn emit, void *user,
+                            predict_summary *out) EBB_MUST_CHECK;
 
 #endif

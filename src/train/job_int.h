@@ -34,6 +34,7 @@ typedef struct job_programs {
     int32_t n;
     plan_options options;
     cost_table table;
+    alloc_region stages; /* options.ranks.layers, where they were chosen */
 } job_programs;
 ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
                                  const job_request *request, job_programs **out) EBB_MUST_CHECK;
@@ -74,6 +75,15 @@ ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) EB
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
 /* After a failure: of a lost process says where, when, and what is left; hands the status on. */
 ebb_status ebb__job_lost(const run_session *session, ebb_status status) EBB_MUST_CHECK;
+/* stages.c: which process does which layers, where several share them: *out points to *ways, whose
+ * layers are in `region`, or is NULL where there is nothing to choose. */
+ebb_status ebb__job_choose_stages(ebb_ctx *ctx, const train_settings *settings,
+                                  const job_request *request, alloc_region *region,
+                                  pass_stages *ways, const pass_stages **out) EBB_MUST_CHECK;
+/* The first process chooses for all that share the run. */
+ebb_status ebb__job_share_stages(ebb_ctx *ctx, const train_settings *settings,
+                                 const job_request *request, alloc_region *region,
+                                 pass_stages *ways, const pass_stages **out) EBB_MUST_CHECK;
 /* Messages within one host, as measured: the kernel copies them from process to process, out of
  * memory. Bytes a second, seconds. */
 #define JOB_MEMORY_RATE 5.9e9

@@ -17,13 +17,14 @@ enum { JOB_PATH_BYTES = 1024 };
 _Static_assert(2 * DATA_MOST_SHAPES + 2 * TRANSLATE_MOST_LENGTHS <= (int)PLAN_MAX_PROGRAMS,
                "programs to train, to validate, to translate");
 
-/* What a program is for: a training step; the loss alone, with a state of its own; logits; a step
- * of translation, and reading sources for it. Programs of a use are numbered by their shapes, and
- * found by both (ebb__plan_program). */
+/* What a program is for: a training step; the loss alone, with a state of its own; logits; the loss
+ * of every position; a step of translation, and reading sources for it. Programs of a use are
+ * numbered by their shapes, and found by both (ebb__plan_program). */
 typedef enum job_use {
     JOB_TRAIN,
     JOB_VALID,
     JOB_PREDICT,
+    JOB_SCORE,
     JOB_DECODE_STEP,
     JOB_DECODE_READ
 } job_use;
@@ -31,11 +32,11 @@ typedef enum job_use {
 /* What to plan: a program for each shape to train on or to predict, for each to validate on, and
  * two for each length to translate (translate.h). */
 typedef struct job_request {
-    int64_t vocab, src_vocab;   /* of what is predicted; of sources */
-    bool train, valid, predict; /* see job_use */
-    uint64_t vocab_bytes;       /* planned for the vocabulary, if it is needed while running */
-    uint64_t line_bytes;        /* planned for what is kept of lines (JOB_LINES); 0: nothing */
-    uint64_t pool_bytes;        /* of the staging memory: sentences of a pool; 0: there is none */
+    int64_t vocab, src_vocab;          /* of what is predicted; of sources */
+    bool train, valid, predict, score; /* see job_use */
+    uint64_t vocab_bytes; /* planned for the vocabulary, if it is needed while running */
+    uint64_t line_bytes;  /* planned for what is kept of lines (JOB_LINES); 0: nothing */
+    uint64_t pool_bytes;  /* of the staging memory: sentences of a pool; 0: there is none */
     data_shapes shapes, valid_shapes;
     translate_options decode; /* slots 0: nothing is translated */
     uint64_t most_batch; /* rows, or tokens where batches are counted so, that the text can fill; 0:
@@ -180,6 +181,13 @@ void ebb__facts_free(kind_facts *facts);
 void ebb__facts_count(kind_facts *facts, const char *name, uint64_t count);
 void ebb__facts_real(kind_facts *facts, const char *name, double real);
 
+/* A trained run that is open for one use: its lore (vocabularies, names of classes), weights and
+ * programs, in one plan. Starts the kind's own struct. */
+typedef struct kind_open {
+    run_session *session;
+    void (*close)(struct kind_open *open);
+} kind_open;
+
 typedef struct model_kind {
     /* words for people */
     const char *name;    /* "lm": of commands and config files */
@@ -228,6 +236,8 @@ typedef struct model_kind {
     /* Name of a side's vocabulary in the run's folder; both sides may share one; NULL: no such
      * side. The function is NULL where there are none at all. */
     const char *(*vocab_file)(const train_settings *s, kind_side side);
+    /* Names of the tensors that have a row for each word, the last NULL. NULL: no words. */
+    const char *const *word_rows;
     data_shape (*shape)(const train_settings *s);                       /* without a text */
     void (*vocab_sizes)(const train_settings *s, job_request *request); /* vocabularies, likewise */
     uint64_t (*staging)(const train_settings *s, const job_request *request); /* bytes */
@@ -253,13 +263,26 @@ typedef struct model_kind {
     /* What a trained run can do; NULL: it cannot. `args` are the command's arguments. */
     ebb_status (*eval)(ebb_ctx *ctx, const train_settings *s, const char *const *args,
                        const job_observer *observer, kind_facts *out);
-    ebb_status (*decode)(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                         const decode_options *options, const decode_io *io, decode_summary *out);
-    ebb_status (*generate)(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                           const generate_options *options, generate_fn emit, void *user);
-    ebb_status (*predict)(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                          const predict_options *options, predict_fn emit, void *user,
-                          predict_summary *out);
+    /* The same opened (`open`, below), then used any number of times: what comes of it depends on
+     * what is given alone. Fewer sentences, lines or images at once are taken where the budget asks
+     * for it. */
+    ebb_status (*decode_open)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                              const decode_options *options, kind_open **out);
+    ebb_status (*decode)(kind_open *open, const decode_io *io, decode_summary *out);
+    ebb_status (*generate_open)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                kind_open **out);
+    ebb_status (*generate)(kind_open *open, const generate_options *options, generate_fn emit,
+                           void *user);
+    ebb_status (*score_open)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                             kind_open **out);
+    ebb_status (*score)(kind_open *open, const score_request *request);
+    /* Names of the classes that it tells apart, NULL where one has none; in `region`. */
+    ebb_status (*classes)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                          alloc_region *region, const char ***names, int64_t *n);
+    ebb_status (*predict_open)(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                               kind_open **out);
+    ebb_status (*predict)(kind_open *open, const predict_options *options, predict_fn emit,
+                          void *user, predict_summary *out);
 } model_kind;
 
 enum { KIND_MOST_USUAL = 8 };

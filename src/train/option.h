@@ -26,7 +26,8 @@ typedef enum option_command {
     FOR_DATA_PLAN = 1 << 12,
     FOR_DATA_BUILD = 1 << 13,
     FOR_PREDICT = 1 << 14,
-    FOR_AVERAGE = 1 << 15
+    FOR_CODES = 1 << 15, /* data codes: texts, no model */
+    FOR_AVERAGE = 1 << 16
 } option_command;
 
 typedef enum option_kind {
@@ -41,16 +42,18 @@ typedef enum option_kind {
 } option_kind;
 
 typedef enum option_flag {
-    OPTION_MATH = 1 << 0,      /* changes the mathematics: must match on resume */
-    OPTION_SHOWN = 1 << 1,     /* part of the dump: a setting of the run, not of this invocation */
-    OPTION_LATER = 1 << 2,     /* its default depends on others: 0 until settings are resolved */
-    OPTION_PAIR = 1 << 4,      /* on the command line a second value may follow: the next entry's */
-    OPTION_OR_NUMBER = 1 << 5, /* a choice; a number in its place is the next entry's */
-    OPTION_PART = 1 << 6,      /* has a meaning only in some runs of the kind (model_kind.lacks) */
-    OPTION_RARE = 1 << 7,      /* part of the dump only where it is not off */
-    OPTION_PATH = 1 << 8,      /* a path that a run stores */
-    OPTION_EMPTY = 1 << 9,     /* a text that may be empty */
-    OPTION_LIST = 1 << 10      /* a text; given again, it is joined with a comma */
+    OPTION_MATH = 1 << 0,    /* changes the mathematics: must match on resume */
+    OPTION_SHOWN = 1 << 1,   /* part of the dump: a setting of the run, not of this invocation */
+    OPTION_LATER = 1 << 2,   /* its default depends on others: 0 until settings are resolved */
+    OPTION_PAIR = 1 << 4,    /* on the command line a second value may follow: the next entry's */
+    OPTION_OR_TEXT = 1 << 5, /* a number; other text in its place is the next entry's */
+    OPTION_PART = 1 << 6,    /* has a meaning only in some runs of the kind (model_kind.lacks) */
+    OPTION_RARE = 1 << 7,    /* part of the dump only where it is not off */
+    OPTION_PATH = 1 << 8,    /* a path that a run stores */
+    OPTION_EMPTY = 1 << 9,   /* a text that may be empty */
+    OPTION_LIST = 1 << 10,   /* a text; given again, it is joined with a comma */
+    OPTION_NO_NUMBER = 1 << 11, /* a choice; a number is what the next entry is for */
+    OPTION_BPE = 1 << 12        /* of texts that are cut by codes */
 } option_flag;
 
 typedef struct option_range {
@@ -87,7 +90,7 @@ typedef struct option_list {
 ebb_status ebb__option_assign(ebb_ctx *ctx, const train_option *option, void *base,
                               const char *text, bool literal, const char *where) EBB_MUST_CHECK;
 
-/* The entry that the text is a value of: the option itself, or the next (OPTION_OR_NUMBER). */
+/* The entry that the text is a value of: the option itself, or the next (OPTION_OR_TEXT). */
 const train_option *ebb__option_meant(const train_option *option, const char *text);
 
 /* The names of a choice in one text. */

@@ -117,6 +117,11 @@ static ebb_status parse_choice(const value_target *t) {
             return EBB_OK;
         }
     }
+    if ((t->option->flags & OPTION_NO_NUMBER) != 0 && looks_like_number(t->text, false)) {
+        return ebb__fail(t->ctx, EBB_USAGE, "%s is one of %s; a number is said with --%s %s",
+                         t->where, ebb__option_choices(t->option, ", ").text, t->option[1].name,
+                         t->text);
+    }
     return ebb__fail(t->ctx, EBB_USAGE, "%s: unknown value '%s'; did you mean %s? (%s)", t->where,
                      t->text, ebb__nearest(t->text, choice_at, t->option, n),
                      ebb__option_choices(t->option, ", ").text);
@@ -311,8 +316,9 @@ static ebb_status parse_text(const value_target *t) {
 }
 
 const train_option *ebb__option_meant(const train_option *option, const char *text) {
-    return (option->flags & OPTION_OR_NUMBER) != 0 && looks_like_number(text, false) ? option + 1
-                                                                                     : option;
+    bool number = looks_like_number(text, true) || text[0] == '\0' || text[0] == '+' ||
+                  (option->zero != NULL && strcmp(text, option->zero) == 0);
+    return (option->flags & OPTION_OR_TEXT) != 0 && !number ? option + 1 : option;
 }
 
 ebb_status ebb__option_assign(ebb_ctx *ctx, const train_option *option, void *base,

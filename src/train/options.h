@@ -28,7 +28,7 @@
     { low, high, true, true }
 
 /* clang-format off */
-#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; those of a run only with the same vocabulary")
+#define OPTION_INIT OPTION_INIT_OF("e.g. written by PyTorch; a folder also gives its vocabulary and codes, and model options that are not given")
 #define OPTION_INIT_OF(WHOSE) \
     {"init", "Model", OPTION_TEXT, AT(init_path), "FILE|DIR", "none", "none", {0}, ANY, RUN, MATH, \
      "safetensors file, or folder of a run, with the weights to start from, " WHOSE "; none: drawn from --seed"}
@@ -78,6 +78,17 @@
     {"valid-every", "Length", OPTION_INT, AT(valid_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, MATH | OPTION_RARE, \
      "validate, and save, every so many steps, and at the end; epoch: after every epoch"}
 
+/* What every run stores of the machine; COMMANDS: those that take them. */
+#define OPTION_MEMORY(COMMANDS) \
+    {"memory", "Machine", OPTION_SIZE, offsetof(train_settings, memory), "SIZE", "auto", NULL, {0}, ANY, COMMANDS, OPTION_SHOWN, \
+     "most bytes used: 512M, 2G, 1.5GiB (1024-based), 80% of what is free, a plain number of bytes; auto: 80%. Of several processes each has so much; 2G,512M,...: rank 0 the first, rank 1 the second, and so on"}
+#define OPTION_THREADS(COMMANDS) \
+    {"threads", "Machine", OPTION_INT, offsetof(train_settings, threads), "N", "auto", "auto", {0}, RANGE(1, 256), COMMANDS, OPTION_SHOWN, \
+     "auto: all cores the machine allows; never changes a result"}
+#define OPTION_DISABLE(COMMANDS) \
+    {"disable", "Machine", OPTION_PASSES, offsetof(train_settings, disabled), "PASS", "none", "none", {0}, ANY, COMMANDS, OPTION_SHOWN, \
+     "leave out an optional compiler pass (repeatable); never changes a result"}
+
 /* FOLDER: where runs of the kind go if the user names none. */
 #define OPTIONS_RUN(FOLDER) \
     {"out", "Run", OPTION_TEXT, AT(out_dir), "DIR", FOLDER, NULL, {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH, \
@@ -96,8 +107,8 @@
 #define OPTIONS_RANKS \
     {"ranks", "Processes", OPTION_INT, AT(ranks), "N", "none", "none", {0}, RANGE(1, 64), FOR_PLAN, 0, \
      "forecast of a run that mpirun starts as so many processes: bytes and seconds of each, waiting, speed-up over one, what to choose; needs no MPI"}, \
-    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, FOR_PLAN, 0, \
-     "of --ranks: what joins the processes, each on a host of its own: 1G,50us is 1 Gbit/s and 50 microseconds (K, M, G; ns, us, ms, s); none: shared memory of one host"}, \
+    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, FOR_PLAN | FOR_BENCH, 0, \
+     "of plan --ranks and bench --virtual: what joins the processes, each on a host of its own: 1G,50us is 1 Gbit/s and 50 microseconds (K, M, G; ns, us, ms, s); none: shared memory of one host"}, \
     {"trace", "Processes", OPTION_TEXT, AT(trace), "DIR", "none", "none", {0}, ANY, FOR_PLAN, 0, \
      "of --ranks: write the step as time-independent traces for SimGrid (smpirun -replay), with platform and hosts, to a folder"}, \
     {"stages", "Processes", OPTION_INT, AT(stages), "N", "1", NULL, {0}, RANGE(1, 64), STEP, 0, \
@@ -109,7 +120,7 @@
     {"only", "Processes", OPTION_CHOICE, AT(only), NULL, "all", NULL, {"all", "messages", "compute"}, ANY, FOR_BENCH, 0, \
      "under mpirun, time only one part of a step; what it computes means nothing then"}, \
     {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_BENCH, 0, \
-     "under mpirun, also say what a step would take if every process had a core of its own"}, \
+     "under mpirun, also say what a step would take if every process had a core of its own, joined by --network; as many work at once as there are cores"}, \
     {"lost-after", "Processes", OPTION_REAL, AT(lost_after), "SECONDS", "30", NULL, {0}, ABOVE(0, 1e6), STEP, 0, \
      "under mpirun, a process that does not answer for so long counts as lost, and the run ends"}
 

@@ -63,7 +63,12 @@ typedef struct train_settings {
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
     const char *weights;   /* of a run that is used: "best" (NULL too), "last", or a file */
     text_mode tokens;
+    int64_t codes;                /* of TEXT_BPE: pairs to learn, where none are given */
+    const char *codes_from;       /* file of codes, or folder of a run with them; NULL: learnt */
+    bool codes_apart;             /* nmt: sources and targets have codes of their own */
     int64_t vocab;                /* at most; 0: all words of the text */
+    const char *vocab_from;       /* file, or folder of a run, to take it from; NULL: counted */
+    int64_t new_words;            /* of the text, added to one that is taken */
     int64_t src_vocab, tgt_vocab; /* nmt: of one side; 0: vocab */
     int64_t max_len;              /* words of a sentence; longer ones are left out */
     bool by_sentence;             /* lm: lines are sentences, each starts from zeros */
@@ -112,15 +117,16 @@ typedef struct train_settings {
     int64_t threads;          /* 0: all the machine allows */
     const struct device *dev; /* NULL: the default */
     struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
-    int64_t ranks, rank; /* plan, without a link: so many processes, of which this is planned */
-    const char *network; /* plan: between them, "1G,50us"; NULL: shared memory */
-    const char *trace;   /* plan: folder for what SimGrid replays; NULL: none */
-    int64_t stages;      /* processes that share the layers of a part of the batch */
-    int64_t chunk_steps; /* time steps that stages hand on together; 0: as is best */
-    train_reduce reduce; /* who adds up and applies gradients of several processes */
-    train_only only;     /* bench: steps leave the rest out */
-    bool virtual_clock;  /* bench: also the time of processes with a core each */
-    double lost_after;   /* seconds without an answer before a process counts as lost */
+    int64_t ranks, rank;     /* plan, without a link: so many processes, of which this is planned */
+    const char *network;     /* plan, virtual_clock: between them, "1G,50us"; NULL: shared memory */
+    const char *trace;       /* plan: folder for what SimGrid replays; NULL: none */
+    int64_t stages;          /* processes that share the layers of a part of the batch */
+    int64_t chunk_steps;     /* time steps that stages hand on together; 0: as is best */
+    const pass_stages *ways; /* what was chosen of stages, for all processes; NULL: nothing yet */
+    train_reduce reduce;     /* who adds up and applies gradients of several processes */
+    train_only only;         /* bench: steps leave the rest out */
+    bool virtual_clock;      /* bench: also the time of processes with a core each */
+    double lost_after;       /* seconds without an answer before a process counts as lost */
     train_memory memory;
     uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */

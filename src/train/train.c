@@ -78,14 +78,16 @@ static ebb_status check_folder(train_run *r) {
 static ebb_status save(train_run *r, bool is_best) {
     alloc_region region;
     st_entry *weights = NULL, *state = NULL;
-    size_t n_weights = 0, n_state = 0;
+    checkpoint_parts parts = {0};
+    weights_lore lore;
     json_t *train = NULL;
     ebb_status status;
     TRY(check_folder(r));
     TRY(ebb__ranks_check(r->session));
     ebb__region_init(&region, r->ctx);
     TRY_OUT(check_weights(r));
-    TRY_OUT(ebb__weights_list(r->session, r->s->kind, r->at.step, &region, &weights, &n_weights));
+    TRY_OUT(
+        ebb__weights_list(r->session, r->s->kind, r->at.step, &region, &weights, &parts.n_weights));
     TRY_OUT(ebb__metrics_sync(&r->metrics));
     r->at.metrics_bytes = r->metrics.bytes;
     r->at.measured_bytes = r->session->measured_bytes;
@@ -94,14 +96,16 @@ static ebb_status save(train_run *r, bool is_best) {
         TRY_OUT(ebb__tensorboard_sync(&r->events));
         r->at.events = r->events.mark;
     }
-    TRY_OUT(ebb__tensors_list(r->session, JOB_CARRIED, &region, &state, &n_state));
+    TRY_OUT(ebb__tensors_list(r->session, JOB_CARRIED, &region, &state, &parts.n_state));
     train = ebb__progress_pack(&r->at, r->text, r->math_text);
     if (train == NULL) {
         status = ebb__fail(r->ctx, EBB_NOMEM, "no memory to describe the checkpoint");
         goto out;
     }
-    TRY_OUT(ebb__checkpoint_save(r->ctx, r->dir, (uint64_t)r->at.step, weights, n_weights, state,
-                                 n_state, train, is_best));
+    parts.weights = weights;
+    parts.state = state;
+    parts.notes = ebb__weights_lore(r->text, &lore, &parts.n_notes);
+    TRY_OUT(ebb__checkpoint_save(r->ctx, r->dir, (uint64_t)r->at.step, &parts, train, is_best));
     r->saved = r->session->saved_step = r->at.step;
     if (r->s->keep > 0) {
         TRY_OUT(ebb__kept_add(r->ctx, r->dir, (uint64_t)r->at.step, (uint64_t)r->s->keep));

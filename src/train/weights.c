@@ -3,7 +3,9 @@
 
 #include "base/file.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- writing ---- */
@@ -49,7 +51,41 @@ ebb_status ebb__weights_list(run_session *session, const model_kind *kind, int64
     return EBB_OK;
 }
 
+const st_note *ebb__weights_lore(const corpus *c, weights_lore *room, size_t *n) {
+    *n = c->s->kind->word_rows != NULL;
+    (void)snprintf(room->digits, sizeof room->digits, "%016" PRIx64, c->vocab_hash);
+    room->note = (st_note){WEIGHTS_VOCAB, room->digits};
+    return &room->note;
+}
+
 /* ---- reading ---- */
+
+ebb_status ebb__weights_vocab(ebb_ctx *ctx, const char *file, uint64_t *hash, bool *known) {
+    st_reader reader = {0};
+    char *end = NULL;
+    TRY(ebb__safetensors_open(ctx, file, &reader));
+    const char *digits = ebb__safetensors_note(&reader, WEIGHTS_VOCAB);
+    *known = digits != NULL && strlen(digits) == 16;
+    *hash = *known ? strtoull(digits, &end, 16) : 0;
+    *known = *known && *end == '\0';
+    ebb__safetensors_close(&reader);
+    return EBB_OK;
+}
+
+/* A tensor with a row for each word, of a model that has more of them than the file. */
+static tensors_fit grow_words(void *user, const ranks_tensor *v, const st_tensor *t) {
+    const train_settings *s = user;
+    bool same = v->type.dtype == IR_F32 && t->dtype == ST_F32 && t->rank == v->type.rank &&
+                t->rank > 0 && t->dims[0] > 0 && t->dims[0] < v->type.dim[0];
+    bool named = false;
+    for (size_t i = 0; s->kind->word_rows[i] != NULL; i++) {
+        named = named || strcmp(s->kind->word_rows[i], v->name) == 0;
+    }
+    for (int32_t d = 1; same && d < t->rank; d++) {
+        same = t->dims[d] == v->type.dim[d];
+    }
+    return same && named ? TENSORS_REPEAT_FIRST : TENSORS_REFUSE;
+}
 
 static bool is_known(run_session *session, const model_kind *kind, const char *name) {
     return ebb__run_find(session, name).bytes > 0 || kind->spares(name);
@@ -89,7 +125,7 @@ static bool is_of_head(const head_rows *head, const char *name) {
 }
 
 /* A tensor of that layer which differs in the number of rows alone. */
-static bool skip_head(void *user, const ranks_tensor *v, const st_tensor *t) {
+static tensors_fit skip_head(void *user, const ranks_tensor *v, const st_tensor *t) {
     head_rows *head = user;
     bool same = is_of_head(head, v->name) && v->type.dtype == IR_F32 && t->dtype == ST_F32 &&
                 t->rank == v->type.rank && t->rank > 0;
@@ -100,7 +136,7 @@ static bool skip_head(void *user, const ranks_tensor *v, const st_tensor *t) {
         head->found = (int64_t)t->dims[0];
         head->wanted = v->type.dim[0];
     }
-    return same;
+    return same ? TENSORS_KEEP : TENSORS_REFUSE;
 }
 
 /* All tensors of the layer have as many rows in the file. */
@@ -151,8 +187,11 @@ ebb_status ebb__weights_load(run_session *session, const train_settings *s, cons
     st_reader reader = {0};
     TRY(ebb__weights_file(session->ctx, path, file));
     TRY(ebb__safetensors_open(session->ctx, file, &reader));
+    train_settings own = *s;
     ebb_status status = s->kind->head != NULL ? load_most(session, s, &reader)
-                                              : ebb__tensors_load_weights(session, &reader);
+                        : s->new_words > 0 && s->kind->word_rows != NULL
+                            ? ebb__tensors_load_most(session, &reader, grow_words, &own)
+                            : ebb__tensors_load_weights(session, &reader);
     if (status == EBB_OK && s->kind->spares != NULL) {
         status = check_others(session, s->kind, &reader);
     }

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 
 EBB = os.path.abspath(os.environ.get("EBB", "build/ebb"))
 os.environ.setdefault("EBB_TUNE", "off")
@@ -78,6 +79,27 @@ def pixels(dice, label, side=8, channels=1):
     phase = dice.randrange(2)
     return [[[min(255, 40 + 150 * ((label != 2 and (y + phase) % 2) or (label != 0 and (x + phase) % 2)) + dice.randrange(60))
               for _ in range(channels)] for x in range(side)] for y in range(side)]
+
+
+NAMES = ["across", "both", "down"]
+
+
+def png(path, image):
+    """RGB of 8 bits; image as pixels() gives it."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head = struct.pack(">IIBBBBB", len(image[0]), len(image), 8, 2, 0, 0, 0)
+    rows = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in image)
+    return write(path, b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def photos(folder, each, seed, names=NAMES, side=8):
+    for name in names:
+        dice = random.Random(f"{seed} {name}")
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+        for i in range(each):
+            png(f"{folder}/{name}/{i:03}.png", pixels(dice, NAMES.index(name), side, 3))
+    return folder
 
 
 def idx(folder, part, count, seed, classes=3, side=8, pack=False):

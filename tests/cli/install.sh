@@ -72,6 +72,12 @@ for name in regression tagger; do
     check "$name: learns" awk '/^step/ { if (!first) first = $NF; last = $NF }
         END { exit !(first > 0 && last > 0 && last < first / 10) }' "$work/$name.out"
 done
+read -ra found < <(flags "$work/shared" --cflags --libs ebb)
+check "translate: compile" cc -std=c11 "${strict[@]}" examples/translate.c -o "$work/translate" "${found[@]}"
+check "translate: a model" sh -c "cd '$work' && shared/bin/ebb data dates t.src t.tgt --lines 300 --quiet &&
+    shared/bin/ebb train nmt --train t.src t.tgt --hidden 8 --steps 20 --threads 1 --out run --quiet"
+check "translate: run" sh -c "cd '$work' && LD_LIBRARY_PATH=shared/lib ./translate run <t.src >translated"
+check "translate: what the command says" sh -c "cd '$work' && shared/bin/ebb decode run --memory 64M <t.src | cmp - translated"
 check "shared and static say the same" cmp "$work/shared.out" "$work/static.out"
 check "static needs no libebb.so" sh -c "! ldd '$work/tiny_static' | grep libebb"
 

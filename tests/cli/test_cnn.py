@@ -14,7 +14,7 @@ import subprocess
 import zlib
 
 import ebbtest
-from ebbtest import ebb, idx, main, metrics, pixels, refused, start, wait_for_step, weights, write
+from ebbtest import ebb, idx, main, metrics, NAMES, photos, pixels, png, refused, start, wait_for_step, weights, write
 
 NET = """input {channels} 8 8
 conv 6 3 pad 1 nobias
@@ -28,30 +28,11 @@ flatten
 dropout 0.1
 fc {classes}
 """
-NAMES = ["across", "both", "down"]
 RUN = ["--net", "net.txt", "--batch", "8", "--threads", "1", "--lr", "0.1", "--momentum", "0.9"]
 
 
 def net(channels=1, classes=3):
     return write("net.txt", NET.format(channels=channels, classes=classes))
-
-
-def png(path, image):
-    """RGB of 8 bits; image as pixels() gives it."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    head = struct.pack(">IIBBBBB", len(image[0]), len(image), 8, 2, 0, 0, 0)
-    rows = b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in image)
-    return write(path, b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-
-
-def photos(folder, each, seed, names=NAMES, side=8):
-    for name in names:
-        dice = random.Random(f"{seed} {name}")
-        os.makedirs(f"{folder}/{name}", exist_ok=True)
-        for i in range(each):
-            png(f"{folder}/{name}/{i:03}.png", pixels(dice, NAMES.index(name), side, 3))
-    return folder
 
 
 def trained():

@@ -183,7 +183,7 @@ def test_wrong_use():
     refused(2, "data", "build", "--lm", "a", "--out", says="--out needs a value")
     refused(2, "data", "build", "--lm", "a", "--out", "", says="empty")
     refused(2, "data", "build", "--nmt", "s", "t", "--valid", "s", *where, says="pairs of files")
-    refused(2, "data", "build", "--lm", "a", "--tokens", "9", *where, says="takes no --batch-tokens")
+    refused(2, "data", "build", "--lm", "a", "--batch-tokens", "9", *where, says="takes no --batch-tokens")
     refused(2, "data", "build", "--lm", "a", "--hidden", "9", *where, says="takes no --hidden")
     refused(2, "data", "build", "--nmt", "s", "t", "--tie-src", "--src-vocab", "5", *where, says="one vocabulary")
     refused(3, "data", "build", "--lm", "absent", *where, says="absent: No such file")

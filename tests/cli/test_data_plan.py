@@ -106,7 +106,7 @@ def test_pairs():
 
 def test_batches_by_tokens():
     sentences("a", lengths(800, 40))
-    found, by = plan("--lm", "a", "--tokens", "200", *LM)
+    found, by = plan("--lm", "a", "--batch-tokens", "200", *LM)
     assert found["batch_tokens"] == 200 and found["batch"] == 0
     for s in by.values():
         for shape, batch in zip(s["shapes"], s["batch"]):
@@ -115,16 +115,17 @@ def test_batches_by_tokens():
         # No row that no sentence would fill: a shape has as many as it has sentences, or as tokens allow.
         assert s["name"] == "pool" or s["empty_rows"] == 0 or any(batch == 200 // shape[0] for shape, batch in zip(s["shapes"], s["batch"]))
     assert found["chosen"] != "pool"
-    assert plan("--lm", "a", "--tokens", "200", "--bucket", "pool", *LM)[1] == by
+    assert plan("--lm", "a", "--batch-tokens", "200", "--bucket", "pool", *LM)[1] == by
     assert plan("--lm", "a", "--batch-tokens", "200", *LM)[0] == found
     write("c", "tokens = char\nbatch-tokens = 200\n")
     chars, _ = plan("--lm", "a", "--config", "c", *LM)
     assert chars["batch_tokens"] == 200 and chars["mean_length"][0] > found["mean_length"][0]
     write("c", "tokens = 200\n")
-    assert plan("--lm", "a", "--config", "c", *LM)[0] == found
-    refused(2, "data", "plan", "--lm", "a", "--tokens", "0", says="out of range")
+    refused(2, "data", "plan", "--lm", "a", "--config", "c", *LM, says="--batch-tokens 200")
+    refused(2, "data", "plan", "--lm", "a", "--tokens", "200", says="a number is said with --batch-tokens 200")
+    refused(2, "data", "plan", "--lm", "a", "--batch-tokens", "0", says="out of range")
     refused(2, "data", "plan", "--lm", "a", "--tokens", "wrod", says="did you mean word?")
-    refused(2, "data", "plan", "--lm", "a", "--tokens", "9", "--batch", "3", says="only one")
+    refused(2, "data", "plan", "--lm", "a", "--batch-tokens", "9", "--batch", "3", says="only one")
 
 
 def test_left_out_is_counted():
@@ -186,7 +187,7 @@ def test_small_and_bad_input():
     refused(2, "data", "plan", "--lm", "one", "--shapes", "33", says="at most 32")
     refused(2, "data", "plan", "--lm", "one", "--bucket", "optima", says="optimal")
     refused(2, "data", "plan", "--lm", "one", "--src-len", "3", says="takes no --src-len")
-    refused(2, "train", "lm", "--tokens", "77", says="--by-sentence")
+    refused(2, "train", "lm", "--batch-tokens", "77", says="--by-sentence")
 
 
 def test_pictures():

@@ -94,6 +94,25 @@ def test_too_large_for_one():
     refused(4, "plan", "lm", *SMALL, "--ranks", "4", "--stages", "4", "--memory", "100K", says=["rank 0 of 4", "--memory"])
 
 
+def test_list_of_memory():
+    """Each process has its own budget; layers go where they fit."""
+    large = [*SMALL, "--hidden", "160", "--vocab", "2000", "--tune", "off"]
+    for other in range(2):
+        free = [rank["planned_peak_bytes"] for rank in forecast(2, "--stages", "2", size=large)["ranks"]]
+        budgets = [free[rank] * 8 // 10 if rank == other else 1 << 30 for rank in range(2)]
+        taken = [rank["planned_peak_bytes"] for rank in forecast(2, "--stages", "2", "--memory", ",".join(map(str, budgets)), size=large)["ranks"]]
+        assert taken[other] <= budgets[other] and taken[1 - other] > free[1 - other], (free, budgets, taken)
+    refused(4, "plan", "lm", *SMALL, "--ranks", "2", "--memory", "1G,1K", says=["rank 1 of 2", "budget of 1024 bytes"])
+
+
+def test_chunk_steps():
+    """What is chosen is not slower than what could be said."""
+    size = [*SMALL, "--layers", "3", "--hidden", "64", "--bptt", "12", "--tune", "off"]
+    chosen = forecast(2, "--stages", "2", size=size)["seconds_per_step"]
+    for steps in 2, 3:  # 6 and 4 chunks: among those that are tried
+        assert chosen <= 1.001 * forecast(2, "--stages", "2", "--chunk-steps", steps, size=size)["seconds_per_step"], steps
+
+
 def test_text():
     out = ebb("plan", "lm", *SMALL, "--ranks", "4", *WIRE).out
     assert all(len(line) <= 80 for line in out.splitlines()), out

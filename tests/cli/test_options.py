@@ -11,11 +11,11 @@ TRAIN = """train valid tokens vocab cell layers hidden embed tie dropout batch s
 TRAIN_NMT = sorted(set(TRAIN) - {"layers", "bptt"}) + """train-target valid-target max-len src-vocab tgt-vocab enc-layers dec-layers
     attention feed layer-norm tie-src smoothing valid-metric samples bucket shapes static""".split()
 OF = {
-    "train lm": TRAIN,
+    "train lm": TRAIN + ["batch-tokens", "codes"],
     "plan lm": TRAIN,
     "bench lm": """cell layers hidden embed vocab batch shards bptt dropout tie optimizer clip threads seed
         memory steps lr json disable dump-after config""".split(),
-    "train nmt": TRAIN_NMT,
+    "train nmt": TRAIN_NMT + ["batch-tokens", "codes", "codes-apart"],
     "plan nmt": TRAIN_NMT + ["src-len", "tgt-len", "explain"],
     "bench nmt": """cell enc-layers dec-layers hidden embed vocab src-vocab tgt-vocab batch shards src-len tgt-len attention feed layer-norm
         dropout smoothing tie tie-src optimizer clip threads seed memory steps lr json disable dump-after config profile""".split(),
@@ -23,6 +23,7 @@ OF = {
     "generate": ["length", "temperature", "top-k", "top-p", "stop-at-eos", "prompt", "seed"],
     "inspect": ["json"],
     "data grammar": ["lines", "seed"],
+    "data codes": ["codes"],
 }
 
 

@@ -66,9 +66,20 @@ def check_bench(args, *grids):
 def test_bench_lm():
     sizes = ["lm", "--hidden", "12", "--batch", "12", "--bptt", "4", "--vocab", "50"]
     check_bench([*sizes, "--layers", "3", "--shards", "4"], (2,), (3, "--reduce", "copies"), (4, "--stages", "2", "--reduce", "central"),
-                (3, "--stages", "3"))
+                (3, "--stages", "3"), (2, "--stages", "2", "--disable", "split"))
+    check_bench([*sizes, "--layers", "3", "--shards", "1", "--optimizer", "adam", "--clip", "0.1"], (2, "--stages", "2"),
+                (4, "--stages", "4", "--chunk-steps", "1"), (2, "--stages", "2", "--disable", "split"))
     check_bench([*sizes, "--layers", "2", "--shards", "3", "--cell", "gru", "--optimizer", "adam"], (2, "--reduce", "central"), (6, "--stages", "2"))
     check_bench([*sizes, "--layers", "2", "--shards", "2", "--tie", "--optimizer", "adamw"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
+
+
+def test_output_layer_in_parts():
+    """Every stage has a part of the vocabulary, and so fewer bytes than the one that had it all; --disable split leaves it whole."""
+    command = ["bench", "lm", "--hidden", "64", "--embed", "4", "--layers", "2", "--batch", "4", "--bptt", "4", "--vocab", "4000", "--optimizer",
+               "adam", "--threads", "1", "--steps", "2", "--json"]
+    most = [max(rank["planned_peak_bytes"] for rank in json.loads(mpi(2, *command, "--stages", "2", *more)[0])["ranks"])
+            for more in ([], ["--disable", "split"])]
+    assert most[0] < most[1], most
 
 
 def test_bench_large_table():
@@ -80,12 +91,29 @@ def test_bench_large_table():
 def test_bench_nmt():
     sizes = ["nmt", "--hidden", "8", "--batch", "6", "--vocab", "40", "--shards", "3", "--feed", "--src-len", "6", "--tgt-len", "5"]
     check_bench(sizes, (3,), (2, "--stages", "2", "--reduce", "central"))
+    check_bench([*sizes, "--smoothing", "0.1"], (2, "--stages", "2"), (3, "--stages", "3", "--disable", "split"))
     check_bench([*sizes, "--attention", "dot", "--tie"], (3, "--stages", "3"), (4, "--stages", "2", "--reduce", "copies"))
 
 
 def test_bench_cnn():
     check_bench(["cnn", "--net", "lenet", "--batch", "16", "--shards", "4"], (2,), (4, "--stages", "2", "--reduce", "central"))
     check_bench(["cnn", "--net", "resnet20_cifar", "--batch", "8", "--shards", "2"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
+
+
+def test_virtual():
+    """More processes than cores, by a clock of their own: a slow network takes the time that its messages need, and changes nothing else."""
+    command = ["bench", "lm", "--hidden", "12", "--batch", "4", "--bptt", "4", "--vocab", "50", "--layers", "2", "--shards", "4", "--threads", "1",
+               "--steps", "3", "--virtual", "--json"]
+    for more in [], ["--stages", "2"]:
+        fast, slow = (json.loads(mpi(4, *command, *more, *network)[0]) for network in ([], ["--network", "1M,50us"]))
+        assert fast["weights_hash"] == slow["weights_hash"] and 0 < fast["virtual_seconds_per_step"] < slow["virtual_seconds_per_step"]
+        most = max(rank["sent_bytes"] for rank in slow["ranks"])
+        assert slow["virtual_seconds_per_step"] > most * 8 / 1e6, (most, slow["virtual_seconds_per_step"])
+        for result in fast, slow:
+            step = max(rank["busy_seconds"] + rank["waiting_seconds"] for rank in result["ranks"])
+            assert abs(step - result["virtual_seconds_per_step"]) < 1e-9 and 0 < result["bubble_share"] <= result["exposed_share"] < 1
+    refused(2, 2, "bench", "lm", "--network", "1G,50us", says=["--virtual"])
+    refused(2, 2, "bench", "lm", "--virtual", "--network", "quick", says=["--network", "1G,50us"])
 
 
 # ---- train ----
@@ -153,14 +181,15 @@ def test_train_cnn():
 
 # ---- going on ----
 
-GRIDS = [(2, []), (4, ["--stages", "2"]), (3, ["--reduce", "copies"]), (2, ["--stages", "2", "--reduce", "central"]), (1, [])]
+GRIDS = [(2, []), (4, ["--stages", "2"]), (3, ["--reduce", "copies"]), (2, ["--stages", "2", "--reduce", "central"]), (1, []),
+         (2, ["--stages", "2", "--disable", "split"])]
 
 
 def test_goes_on_with_other_numbers():
     texts()
     ebb(*LM, "--steps", "60", "--out", "whole")
     for i, (count, more) in enumerate(GRIDS):
-        mpi(count, *LM, *more, "--steps", str(12 * (i + 1)), "--out", "run")
+        mpi(count, *LM, *more, "--steps", str(10 * (i + 1)), "--out", "run")
     assert files("run") == files("whole")
     before = files("run")
     assert "finished" in mpi(3, *LM, "--steps", "60", "--out", "run")[1] and files("run") == before

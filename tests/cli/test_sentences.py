@@ -63,8 +63,8 @@ def test_long_lines_can_be_split():
     assert weights("parts")[0] == weights("whole")[0]
     assert ebb("train", "lm", "--config", "whole/config", "--json", "--quiet").json()["already_done"]
     refused(2, "train", "lm", *args[:-1], "--out", "whole", "--quiet", says="split-long")
-    for more in [["--tokens", "45"], ["--bucket", "pool"], ["--batch", "auto", "--memory", "2M"], ["--max-len", "1"], ["--tokens", "char"], ["--tokens", "byte"]]:
-        by_tokens = [a for a in args if a not in ("--batch", "6")] if more == ["--tokens", "45"] else args
+    for more in [["--batch-tokens", "45"], ["--bucket", "pool"], ["--batch", "auto", "--memory", "2M"], ["--max-len", "1"], ["--tokens", "char"], ["--tokens", "byte"]]:
+        by_tokens = [a for a in args if a not in ("--batch", "6")] if more == ["--batch-tokens", "45"] else args
         ebb("train", "lm", *by_tokens, *more, "--out", "other", "--fresh", "--quiet")
         assert ebb("eval", "lm", "other", "t", "--json").json()["left_out"] == 0
     plan = ebb("data", "plan", "--lm", "t", *LM[:-1], "--max-len", "8", "--split-long")
@@ -85,7 +85,7 @@ def test_lines_that_are_short_are_not_split():
 def test_stopped_and_gone_on_with():
     lines("t")
     lines("v", 15, seed=2)
-    for how in [["--batch", "6"], ["--tokens", "40"], ["--batch", "5", "--bucket", "pool"]]:
+    for how in [["--batch", "6"], ["--batch-tokens", "40"], ["--batch", "5", "--bucket", "pool"]]:
         whole, parts = "whole" + how[1], "parts" + how[1]
         train(*LM, *how, "--dropout", "0.2", "--out", whole)
         for steps in ["4", "9", "10"]:
@@ -94,13 +94,13 @@ def test_stopped_and_gone_on_with():
         assert weights(parts)[0] == weights(whole)[0]
     refused(2, "train", "lm", "--train", "t", "--valid", "v", *LM, "--batch", "6", "--dropout", "0.2", "--out", "whole6", "--shapes", "3",
             "--epochs", "3", says="shapes = 8")
-    refused(2, "train", "lm", "--train", "t", "--valid", "v", *LM, "--tokens", "41", "--dropout", "0.2", "--out", "whole40", "--epochs", "3",
+    refused(2, "train", "lm", "--train", "t", "--valid", "v", *LM, "--batch-tokens", "41", "--dropout", "0.2", "--out", "whole40", "--epochs", "3",
             says="batch-tokens = 40")
 
 
 def test_what_a_stream_has_not():
     text("t")
-    for option in [["--bucket", "none"], ["--shapes", "3"], ["--static", "4,8"], ["--max-len", "9"], ["--tokens", "40"]]:
+    for option in [["--bucket", "none"], ["--shapes", "3"], ["--static", "4,8"], ["--max-len", "9"], ["--batch-tokens", "40"]]:
         refused(2, "train", "lm", "--train", "t", *TINY, *option, says="unless --by-sentence is given")
         refused(2, "plan", "lm", *TINY, *option, says="unless --by-sentence is given")
     refused(2, "train", "nmt", "--train", "t", "t", "--by-sentence", says="takes no --by-sentence")
@@ -146,7 +146,7 @@ def test_every_strategy_and_form_of_text():
         shown = ebb("plan", "lm", "--train", "t", "--valid", "v", *LM, "--tokens", tokens, "--batch-tokens", "200", "--json").json()
         assert 0 < shown["least_bytes"] <= shown["peak_bytes"] <= shown["keep_all_bytes"]
         assert run["planned_peak_bytes"] == run["measured_peak_bytes"] == shown["peak_bytes"]
-    refused(2, "plan", "lm", *LM, "--tokens", "40", "--batch", "3", says="only one can hold")
+    refused(2, "plan", "lm", *LM, "--batch-tokens", "40", "--batch", "3", says="only one can hold")
 
 
 def test_pools():
@@ -165,7 +165,7 @@ def test_pools():
     plan = {s["name"]: s for s in ebb("data", "plan", "--nmt", "s", "t", *NMT, "--batch", "2", "--shapes", "5", "--json").json()["strategies"]}["pool"]
     assert plan["steps"] == 165 and plan["computed_share"] == whole["buckets"]["padded_share"] >= plan["padded_share"]
     assert sorted(plan["compiled"]) == sorted(shape[:2] for shape in whole["buckets"]["shapes"])
-    refused(2, "train", "lm", "--train", "t", *LM, "--bucket", "pool", "--tokens", "40", "--out", "r", says="--bucket pool")
+    refused(2, "train", "lm", "--train", "t", *LM, "--bucket", "pool", "--batch-tokens", "40", "--out", "r", says="--bucket pool")
     assert "buckets: pool" in ebb("train", "lm", "--train", "t", *LM, "--bucket", "pool", "--batch", "auto", "--epochs", "1", "--out", "r").err
 
 
@@ -174,7 +174,7 @@ def test_batches_by_tokens():
     lines("t", seed=3)
     lines("v", 15, seed=2)
     # As many sentences of a shape as have no more tokens: a run over shapes of many sizes is what was planned.
-    pair = ["train", "nmt", *NMT, "--train", "s", "t", "--tokens", "45", "--max-len", "12", "--epochs", "2"]
+    pair = ["train", "nmt", *NMT, "--train", "s", "t", "--batch-tokens", "45", "--max-len", "12", "--epochs", "2"]
     result = ebb(*pair, "--valid", "v", "v", "--samples", "2", "--out", "r", "--json", "--quiet").json()
     assert result["planned_peak_bytes"] == result["measured_peak_bytes"] and result["batch"] == 0
     with open("r/config", encoding="utf8") as file:
@@ -191,11 +191,11 @@ def test_batches_by_tokens():
     assert weights("small")[0] == weights("large")[0] and metrics("small") == metrics("large")
     ebb("train", "nmt", "--config", "r/config", "--epochs", "1", "--out", "again")
     # Without a text, lengths come from the options.
-    assert "batch 450 tokens x 35 by sentence" in ebb("plan", "lm", *LM, "--tokens", "450").out
-    assert "batch 450 tokens x 30+30" in ebb("plan", "nmt", *NMT, "--tokens", "450").out
-    refused(2, "train", "nmt", *NMT, "--train", "s", "t", "--tokens", "0", says="out of range")
+    assert "batch 450 tokens x 35 by sentence" in ebb("plan", "lm", *LM, "--batch-tokens", "450").out
+    assert "batch 450 tokens x 30+30" in ebb("plan", "nmt", *NMT, "--batch-tokens", "450").out
+    refused(2, "train", "nmt", *NMT, "--train", "s", "t", "--batch-tokens", "0", says="out of range")
     # Fewer tokens than a sentence has: one sentence at a time.
-    assert train(*LM, "--tokens", "1", "--out", "one", "--json", "--quiet").json()["steps"] == 2 * 80
+    assert train(*LM, "--batch-tokens", "1", "--out", "one", "--json", "--quiet").json()["steps"] == 2 * 80
 
 
 def test_tokens_are_planned_by_what_holds_the_bytes():
@@ -203,10 +203,10 @@ def test_tokens_are_planned_by_what_holds_the_bytes():
     rng = random.Random(5)
     write("short", "".join(" ".join(f"w{rng.randrange(2000)}" for _ in range(7)) + "\n" for _ in range(500)) + "long " * 60 + "\n")
     sizes = ["plan", "lm", "--by-sentence", "--hidden", "16", "--embed", "16", "--threads", "1", "--tune", "off"]
-    mixed = ebb(*sizes, "--train", "short", "--tokens", "4000", "--json").json()
-    alone = ebb(*sizes, "--vocab", "2001", "--tokens", "4000", "--bptt", "8", "--json").json()
+    mixed = ebb(*sizes, "--train", "short", "--batch-tokens", "4000", "--json").json()
+    alone = ebb(*sizes, "--vocab", "2001", "--batch-tokens", "4000", "--bptt", "8", "--json").json()
     assert mixed["least_bytes"] < 1.3 * alone["least_bytes"] < 0.5 * mixed["keep_all_bytes"]
-    report = ebb(*sizes, "--train", "short", "--tokens", "4000").out
+    report = ebb(*sizes, "--train", "short", "--batch-tokens", "4000").out
     seconds, words = re.search(r"predicted +([\d.]+) s a step, ([\d.]+)k? words/s", report).groups()
     scale = 1000 if f"{words}k words/s" in report else 1
     # Nine batches at most, of 3561 words, not of 4000 tokens each.
@@ -216,7 +216,7 @@ def test_tokens_are_planned_by_what_holds_the_bytes():
 def test_shards_divide_batches_by_tokens():
     lines("t")
     lines("v", 15, seed=2)
-    result = train(*LM, "--tokens", "60", "--shards", "3", "--out", "r", "--json", "--quiet").json()
+    result = train(*LM, "--batch-tokens", "60", "--shards", "3", "--out", "r", "--json", "--quiet").json()
     assert result["planned_peak_bytes"] == result["measured_peak_bytes"]
     assert ebb("eval", "lm", "r", "v", "--json").json()["sentences"] == 15
 
@@ -252,15 +252,15 @@ def test_as_many_as_fit_of_each_shape():
         found = []
         for bucket, tokens in [("auto", 300), ("optimal", 90), ("optimal", 400)]:
             options_ = [*options, "--bucket", bucket, "--shapes", "3"]
-            memory = ebb("plan", kind, *options_, "--tokens", tokens, "--json").json()["least_bytes"]
+            memory = ebb("plan", kind, *options_, "--batch-tokens", tokens, "--json").json()["least_bytes"]
             out = f"{kind}{tokens}"
             result = ebb("train", kind, *options_, "--batch", "auto", "--memory", memory, "--epochs", "1", "--out", out, "--json")
             run, n = result.json(), result.json()["batch_tokens"]
             assert run["planned_peak_bytes"] == run["measured_peak_bytes"] <= memory and run["batch"] == 0 and n >= 1
-            # What is found is what the same number given as --tokens is; the next number does not fit.
-            assert ebb("plan", kind, *options_, "--tokens", n, "--memory", memory, "--json").json()["peak_bytes"] == run["planned_peak_bytes"]
-            ebb("plan", kind, *options_, "--tokens", following(n), "--memory", memory, "--json", expect=4)
-            ebb("train", kind, *options_, "--tokens", n, "--epochs", "1", "--out", out + "t", "--quiet")
+            # What is found is what the same number given as --batch-tokens is; the next number does not fit.
+            assert ebb("plan", kind, *options_, "--batch-tokens", n, "--memory", memory, "--json").json()["peak_bytes"] == run["planned_peak_bytes"]
+            ebb("plan", kind, *options_, "--batch-tokens", following(n), "--memory", memory, "--json", expect=4)
+            ebb("train", kind, *options_, "--batch-tokens", n, "--epochs", "1", "--out", out + "t", "--quiet")
             assert weights(out) == weights(out + "t")
             shapes = run["buckets"]["shapes"]
             held = sentences_of(shapes, options)
@@ -274,7 +274,7 @@ def test_as_many_as_fit_of_each_shape():
 def test_a_run_keeps_its_tokens():
     for kind, options in texts().items():
         options += ["--bucket", "width", "--shapes", "2"]
-        memory = ebb("plan", kind, *options, "--tokens", "70", "--json").json()["least_bytes"]
+        memory = ebb("plan", kind, *options, "--batch-tokens", "70", "--json").json()["least_bytes"]
         command = ["train", kind, *options, "--batch", "auto", "--save-every", "4", "--json"]
         whole = ebb(*command, "--memory", memory, "--steps", "20", "--out", kind).json()
         n = whole["batch_tokens"]
@@ -295,7 +295,7 @@ def test_a_run_keeps_its_tokens():
 
 def test_shards_divide_what_fits():
     options = [*texts()["lm"], "--shards", "3"]
-    memory = ebb("plan", "lm", *options, "--tokens", "200", "--json").json()["least_bytes"]
+    memory = ebb("plan", "lm", *options, "--batch-tokens", "200", "--json").json()["least_bytes"]
     run = ebb("train", "lm", *options, "--batch", "auto", "--memory", memory, "--epochs", "1", "--out", "r", "--json").json()
     assert run["planned_peak_bytes"] == run["measured_peak_bytes"] <= memory
     assert all(rows % 3 == 0 for _, _, rows in run["buckets"]["shapes"])
@@ -305,7 +305,7 @@ def test_rows_that_no_sentence_fills_are_not_made():
     write("t", "a b c\n" * 5 + "a b c d e f g h\n" * 2)
     for shards, rows in [(1, [2, 5]), (2, [2, 6]), (4, [4, 8])]:
         out = f"r{shards}"
-        run = ebb("train", "lm", "--train", "t", *LM, "--tokens", "900", "--shards", shards, "--bucket", "optimal", "--epochs", "2", "--out", out, "--json").json()
+        run = ebb("train", "lm", "--train", "t", *LM, "--batch-tokens", "900", "--shards", shards, "--bucket", "optimal", "--epochs", "2", "--out", out, "--json").json()
         assert run["buckets"]["shapes"] == [[0, 9, rows[0]], [0, 4, rows[1]]] and run["steps"] == 4, run
         run = ebb("train", "lm", "--train", "t", *LM, "--batch", "auto", "--shards", shards, "--bucket", "optimal", "--epochs", "2", "--out", out + "a", "--json").json()
         assert run["buckets"]["shapes"] == [[0, 9, rows[0]], [0, 4, rows[1]]] and run["batch_tokens"] == max(9 * rows[0], 4 * rows[1])
@@ -324,13 +324,13 @@ def test_pools_count_sentences():
 
 def test_data_plan_finds_it_too():
     for kind, options in texts().items():
-        memory = ebb("plan", kind, *options, "--tokens", "70", "--json").json()["least_bytes"]
+        memory = ebb("plan", kind, *options, "--batch-tokens", "70", "--json").json()["least_bytes"]
         n = ebb("plan", kind, *options, "--batch", "auto", "--memory", memory, "--json").json()["batch_tokens"]
         at = options.index("--train")
         asked = [x for x in options[:at] if x != "--by-sentence"] + ["--" + kind] + options[at + 1:]
         found = ebb("data", "plan", *asked, "--batch", "auto", "--memory", memory, "--json").json()
         assert (found["batch"], found["batch_tokens"]) == (0, n)
-        assert found == ebb("data", "plan", *asked, "--tokens", n, "--json").json()
+        assert found == ebb("data", "plan", *asked, "--batch-tokens", n, "--json").json()
         refused(4, "data", "plan", *asked, "--batch", "auto", "--memory", "1000", says="not even a batch of 1 fits")
 
 
@@ -360,7 +360,7 @@ def test_bad_texts_whatever_the_batch():
     write("one", "a b c\n")
     write("long", "a b c d e f\na b c d e f g\n")
     write("few", "a b\na b c\na b c d\n")
-    for batch in [["--batch", "4"], ["--tokens", "50"], ["--batch", "auto"]]:
+    for batch in [["--batch", "4"], ["--batch-tokens", "50"], ["--batch", "auto"]]:
         commands = [["train", "lm", *LM, "--train"], ["train", "nmt", *NMT, "--train"],
                     ["data", "plan", "--layers", "1", "--hidden", "8", "--lm"], ["data", "plan", *NMT, "--nmt"]]
         for i, (command, pair) in enumerate(zip(commands, [False, True] * 2)):
@@ -372,7 +372,7 @@ def test_bad_texts_whatever_the_batch():
                 fresh = ["--fresh"] if command[0] == "train" else []
                 assert ebb(*command, *files(text_), *more, *fresh, "--shapes", shapes, "--quiet", "--json").out
             refused(2, *command, *files("few"), "--batch", "0", says="out of range")
-            refused(2, *command, *files("few"), "--tokens", "0", says="out of range")
+            refused(2, *command, *files("few"), "--batch-tokens", "0", says="out of range")
 
 
 # ---- planning many shapes ----

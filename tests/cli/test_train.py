@@ -285,23 +285,21 @@ def test_a_finished_run_knows_its_texts():
 
 
 def test_weights_of_another_vocabulary_are_refused():
-    """Every embedding would stand for another word; weights that lie alone say nothing about words."""
+    """Every embedding would stand for another word. More of it: test_vocab.py."""
     first = write("first", "a b c d e f g h\n" * 50)
     other = write("other", "h h g f e d c b a\n" * 50)
     new = ["--epochs", "1", "--quiet", "--out", "new", "--fresh"]
     ebb("train", "lm", *TINY, "--train", first, "--epochs", "1", "--quiet", "--out", "lm")
     line = ["train", "lm", *TINY, *new, "--init", "lm/best.safetensors", "--train"]
-    refused(2, *line, other, says=["--init lm/best.safetensors", "vocab.txt", "without --init"])
+    refused(2, *line, other, says=["--init lm/best.safetensors", "another vocabulary", "without --init"])
     assert not os.path.exists("new/vocab.txt")
     ebb(*line, first)
     write("alone.safetensors", open("lm/best.safetensors", "rb").read())
-    ebb("train", "lm", *TINY, *new, "--init", "alone.safetensors", "--train", other)
-    write("vocab.txt", open("lm/vocab.txt", "rb").read())
-    refused(2, "train", "lm", *TINY, *new, "--init", "alone.safetensors", "--train", other, says="vocab.txt")
+    refused(2, "train", "lm", *TINY, *new, "--init", "alone.safetensors", "--train", other, says="another vocabulary")
     nmt = ["train", "nmt", "--hidden", "8", "--batch", "4", "--epochs", "1", "--quiet"]
     ebb(*nmt, "--train", first, first, "--out", "nmt")
     for texts in [[first, other], [other, first]]:
-        refused(2, *nmt, "--init", "nmt/best.safetensors", "--train", *texts, "--out", "new", "--fresh", says="vocab.tgt.txt")
+        refused(2, *nmt, "--init", "nmt/best.safetensors", "--train", *texts, "--out", "new", "--fresh", says="another vocabulary")
     ebb(*nmt, "--init", "nmt/best.safetensors", "--train", first, first, "--out", "new", "--fresh")
 
 

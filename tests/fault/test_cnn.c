@@ -123,9 +123,9 @@ static ebb_status predict_job(ebb_ctx *ctx, const run_room *room) {
     const char *const paths[] = {photo.text, photo.text, photo.text};
     predict_summary sum;
     int answers = 0;
-    ebb_status status =
-        ebb__cnn_predict(ctx, &room->s, room->other.text, &(predict_options){paths, 3, 5},
-                         count_answer, &answers, &sum);
+    ebb_status status = ebb__job_predict(ctx, &room->s, room->other.text,
+                                         &(predict_options){.paths = paths, .n = 3, .top = 5},
+                                         count_answer, &answers, &sum);
     assert_true((status == EBB_OK) == (answers == 3));
     return status;
 }

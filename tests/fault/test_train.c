@@ -66,7 +66,7 @@ static ebb_status generate_job(ebb_ctx *ctx, const run_room *room) {
     size_t written = 0;
     generate_options options = {.tokens = 5, .temperature = 1, .prompt = "the dog"};
     ebb_status status =
-        ebb__lm_generate(ctx, &room->s, room->other.text, &options, ignore_text, &written);
+        ebb__job_generate(ctx, &room->s, room->other.text, &options, ignore_text, &written);
     assert_true((status == EBB_OK) == (written > 0));
     return status;
 }

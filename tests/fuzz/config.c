@@ -1,6 +1,7 @@
 /* config.c - a config file. What is accepted is written and read again, to the same values. The
  * first byte chooses the kind of model. */
 #include "cli/command.h"
+#include "kind/stored.h"
 #include "fuzz/fuzz.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static void load_run(fuzz_room *room, const model_kind *model) {
     const model_kind *kind = &ebb__kind_lm;
     init(room, model, &asked);
     init(room, model, &run);
-    (void)fuzz_fine(room, ebb__cli_run_kind(room->ctx, room->folder, &kind));
+    (void)fuzz_fine(room, ebb__stored_kind(room->ctx, room->folder, &kind));
     (void)fuzz_fine(room, ebb__cli_load_run(&asked, room->folder, &run));
     ebb__cli_settings_fini(&run);
     ebb__cli_settings_fini(&asked);

@@ -8,13 +8,16 @@
 
 /* What may be left out: white space between words, a carriage return at the end of characters. */
 static bool is_blank(text_mode mode, const char *from, const char *to) {
-    const char *blank[] = {[TEXT_WORD] = " \t\v\f\r", [TEXT_CHAR] = "\r", [TEXT_BYTE] = ""};
+    const char *blank[] = {
+        [TEXT_WORD] = " \t\v\f\r", [TEXT_CHAR] = "\r", [TEXT_BPE] = " \t\v\f\r", [TEXT_BYTE] = ""};
     size_t n = (size_t)(to - from);
-    return strspn(from, blank[mode]) >= n && (mode == TEXT_WORD || n <= 1);
+    return strspn(from, blank[mode]) >= n && (mode == TEXT_WORD || mode == TEXT_BPE || n <= 1);
 }
 
 void fuzz_words(fuzz_room *room, fuzz_input input) {
-    text_mode mode = (text_mode)(fuzz_byte(&input) % 3);
+    static const text_mode modes[] = {TEXT_WORD, TEXT_CHAR, TEXT_BYTE, TEXT_BPE};
+    uint8_t chosen = fuzz_byte(&input);
+    text_mode mode = modes[chosen == 3 ? 3 : chosen % 3];
     char *text = fuzz_string(input);
     const char *at = text, *last = text, *end = text + input.left, *token = NULL;
     (void)room;

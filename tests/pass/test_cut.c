@@ -209,14 +209,34 @@ static void end_ranks(void) {
 
 /* ---- random cases ---- */
 
-/* The most stages, up to so many, that the graph's layers can be parted into; the list of them. */
-static int32_t part_layers(pass_unit *unit, int32_t most, alloc_region *region, pass_ranks *ranks) {
+enum { MOST_CUTS = 5 };
+
+/* The most stages, up to so many, that the graph's layers can be parted into; one of the ways. */
+static int32_t part_layers(pass_unit *unit, int32_t most, alloc_region *region, pass_ranks *ranks,
+                           test_dice *dice) {
+    pass_stages cuts[MOST_CUTS];
+    int32_t n = 1 + test_below(dice, MOST_CUTS), asked = n;
     ranks->stages = most;
-    while (ebb__stages_choose(unit, NULL, region, ranks) != EBB_OK) {
+    while (ebb__stages_cuts(unit, NULL, ranks, region, cuts, &n) != EBB_OK) {
         ebb__ctx_clear(unit->ctx);
         ranks->stages = --most;
         assert_true(most > 0);
     }
+    assert_in_range(n, 1, asked);
+    for (int32_t i = 0; i < n; i++) {
+        assert_true(i == 0 || cuts[i - 1].seconds <= cuts[i].seconds);
+        int32_t found[MOST_STAGES] = {0};
+        for (int32_t l = 0; l < cuts[i].n_layers; l++) {
+            found[cuts[i].layers[l].stage]++;
+        }
+        for (int32_t k = 0; k < most; k++) {
+            assert_true(found[k] > 0);
+        }
+    }
+    const pass_stages *cut = &cuts[test_below(dice, n)];
+    ranks->layers = cut->layers;
+    ranks->n_layers = cut->n_layers;
+    ranks->early = cut->early;
     return most;
 }
 
@@ -227,17 +247,22 @@ static pass_ranks some_ranks(ebb_ctx *ctx, const plan_request *request, alloc_re
     pass_config config = {0};
     pass_unit unit;
     assert_ok(ctx, ebb__plan_open(&unit, ctx, &config, request));
-    int32_t most = part_layers(&unit, MOST_STAGES, region, &ranks);
-    int32_t stages = part_layers(&unit, 1 + test_below(dice, most), region, &ranks);
+    int32_t most = part_layers(&unit, MOST_STAGES, region, &ranks, dice);
+    int32_t stages = part_layers(&unit, 1 + test_below(dice, most), region, &ranks, dice);
     int32_t groups = RANKS_MOST / stages;
     groups = 1 + test_below(dice, request->shards < groups ? request->shards : groups);
     if (stages * groups == 1) { /* as many as there can be */
         groups = request->shards < RANKS_MOST ? request->shards : RANKS_MOST;
-        stages = groups == 1 ? part_layers(&unit, most, region, &ranks) : 1;
+        stages = groups == 1 ? part_layers(&unit, most, region, &ranks, dice) : 1;
     }
     ebb__plan_close(&unit);
     ranks.stages = stages;
     ranks.count = stages * groups;
+    if (test_below(dice, 3) == 0) { /* not parted by classes, though it may be */
+        while (ranks.n_layers > 0 && ranks.layers[ranks.n_layers - 1].end > 0) {
+            ranks.n_layers--;
+        }
+    }
     if (stages > 1 && groups == request->shards && test_below(dice, 2) == 0) {
         ranks.chunk_steps = 1 + test_below(dice, 3);
         ranks.sum_steps = ranks.chunk_steps * (1 + test_below(dice, 3));
@@ -310,11 +335,13 @@ static bool can_choose(ebb_ctx *ctx, const plan_request *request, const pass_con
 static void show_case(uint64_t seed, int32_t shards, const pass_config *all) {
     if (getenv("EBB_FUZZ_SHOW") != NULL) {
         print_message("seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
-                      "momentum %g, clip %g, stash %d, training %d, disabled %x, layers %d\n",
+                      "momentum %g, clip %g, stash %d, training %d, disabled %x, layers %d, "
+                      "classes %d\n",
                       (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
                       (int)all->ranks.reduce, (int)all->update.optimizer,
                       (double)all->update.momentum, (double)all->update.clip, all->stash,
-                      all->training, all->disabled, all->ranks.layers != NULL);
+                      all->training, all->disabled, all->ranks.layers != NULL,
+                      pass_has_parts(&all->ranks));
     }
 }
 
@@ -361,11 +388,11 @@ static int32_t make_words(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph
 }
 
 static int32_t make_translation(ebb_ctx *ctx, test_dice *dice, bool training, ir_graph *g) {
-    int32_t shards = 1 + test_below(dice, 6);
+    int32_t shards = 1 + test_below(dice, 6), words = 9 + 30 * test_below(dice, 2);
     nmt_model m = {.cell = (lm_cell)test_below(dice, 3),
                    .attention = (nmt_attention)test_below(dice, 2),
-                   .src_vocab = 9,
-                   .tgt_vocab = 9,
+                   .src_vocab = words,
+                   .tgt_vocab = words,
                    .embed = 6,
                    .hidden = 6,
                    .enc_layers = 1 + test_below(dice, 3),

@@ -7,6 +7,7 @@
 ebb_ctx *test_ctx_new(void) {
     ebb_ctx *ctx = NULL;
     assert_int_equal(ebb_ctx_new(&ctx), EBB_OK);
+    ctx->command = true; /* settings are named as they are typed */
     return ctx;
 }
 

@@ -201,7 +201,7 @@ static void evaluating_and_generating(void **state) {
         assert_ok(ctx, ebb__lm_measure(ctx, &room->s, room->out.text, room->valid.text, NULL,
                                        &scores[i]));
         assert_ok(ctx,
-                  ebb__lm_generate(ctx, &room->s, room->out.text, &options, run_keep, &texts[i]));
+                  ebb__job_generate(ctx, &room->s, room->out.text, &options, run_keep, &texts[i]));
         test_ctx_free(ctx);
     }
     assert_true(scores[0].loss == scores[1].loss);
@@ -257,7 +257,7 @@ static void translating(void **state) {
         decode_summary summary;
         room->s.dev = i == 0 ? NULL : test_far_device();
         room->s.batch = 2;
-        assert_ok(ctx, ebb__nmt_decode(ctx, &room->s, room->out.text, &options, &io, &summary));
+        assert_ok(ctx, ebb__job_decode(ctx, &room->s, room->out.text, &options, &io, &summary));
         assert_int_equal(summary.lines, 5);
         assert_ok(ctx, ebb__nmt_measure(ctx, &room->s, room->out.text, room->valid.text,
                                         room->valid_target.text, NULL, &scores[i]));

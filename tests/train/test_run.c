@@ -288,7 +288,7 @@ static run_output generate(const run_room *room, double temperature, uint64_t se
     ebb_ctx *ctx = test_ctx_new();
     generate_options options = {
         .tokens = 40, .temperature = temperature, .seed = seed, .prompt = prompt};
-    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->s.out_dir, &options, run_keep, &output));
+    assert_ok(ctx, ebb__job_generate(ctx, &room->s, room->s.out_dir, &options, run_keep, &output));
     test_ctx_free(ctx);
     return output;
 }

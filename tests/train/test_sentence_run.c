@@ -40,7 +40,8 @@ static void stopped_at_any_poll_ends_with_the_same_bits(void **state) {
 /* What the planner says of a text: batches and labels of an epoch. */
 static bucket_plan plan_of(const run_room *room, bucket_strategy strategy) {
     ebb_ctx *ctx = test_ctx_new();
-    lengths_texts texts = {NULL, room->train.text, TEXT_WORD, (uint32_t)room->s.max_len, false};
+    lengths_texts texts = {
+        NULL, room->train.text, TEXT_WORD, (uint32_t)room->s.max_len, false, NULL, NULL};
     bucket_options options = {.strategy = strategy,
                               .shapes = (int32_t)room->s.shapes,
                               .batch = {room->s.batch, room->s.batch_tokens, 0}};
@@ -162,7 +163,7 @@ static void generated_sentences_start_from_zeros(void **state) {
     room->s.epochs = 40;
     (void)run_ok(room);
     ebb_ctx *ctx = test_ctx_new();
-    assert_ok(ctx, ebb__lm_generate(ctx, &room->s, room->out.text, &options, run_keep, &out));
+    assert_ok(ctx, ebb__job_generate(ctx, &room->s, room->out.text, &options, run_keep, &out));
     assert_true(out.bytes < 512);
     size_t line = strcspn(out.text, "\n") + 1;
     assert_in_range(line, 3, out.bytes / 2);

@@ -67,9 +67,9 @@ static void start_variable(ir_role role, ir_start start, const char *name, void 
                            uint64_t bytes) {
     memset(data, 0, (size_t)bytes);
     if (role == IR_PARAM) {
-        ebb__ir_draw(start, name, 1, data, bytes / sizeof(float));
+        ebb__ir_draw(start, name, 1, data, 0, bytes / sizeof(float));
     } else if (role == IR_STATE) { /* as if windows had gone before */
-        ebb__ir_draw((ir_start){IR_UNIFORM, 0.5F}, name, 2, data, bytes / sizeof(float));
+        ebb__ir_draw((ir_start){IR_UNIFORM, 0.5F}, name, 2, data, 0, bytes / sizeof(float));
     }
 }
 

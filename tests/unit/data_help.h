@@ -29,6 +29,7 @@ static inline int help_setup(void **state) {
     help_room *room = calloc(1, sizeof *room);
     assert_non_null(room);
     assert_int_equal(ebb_ctx_new(&room->ctx), EBB_OK);
+    room->ctx->command = true; /* settings are named as they are typed */
     snprintf(room->folder, sizeof room->folder, "/tmp/ebb-test-XXXXXX");
     assert_non_null(mkdtemp(room->folder));
     for (int i = 0; i < 4; i++) {

@@ -202,11 +202,33 @@ static void reasons(void **state) {
     test_ctx_free(ctx);
 }
 
+/* An op that takes rows only as they follow each other: one that reads them with gaps would read
+ * something else, though the bytes are where the plan says. */
+static void gaps(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    ir_graph graph;
+    test_parse(ctx,
+               "input %0 f32[3,4,8] \"x\"\n%1:f32[3,4,8] = relu %0\n"
+               "%2:u8[3,4] = sign_bits %1\noutput %2 \"y\"\n",
+               &graph);
+    pass_config config = {.members = 1};
+    ebb_plan *plan = test_compile(
+        ctx, &(plan_request){.name = "t", .graph = &graph, .training = false}, &config);
+    plan_placement *p = plan->programs[0].unit.placement;
+    p->ld[1] += 8;
+    p->blocks[p->block[1]].offset = plan_align(plan->device_bytes);
+    plan->device_bytes = 2 * plan_align(plan->device_bytes) + 4096;
+    refused(plan, "sign_bits: gaps between rows");
+    ebb__ir_fini(&graph);
+    test_ctx_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moved_blocks),  cmocka_unit_test(shifted_blocks),
         cmocka_unit_test(wrong_offsets), cmocka_unit_test(wrong_leading_dimensions),
         cmocka_unit_test(swapped_order), cmocka_unit_test(swapped_blocks),
-        cmocka_unit_test(reasons)};
+        cmocka_unit_test(reasons),       cmocka_unit_test(gaps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,9 @@ static ebb_status save(ebb_ctx *ctx, const char *dir, uint64_t step, bool best) 
     if (!train) {
         return EBB_NOMEM;
     }
-    ebb_status status = ebb__checkpoint_save(ctx, dir, step, &w, 1, s, 2, train, best);
+    ebb_status status = ebb__checkpoint_save(
+        ctx, dir, step,
+        &(checkpoint_parts){.weights = &w, .n_weights = 1, .state = s, .n_state = 2}, train, best);
     json_decref(train);
     return status;
 }
@@ -280,7 +282,7 @@ static void earlier_step_is_refused(void **state) {
     fixture *f = *state;
     save_ok(f, 5, false);
     assert_int_equal(save(f->ctx, f->dir, 4, false), EBB_USAGE);
-    assert_non_null(strstr(ebb_last_error(f->ctx), "--fresh"));
+    assert_non_null(strstr(ebb_last_error(f->ctx), "start over with fresh"));
     ebb__ctx_clear(f->ctx);
     assert_int_equal(found(f, f->dir), 5);
     save_ok(f, 5, true); /* again, now known as the best */

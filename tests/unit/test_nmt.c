@@ -409,7 +409,7 @@ static void draw(ebb_ctx *ctx, const char *name, const nmt_model *m, uint64_t se
                  uint64_t count) {
     ir_graph graph;
     build(ctx, m, &graph);
-    ebb__ir_draw(graph.values[ebb__ir_find(&graph, name)].start, name, seed, data, count);
+    ebb__ir_draw(graph.values[ebb__ir_find(&graph, name)].start, name, seed, data, 0, count);
     ebb__ir_fini(&graph);
 }
 

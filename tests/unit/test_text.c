@@ -180,7 +180,8 @@ static void equals_naive(void **state) {
     char *text = malloc(MOST + 16);
     for (uint32_t trial = 0; trial < 36; trial++) {
         help_dice dice = {.key = ebb__rng_key(trial, "text")};
-        text_mode mode = (text_mode)(trial % 3);
+        static const text_mode modes[] = {TEXT_WORD, TEXT_CHAR, TEXT_BYTE};
+        text_mode mode = modes[trial % 3];
         size_t wish = trial < 12   ? 5 + help_throw(&dice, 100)
                       : trial < 24 ? TEXT_BUFFER_BYTES - 8 + help_throw(&dice, 24)
                                    : help_throw(&dice, MOST);

@@ -38,10 +38,14 @@
 #define CPU_REDUCTIONS(X)                   \
     X(SUM_ROWS, sum_rows)                   \
     X(SUM_SQUARES, sum_squares)             \
+    X(SUM_SQUARES_PART, sum_squares_part)   \
     X(SOFTMAX, softmax)                     \
     X(SOFTMAX_GRAD, softmax_grad)           \
     X(XENT, xent)                           \
     X(XENT_GRAD, xent_grad)                 \
+    X(ROW_MAX, row_max)                     \
+    X(XENT_PART, xent_part)                 \
+    X(XENT_END, xent_end)                   \
     X(TOP_LOGS, top_logs)                   \
     X(CONV_BIAS, conv_bias)
 /* Ranges are of batch rows; of mask_rows, columns. */

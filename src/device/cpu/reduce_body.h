@@ -7,6 +7,7 @@
 #include "device/cpu/span.h"
 #include "device/cpu/vexp.h"
 #include "device/cpu/vsquares.h"
+#include "op/loss_part.h"
 #include "op/map.h"
 #include "op/math.h"
 
@@ -14,7 +15,7 @@
 
 /* Which of equal numbers wins does not matter (zeros of either sign are the same shift), so rows
  * are taken by several chains of lanes. */
-static float row_max(const float *x, int64_t n) {
+static float row_top(const float *x, int64_t n) {
     enum { CHAINS = 4 };
     lanes top[CHAINS];
     int64_t j = 0;
@@ -55,7 +56,7 @@ void CPU_FN(softmax)(const op_call *call) {
     for (int64_t r = begin; r < end; r++) {
         const float *x = cpu_at(&call->in[0], r, 0);
         float *y = cpu_at(&call->out[0], r, 0);
-        vf inverse = v_all(1.0f / row_sum_exp(x, n, row_max(x, n), y, NULL));
+        vf inverse = v_all(1.0f / row_sum_exp(x, n, row_top(x, n), y, NULL));
 #define SOFTMAX_STEP(j, m) v_store(y + (j), v_load(y + (j), m) * inverse, m)
         EACH_VECTOR(n, SOFTMAX_STEP);
     }
@@ -87,7 +88,7 @@ void CPU_FN(xent)(const op_call *call) {
     share_rows(call, &call->in[0], &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const float *x = cpu_at(&call->in[0], r, 0);
-        float top = row_max(x, n);
+        float top = row_top(x, n);
         lanes plain = lanes_all(0.0f);
         float sum = smooth > 0.0f ? row_sum_exp(x, n, top, NULL, &plain)
                                   : row_sum_exp(x, n, top, NULL, NULL);
@@ -105,7 +106,9 @@ void CPU_FN(xent_grad)(const op_call *call) {
     int64_t n = ir_cols(&call->in[0].type), begin, end;
     const int32_t *labels = call->in[1].data;
     const float *lse = call->in[2].data, *d = call->in[3].data;
-    float smooth = call->attr->f[0], share = smooth / (float)n, target = share + (1.0f - smooth);
+    int64_t first = call->attr->i[0], classes = call->attr->i[1] > 0 ? call->attr->i[1] : n;
+    float smooth = call->attr->f[0], share = smooth / (float)classes;
+    float target = share + (1.0f - smooth);
     share_rows(call, &call->in[0], &begin, &end);
     for (int64_t r = begin; r < end; r++) {
         const float *x = cpu_at(&call->in[0], r, 0);
@@ -114,8 +117,12 @@ void CPU_FN(xent_grad)(const op_call *call) {
             memset(dx, 0, (size_t)n * sizeof *dx);
             continue;
         }
-        float shift = lse[r], factor = d[r];
-        float at_label = (ebb__math_exp(x[labels[r]] - shift) - target) * factor;
+        float shift = lse[r], factor = d[r], at_label = 0.0f;
+        int64_t label = labels[r] - first;
+        bool here = label >= 0 && label < n; /* else in another part of the classes */
+        if (here) {
+            at_label = (ebb__math_exp(x[label] - shift) - target) * factor;
+        }
 #define XENT_GRAD_STEP(j, m) v_store(dx + (j), v_exp(v_load(x + (j), m) - shift) * factor, m)
 #define XENT_SMOOTH_GRAD_STEP(j, m)                                                                \
     v_store(dx + (j), (v_exp(v_load(x + (j), m) - shift) - share) * factor, m)
@@ -124,7 +131,81 @@ void CPU_FN(xent_grad)(const op_call *call) {
         } else {
             EACH_VECTOR(n, XENT_GRAD_STEP);
         }
-        dx[labels[r]] = at_label;
+        if (here) {
+            dx[label] = at_label;
+        }
+    }
+}
+
+/* ---- cross-entropy in parts of the classes ---- */
+
+void CPU_FN(row_max)(const op_call *call) {
+    float *out = call->out[0].data;
+    int64_t begin, end;
+    share_rows(call, &call->in[0], &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        out[r] = row_top(cpu_at(&call->in[0], r, 0), ir_cols(&call->in[0].type));
+    }
+}
+
+/* The largest of row r in lists of `rows` each. */
+static float largest_of(const op_view *lists, int64_t rows, int64_t r) {
+    const float *tops = lists->data;
+    float top = -__builtin_inff();
+    for (int64_t at = r; at < ir_cols(&lists->type); at += rows) {
+        top = tops[at] > top ? tops[at] : top;
+    }
+    return top;
+}
+
+void CPU_FN(xent_part)(const op_call *call) {
+    const op_view *c = &call->in[0], *logits = &call->in[1], *out = &call->out[0];
+    const int32_t *labels = call->in[2].data;
+    int64_t n = ir_cols(&logits->type), rows = ebb__ir_rows(&logits->type), begin, end;
+    const size_t wide = (size_t)ir_cols(&out->type);
+    const bool smooth = wide > LOSS_PART_PLAIN;
+    share_rows(call, logits, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        float *sums = cpu_at(out, r, 0);
+        const float *x = cpu_at(logits, r, 0);
+        int64_t label = labels[r] - (int64_t)call->attr->i[0];
+        if (c->data == NULL) {
+            memset(sums, 0, wide * sizeof *sums);
+        } else if (c->data != out->data) {
+            memcpy(sums, cpu_at(c, r, 0), wide * sizeof *sums);
+        }
+        float shift = largest_of(&call->in[3], rows, r);
+        lanes sum = lanes_load(sums, LANES, 0.0f);
+        if (smooth) {
+            lanes plain = lanes_load(sums + LOSS_PART_PLAIN, LANES, 0.0f);
+            row_add_exp(&sum, x, n, shift, NULL, &plain);
+            lanes_store(sums + LOSS_PART_PLAIN, plain, LANES);
+        } else {
+            row_add_exp(&sum, x, n, shift, NULL, NULL);
+        }
+        lanes_store(sums, sum, LANES);
+        if (label >= 0 && label < n) {
+            sums[LOSS_PART_LABEL] = x[label];
+        }
+    }
+}
+
+void CPU_FN(xent_end)(const op_call *call) {
+    const int32_t *labels = call->in[1].data;
+    float *loss = call->out[0].data, *lse = call->out[1].data, smooth = call->attr->f[0];
+    int64_t rows = ir_cols(&call->in[1].type), begin, end;
+    ebb__team_share(rows, 1, call->member, call->members, &begin, &end);
+    for (int64_t r = begin; r < end; r++) {
+        const float *sums = cpu_at(&call->in[0], r, 0);
+        float sum = lanes_sum(lanes_load(sums, LANES, 0.0f));
+        float total = largest_of(&call->in[2], rows, r) + ebb__math_log(sum);
+        lse[r] = total;
+        loss[r] = labels[r] < 0 ? 0.0f : total - sums[LOSS_PART_LABEL];
+        if (labels[r] >= 0 && smooth > 0.0f) {
+            float all = lanes_sum(lanes_load(sums + LOSS_PART_PLAIN, LANES, 0.0f));
+            float mean = all / (float)call->attr->i[0];
+            loss[r] = __builtin_fmaf(smooth, total - mean, (1.0f - smooth) * loss[r]);
+        }
     }
 }
 
@@ -170,11 +251,11 @@ void CPU_FN(sum_rows)(const op_call *call) {
     }
 }
 
-/* Elements [begin, end) of a matrix in row-major order, whatever its leading dimension. */
-static double block_squares(const op_view *view, int64_t begin, int64_t end) {
+/* Adds those of elements [begin, end) of a matrix in row-major order, whatever its leading
+ * dimension, to the lanes; the first is lane 0's. */
+static void add_block(const op_view *view, int64_t begin, int64_t end, vd sum[WIDE_VECTORS]) {
     /* Without gaps it is one long row. */
     int64_t cols = view->ld == ir_cols(&view->type) ? end : ir_cols(&view->type);
-    vd sum[WIDE_VECTORS] = {{0}};
     int64_t row = begin / cols, col = begin % cols;
     for (int64_t i = begin; i < end;) {
         if (col == cols) {
@@ -201,7 +282,6 @@ static double block_squares(const op_view *view, int64_t begin, int64_t end) {
         }
         add_squares(sum, part);
     }
-    return fold_squares(sum);
 }
 
 void CPU_FN(sum_squares)(const op_call *call) {
@@ -211,7 +291,31 @@ void CPU_FN(sum_squares)(const op_call *call) {
     ebb__team_share(count, SQUARES_BLOCK, call->member, call->members, &begin, &end);
     for (int64_t i = begin; i < end; i += SQUARES_BLOCK) {
         int64_t stop = count - i < SQUARES_BLOCK ? count : i + SQUARES_BLOCK;
-        out[i / SQUARES_BLOCK] = block_squares(view, i, stop);
+        vd sum[WIDE_VECTORS] = {{0}};
+        add_block(view, i, stop, sum);
+        out[i / SQUARES_BLOCK] = fold_squares(sum);
+    }
+}
+
+void CPU_FN(sum_squares_part)(const op_call *call) {
+    const op_view *c = &call->in[0], *view = &call->in[1];
+    double *out = call->out[0].data;
+    int64_t count = ebb__ir_rows(&view->type) * ir_cols(&view->type), first = call->attr->i[0];
+    int64_t blocks = squares_blocks(first + count), begin, end;
+    ebb__team_share(blocks, 1, call->member, call->members, &begin, &end);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t from = i * SQUARES_BLOCK - first, to = from + SQUARES_BLOCK;
+        vd sum[WIDE_VECTORS] = {{0}};
+        if (i == 0 && c->data != NULL) {
+            memcpy(sum, c->data, sizeof sum);
+        }
+        add_block(view, from > 0 ? from : 0, to < count ? to : count, sum);
+        out[i] = fold_squares(sum);
+        if (i + 1 == blocks && to > count) { /* it goes on in the next part */
+            memcpy(call->out[1].data, sum, sizeof sum);
+        } else if (i + 1 == blocks) {
+            memset(call->out[1].data, 0, sizeof sum);
+        }
     }
 }
 

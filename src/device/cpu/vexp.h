@@ -29,17 +29,23 @@ static INLINE void add_exp(lanes *sum, const float *x, int64_t m, float shift, f
     }
 }
 
-/* The sum of exp(x - shift), which `terms` and `plain` keep and take as above. */
+/* Adds exp(x - shift) of a row to its lanes; `terms` and `plain` as above. */
+static INLINE void row_add_exp(lanes *sum, const float *x, int64_t n, float shift, float *terms,
+                               lanes *plain) {
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        add_exp(sum, x + j, LANES, shift, terms != NULL ? terms + j : NULL, plain);
+    }
+    if (j < n) {
+        add_exp(sum, x + j, n - j, shift, terms != NULL ? terms + j : NULL, plain);
+    }
+}
+
+/* The sum of them. */
 static INLINE float row_sum_exp(const float *x, int64_t n, float shift, float *terms,
                                 lanes *plain) {
     lanes sum = lanes_all(0.0f);
-    int64_t j = 0;
-    for (; j + LANES <= n; j += LANES) {
-        add_exp(&sum, x + j, LANES, shift, terms != NULL ? terms + j : NULL, plain);
-    }
-    if (j < n) {
-        add_exp(&sum, x + j, n - j, shift, terms != NULL ? terms + j : NULL, plain);
-    }
+    row_add_exp(&sum, x, n, shift, terms, plain);
     return lanes_sum(sum);
 }
 

@@ -346,4 +346,6 @@ const model_kind ebb__kind_cnn = {.name = "cnn",
                                   .head = head,
                                   .is_name = is_name,
                                   .eval = ebb__cnn_eval,
+                                  .classes = ebb__cnn_classes,
+                                  .predict_open = ebb__cnn_predict_open,
                                   .predict = ebb__cnn_predict};

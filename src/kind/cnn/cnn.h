@@ -122,9 +122,12 @@ ebb_status ebb__cnn_check_learnt(ebb_ctx *ctx, const char *path,
 
 ebb_status ebb__cnn_eval(ebb_ctx *ctx, const train_settings *s, const char *const *args,
                          const job_observer *observer, kind_facts *out) EBB_MUST_CHECK;
-ebb_status ebb__cnn_predict(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                            const predict_options *options, predict_fn emit, void *user,
-                            predict_summary *out) EBB_MUST_CHECK;
+ebb_status ebb__cnn_classes(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                            alloc_region *region, const char ***names, int64_t *n) EBB_MUST_CHECK;
+ebb_status ebb__cnn_predict_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                 kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__cnn_predict(kind_open *open, const predict_options *options, predict_fn emit,
+                            void *user, predict_summary *out) EBB_MUST_CHECK;
 
 /* A trained run that is open: its best weights, and what it knows of images. */
 typedef struct cnn_use {

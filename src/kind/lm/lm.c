@@ -35,8 +35,9 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
                      .seed = s->seed,
                      .state = use == JOB_VALID ? "valid" : "state",
                      .scratch = use == JOB_VALID,
-                     .predict = use == JOB_PREDICT};
-    if (s->by_sentence && use != JOB_PREDICT) {
+                     .predict = use == JOB_PREDICT,
+                     .losses = use == JOB_SCORE};
+    if (s->by_sentence && use != JOB_PREDICT && use != JOB_SCORE) {
         model.state = NULL;
     }
     return ebb__word_lm_build(graph, &model);
@@ -73,7 +74,8 @@ static ebb_status count_columns(const corpus *c, uint64_t *out) {
     text_token token = {.kind = TEXT_TOKEN};
     uint64_t bptt = (uint64_t)c->s->bptt;
     TRY(ebb__text_open(c->ctx, c->s->train_path, c->s->tokens, "count tokens", NULL, &reader));
-    ebb_status status = EBB_OK;
+    ebb_status status = ebb__text_cut_with(
+        &reader, ebb__vocabs_codes(&((const text_corpus *)c)->vocabs, KIND_TARGET));
     while (status == EBB_OK && token.kind != TEXT_END) {
         status = ebb__text_next(&reader, &token);
     }
@@ -152,6 +154,8 @@ static bool sentences(const train_settings *s) {
     return s->by_sentence;
 }
 
+static const char *const word_rows[] = {"embed.weight", "out.weight", "out.bias", NULL};
+
 static const kind_metric metrics[] = {
     {"perplexity", "valid ppl", "validation perplexity", .exponential = true}};
 static const char *const size_options[] = {"cell",  "layers", "hidden", "embed",
@@ -190,6 +194,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                             .score = score},
                                  .labels = LM_TARGETS,
                                  .vocab_file = vocab_file,
+                                 .word_rows = word_rows,
                                  .shape = plain_shape,
                                  .vocab_sizes = vocab_sizes,
                                  .staging = staging,
@@ -197,4 +202,7 @@ const model_kind ebb__kind_lm = {.name = "lm",
                                  .randomise = randomise,
                                  .set_longest = set_longest,
                                  .eval = ebb__lm_eval,
-                                 .generate = ebb__lm_generate};
+                                 .generate_open = ebb__lm_generate_open,
+                                 .generate = ebb__lm_generate,
+                                 .score_open = ebb__lm_score_open,
+                                 .score = ebb__lm_score};

@@ -36,8 +36,15 @@ ebb_status ebb__lm_measure(ebb_ctx *ctx, const train_settings *s, const char *di
                            const job_observer *observer, text_eval_result *out) EBB_MUST_CHECK;
 ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *s, const char *const *words,
                         const job_observer *observer, kind_facts *out) EBB_MUST_CHECK;
-ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                            const generate_options *options, generate_fn emit,
+ebb_status ebb__lm_generate_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                 kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__lm_generate(kind_open *open, const generate_options *options, generate_fn emit,
                             void *user) EBB_MUST_CHECK;
+
+/* ---- score.c ---- */
+
+ebb_status ebb__lm_score_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                              kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__lm_score(kind_open *open, const score_request *request) EBB_MUST_CHECK;
 
 #endif

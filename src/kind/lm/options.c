@@ -21,10 +21,10 @@ static const train_option options[] = {
      "tokens of the longest sentence; longer ones are left out, or split with --split-long"},
     {"split-long", "Data", OPTION_SWITCH, AT(split_long), NULL, "false", NULL, {0}, ANY, RUN | FOR_DATA_PLAN, MATH | OPTION_PART | OPTION_RARE,
      "split lines of more than --max-len tokens in equal parts, each a sentence of its own that goes on after the last token of the part before"},
-    {"tokens", "Data", OPTION_CHOICE, AT(tokens), NULL, "word", NULL, {"word", "char", "byte"}, ANY, RUN | TEXTS, MATH | OPTION_OR_NUMBER,
-     "what one token is"},
+    TEXT_TOKENS("word", "char", "bpe", "byte"),
     {"batch-tokens", "Data", OPTION_INT, AT(batch_tokens), "N", "none", "none", {0}, RANGE(1, 1e9), RUN | FOR_DATA_PLAN, MATH | OPTION_PART | OPTION_RARE,
-     "padded tokens of a batch, in place of --batch: as many sentences of a shape as have no more; --tokens N is short for it"},
+     "padded tokens of a batch, in place of --batch: as many sentences of a shape as have no more"},
+    TEXT_CODES,
     TEXT_VOCAB,
     OPTION_INIT,
     {"cell", "Model", OPTION_CHOICE, AT(cell), NULL, "lstm", NULL, {"lstm", "gru", "rnn"}, ANY, MODEL, MATH,
@@ -36,7 +36,7 @@ static const train_option options[] = {
     TEXT_EMBED,
     TEXT_DROPOUT,
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "20", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL, MATH,
-     "columns of text read side by side, or sentences in a step with --by-sentence; auto: as many as fit in --memory (plan, bench, train, data plan), at most 4096; of sentences of a text more of the short ones, as with --tokens; the time a step takes grows with them"},
+     "columns of text read side by side, or sentences in a step with --by-sentence; auto: as many as fit in --memory (plan, bench, train, data plan), at most 4096; of sentences of a text more of the short ones, as with --batch-tokens; the time a step takes grows with them"},
     OPTION_SHARDS,
     OPTION_STASH,
     TEXT_BUCKETS(OPTION_PART),
@@ -80,9 +80,9 @@ void ebb__lm_describe(const train_settings *s, char *text, size_t bytes) {
 
 const char *ebb__lm_lacks(const train_settings *s, const train_option *option) {
     return (option->flags & OPTION_PART) == 0 || s->by_sentence
-               ? NULL
-               : "is about sentences: a language model reads its text as one stream, unless "
-                 "--by-sentence is given";
+               ? ebb__text_lacks(s, option)
+               : "is about sentences: a language model reads its text as one stream, unless it "
+                 "reads by-sentence";
 }
 
 /* What the windows of a language model unroll to; how long sentences are the text says. */

@@ -8,7 +8,7 @@
 typedef struct sample_options {
     double temperature; /* 0: always the likeliest */
     int64_t top_k;      /* only so many of the likeliest; 0: all */
-    double top_p;       /* of these the fewest likeliest that have this share together; 1: all */
+    double top_p;       /* of these the fewest likeliest that have this share together; 0, 1: all */
 } sample_options;
 
 typedef struct sample_token {

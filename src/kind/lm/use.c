@@ -73,7 +73,8 @@ ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *s, const char *const
 typedef struct text_sink {
     generate_fn emit;
     void *user;
-    bool line_start, wanted;
+    text_joint joint; /* of the line that is being written */
+    bool wanted;
 } text_sink;
 
 static void put_text(text_sink *sink, const char *text, size_t bytes) {
@@ -81,23 +82,24 @@ static void put_text(text_sink *sink, const char *text, size_t bytes) {
 }
 
 /* `text` is the token's, of `n` bytes; of one that the vocabulary does not have, what was typed. */
-static void put_word(const model_use *u, text_sink *sink, int32_t token, const char *text,
-                     size_t n) {
+static void put_word(text_sink *sink, int32_t token, const char *text, size_t n) {
+    bool space = false;
     if (token == VOCAB_EOS) {
         put_text(sink, "\n", 1);
-    } else {
-        if (u->s.tokens == TEXT_WORD && !sink->line_start) {
-            put_text(sink, " ", 1);
-        }
-        put_text(sink, text, n);
+        sink->joint = (text_joint){.mode = sink->joint.mode};
+        return;
     }
-    sink->line_start = token == VOCAB_EOS;
+    n = ebb__text_join(&sink->joint, text, n, &space);
+    if (space) {
+        put_text(sink, " ", 1);
+    }
+    put_text(sink, text, n);
 }
 
 static void put_token(const model_use *u, text_sink *sink, int32_t token) {
     size_t n = 0;
     const char *text = ebb__vocab_token(ebb__use_vocab(u, KIND_TARGET), (uint32_t)token, &n);
-    put_word(u, sink, token, text, n);
+    put_word(sink, token, text, n);
 }
 
 static ebb_status predict(model_use *u, int32_t token) {
@@ -118,38 +120,28 @@ static ebb_status draw_token(model_use *u, const sample_options *how, double dra
     return ebb__run_unmap(u->session, place, DEVICE_READ, logits);
 }
 
-typedef struct prompt_token {
-    int32_t id;
-    const char *text; /* as typed */
-    size_t bytes;
-} prompt_token;
-
-/* The next token of the prompt; a line end is <eos>. Advances *text; false at its end. */
-static bool next_token(const model_use *u, const char **text, prompt_token *out) {
-    const char *at = *text, *word = NULL;
-    size_t n = ebb__text_split(u->s.tokens, &at, at + strlen(at), &word);
-    if (n == 0 && *at == '\n') {
-        *out = (prompt_token){VOCAB_EOS, at, 1};
-        *text = at + 1;
-        return true;
+/* Reads the prompt, and shows it; a line end is <eos>. */
+static ebb_status read_prompt(model_use *u, const char *prompt, text_sink *sink) {
+    use_line line = {.at = prompt, .end = prompt + strlen(prompt)};
+    use_token token;
+    for (;;) {
+        TRY(ebb__use_next_token(u, KIND_TARGET, &line, &token));
+        if (token.bytes == 0 && line.at == line.end) {
+            return EBB_OK;
+        }
+        line.at += token.bytes == 0; /* the line end */
+        put_word(sink, (int32_t)token.id, token.text, token.bytes);
+        TRY(predict(u, (int32_t)token.id));
     }
-    uint32_t id = ebb__vocab_find(ebb__use_vocab(u, KIND_TARGET), word, n);
-    *out = (prompt_token){(int32_t)id, word, n};
-    *text = at;
-    return n > 0;
 }
 
 static ebb_status generate(model_use *u, const generate_options *o, text_sink *sink) {
     rng_key key = ebb__rng_key(o->seed, "generate");
     sample_options how = {o->temperature, o->top_k, o->top_p};
-    prompt_token given;
     int32_t token = 0;
-    TRY(predict(u, VOCAB_EOS));
-    for (const char *p = o->prompt != NULL ? o->prompt : ""; next_token(u, &p, &given);) {
-        put_word(u, sink, given.id, given.text, given.bytes);
-        TRY(predict(u, given.id));
-    }
     bool ended = false;
+    TRY(predict(u, VOCAB_EOS));
+    TRY(read_prompt(u, o->prompt != NULL ? o->prompt : "", sink));
     for (int64_t i = 0; i < o->tokens && sink->wanted && !ended; i++) {
         rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
         double draw = ((double)block.word[0] + (double)block.word[1] * 0x1p-32) * 0x1p-32;
@@ -158,23 +150,46 @@ static ebb_status generate(model_use *u, const generate_options *o, text_sink *s
         ended = o->stop_at_eos && token == VOCAB_EOS;
         TRY(predict(u, token));
     }
-    if (!sink->line_start) {
+    if (sink->joint.inside) {
         put_text(sink, "\n", 1);
     }
     return EBB_OK;
 }
 
-ebb_status ebb__lm_generate(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                            const generate_options *options, generate_fn emit, void *user) {
-    model_use u = {.ctx = ctx, .s = *settings};
-    u.s.batch = 1;
-    u.s.batch_tokens = 0;
-    u.s.bptt = 1;
-    ebb_status status = ebb__use_open(&u, dir, (job_request){.predict = true});
-    if (status == EBB_OK) {
-        status =
-            generate(&u, options, &(text_sink){emit, user, .line_start = true, .wanted = true});
+typedef struct generator {
+    kind_open base;
+    model_use u;
+} generator;
+
+static void close_generator(kind_open *open) {
+    generator *g = (generator *)open;
+    ebb_ctx *ctx = g->u.ctx;
+    ebb__use_close(&g->u);
+    ebb__free(ctx, g);
+}
+
+ebb_status ebb__lm_generate_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                                 kind_open **out) {
+    generator *g = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *g, &g));
+    *g = (generator){.base = {.close = close_generator}, .u = {.ctx = ctx, .s = *settings}};
+    g->u.s.batch = g->u.s.shards = 1;
+    g->u.s.batch_tokens = 0;
+    g->u.s.bptt = 1;
+    ebb_status status = ebb__use_open(&g->u, dir, (job_request){.predict = true});
+    if (status != EBB_OK) {
+        close_generator(&g->base);
+        return status;
     }
-    ebb__use_close(&u);
-    return status;
+    g->base.session = g->u.session;
+    *out = &g->base;
+    return EBB_OK;
+}
+
+ebb_status ebb__lm_generate(kind_open *open, const generate_options *options, generate_fn emit,
+                            void *user) {
+    generator *g = (generator *)open;
+    TRY(ebb__ranks_zero(g->u.session, IR_STATE));
+    return generate(&g->u, options,
+                    &(text_sink){emit, user, {.mode = g->u.s.tokens}, .wanted = true});
 }

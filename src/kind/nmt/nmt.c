@@ -68,7 +68,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
-    model.losses = use == JOB_VALID && request->line_bytes > 0;
+    model.losses = use == JOB_SCORE || (use == JOB_VALID && request->line_bytes > 0);
     return ebb__nmt_build(graph, &model);
 }
 
@@ -132,16 +132,17 @@ static translate_options translation_of(const nmt_corpus *nmt) {
                                .ratio = 2};
 }
 
-/* Words are needed where translations are shown. */
-static bool shows_words(const nmt_corpus *nmt) {
-    return nmt->translate.slots > 0 && nmt->texts.base.s->samples > 0;
+/* Words are needed where translations are shown, or pieces of words are scored. */
+static bool needs_words(const nmt_corpus *nmt) {
+    const train_settings *s = nmt->texts.base.s;
+    return nmt->translate.slots > 0 && (s->samples > 0 || s->tokens == TEXT_BPE);
 }
 
 static ebb_status choose(corpus *c, job_request *request) {
     nmt_corpus *nmt = (nmt_corpus *)c;
     TRY(ebb__sentence_sets_choose(c, &nmt->texts.train, &nmt->texts.valid, request));
     request->decode = nmt->translate = translation_of(nmt);
-    request->vocab_bytes = shows_words(nmt) ? ebb__vocabs_room(&nmt->texts.vocabs) : 0;
+    request->vocab_bytes = needs_words(nmt) ? ebb__vocabs_room(&nmt->texts.vocabs) : 0;
     return EBB_OK;
 }
 
@@ -151,11 +152,11 @@ static ebb_status score(corpus *c, run_session *session, const job_observer *obs
     nmt_validation v = {.session = session,
                         .options = nmt->translate,
                         .pairs = &nmt->texts.valid.batches,
-                        .characters = c->s->tokens == TEXT_CHAR,
+                        .tokens = c->s->tokens,
                         .samples = (uint64_t)c->s->samples,
                         .observer = observer};
     out->at[METRIC_PERPLEXITY] = ebb__text_perplexity(loss);
-    for (int side = 0; shows_words(nmt) && side < KIND_SIDES; side++) {
+    for (int side = 0; needs_words(nmt) && side < KIND_SIDES; side++) {
         v.vocabs[side] = ebb__vocabs_of(&nmt->texts.vocabs, (kind_side)side);
     }
     return nmt->translate.slots > 0 ? ebb__nmt_validate(c->ctx, &v, &out->at[METRIC_BLEU], stopped)
@@ -170,7 +171,7 @@ static ebb_status begin(corpus *c, run_session *session) {
         TRY(ebb__sentence_set_reader(&nmt->texts.valid, session, JOB_VALID, &ebb__nmt_inputs,
                                      &c->valid));
     }
-    if (!shows_words(nmt)) {
+    if (!needs_words(nmt)) {
         return EBB_OK;
     }
     /* The words again, now where they were planned to be. */
@@ -186,6 +187,9 @@ static bool sentences(const train_settings *s) {
     (void)s;
     return true;
 }
+
+static const char *const word_rows[] = {"src_embed.weight", "tgt_embed.weight", "out.weight",
+                                        "out.bias", NULL};
 
 static const kind_metric metrics[] = {
     [METRIC_PERPLEXITY] = {"perplexity", "valid ppl", "validation perplexity", .exponential = true},
@@ -208,6 +212,7 @@ const model_kind ebb__kind_nmt = {
     .nats = true,
     .resolve = ebb__nmt_resolve,
     .check = ebb__nmt_check,
+    .lacks = ebb__text_lacks,
     .sentences = sentences,
     .corpus = {.measure = ebb__texts_measure,
                .save = ebb__texts_save,
@@ -221,6 +226,7 @@ const model_kind ebb__kind_nmt = {
                .score = score},
     .labels = NMT_TGT_OUT,
     .vocab_file = vocab_file,
+    .word_rows = word_rows,
     .shape = plain_shape,
     .vocab_sizes = vocab_sizes,
     .staging = staging,
@@ -228,4 +234,7 @@ const model_kind ebb__kind_nmt = {
     .randomise = randomise,
     .set_longest = set_longest,
     .eval = ebb__nmt_eval,
-    .decode = ebb__nmt_decode};
+    .decode_open = ebb__nmt_decode_open,
+    .decode = ebb__nmt_decode,
+    .score_open = ebb__nmt_score_open,
+    .score = ebb__nmt_score};

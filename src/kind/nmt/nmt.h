@@ -22,14 +22,14 @@ typedef struct nmt_validation {
     run_session *session;
     translate_options options;
     const sentence_batches *pairs;
-    const data_vocab *vocabs[KIND_SIDES]; /* only to show samples */
-    bool characters;                      /* tokens are */
+    const data_vocab *vocabs[KIND_SIDES]; /* to show samples, or to score words made of pieces */
+    text_mode tokens;                     /* what they are */
     uint64_t samples;                     /* to be shown, spread over all pairs */
     const job_observer *observer;         /* may be NULL */
 } nmt_validation;
 
-/* Greedy translations of the validation sources: *bleu of tokens as they are, in which an unknown
- * word never matches. *stopped if the observer asked to. */
+/* Greedy translations of the validation sources: *bleu of tokens as they are or, of pieces, of the
+ * words that they make. An unknown word never matches. *stopped if the observer asked to. */
 ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *validation, double *bleu,
                              bool *stopped) EBB_MUST_CHECK;
 
@@ -41,8 +41,15 @@ ebb_status ebb__nmt_measure(ebb_ctx *ctx, const train_settings *s, const char *d
                             text_eval_result *out) EBB_MUST_CHECK;
 ebb_status ebb__nmt_eval(ebb_ctx *ctx, const train_settings *s, const char *const *words,
                          const job_observer *observer, kind_facts *out) EBB_MUST_CHECK;
-ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *s, const char *dir,
-                           const decode_options *options, const decode_io *io,
+ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                const decode_options *options, kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_decode(kind_open *open, const decode_io *io,
                            decode_summary *out) EBB_MUST_CHECK;
+
+/* ---- score.c ---- */
+
+ebb_status ebb__nmt_score_open(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                               kind_open **out) EBB_MUST_CHECK;
+ebb_status ebb__nmt_score(kind_open *open, const score_request *request) EBB_MUST_CHECK;
 
 #endif

@@ -6,12 +6,15 @@
 #include "decode/words.h"
 #include "kind/nmt/nmt.h"
 
+#include <string.h>
+
 /* A longer source is cut: what is compiled grows with the longest one. */
 enum { MOST_SOURCE = 2048 };
 
 typedef struct line_decoder {
+    kind_open base;
     model_use u;
-    const char *dir;
+    char *dir;
     const decode_io *io;
     decode_summary *sum;
     translate_options o;
@@ -26,40 +29,44 @@ typedef struct line_decoder {
 } line_decoder;
 
 /* Ids of as many tokens as there is room for; the others are only counted. */
-static int32_t line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
-                        uint64_t *tokens) {
-    const data_vocab *vocab = ebb__use_vocab(&d->u, KIND_SOURCE);
-    const char *at = line->text, *end = at + line->bytes, *token = NULL;
-    int32_t n = 0;
-    size_t length;
+static ebb_status line_ids(line_decoder *d, const decode_line *line, int32_t *ids, int32_t room,
+                           int32_t *n, uint64_t *tokens) {
+    use_line from = {.at = line->text, .end = line->text + line->bytes};
+    use_token token;
     *tokens = 0;
+    *n = 0;
     ebb__words_add_sentence(&d->words);
-    while ((length = ebb__text_split(d->u.s.tokens, &at, end, &token)) > 0) {
-        if (n < room) {
-            uint32_t id = ebb__vocab_find(vocab, token, length);
-            if (id == VOCAB_UNK) {
+    for (;;) {
+        TRY(ebb__use_next_token(&d->u, KIND_SOURCE, &from, &token));
+        if (token.bytes == 0) {
+            return EBB_OK;
+        }
+        if (*n < room) {
+            if (token.id == VOCAB_UNK) {
                 d->sum->unknown++;
-                ebb__words_add(&d->words, n, token, length);
+                ebb__words_add(&d->words, *n, token.text, token.bytes);
             }
-            ids[n++] = (int32_t)id;
+            ids[(*n)++] = (int32_t)token.id;
         }
         ++*tokens;
     }
-    return n;
 }
 
 /* Whether the line has more tokens than there is room for, but a plan could have it. */
-static bool wants_room(line_decoder *d, const decode_line *line, int32_t room) {
-    const char *at = line->text, *end = at + line->bytes, *token = NULL;
-    uint64_t n = 0;
+static ebb_status wants_room(line_decoder *d, const decode_line *line, int32_t room, bool *out) {
+    use_line from = {.at = line->text, .end = line->text + line->bytes};
+    use_token token = {.bytes = 1};
+    *out = false;
+    d->wanted = 0;
     if (line->bytes <= (size_t)room || d->o.max_src >= d->most_src) {
-        return false;
+        return EBB_OK; /* a token has a byte at least */
     }
-    while (ebb__text_split(d->u.s.tokens, &at, end, &token) > 0) {
-        n++;
+    while (token.bytes > 0) {
+        TRY(ebb__use_next_token(&d->u, KIND_SOURCE, &from, &token));
+        d->wanted += token.bytes > 0;
     }
-    d->wanted = n;
-    return n > (uint64_t)room;
+    *out = d->wanted > (uint64_t)room;
+    return EBB_OK;
 }
 
 static ebb_status next_line(line_decoder *d, decode_line *line, translate_next *got) {
@@ -84,14 +91,14 @@ static ebb_status read_line(void *user, int32_t *ids, int32_t room, int32_t *n,
     if (*got != TRANSLATE_SENTENCE) {
         return EBB_OK;
     }
-    if (wants_room(d, &line, room)) {
+    TRY(wants_room(d, &line, room, &d->holds));
+    if (d->holds) {
         d->held = line;
-        d->holds = true;
         *got = TRANSLATE_END; /* of this plan */
         return EBB_OK;
     }
     uint64_t *tokens = &d->tokens[d->read++ % (uint64_t)ebb__translate_pool(&d->o)];
-    *n = line_ids(d, &line, ids, room, tokens);
+    TRY(line_ids(d, &line, ids, room, n, tokens));
     d->sum->lines++;
     d->sum->tokens += *tokens;
     if (*tokens > (uint64_t)room) {
@@ -109,7 +116,7 @@ static ebb_status write_line(void *user, const translate_result *found) {
                             .found = found,
                             .source = ebb__use_vocab(&d->u, KIND_SOURCE),
                             .target = ebb__use_vocab(&d->u, KIND_TARGET),
-                            .characters = d->u.s.tokens == TEXT_CHAR,
+                            .mode = d->u.s.tokens,
                             .words = d->replaces ? &d->words : NULL};
     TRY(d->io->write(d->io->user, &result));
     ebb__words_drop(&d->words);
@@ -138,15 +145,24 @@ static ebb_status open_fitting(line_decoder *d, bool fixed) {
     }
 }
 
-/* Everything anew, for sources of so many tokens. */
-static ebb_status reopen(line_decoder *d, int32_t max_src, int32_t slots) {
+/* Run, plan and what goes with it, for sources of at most o.max_src tokens. */
+static ebb_status open_plan(line_decoder *d, bool fixed) {
+    TRY(open_fitting(d, fixed));
+    TRY(ebb__alloc(d->u.ctx, (size_t)ebb__translate_pool(&d->o), sizeof *d->tokens, &d->tokens));
+    if (d->replaces) {
+        ebb__words_init(&d->o, ebb__run_host(d->u.session, JOB_LINES, NULL), &d->words);
+    }
+    d->base.session = d->u.session;
+    return EBB_OK;
+}
+
+static void close_plan(line_decoder *d) {
+    ebb__free(d->u.ctx, d->tokens);
     ebb__use_close(&d->u);
-    d->u.vocabs = (text_vocabs){0};
-    d->u.session = NULL;
-    ebb__region_trim(d->u.ctx);
-    d->o.max_src = max_src;
-    d->o.slots = slots;
-    return open_fitting(d, false);
+    d->tokens = NULL;
+    d->u = (model_use){.ctx = d->u.ctx, .s = d->u.s};
+    d->words = (decode_words){0};
+    d->base.session = NULL;
 }
 
 /* A plan for the line that is held, and for others that are somewhat longer; if there is no memory
@@ -159,7 +175,11 @@ static ebb_status make_room(line_decoder *d) {
     ebb_status status = EBB_BUDGET;
     for (int i = 0; status == EBB_BUDGET && i < 3; i++) {
         ebb__ctx_clear(d->u.ctx);
-        status = reopen(d, tries[i], slots);
+        close_plan(d);
+        ebb__region_trim(d->u.ctx);
+        d->o.max_src = tries[i];
+        d->o.slots = slots;
+        status = open_plan(d, false);
     }
     if (d->o.max_src < need || d->o.max_src == MOST_SOURCE) {
         d->most_src = d->o.max_src;
@@ -167,18 +187,50 @@ static ebb_status make_room(line_decoder *d) {
     return status;
 }
 
+static void close_decoder(kind_open *open) {
+    line_decoder *d = (line_decoder *)open;
+    ebb_ctx *ctx = d->u.ctx;
+    close_plan(d);
+    ebb__free(ctx, d->dir);
+    ebb__free(ctx, d);
+}
+
+ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                                const decode_options *options, kind_open **out) {
+    line_decoder *d = NULL;
+    ebb_status status;
+    TRY(ebb__alloc(ctx, 1, sizeof *d, &d));
+    *d = (line_decoder){.base = {.close = close_decoder},
+                        .u = {.ctx = ctx, .s = *settings},
+                        .o = {.slots = (int32_t)settings->batch,
+                              .beam = (int32_t)options->beam,
+                              .nbest = (int32_t)options->nbest,
+                              .max_src = (int32_t)settings->max_len + 1,
+                              .alpha = options->alpha,
+                              .ratio = options->max_ratio,
+                              .attention = options->attention,
+                              .attended = options->unk == DECODE_UNK_REPLACE,
+                              .ban_unk = options->unk == DECODE_UNK_BAN},
+                        .replaces = options->unk == DECODE_UNK_REPLACE,
+                        .most_src = MOST_SOURCE};
+    TRY_OUT(ebb__alloc(ctx, strlen(dir) + 1, 1, &d->dir));
+    memcpy(d->dir, dir, strlen(dir) + 1);
+    TRY_OUT(open_plan(d, options->fixed_batch));
+    *out = &d->base;
+    return EBB_OK;
+out:
+    close_decoder(&d->base);
+    return status;
+}
+
 /* Translates lines until there are no more, or one is held. */
 static ebb_status translate_lines(line_decoder *d) {
     const translate_io lines = {d, read_line, write_line, should_stop};
-    const translate_uses uses = {JOB_DECODE_STEP, JOB_DECODE_READ};
-    decode_summary *sum = d->sum;
-    TRY(ebb__alloc(d->u.ctx, (size_t)ebb__translate_pool(&d->o), sizeof *d->tokens, &d->tokens));
-    if (d->replaces) {
-        ebb__words_init(&d->o, ebb__run_host(d->u.session, JOB_LINES, NULL), &d->words);
-    }
-    double begin = ebb__clock_seconds();
-    ebb_status status = ebb__translate(d->u.session, uses, &d->o, &lines);
     const run_session *session = d->u.session;
+    decode_summary *sum = d->sum;
+    double begin = ebb__clock_seconds();
+    ebb_status status = ebb__translate(
+        d->u.session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &d->o, &lines);
     sum->seconds += ebb__clock_seconds() - begin;
     sum->batch = d->o.slots;
     if (session->plan->peak_bytes > sum->planned_peak_bytes) {
@@ -187,39 +239,27 @@ static ebb_status translate_lines(line_decoder *d) {
     if (session->measured_bytes > sum->measured_peak_bytes) {
         sum->measured_peak_bytes = session->measured_bytes;
     }
-    ebb__free(d->u.ctx, d->tokens);
-    d->tokens = NULL;
     return status;
 }
 
-ebb_status ebb__nmt_decode(ebb_ctx *ctx, const train_settings *settings, const char *dir,
-                           const decode_options *options, const decode_io *io,
-                           decode_summary *out) {
-    line_decoder d = {.u = {.ctx = ctx, .s = *settings},
-                      .dir = dir,
-                      .io = io,
-                      .sum = out,
-                      .o = {.slots = (int32_t)settings->batch,
-                            .beam = (int32_t)options->beam,
-                            .nbest = (int32_t)options->nbest,
-                            .max_src = (int32_t)settings->max_len + 1,
-                            .alpha = options->alpha,
-                            .ratio = options->max_ratio,
-                            .attention = options->attention,
-                            .attended = options->unk == DECODE_UNK_REPLACE,
-                            .ban_unk = options->unk == DECODE_UNK_BAN},
-                      .replaces = options->unk == DECODE_UNK_REPLACE,
-                      .most_src = MOST_SOURCE};
+ebb_status ebb__nmt_decode(kind_open *open, const decode_io *io, decode_summary *out) {
+    line_decoder *d = (line_decoder *)open;
     *out = (decode_summary){0};
-    ebb_status status = open_fitting(&d, options->fixed_batch);
-    if (status == EBB_OK) {
-        status = translate_lines(&d);
+    d->io = io;
+    d->sum = out;
+    d->read = d->written = 0;
+    d->words.added = d->words.dropped = d->words.used = 0; /* of a call that failed */
+    d->holds = false;
+    ebb_status status = EBB_OK;
+    if (d->base.session == NULL) { /* a larger plan could not be made the last time */
+        close_plan(d);
+        status = open_plan(d, false);
     }
-    while (status == EBB_OK && d.holds) {
-        status = make_room(&d);
-        status = status == EBB_OK ? translate_lines(&d) : status;
+    status = status == EBB_OK ? translate_lines(d) : status;
+    while (status == EBB_OK && d->holds) {
+        status = make_room(d);
+        status = status == EBB_OK ? translate_lines(d) : status;
     }
-    ebb__use_close(&d.u);
     return status;
 }
 

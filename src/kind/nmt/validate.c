@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+#define XXH_STATIC_LINKING_ONLY /* the state's size, so that it can live on the stack */
+#include <xxhash.h>
+
+/* A translation has at most ratio * source + 10 tokens (translate.h). */
+enum { MORE_TOKENS = 12 };
+
 typedef struct validator {
     ebb_ctx *ctx;
     const nmt_validation *v;
@@ -13,6 +19,8 @@ typedef struct validator {
     uint64_t next; /* pair to read */
     uint32_t *ids; /* [most]: a target, then a translation's symbols */
     uint32_t most;
+    uint64_t *hashes; /* of words that pieces make, of a translation and a target; so: */
+    uint32_t *symbols;
     bool stopped;
 } validator;
 
@@ -35,6 +43,7 @@ static ebb_status read_source(void *user, int32_t *ids, int32_t room, int32_t *n
 static ebb_status text_of(const validator *r, kind_side side, const int32_t *ids, int32_t n,
                           char **out) {
     const data_vocab *vocab = r->v->vocabs[side];
+    text_joint joint = {.mode = r->v->tokens};
     size_t bytes = 1, length = 0;
     for (int32_t i = 0; i < n; i++) {
         (void)ebb__vocab_token(vocab, (uint32_t)ids[i], &length);
@@ -44,7 +53,9 @@ static ebb_status text_of(const validator *r, kind_side side, const int32_t *ids
     char *to = *out;
     for (int32_t i = 0; i < n; i++) {
         const char *token = ebb__vocab_token(vocab, (uint32_t)ids[i], &length);
-        if (i > 0 && !r->v->characters) {
+        bool space = false;
+        length = ebb__text_join(&joint, token, length, &space);
+        if (space) {
             *to++ = ' ';
         }
         memcpy(to, token, length);
@@ -77,6 +88,39 @@ static bool is_sample(const nmt_validation *v, uint64_t number) {
            v->observer != NULL && v->observer->sample != NULL;
 }
 
+/* Words that the pieces make, as symbols behind the first `first`, equal where the words are; gives
+ * their number. One with a piece that the vocabulary has not never matches. */
+static size_t join_words(validator *r, const uint32_t *ids, uint32_t n, size_t first) {
+    const data_vocab *vocab = r->v->vocabs[KIND_TARGET];
+    text_joint joint = {.mode = TEXT_BPE};
+    size_t words = first;
+    XXH3_state_t hash;
+    bool unknown = false;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t length = 0;
+        bool space = false, begins = !joint.open;
+        const char *piece = ebb__vocab_token(vocab, ids[i], &length);
+        length = ebb__text_join(&joint, piece, length, &space);
+        if (begins) {
+            XXH3_64bits_reset(&hash);
+            unknown = false;
+        }
+        XXH3_64bits_update(&hash, piece, length);
+        unknown = unknown || ids[i] == VOCAB_UNK;
+        if (joint.open && i + 1 < n) {
+            continue;
+        }
+        r->hashes[words] = XXH3_64bits_digest(&hash);
+        size_t same = 0;
+        while (r->hashes[same] != r->hashes[words]) {
+            same++;
+        }
+        r->symbols[words] = unknown ? BLEU_NEVER : (uint32_t)same;
+        words++;
+    }
+    return words - first;
+}
+
 static ebb_status score_translation(void *user, const translate_result *result) {
     validator *r = user;
     const translate_hypothesis *best = &result->best[0];
@@ -85,6 +129,12 @@ static ebb_status score_translation(void *user, const translate_result *result) 
     n--; /* its line end */
     if (is_sample(r->v, result->number)) {
         TRY(show(r, result, r->ids, n));
+    }
+    if (r->v->tokens == TEXT_BPE) {
+        size_t found = join_words(r, (const uint32_t *)best->tokens, (uint32_t)best->length, 0);
+        size_t wanted = join_words(r, r->ids, n, found);
+        ngram_text own = {r->symbols, found}, ref = {r->symbols + found, wanted};
+        return ebb__bleu_add(r->ctx, &r->counts, own, &ref, 1);
     }
     /* Every word that the vocabulary has not is another one: none matches. */
     for (uint32_t i = 0; i < n; i++) {
@@ -107,15 +157,22 @@ ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, double *bleu
     for (int32_t i = 0; i < v->pairs->shapes.n; i++) {
         r.most = num_larger32(r.most, v->pairs->shapes.at[i].target);
     }
-    TRY(ebb__alloc(ctx, r.most, sizeof *r.ids, &r.ids));
-    ebb_status status = ebb__translate(
-        v->session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ}, &v->options, &io);
+    size_t words = (size_t)(v->options.ratio * v->options.max_src) + MORE_TOKENS + r.most;
+    ebb_status status;
+    TRY_OUT(ebb__alloc(ctx, r.most, sizeof *r.ids, &r.ids));
+    TRY_OUT(ebb__alloc(ctx, v->tokens == TEXT_BPE ? words : 0, sizeof *r.hashes, &r.hashes));
+    TRY_OUT(ebb__alloc(ctx, v->tokens == TEXT_BPE ? words : 0, sizeof *r.symbols, &r.symbols));
+    status = ebb__translate(v->session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ},
+                            &v->options, &io);
     if (r.stopped && status == EBB_STOPPED) {
         ebb__ctx_clear(ctx);
         status = EBB_OK;
     }
     *bleu = ebb__bleu_score(&r.counts);
     *stopped = r.stopped;
+out:
+    ebb__free(ctx, r.hashes);
+    ebb__free(ctx, r.symbols);
     ebb__free(ctx, r.ids);
     return status;
 }

@@ -15,7 +15,25 @@ double ebb__text_perplexity(double loss) {
     return fmin(exp(loss), DBL_MAX);
 }
 
+const char *ebb__text_lacks(const train_settings *s, const train_option *option) {
+    return (option->flags & OPTION_BPE) == 0 || s->tokens == TEXT_BPE
+               ? NULL
+               : "is about pieces of words: it needs --tokens bpe";
+}
+
 ebb_status ebb__text_resolve(ebb_ctx *ctx, train_settings *s) {
+    if (s->tie_src && s->codes_apart) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--tie-src makes one vocabulary of both texts, --codes-apart has pieces "
+                         "that only one of them knows: only one can hold");
+    }
+    const char *given = s->vocab_from != NULL ? s->vocab_from : s->codes_from;
+    if (given != NULL && s->train_path == NULL) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--%s %s: is not a whole number, and a file or folder has a meaning only "
+                         "with a text: --train",
+                         s->vocab_from != NULL ? "vocab" : "codes", given);
+    }
     s->embed = s->embed == 0 ? s->hidden : s->embed;
     return !s->tie || s->embed == s->hidden
                ? EBB_OK

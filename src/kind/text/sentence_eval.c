@@ -61,19 +61,18 @@ static ebb_status count_texts(const model_use *u, const char *const files[KIND_S
     text_mode mode = u->s.tokens;
     bool pairs = files[KIND_SOURCE] != NULL;
     text_reader texts[KIND_SIDES];
-    TRY(ebb__text_open(u->ctx, files[KIND_TARGET], mode, "count", NULL, &texts[KIND_TARGET]));
+    int first = pairs ? KIND_SOURCE : KIND_TARGET, opened = first;
     ebb_status status = EBB_OK;
-    if (pairs) {
-        status =
-            ebb__text_open(u->ctx, files[KIND_SOURCE], mode, "count", NULL, &texts[KIND_SOURCE]);
+    for (; opened < KIND_SIDES && status == EBB_OK; opened += status == EBB_OK) {
+        status = ebb__text_open(u->ctx, files[opened], mode, "count", NULL, &texts[opened]);
     }
-    if (status == EBB_OK) {
-        status = count_lines(u, pairs, texts, out);
-        if (pairs) {
-            ebb__text_close(&texts[KIND_SOURCE]);
-        }
+    for (int side = first; side < KIND_SIDES && status == EBB_OK; side++) {
+        status = ebb__text_cut_with(&texts[side], ebb__use_vocab(u, (kind_side)side)->codes);
     }
-    ebb__text_close(&texts[KIND_TARGET]);
+    status = status == EBB_OK ? count_lines(u, pairs, texts, out) : status;
+    for (int side = first; side < opened; side++) {
+        ebb__text_close(&texts[side]);
+    }
     return status;
 }
 
@@ -124,13 +123,16 @@ ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const t
     ebb_status status;
     *out = (text_eval_result){0};
     ebb__sentence_set_init(&set);
-    TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, false, &set));
+    TRY_OUT(ebb__use_open_vocabs(u, dir, &request));
+    const data_codes *codes[KIND_SIDES] = {ebb__vocabs_codes(&u->vocabs, KIND_SOURCE),
+                                           ebb__vocabs_codes(&u->vocabs, KIND_TARGET)};
+    TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, codes, false, &set));
     TRY_OUT(ebb__sentence_set_choose_few(&u->s, &set));
     request.shapes = request.valid_shapes = ebb__sentence_set_shapes(&set);
     if (observer != NULL && observer->line != NULL) {
         request.line_bytes = ebb__line_scores_bytes(&set);
     }
-    TRY_OUT(ebb__use_open(u, dir, request));
+    TRY_OUT(ebb__use_open_model(u, dir, &request));
     TRY_OUT(count_texts(u, texts, out));
     TRY_OUT(store_sentences(u, dir, texts, &set));
     TRY_OUT(evaluate(u, &set, inputs, observer, out));

@@ -63,10 +63,12 @@ static void report_left_out(ebb_ctx *ctx, const lengths_texts *texts, const data
 }
 
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
-                                  const char *const texts[KIND_SIDES], bool silent,
+                                  const char *const texts[KIND_SIDES],
+                                  const data_codes *const codes[KIND_SIDES], bool silent,
                                   sentence_set *set) {
-    lengths_texts scanned = {texts[KIND_SOURCE], texts[KIND_TARGET], s->tokens,
-                             (uint32_t)s->max_len, s->split_long};
+    lengths_texts scanned = {texts[KIND_SOURCE],   texts[KIND_TARGET], s->tokens,
+                             (uint32_t)s->max_len, s->split_long,      codes[KIND_SOURCE],
+                             codes[KIND_TARGET]};
     TRY(ebb__lengths_scan(ctx, &scanned, &set->lengths));
     if (!silent) {
         report_left_out(ctx, &scanned, &set->lengths);

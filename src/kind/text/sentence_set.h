@@ -5,6 +5,7 @@
 #ifndef KIND_TEXT_SENTENCE_SET_H
 #define KIND_TEXT_SENTENCE_SET_H
 
+#include "data/codes.h"
 #include "data/lengths.h"
 #include "data/sentence_batches.h"
 #include "train/kind.h"
@@ -42,11 +43,13 @@ uint64_t ebb__sentence_staging(const job_request *request);
 /* ---- the set ---- */
 
 void ebb__sentence_set_init(sentence_set *set); /* nothing is open */
-/* Counts the lengths of the sentences of `texts`. What is left out is said, with where to look,
- * unless `silent`. Sets set->options: of a shape, sentences come in the order of the text unless
- * the caller then sets options.shuffle, before storing. */
+/* Counts the lengths of the sentences of `texts`, whose words `codes` cut (NULL: they do not). What
+ * is left out is said, with where to look, unless `silent`. Sets set->options: of a shape,
+ * sentences come in the order of the text unless the caller then sets options.shuffle, before
+ * storing. */
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
-                                  const char *const texts[KIND_SIDES], bool silent,
+                                  const char *const texts[KIND_SIDES],
+                                  const data_codes *const codes[KIND_SIDES], bool silent,
                                   sentence_set *set) EBB_MUST_CHECK;
 /* Chooses shapes, longest first, for the sentences to train on and to validate (if there are any):
  * for the former as the settings say or, where the run is resumed, those stored in c->buckets,

@@ -9,12 +9,18 @@
 typedef struct text_corpus {
     corpus base;
     text_vocabs vocabs;        /* from measure() to store() */
+    uint64_t given_hash;       /* of the vocabularies before new words were added */
     sentence_set train, valid; /* where batches are not of sentences: only their tokens */
 } text_corpus;
 
-/* The vocabularies of the texts to train on, in lists of at most `most` bytes (0: no bound). Free
- * them also after a failure. */
-ebb_status ebb__texts_count_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v) EBB_MUST_CHECK;
+/* The codes that the settings ask for, of texts that are cut by codes: learnt from those to train
+ * on, in at most `most` bytes (0: no bound), or given ones. Before the vocabularies. */
+ebb_status ebb__texts_take_codes(ebb_ctx *ctx, uint64_t most, text_vocabs *v) EBB_MUST_CHECK;
+/* The vocabularies of the texts to train on, in lists of at most `most` bytes (0: no bound), or
+ * those that the settings name. *given: the hash of what was counted or loaded, before new words
+ * were added. Free them also after a failure. */
+ebb_status ebb__texts_take_words(ebb_ctx *ctx, uint64_t most, text_vocabs *v,
+                                 uint64_t *given) EBB_MUST_CHECK;
 
 /* ---- calls of a corpus_calls ---- */
 

@@ -32,8 +32,7 @@ static ebb_status folder_of(ebb_ctx *ctx, const char *path, char out[JOB_PATH_BY
                               : ebb__fail(ctx, EBB_USAGE, "the path is too long: %.60s...", path);
 }
 
-/* Whether all vocabularies lie in the folder. */
-static ebb_status find_vocabs(ebb_ctx *ctx, const train_settings *s, const char *dir, bool *out) {
+ebb_status ebb__use_find_vocabs(ebb_ctx *ctx, const train_settings *s, const char *dir, bool *out) {
     char path[JOB_PATH_BYTES];
     *out = true;
     for (int side = 0; side < KIND_SIDES; side++) {
@@ -45,30 +44,41 @@ static ebb_status find_vocabs(ebb_ctx *ctx, const train_settings *s, const char 
     return EBB_OK;
 }
 
-ebb_status ebb__use_check_init(const corpus *c) {
+/* Of weights without a note, by the vocabulary beside them. */
+static ebb_status hash_beside(const corpus *c, const char *file, uint64_t *hash, bool *known) {
+    text_vocabs vocabs = {.s = c->s};
+    char dir[JOB_PATH_BYTES];
+    TRY(folder_of(c->ctx, file, dir));
+    TRY(ebb__use_find_vocabs(c->ctx, c->s, dir, known));
+    if (!*known) {
+        return EBB_OK;
+    }
+    ebb_status status = ebb__vocabs_load(c->ctx, dir, false, &vocabs);
+    *hash = status == EBB_OK ? ebb__vocabs_hash(&vocabs) : 0;
+    ebb__vocabs_free(&vocabs);
+    return status;
+}
+
+ebb_status ebb__use_check_init(const corpus *c, uint64_t own) {
     const train_settings *s = c->s;
-    text_vocabs vocabs = {.s = s};
-    char file[JOB_PATH_BYTES], dir[JOB_PATH_BYTES];
+    char file[JOB_PATH_BYTES];
+    uint64_t hash = 0;
     bool known = false;
     if (s->init_path == NULL || c->resumed || c->dir == NULL) {
         return EBB_OK;
     }
     TRY(ebb__weights_file(c->ctx, s->init_path, file));
-    TRY(folder_of(c->ctx, file, dir));
-    TRY(find_vocabs(c->ctx, s, dir, &known));
-    if (!known) {
-        return EBB_OK;
-    }
-    ebb_status status = ebb__vocabs_load(c->ctx, dir, false, &vocabs);
-    if (status == EBB_OK && ebb__vocabs_hash(&vocabs) != c->vocab_hash) {
-        status = ebb__fail(c->ctx, EBB_USAGE,
-                           "--init %s: these weights know the tokens of the %s beside them, and "
-                           "this text has others or in another order; train on the text they "
-                           "come from, or start without --init",
-                           s->init_path, s->kind->vocab_file(s, KIND_TARGET));
-    }
-    ebb__vocabs_free(&vocabs);
-    return status;
+    TRY(ebb__weights_vocab(c->ctx, file, &hash, &known));
+    TRY(known ? EBB_OK : hash_beside(c, file, &hash, &known));
+    return !known || hash == own
+               ? EBB_OK
+               : ebb__fail(
+                     c->ctx, EBB_USAGE,
+                     "--init %s: these weights were trained with another vocabulary or other "
+                     "codes than this run has, so that words would be mixed up; take theirs: "
+                     "--init DIR of the run that they are of, or --vocab DIR beside; or start "
+                     "without --init",
+                     s->init_path);
 }
 
 /* ---- all of it ---- */
@@ -97,7 +107,38 @@ ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) {
     return ebb__use_open_model(u, dir, &request);
 }
 
+/* ---- lines in memory ---- */
+
+/* Takes the next word, if it is one that can be cut; a longer one is a token as it is. */
+static ebb_status next_word(model_use *u, kind_side side, use_line *line, use_token *out) {
+    const data_vocab *vocab = ebb__use_vocab(u, side);
+    size_t n = ebb__text_split(u->s.tokens, &line->at, line->end, &out->text);
+    out->bytes = n;
+    if (n == 0 || vocab->codes == NULL || n > TEXT_TOKEN_LIMIT) {
+        out->id = n > 0 ? ebb__vocab_find(vocab, out->text, n) : VOCAB_EOS;
+        return EBB_OK;
+    }
+    line->word = out->text;
+    line->piece = 0;
+    u->cutter.ctx = u->ctx;
+    return ebb__codes_cut(vocab->codes, &u->cutter, out->text, n);
+}
+
+ebb_status ebb__use_next_token(model_use *u, kind_side side, use_line *line, use_token *out) {
+    if (line->word == NULL) {
+        TRY(next_word(u, side, line, out));
+    }
+    if (line->word != NULL) {
+        out->text = ebb__codes_token(&u->cutter, line->word, line->piece++, &out->bytes);
+        out->id = ebb__vocab_find(ebb__use_vocab(u, side), out->text, out->bytes);
+        line->word = line->piece < u->cutter.n_ends ? line->word : NULL;
+    }
+    return EBB_OK;
+}
+
 void ebb__use_close(model_use *u) {
+    u->cutter.ctx = u->ctx;
+    ebb__codes_cutter_free(&u->cutter);
     ebb__vocabs_free(&u->vocabs);
     ebb__run_free(u->session);
 }

@@ -21,6 +21,7 @@ typedef struct model_use {
     ebb_ctx *ctx;
     train_settings s;
     text_vocabs vocabs;
+    codes_cutter cutter; /* of TEXT_BPE */
     run_session *session;
 } model_use;
 
@@ -37,11 +38,29 @@ void ebb__use_close(model_use *u);
 /* Of sources or of targets; a language model has only the latter. */
 const data_vocab *ebb__use_vocab(const model_use *u, kind_side side);
 
+/* Lines that users type, token by token: at a line end, and at the end of all, a token has no bytes
+ * and `at` stays there. */
+typedef struct use_line {
+    const char *at, *end;
+    const char *word; /* whose pieces are being given; NULL: none */
+    size_t piece;
+} use_line;
+typedef struct use_token {
+    uint32_t id;
+    const char *text; /* the token as vocabularies have it, or as typed; until the next call */
+    size_t bytes;
+} use_token;
+ebb_status ebb__use_next_token(model_use *u, kind_side side, use_line *line,
+                               use_token *out) EBB_MUST_CHECK;
+
 /* Of the weights that a new run in a folder starts from (settings->init_path): EBB_USAGE if the
- * vocabulary that lies beside them, as in the folder of a run, is not the one of the new run's
- * texts, whose hash is known: every embedding would stand for another token. Weights that lie alone
- * can be anything. */
-ebb_status ebb__use_check_init(const corpus *c) EBB_MUST_CHECK;
+ * vocabulary and codes that they were trained with are not those of the new run, whose hash is
+ * `own` (before new words): every embedding would stand for another token. They are told by the
+ * weights' note, else by what lies beside them; weights without either can be anything. */
+ebb_status ebb__use_check_init(const corpus *c, uint64_t own) EBB_MUST_CHECK;
+/* Whether all vocabularies of a run lie in the folder. */
+ebb_status ebb__use_find_vocabs(ebb_ctx *ctx, const train_settings *s, const char *dir,
+                                bool *out) EBB_MUST_CHECK;
 
 /* sentence_eval.c: how well the run in `dir` predicts sentences; `texts` by side, of a language
  * model only the target's. Opens it as ebb__use_open does. */

@@ -4,7 +4,7 @@
  * /x: there its other relative paths start too, wherever the config is read. Configs that lie
  * elsewhere were written by hand, and their paths start where the command is called, as those of
  * the command line do. */
-#include "cli/options.h"
+#include "train/option_set.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -55,11 +55,11 @@ static void put_joined(const char *folder, const char *path, char *out, size_t r
 }
 
 /* All relative paths now start in `folder`. */
-static ebb_status start_at(cli_settings *settings, alloc_region *region, const char *folder) {
-    const model_kind *kind = settings->run.kind;
-    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
-        const train_option *option = ebb__cli_option(kind, i);
-        const char **at = (const char **)(void *)((char *)settings + option->offset);
+static ebb_status start_at(const option_set *set, const char *folder) {
+    const model_kind *kind = set->kind;
+    for (size_t i = 0; i < ebb__options_count(set); i++) {
+        const train_option *option = ebb__options_at(set, i);
+        const char **at = (const char **)(void *)((char *)set->base + option->offset);
         if ((option->flags & OPTION_PATH) == 0 || *at == NULL ||
             (kind->is_name != NULL && kind->is_name(option, *at))) {
             continue;
@@ -70,31 +70,32 @@ static ebb_status start_at(cli_settings *settings, alloc_region *region, const c
         }
         size_t room = parts * (strlen(folder) + 1) + strlen(*at) + 1;
         char *joined = NULL;
-        TRY(ebb__region_alloc(region, room, 1, &joined));
+        TRY(ebb__region_alloc(set->region, room, 1, &joined));
         put_joined(folder, *at, joined, room);
         *at = joined;
     }
     return EBB_OK;
 }
 
-ebb_status ebb__cli_paths_of_run(cli_settings *settings, const char *config) {
+ebb_status ebb__paths_of_run(const option_set *set, const char *config) {
     real_path folder, here;
-    const char *slash = strrchr(config, '/'), *out = settings->run.out_dir;
+    const char *slash = strrchr(config, '/'), *out = ((const train_settings *)set->base)->out_dir;
     char dir[PATH_MAX];
     int n = slash != NULL ? snprintf(dir, sizeof dir, "%.*s", (int)(slash + 1 - config), config)
                           : snprintf(dir, sizeof dir, ".");
-    if (!ebb__cli_given(settings, "out") || !is_below(out) || n >= (int)sizeof dir ||
+    if (!ebb__options_given(set, "out") || !is_below(out) || n >= (int)sizeof dir ||
         realpath(dir, folder.text) == NULL || realpath(".", here.text) == NULL ||
         !cut_off(folder.text, out) || strcmp(folder.text, here.text) == 0) {
         return EBB_OK;
     }
-    return start_at(settings, &settings->region, folder.text);
+    return start_at(set, folder.text);
 }
 
-ebb_status ebb__cli_paths_to_store(cli_settings *settings, alloc_region *region) {
+ebb_status ebb__paths_to_store(const option_set *set) {
     real_path here;
-    if (is_below(settings->run.out_dir) || realpath(".", here.text) == NULL) {
+    if (is_below(((const train_settings *)set->base)->out_dir) ||
+        realpath(".", here.text) == NULL) {
         return EBB_OK;
     }
-    return start_at(settings, region, strcmp(here.text, "/") == 0 ? "" : here.text);
+    return start_at(set, strcmp(here.text, "/") == 0 ? "" : here.text);
 }

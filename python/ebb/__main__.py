@@ -1,0 +1,4 @@
+"""`python -m ebb` is the command."""
+from .command import main
+
+main()

@@ -1,0 +1,269 @@
+"""Runs: models that the command trains into folders, used through the library."""
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union, overload
+
+from . import command
+from ._api import ebb_generate_options, ebb_plan_info, ebb_run_options, ebb_score, ebb_text_fn, ebb_translate_options, ebb_translation_fn
+from ._arrays import bytes_of
+from ._context import current
+from ._errors import UsageError
+from ._native import lib
+from ._sizes import Size, size
+from .plan import Drawing, Plan, collect, plan_of
+
+Folder = Union[str, "os.PathLike[str]"]
+
+
+@dataclass
+class Translation:
+    """One of the translations of a line; natural logarithms."""
+
+    text: str
+    log_prob: float
+    score: float
+    ended: bool  # False: it was ended for its length
+
+
+@dataclass
+class Score:
+    """How likely a line is. log_prob is NaN where the model cannot read so long a line."""
+
+    log_prob: float
+    tokens: int
+    unknown: int
+
+    @property
+    def perplexity(self) -> float:
+        """Of its tokens, the line's end included."""
+        return math.exp(-self.log_prob / self.tokens) if not math.isnan(self.log_prob) else math.nan
+
+
+@dataclass
+class Prediction:
+    """What an image shows, the likeliest first: names (or numbers) of classes, and how likely each is."""
+
+    classes: List[str]
+    probabilities: List[float]
+
+    @property
+    def best(self) -> str:
+        """The likeliest class."""
+        return self.classes[0]
+
+
+def _lines(lines: Sequence[str], what: str) -> "ctypes.Array[ctypes.c_char_p]":
+    if isinstance(lines, (str, bytes)):
+        raise UsageError(f"{what}: a list of lines is needed, not one text")
+    encoded = []
+    for i, line in enumerate(lines):
+        if not isinstance(line, str) or "\0" in line:
+            raise UsageError(f"{what}: line {i} is {'no text' if not isinstance(line, str) else 'a text with a zero character'}")
+        encoded.append(line.encode("utf8", "surrogateescape"))
+    return (ctypes.c_char_p * max(len(encoded), 1))(*encoded)
+
+
+class Run:
+    """A run in a folder, opened to be used under a budget: memory (as it was trained in, if not given), threads, and how many lines or images
+    at once. What a use needs is planned at its first call and kept until another use.
+
+    In a notebook it shows how its training went."""
+
+    def __init__(self, folder: Folder, memory: Size = None, threads: int = 0, batch: int = 0) -> None:
+        self.folder = os.fspath(folder)
+        self._context = current()
+        options: ebb_run_options = lib.ebb_run_options_default()
+        options.memory, options.threads, options.batch = size(memory), threads, batch
+        handle = ctypes.c_void_p()
+        self._context.check(lib.ebb_run_open(self._context.handle, os.fsencode(self.folder), ctypes.byref(options), ctypes.byref(handle)))
+        self._handle: Optional[ctypes.c_void_p] = handle
+        self._context.adopt()
+
+    def close(self) -> None:
+        """Gives its memory back; also done when nobody needs it."""
+        if getattr(self, "_handle", None):
+            lib.ebb_run_close(self._handle)
+            self._handle = None
+            self._context.release()
+
+    __del__ = close
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+    def _open(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            raise UsageError(f"{self.folder}: the run is closed")
+        return self._handle
+
+    # ---- training, by the command ----
+
+    @classmethod
+    def train(cls, kind: str, folder: Folder, quiet: bool = False, **options: Any) -> "Run":
+        """Trains a run of a kind ("lm", "nmt", "cnn") into the folder, or goes on with it, and opens it. Options are those of `ebb train`:
+        train="text.txt", of pairs train=["a.en", "a.de"], valid=..., memory="512M", epochs=10, init="other-run"."""
+        command.call("train", kind, quiet=quiet, out=os.fspath(folder), **({"quiet_": True} if quiet else {}), **options)
+        return cls(folder)
+
+    def resume(self, quiet: bool = False, **options: Any) -> "Run":
+        """Goes on with the training as it was started; what is given (epochs=20) takes the place of what was said then."""
+        self.close()
+        kind = _kind(self.folder)
+        command.call("train", kind, quiet=quiet, config=os.path.join(self.folder, "config"), out=self.folder, **({"quiet_": True} if quiet else {}), **options)
+        return Run(self.folder)
+
+    # ---- what it is ----
+
+    @property
+    def kind(self) -> str:
+        """lm, nmt or cnn."""
+        return str(lib.ebb_run_kind(self._open()).decode())
+
+    @property
+    def config(self) -> Dict[str, str]:
+        """The settings it was trained with, as text."""
+        pairs = (line.split("=", 1) for line in Path(self.folder, "config").read_text(encoding="utf8").splitlines() if "=" in line)
+        return {key.strip(): value.strip() for key, value in pairs}
+
+    @property
+    def metrics(self) -> List[Dict[str, Any]]:
+        """What training measured, line by line."""
+        path = Path(self.folder, "metrics.jsonl")
+        return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.exists() else []
+
+    @property
+    def plan(self) -> Plan:
+        """Of what is open at the moment; there is none before the first use."""
+        info = ebb_plan_info()
+        self._context.check(lib.ebb_run_plan(self._open(), ctypes.byref(info)))
+        return plan_of(info)
+
+    @property
+    def measured_bytes(self) -> int:
+        """The highest byte of that plan used so far."""
+        return int(lib.ebb_run_measured(self._open()))
+
+    def plot(self) -> Drawing:
+        """How training went: losses and what validation found, over the steps."""
+        status, svg = collect(lambda fn: int(lib.ebb_run_draw(self._open(), fn, None)))
+        self._context.check(status)
+        return Drawing(svg)
+
+    def report(self, path: Folder) -> None:
+        """A page about the run, with pictures (`ebb report`)."""
+        command.call("report", self.folder, path)
+
+    def _repr_svg_(self) -> Optional[str]:
+        return self.plot()._repr_svg_() if self._handle is not None and self.metrics else None
+
+    def __repr__(self) -> str:
+        return f"Run({self.folder!r}, {self.kind if self._handle is not None else 'closed'})"
+
+    # ---- what it does ----
+
+    @overload
+    def translate(self, lines: Sequence[str], beam: int = 5, nbest: None = None, length_penalty: float = 1.0, max_ratio: float = 2.0) -> List[str]: ...
+
+    @overload
+    def translate(self, lines: Sequence[str], beam: int = 5, *, nbest: int, length_penalty: float = 1.0, max_ratio: float = 2.0) -> List[List[Translation]]: ...
+
+    def translate(self, lines: Sequence[str], beam: int = 5, nbest: Optional[int] = None, length_penalty: float = 1.0,
+                  max_ratio: float = 2.0) -> Union[List[str], List[List[Translation]]]:
+        """Translations of lines: the best of each, or with nbest a list of so many with their scores."""
+        options: ebb_translate_options = lib.ebb_translate_options_default()
+        options.beam, options.nbest = beam, 1 if nbest is None else nbest
+        options.length_penalty, options.max_ratio = length_penalty, max_ratio
+        found: List[List[Translation]] = [[] for _ in lines]
+
+        def keep(user: Any, one: Any) -> int:
+            t = one.contents
+            found[t.line].append(Translation(t.text.decode("utf8", "replace"), t.log_prob, t.score, bool(t.ended)))
+            return 0
+
+        with self._context.listening():
+            self._context.check(lib.ebb_run_translate(self._open(), _lines(lines, "translate"), len(lines), ctypes.byref(options),
+                                                      ebb_translation_fn(keep), None))
+        return found if nbest is not None else [best[0].text for best in found]
+
+    def generate(self, tokens: int = 200, temperature: float = 1.0, seed: int = 1, prompt: str = "",
+                 on_text: Optional[Callable[[str], None]] = None) -> str:
+        """A text that the language model writes; on_text is given it piece by piece as well."""
+        options: ebb_generate_options = lib.ebb_generate_options_default()
+        options.tokens, options.temperature, options.seed, options.prompt = tokens, temperature, seed, prompt.encode()
+        parts: List[bytes] = []
+        raised: List[BaseException] = []
+
+        def keep(user: Any, text: int, count: int) -> int:
+            parts.append(ctypes.string_at(text, count))
+            try:
+                if on_text is not None:
+                    on_text(parts[-1].decode("utf8", "replace"))
+            except BaseException as why:  # it cannot pass through the library
+                raised.append(why)
+            return len(raised)
+
+        with self._context.listening():
+            self._context.check(lib.ebb_run_generate(self._open(), ctypes.byref(options), ebb_text_fn(keep), None))
+        if raised:
+            raise raised[0]
+        return b"".join(parts).decode("utf8", "replace")
+
+    def score(self, lines: Sequence[str], sources: Optional[Sequence[str]] = None) -> List[Score]:
+        """How likely each line is by itself; of a translation model, as the translation of its source."""
+        if sources is not None and len(sources) != len(lines):
+            raise UsageError(f"score: {len(lines)} lines and {len(sources)} sources")
+        out = (ebb_score * max(len(lines), 1))()
+        given = _lines(sources, "score") if sources is not None else None
+        with self._context.listening():
+            self._context.check(lib.ebb_run_score(self._open(), given, _lines(lines, "score"), len(lines), out))
+        return [Score(out[i].log_prob, out[i].tokens, out[i].unknown) for i in range(len(lines))]
+
+    @property
+    def classes(self) -> List[str]:
+        """What a net tells apart; numbers where classes have no names."""
+        names = (lib.ebb_run_class_name(self._open(), k) for k in range(lib.ebb_run_classes(self._open())))
+        return [name.decode("utf8", "replace") if name else str(k) for k, name in enumerate(names)]
+
+    def probabilities(self, images: Any) -> List[List[float]]:
+        """How likely images are of each class: a list of files, or an array uint8 [n, height, width, channels] of 1 channel or 3."""
+        n_classes, handle = int(lib.ebb_run_classes(self._open())), self._open()
+        call: Callable[[Any], int]
+        if isinstance(images, (list, tuple)) and all(isinstance(image, (str, os.PathLike)) for image in images):
+            count = len(images)
+            paths = (ctypes.c_char_p * max(count, 1))(*(os.fsencode(image) for image in images))
+            call = lambda to: int(lib.ebb_run_predict_files(handle, paths, count, to))
+        else:
+            found = bytes_of(images, "predict")
+            if found.dtype != "uint8" or len(found.shape) != 4:
+                raise UsageError(f"predict: an array of {found.dtype} {list(found.shape)}, where uint8 [n, height, width, channels] is needed")
+            count, pixels = found.shape[0], ctypes.cast(found.address, ctypes.POINTER(ctypes.c_uint8))
+            call = lambda to: int(lib.ebb_run_predict(handle, pixels, *found.shape, to))
+        out = (ctypes.c_double * max(count * n_classes, 1))()
+        with self._context.listening():
+            self._context.check(call(out))
+        return [list(out[i * n_classes:(i + 1) * n_classes]) for i in range(count)]
+
+    def predict(self, images: Any, top: int = 5) -> List[Prediction]:
+        """What images show: the `top` likeliest classes of each. Images as probabilities() takes them."""
+        names, found = self.classes, []
+        for row in self.probabilities(images):
+            order = sorted(range(len(row)), key=lambda k: -row[k])[:top]
+            found.append(Prediction([names[k] for k in order], [row[k] for k in order]))
+        return found
+
+
+def _kind(folder: str) -> str:
+    with Run(folder) as run:
+        return run.kind
+
+
+train = Run.train

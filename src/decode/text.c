@@ -1,0 +1,17 @@
+/* text.c - hypotheses as text. */
+#include "decode/words.h"
+
+void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
+                      decode_put_fn put, void *user) {
+    text_joint joint = {.mode = result->mode};
+    for (int32_t i = 0; i < one->length; i++) {
+        size_t n = 0;
+        bool space = false;
+        const char *token = ebb__decode_word(result, one, i, &n);
+        n = ebb__text_join(&joint, token, n, &space);
+        if (space) {
+            put(user, " ", 1);
+        }
+        put(user, token, n);
+    }
+}

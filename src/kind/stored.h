@@ -1,0 +1,15 @@
+/* stored.h - the settings of a run as they are stored in DIR/config, whose first line names the
+ * kind of the model unless it is the first of the list. */
+#ifndef KIND_STORED_H
+#define KIND_STORED_H
+
+#include "kind/kinds.h"
+#include "train/option_set.h"
+
+/* Which kind of model the run in the folder is. */
+ebb_status ebb__stored_kind(ebb_ctx *ctx, const char *dir, const model_kind **out) EBB_MUST_CHECK;
+/* Settings of the run, of the set's kind, into those of the set, resolved. What they say that
+ * cannot be is EBB_MODEL. */
+ebb_status ebb__stored_load(const option_set *set, const char *dir) EBB_MUST_CHECK;
+
+#endif

@@ -1,0 +1,207 @@
+/* stages.c - see stages.h. Cuts are listed by their slowest stage (pass/stages.c), which is not
+ * all: the last stage waits until forward has come to it, the others until backward has, and how
+ * long depends on where the time goes. So of the best few the step is played, and of the one that
+ * is shortest then also with other lengths of chunks. */
+#include "plan/stages.h"
+
+#include "plan/passes.h"
+#include "plan/walk.h"
+
+#include <string.h>
+
+enum {
+    MOST_CUTS = 12,
+    MOST_NODES = 400000, /* of all programs that are compiled for trials */
+    SUMS = 4,            /* products of a weight's gradient in a step */
+};
+
+int32_t ebb__plan_sum_steps(int64_t steps, int64_t chunk_steps) {
+    int64_t share = (steps + SUMS - 1) / SUMS;
+    return (int32_t)((share + chunk_steps - 1) / chunk_steps * chunk_steps);
+}
+
+void ebb__plan_take_stages(const pass_stages *stages, pass_ranks *ranks) {
+    ranks->layers = stages->layers;
+    ranks->n_layers = stages->n_layers;
+    ranks->early = stages->early;
+    ranks->chunk_steps = stages->chunk_steps;
+    ranks->sum_steps = stages->sum_steps;
+}
+
+typedef struct stages_trial {
+    ebb_ctx *ctx;
+    const plan_request *program;
+    const plan_options *options;
+    const forecast_network *network;
+    int64_t nodes; /* compiled so far */
+    int32_t steps; /* time steps of the program; 0: it has none */
+} stages_trial;
+
+/* ---- cuts ---- */
+
+/* By layer: what a step of it takes alone, nothing saved. */
+static ebb_status price_layers(stages_trial *t, alloc_region *region, double **out) {
+    pass_config config = ebb__walk_config(t->options, &(plan_choice){0}, false);
+    pass_unit unit;
+    config.ranks = (pass_ranks){0};
+    config.training = t->program->training;
+    ebb_status status = ebb__plan_open(&unit, t->ctx, &config, t->program);
+    TRY_OUT(status);
+    TRY_OUT(ebb__plan_run_passes(&unit, PASS_SCHEDULE));
+    TRY_OUT(ebb__region_alloc(region, (size_t)unit.graph.n_layers + 1, sizeof **out, out));
+    for (int32_t i = 0; i < unit.graph.n_order; i++) {
+        ir_node n = unit.graph.order[i];
+        const ir_node_rec *node = &unit.graph.nodes[n];
+        (*out)[node->label.layer] +=
+            ebb__cost_seconds(unit.dev, &unit.graph, node, unit.kernels[n], 1);
+        t->steps = node->label.at >= t->steps ? node->label.at + 1 : t->steps;
+    }
+    t->nodes += unit.graph.n_order;
+out:
+    ebb__plan_close(&unit);
+    return status;
+}
+
+static ebb_status list_cuts(stages_trial *t, alloc_region *region, pass_stages *cuts, int32_t *n) {
+    const pass_ranks *ranks = &t->options->ranks;
+    pass_config config = {
+        .dev = t->options->dev, .disabled = t->options->disabled, .stash = t->options->stash};
+    pass_unit unit;
+    double *seconds = NULL;
+    TRY(price_layers(t, region, &seconds));
+    ebb_status status = ebb__plan_open(&unit, t->ctx, &config, t->program);
+    if (status == EBB_OK) {
+        status = ebb__stages_cuts(&unit, seconds, ranks, region, cuts, n);
+    }
+    ebb__plan_close(&unit);
+    for (int32_t i = 0; status == EBB_OK && i < *n; i++) {
+        cuts[i].chunk_steps = ranks->chunk_steps;
+        cuts[i].sum_steps = ranks->sum_steps;
+    }
+    return status;
+}
+
+ebb_status ebb__plan_even_stages(ebb_ctx *ctx, const plan_request *program,
+                                 const plan_options *options, alloc_region *region,
+                                 pass_ranks *ranks) {
+    stages_trial t = {.ctx = ctx, .program = program, .options = options};
+    pass_stages even;
+    int32_t n = 1;
+    if (ranks->count <= 1 || ranks->stages <= 1 || ranks->layers != NULL) {
+        return EBB_OK;
+    }
+    TRY(list_cuts(&t, region, &even, &n));
+    ebb__plan_take_stages(&even, ranks);
+    return EBB_OK;
+}
+
+/* ---- trials ---- */
+
+/* What one rank of the first group would do. */
+static ebb_status list_rank(stages_trial *t, const pass_stages *stages, int32_t rank,
+                            alloc_region *region, forecast_list *out) {
+    plan_options options = *t->options;
+    pass_unit unit;
+    options.members = 1;
+    options.ranks.rank = rank;
+    ebb__plan_take_stages(stages, &options.ranks);
+    pass_config config = ebb__walk_config(&options, &(plan_choice){0}, false);
+    config.training = t->program->training;
+    ebb_status status = ebb__plan_open(&unit, t->ctx, &config, t->program);
+    status = status == EBB_OK ? ebb__plan_run_passes(&unit, PASS_FUSE) : status;
+    if (status == EBB_OK) {
+        t->nodes += unit.graph.n_order;
+        status = ebb__forecast_unit(&unit, region, out);
+    }
+    ebb__plan_close(&unit);
+    return status;
+}
+
+/* Finds stages->seconds. */
+static ebb_status try_stages(stages_trial *t, pass_stages *stages) {
+    const int32_t n = t->options->ranks.count;
+    forecast_list *lists = NULL;
+    forecast_step step = {.n_ranks = 0};
+    alloc_region region;
+    ebb_status status;
+    ebb__region_init(&region, t->ctx);
+    TRY_OUT(ebb__region_alloc(&region, (size_t)n, sizeof *lists, &lists));
+    for (int32_t rank = 0; rank < n; rank++) {
+        TRY_OUT(list_rank(t, stages, rank, &region, &lists[rank]));
+    }
+    status = ebb__forecast_play(t->ctx, lists, n, t->network, &step);
+    stages->seconds = step.seconds;
+    ebb__forecast_free(&step);
+out:
+    ebb__region_fini(&region);
+    return status;
+}
+
+/* Puts the way where it belongs among those that were tried. */
+static void add_way(stages_list *list, pass_stages way) {
+    int32_t at = list->n++;
+    while (at > 0 && list->at[at - 1].seconds > way.seconds) {
+        list->at[at] = list->at[at - 1];
+        at--;
+    }
+    list->at[at] = way;
+}
+
+/* Beside what is usual. */
+static const int32_t chunks_a_stage[] = {2, 4, 6};
+static const double early_shares[] = {0.7, 1.4};
+enum {
+    N_CHUNKS = sizeof chunks_a_stage / sizeof *chunks_a_stage,
+    N_SHARES = sizeof early_shares / sizeof *early_shares,
+    MOST_WAYS = MOST_CUTS + N_CHUNKS + N_SHARES
+};
+
+/* The best way so far, with other lengths. */
+static ebb_status try_chunks(stages_trial *t, stages_list *list) {
+    const pass_stages best = list->at[0];
+    int64_t last = best.chunk_steps;
+    for (size_t i = 0; i < N_CHUNKS; i++) {
+        int64_t chunks = (int64_t)chunks_a_stage[i] * t->options->ranks.stages;
+        int64_t chunk = (t->steps + chunks - 1) / chunks;
+        if (chunk == last || chunk == best.chunk_steps || chunk < 1 || t->nodes > MOST_NODES) {
+            continue;
+        }
+        pass_stages way = best;
+        last = way.chunk_steps = (int32_t)chunk;
+        way.sum_steps = ebb__plan_sum_steps(t->steps, chunk);
+        TRY(try_stages(t, &way));
+        add_way(list, way);
+    }
+    return EBB_OK;
+}
+
+/* The best way so far, with more or less of the loss done while forward goes on. */
+static ebb_status try_early(stages_trial *t, stages_list *list) {
+    const pass_stages best = list->at[0];
+    for (size_t i = 0; i < N_SHARES && best.early > 0 && t->nodes <= MOST_NODES; i++) {
+        pass_stages way = best;
+        way.early = best.early * early_shares[i] < 1 ? best.early * early_shares[i] : 1;
+        TRY(try_stages(t, &way));
+        add_way(list, way);
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
+                                 const plan_options *options, const forecast_network *network,
+                                 bool any_chunk, alloc_region *region, stages_list *out) {
+    stages_trial t = {.ctx = ctx, .program = program, .options = options, .network = network};
+    pass_stages cuts[MOST_CUTS];
+    int32_t n = MOST_CUTS;
+    *out = (stages_list){.n = 0};
+    TRY(ebb__region_alloc(region, MOST_WAYS, sizeof *out->at, &out->at));
+    TRY(list_cuts(&t, region, cuts, &n));
+    for (int32_t i = 0; i < n && (i == 0 || t.nodes <= MOST_NODES / 2); i++) {
+        TRY(try_stages(&t, &cuts[i]));
+        add_way(out, cuts[i]);
+    }
+    if (any_chunk && t.steps > 0) {
+        TRY(try_chunks(&t, out));
+    }
+    return options->ranks.chunk_steps > 0 ? try_early(&t, out) : EBB_OK;
+}

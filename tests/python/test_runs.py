@@ -1,0 +1,149 @@
+"""Runs from Python: trained, resumed, used; the same as the command; wrong kinds and texts; Ctrl-C."""
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as tree
+
+from pytest_ebb import need_library
+
+need_library()
+import ebb as package  # noqa: E402
+from ebb import command  # noqa: E402
+from ebbtest import ebb, main, photos, text, write  # noqa: E402
+
+QUIET = dict(quiet=True, threads=1, memory="64M")
+
+
+def raises(kind, call, *says):
+    try:
+        call()
+    except package.EbbError as why:
+        assert type(why) is kind and all(part in str(why) for part in says), f"{type(why).__name__}: {why}"
+        assert "\n" not in str(why) and " --" not in str(why), why
+        return why
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def read(path):
+    with open(path, encoding="utf8") as file:
+        return file.read()
+
+
+def translator():
+    command.call("data", "dates", "t.src", "t.tgt", lines=800)
+    command.call("data", "dates", "v.src", "v.tgt", lines=100, seed=2)
+    return package.train("nmt", "run", train=["t.src", "t.tgt"], hidden=16, batch=16, vocab="all", lr=0.01, epochs=2, **QUIET)
+
+
+def test_translates_as_the_command_does():
+    run = translator()
+    lines = read("v.src").splitlines()
+    assert len(lines) == 100 and run.kind == "nmt" and run.config["hidden"] == "16"
+    wanted = ebb("decode", "run", "--threads", "1", input=read("v.src").encode()).out.splitlines()
+    assert run.translate(lines) == wanted
+    assert run.measured_bytes <= run.plan.peak_bytes <= 64 << 20
+    best = run.translate(lines[:7], beam=3, nbest=2)
+    rows = ebb("decode", "run", "--threads", "1", "--beam", "3", "--nbest", "2", input="\n".join(lines[:7]).encode()).out.splitlines()
+    assert [f"{i} ||| {one.text} ||| {one.log_prob:.6f} ||| {one.score:.6f}" for i, row in enumerate(best) for one in row] == rows
+    scores = run.score([row[0].text for row in best], lines[:7])
+    assert all(abs(score.log_prob - row[0].log_prob) < 2e-4 for score, row in zip(scores, best)) and scores[0].perplexity >= 1
+    small = package.Run("run", memory=run.plan.least_bytes + (1 << 20), threads=2)
+    assert small.translate(lines[:20]) == wanted[:20]
+    assert run.translate([]) == [] and run.translate([""]) == [""]
+    raises(package.DataError, lambda: run.translate(["a\nb"]), "line 0 holds a line end")
+    raises(package.UsageError, lambda: run.translate("one text"), "list of lines")
+    raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1 is no text")
+    raises(package.UsageError, lambda: run.translate(lines, beam=2, nbest=3), "beam 2", "nbest 3")
+    raises(package.UsageError, lambda: run.generate(), "translation model")
+    raises(package.UsageError, lambda: run.score(lines), "needs sources")
+    raises(package.UsageError, lambda: run.score(lines, lines[1:]), "100 lines and 99 sources")
+    why = raises(package.BudgetError, lambda: package.Run("run", memory="1K").translate(lines), "too small")
+    assert why.least_bytes > 1024
+    run.close()
+    raises(package.UsageError, lambda: run.translate(lines), "closed")
+
+
+def test_trains_resumes_generates_and_scores():
+    text("t.txt", 200)
+    options = dict(hidden=16, layers=1, batch=4, bptt=7, log_every=10, valid="t.txt", **QUIET)
+    run = package.train("lm", "run", train="t.txt", epochs=1, **options)
+    whole = package.train("lm", "whole", train="t.txt", epochs=2, **options)
+    run = run.resume(quiet=True, epochs=2)
+    weights = [open(f"{name}/last.safetensors", "rb").read() for name in ("run", "whole")]
+    assert weights[0] == weights[1] and run.metrics[-1]["epoch"] == 2
+    assert tree.fromstring(run._repr_svg_()).tag.endswith("svg") and "Run('run', lm)" == repr(run)
+    run.report("page.html")
+    assert "<svg" in read("page.html")
+    pieces = []
+    written = run.generate(tokens=30, temperature=0.5, seed=3, prompt="w1 w2", on_text=pieces.append)
+    assert written == "".join(pieces) == ebb("generate", "run", "--length", "30", "--temperature", "0.5", "--seed", "3", "--prompt", "w1 w2", "--threads", "1").out
+    def enough(piece):
+        raise RuntimeError("enough")
+    try:
+        run.generate(on_text=enough)
+        raise AssertionError("it went on")
+    except RuntimeError:
+        pass
+    one, two, three = run.score(["w1 w2", "nothing w1", ""])
+    assert one.tokens == 3 and one.unknown == 0 and two.unknown == 1 and three.tokens == 1 and one.perplexity > 1
+    raises(package.ModelError, lambda: package.Run("."), "config")
+    raises(package.UsageError, lambda: run.probabilities(["a.png"]), "language model")
+    why = None
+    try:
+        package.train("lm", "bad", train="none.txt", quiet=True)
+    except package.EbbError as error:
+        why = error
+    assert why is not None and "none.txt" in str(why) and not os.path.exists("bad/config")
+
+
+def test_predicts_as_the_command_does():
+    photos("images", 12, 1)
+    net = write("net.txt", "input 3 8 8\nconv 4 3 pad 1\nrelu\nflatten\nfc 3\n")
+    run = package.train("cnn", "run", train="images", net=net, batch=8, epochs=2, **QUIET)
+    files = [f"images/{name}/{i:03}.png" for name in run.classes for i in range(3)]
+    assert run.classes == ["across", "both", "down"]
+    wanted = ebb("predict", "run", *files, "--json", "--threads", "1").json()["images"]
+    for found, answer in zip(run.predict(files, top=2), wanted):
+        assert found.best == answer["best"][0]["name"] and len(found.classes) == 2
+        assert all(abs(p - best["probability"]) < 1e-9 for p, best in zip(found.probabilities, answer["best"]))
+    grey = memoryview(bytes(range(96)) * 2).cast("B", (2, 8, 12, 1))
+    rows = run.probabilities(grey)
+    assert len(rows) == 2 and rows[0] == rows[1] and abs(sum(rows[0]) - 1) < 1e-9
+    raises(package.UsageError, lambda: run.predict(memoryview(bytes(64)).cast("B", (8, 8))), "uint8 [8, 8]")
+    raises(package.DataError, lambda: run.predict(memoryview(bytes(128)).cast("B", (1, 8, 8, 2))), "2 channels")
+    raises(package.DataError, lambda: run.predict([write("bad.png", "no image")]), "bad.png")
+    assert run.probabilities([]) == []
+
+
+LONG = """
+import ebb
+run = ebb.Run("run")
+print("built", flush=True)
+try:
+    run.generate(tokens=10**9)
+except KeyboardInterrupt:
+    print("heard", run.generate(tokens=3) != "")
+"""
+
+
+def test_ctrl_c_is_heard_and_the_gil_is_free():
+    text("t.txt", 100)
+    package.train("lm", "run", train="t.txt", hidden=16, layers=1, batch=4, bptt=7, steps=5, **QUIET)
+    process = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "built", process.stderr.read()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    assert out.strip() == "heard True" and err == "", (out, err)
+    import threading
+    run, counted = package.Run("run"), []
+    worker = threading.Thread(target=lambda: counted.append(len(package.Run("run").generate(tokens=3000))))
+    worker.start()
+    ours = len(run.generate(tokens=3000))
+    worker.join()
+    assert counted == [ours]
+
+
+main(globals())
