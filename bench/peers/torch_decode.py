@@ -40,6 +40,8 @@ class Search:
         self.numbers = torch.arange(count)  # places of the sentences in the batch
         self.limits = torch.tensor([int(chosen.ratio * (len(source) - 1)) + 11 for source in sources])  # with <eos>
         self.state = model.start(count * self.beam)
+        if self.source.start:  # every hypothesis of a sentence starts as the encoder ended
+            self.state[:-1] = [[x.repeat_interleave(self.beam, 0) for x in layer] for layer in self.source.start]
         self.words = torch.full((count * self.beam,), EOS)
         self.sums = torch.full((count, self.beam), -torch.inf, dtype=torch.float64)
         self.sums[:, 0] = 0  # one hypothesis to start with

@@ -25,12 +25,14 @@ CELLS = {"lstm": (nn.LSTM, nn.LSTMCell), "gru": (nn.GRU, nn.GRUCell)}
 class Source:
     """What decoder steps read of B sources: memory and keys [B, S, H], padding [B, 1, S]."""
 
-    def __init__(self, memory, keys, padding):
-        self.memory, self.keys, self.padding = memory, keys, padding
+    def __init__(self, memory, keys, padding, start=None):
+        """start: with init_decoder, of every decoder layer what it starts from, a list of [B, H]."""
+        self.memory, self.keys, self.padding, self.start = memory, keys, padding, start
 
     def take(self, rows):
         """Those of some of the sentences."""
-        return Source(self.memory[rows], self.keys[rows], self.padding[rows])
+        start = [[x[rows] for x in layer] for layer in self.start] if self.start else None
+        return Source(self.memory[rows], self.keys[rows], self.padding[rows], start)
 
 
 class Translator(nn.Module):
@@ -45,7 +47,11 @@ class Translator(nn.Module):
         self.src_embed = self.tgt_embed if sizes["tie_src"] else nn.Embedding(sizes["src_vocab"], embed)
         self.enc = layers(embed, hidden // 2, bidirectional=True)
         dropout, upper = sizes.get("dropout", 0.0), sizes["enc_layers"] - 1
-        if upper:  # PyTorch warns of dropout where there is no layer to drop between
+        self.apart = any(sizes.get(name) for name in ("bidirectional", "residual", "init_decoder"))
+        if self.apart:  # layer by layer, since something is done between them or with each
+            half = hidden // 2 if sizes.get("bidirectional") else hidden
+            self.more = nn.ModuleList(layers(hidden, half, bidirectional=half < hidden) for _ in range(upper))
+        elif upper:  # PyTorch warns of dropout where there is no layer to drop between
             self.upper = layers(hidden, hidden, upper, dropout=dropout if upper > 1 else 0)
         first = embed + hidden * sizes["feed"]
         self.dec = nn.ModuleList(cell(hidden if l else first, hidden) for l in range(sizes["dec_layers"]))
@@ -64,6 +70,8 @@ class Translator(nn.Module):
     @torch.compiler.disable
     def encode(self, src, lengths):
         """src [S, B], lengths [B]. Stays PyTorch's own kernel, at which torch.compile would give up."""
+        if self.apart:
+            return self.encode_apart(src, lengths)
         x, deep = self.drop(self.src_embed(src)), self.sizes["enc_layers"] > 1
         if int(lengths.min()) == len(src):  # no padding: packing would only take time
             memory = self.enc(x)[0]
@@ -75,6 +83,22 @@ class Translator(nn.Module):
             memory = pad_packed_sequence(packed, batch_first=True)[0]
         padding = torch.arange(src.shape[0])[None, None] >= lengths[:, None, None]
         return Source(memory, self.attn["key"](memory), padding)
+
+    def encode_apart(self, src, lengths):
+        """The same, layer by layer; final states [ways, B, H / ways] of a layer are joined."""
+        packed = pack_padded_sequence(self.drop(self.src_embed(src)), lengths, enforce_sorted=False)
+        finals = []
+        for layer, rnn in enumerate([self.enc, *self.more]):
+            if layer:
+                packed = packed._replace(data=self.drop(packed.data))
+            before, (packed, last) = packed, rnn(packed)
+            finals.append([torch.cat(list(x), 1) for x in (last if isinstance(last, tuple) else (last,))])
+            if layer and self.sizes.get("residual"):
+                packed = packed._replace(data=packed.data + before.data)
+        memory = pad_packed_sequence(packed, batch_first=True, total_length=src.shape[0])[0]
+        padding = torch.arange(src.shape[0])[None, None] >= lengths[:, None, None]
+        start = [finals[min(l, len(finals) - 1)] for l in range(len(self.dec))] if self.sizes.get("init_decoder") else None
+        return Source(memory, self.attn["key"](memory), padding, start)
 
     def norm(self, x):
         return self.attn["norm"](x) if self.sizes["layer_norm"] else x
@@ -88,9 +112,11 @@ class Translator(nn.Module):
             scores = self.attn["score"](torch.tanh(self.norm(x))).squeeze(-1)
         return torch.bmm(F.softmax(scores.masked_fill(source.padding, -torch.inf), 2), source.memory)
 
-    def start(self, rows):
+    def start(self, rows, source=None):
         """The state of the first step: of every layer, then the vector that is fed."""
         zero = self.mix.bias.new_zeros(rows, self.sizes["hidden"])
+        if source is not None and source.start:
+            return [list(layer) for layer in source.start] + [[zero]]
         of_layer = [zero] * (2 if self.sizes["cell"] == "lstm" else 1)
         return [of_layer] * len(self.dec) + [[zero]]
 
@@ -104,14 +130,14 @@ class Translator(nn.Module):
             before = state[layer]
             of_layer = cell(x, tuple(before)) if len(before) > 1 else (cell(x, before[0]),)
             after.append(list(of_layer))
-            x = of_layer[0]
+            x = of_layer[0] + x if layer and self.sizes.get("residual") else of_layer[0]
         h = x.view(source.memory.shape[0], -1, x.shape[1])
         mixed = torch.tanh(self.mix(torch.cat((h, self.attend(source, h)), 2)))
         return after + [[mixed.flatten(0, 1)]]
 
     def decode(self, source, tgt_in):
         """tgt_in [T, B] to what the projection reads, [T, B, H]."""
-        state, mixed = self.start(tgt_in.shape[1]), []
+        state, mixed = self.start(tgt_in.shape[1], source), []
         for word in self.drop(self.tgt_embed(tgt_in)):
             state = self.step(source, word, state)
             mixed.append(state[-1][0])
@@ -127,6 +153,8 @@ class Translator(nn.Module):
 def ebb_name(name):
     """The name of a parameter in src/model/nmt.h."""
     parts = name.split(".")
+    if parts[0] == "more":
+        return f"enc.{parts[2].replace('_l0', f'_l{int(parts[1]) + 1}')}"
     if parts[0] == "upper":  # its layer i is the encoder's layer i + 1
         what, layer = parts[1].rsplit("_l", 1)
         return f"enc.{what}_l{int(layer) + 1}"
@@ -149,8 +177,8 @@ def settings(folder):
             found[key.replace("-", "_")] = value
     for name in ("hidden", "enc_layers", "dec_layers", "max_len"):
         found[name] = int(found[name])
-    for name in ("feed", "layer_norm", "tie", "tie_src"):
-        found[name] = found[name] == "true"
+    for name in ("feed", "layer_norm", "tie", "tie_src", "bidirectional", "residual", "init_decoder"):
+        found[name] = found.get(name) == "true"
     found["embed"] = found["hidden"] if found["embed"] == "hidden" else int(found["embed"])
     found["dropout"], found["smoothing"] = float(found["dropout"]), float(found["smoothing"])
     return found

@@ -138,7 +138,7 @@ ebb_status ebb_run_plan(const ebb_run *run, ebb_plan_info *info) {
     }
     *info = (ebb_plan_info){0};
     ebb__ctx_clear(run->ctx);
-    if (run->open == NULL) {
+    if (run->open == NULL || run->open->session == NULL) {
         return ebb__fail(run->ctx, EBB_USAGE,
                          "ebb_run_plan: nothing is planned before a first use");
     }
@@ -147,7 +147,8 @@ ebb_status ebb_run_plan(const ebb_run *run, ebb_plan_info *info) {
 }
 
 uint64_t ebb_run_measured(const ebb_run *run) {
-    return run != NULL && run->open != NULL ? run->open->session->measured_bytes : 0;
+    bool planned = run != NULL && run->open != NULL && run->open->session != NULL;
+    return planned ? run->open->session->measured_bytes : 0;
 }
 
 ebb_status ebb_run_draw(ebb_run *run, ebb_text_fn fn, void *user) {
@@ -369,7 +370,8 @@ static bool give_text(void *user, const char *text, size_t bytes) {
 
 static ebb_status generate(text_call *c, const ebb_generate_options *o) {
     ebb_run *run = c->run;
-    generate_options asked = {o->tokens, o->temperature, o->seed, o->prompt};
+    generate_options asked = {
+        .tokens = o->tokens, .temperature = o->temperature, .seed = o->seed, .prompt = o->prompt};
     TRY(begin(run, "ebb_run_generate", run->s.kind->generate != NULL));
     TRY(check_struct(run->ctx, "ebb_generate_options", o->version, o->reserved,
                      sizeof o->reserved));

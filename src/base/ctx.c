@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #undef ebb__fail
 
@@ -22,6 +23,9 @@ ebb_status ebb_ctx_new(ebb_ctx **out) {
 void ebb_ctx_free(ebb_ctx *ctx) {
     if (ctx != NULL) {
         ebb__region_trim(ctx);
+        if (ctx->input > 0) {
+            (void)close(ctx->input);
+        }
     }
     ebb__free_raw(ctx);
 }

@@ -43,6 +43,7 @@ struct ebb_ctx {
     /* Whether it is that of the command, whose process it is. Its sentences name settings as they
      * are typed, `--batch`; those of the library as configs do, `batch`. */
     bool command;
+    int input; /* descriptor of a copy of standard input (data/text_list.h); 0: there is none */
     char error[1024];
 };
 

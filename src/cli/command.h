@@ -38,6 +38,7 @@ ebb_status ebb__cli_bleu(cli_call *call); /* score.c */
 ebb_status ebb__cli_chrf(cli_call *call); /* score.c */
 ebb_status ebb__cli_generate(cli_call *call);
 ebb_status ebb__cli_predict(cli_call *call);
+ebb_status ebb__cli_average(cli_call *call);
 ebb_status ebb__cli_inspect(cli_call *call);
 ebb_status ebb__cli_data_grammar(cli_call *call);
 ebb_status ebb__cli_data_dates(cli_call *call);

@@ -104,8 +104,14 @@ static void report(decoder *d, const decode_summary *s) {
     warn(d, d->input.odd, d->input.first_odd,
          "with zero bytes or bytes that are not UTF-8: such words are unknown");
     warn(d, d->input.too_long, d->input.first_too_long, "above 4 MiB: only the beginning was read");
-    warn(d, s->cut, s->first_cut,
-         "with more tokens than the model was trained for: only the first were translated");
+    if (s->cut > 0) {
+        char what[160];
+        (void)snprintf(what, sizeof what,
+                       "with more than %" PRIu64 " tokens: only so many were translated; a larger "
+                       "--memory has room for more, up to 2047",
+                       s->most_tokens);
+        warn(d, s->cut, s->first_cut, what);
+    }
     if (asked->verbose || (d->call->progress.live && !asked->quiet)) {
         (void)fprintf(stderr,
                       "%" PRIu64 " sentences (%" PRIu64 " tokens, %" PRIu64
@@ -154,7 +160,8 @@ ebb_status ebb__cli_decode(cli_call *call) {
     decoder d = {.call = call, .began = ebb__clock_seconds()};
     d.attending = asked->attention != NULL || asked->attention_svg != NULL;
     decode_options options = {asked->beam,      asked->nbest, asked->alpha,
-                              asked->max_ratio, d.attending,  ebb__cli_given(asked, "batch")};
+                              asked->max_ratio, d.attending,  ebb__cli_given(asked, "batch"),
+                              asked->unk};
     decode_io io = {&d, on_read, on_write, on_stop};
     decode_summary summary = {0};
     cli_settings run = {.ctx = call->ctx};

@@ -33,15 +33,16 @@ static const struct {
                 {"eval", FOR_EVAL, ebb__cli_eval}};
 
 static const main_command others[] = {
-    {"eval", "bleu", NULL, FOR_SCORE, 2, ebb__cli_bleu, "eval bleu HYP REF [options]",
+    {"eval", "bleu", NULL, FOR_SCORE, -2, ebb__cli_bleu, "eval bleu HYP REF... [options]",
      "BLEU of translations",
      "Compares the translations in the file HYP with the references in REF, line by\n"
-     "line. The number is that of sacreBLEU. Text that is tokenised already needs\n"
-     "--tok none.\n"},
-    {"eval", "chrf", NULL, FOR_CHRF, 2, ebb__cli_chrf, "eval chrf HYP REF [options]",
+     "line; of several REF files each has a reference of every line. The number is\n"
+     "that of sacreBLEU. Text that is tokenised already needs --tok none.\n"},
+    {"eval", "chrf", NULL, FOR_CHRF, -2, ebb__cli_chrf, "eval chrf HYP REF... [options]",
      "the same by characters: chrF",
      "Compares the translations in the file HYP with the references in REF, line by\n"
-     "line, by their characters. The number is that of sacreBLEU.\n"},
+     "line, by their characters; of several REF files the best reference of a line\n"
+     "counts. The number is that of sacreBLEU.\n"},
     {"decode", NULL, NULL, FOR_DECODE, 1, ebb__cli_decode, "decode DIR [options] <SRC >HYP",
      "translate with a trained model",
      "Translates standard input to standard output, line by line, with the best\n"
@@ -53,6 +54,11 @@ static const main_command others[] = {
      "what images show, by a trained net",
      "Says what PNG and JPEG files show, by the best weights of the run in the folder\n"
      "DIR: a line an image, the likeliest classes with their probabilities.\n"},
+    {"average", NULL, NULL, FOR_AVERAGE, -2, ebb__cli_average, "average WEIGHTS... OUT [options]",
+     "the mean of weights of one model",
+     "Writes the mean of several safetensors files of one model to the file OUT, to be\n"
+     "used with --weights OUT. Of the folder of a run its best weights are meant;\n"
+     "train with --keep N leaves the last N to average: ebb average run/step-* mean.\n"},
     {"report", NULL, NULL, FOR_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
      "a page about a run",
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"

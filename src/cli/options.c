@@ -10,7 +10,8 @@
 
 #define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
 #define ALL                                                                                        \
-    (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_CODES | FOR_SCORE | FOR_CHRF | FOR_REPORT)
+    (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_CODES | FOR_SCORE | FOR_CHRF |             \
+     FOR_REPORT | FOR_AVERAGE)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
 _Static_assert(offsetof(cli_settings, run) == 0, "options of kinds have offsets in run");
@@ -21,6 +22,12 @@ static const train_option options[] = {
      "tokens to write"},
     {"temperature", "Text", OPTION_REAL, AT(temperature), "X", "1", NULL, {0}, RANGE(0, 1e6), FOR_GENERATE, 0,
      "below 1 safer, above 1 wilder, 0 always the likeliest token"},
+    {"top-k", "Text", OPTION_INT, AT(top_k), "N", "all", "all", {0}, RANGE(1, 1e9), FOR_GENERATE, 0,
+     "draw among the N likeliest tokens only"},
+    {"top-p", "Text", OPTION_REAL, AT(top_p), "P", "1", NULL, {0}, ABOVE(0, 1), FOR_GENERATE, 0,
+     "draw among the likeliest tokens only, as few as have this share of the probability together; after --temperature and --top-k"},
+    {"stop-at-eos", "Text", OPTION_SWITCH, AT(stop_at_eos), NULL, "false", NULL, {0}, ANY, FOR_GENERATE, 0,
+     "end with the first <eos>, a line end, even before --length tokens"},
     {"prompt", "Text", OPTION_TEXT, AT(prompt), "TEXT", "", NULL, {0}, ANY, FOR_GENERATE, OPTION_EMPTY,
      "text to go on from; empty: a new line"},
     {"lines", "Text", OPTION_INT, AT(lines), "N", "10000", NULL, {0}, RANGE(1, 1e12), FOR_DATA, 0,
@@ -35,12 +42,16 @@ static const train_option options[] = {
      "score of a translation of n words: its log probability divided by n to this power"},
     {"max-ratio", "Translation", OPTION_REAL, AT(max_ratio), "X", "2", NULL, {0}, ABOVE(0, 100), FOR_DECODE, 0,
      "a translation ends at this many words for every source word, and 10 more"},
+    {"unk", "Translation", OPTION_CHOICE, AT(unk), NULL, "replace", NULL, {"replace", "ban", "keep"}, ANY, FOR_DECODE, 0,
+     "what becomes of <unk>: the source word that it attended to most stands for it; it is never written, the next likeliest word is; it stays"},
     {"attention", "Translation", OPTION_TEXT, AT(attention), "FILE", "none", "none", {0}, ANY, FOR_DECODE, 0,
      "write what every word attended to, as JSON, a sentence a line"},
     {"attention-svg", "Translation", OPTION_TEXT, AT(attention_svg), "FILE", "none", "none", {0}, ANY, FOR_DECODE, 0,
      "draw the same of the first sentences"},
     {"top", "Images", OPTION_INT, AT(top), "N", "5", NULL, {0}, RANGE(1, 65536), FOR_PREDICT, 0,
      "classes named for every image, the likeliest first"},
+    {"weights", "Weights", OPTION_TEXT, AT(run.weights), "WHICH", "best", NULL, {0}, ANY, USE, 0,
+     "weights of the run to use: best; last, those of the last step saved; or a safetensors file, as `ebb average` writes it. Where nothing was validated the last ones are the best"},
     {"tok", "Scores", OPTION_CHOICE, AT(tok), NULL, "13a", NULL, {"13a", "none"}, ANY, FOR_SCORE, 0,
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     OPTION_MEMORY(MODEL | USE),

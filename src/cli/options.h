@@ -17,10 +17,11 @@ typedef struct cli_settings {
     train_settings run; /* first: options of kinds have offsets in it */
     const char *config, *prompt, *tune, *svg, *attention, *attention_svg;
     char tune_folder[512]; /* what run.tune_folder points to */
-    int64_t length, lines, codes, beam, nbest, top;
-    double temperature, alpha, max_ratio;
+    int64_t length, lines, codes, beam, nbest, top, top_k;
+    double temperature, top_p, alpha, max_ratio;
     cli_tok tok;
-    bool json, verbose, quiet, curve, program;
+    decode_unk unk;
+    bool json, verbose, quiet, curve, program, stop_at_eos;
     bool given[OPTION_MAX]; /* by option: not merely the default */
     alloc_region region;    /* strings that came from files */
     ebb_ctx *ctx;

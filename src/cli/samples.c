@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "cli/input.h"
-#include "data/vocab.h"
+#include "decode/words.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ static ebb_status on_write(void *user, const decode_result *result) {
     for (int32_t i = 0; i < best->length; i++) {
         size_t n = 0;
         bool space = false;
-        const char *token = ebb__vocab_token(result->target, (uint32_t)best->tokens[i], &n);
+        const char *token = ebb__decode_word(result, best, i, &n);
         n = ebb__text_join(&joint, token, n, &space);
         TRY(ebb__page_put(&s->text, "%s", space ? " " : ""));
         TRY(ebb__attention_text(token, n, &s->text));

@@ -1,5 +1,5 @@
-/* score.c - `ebb eval bleu HYP REF` and `ebb eval chrf HYP REF`: how near translations come to
- * references, in sacreBLEU's words and numbers. */
+/* score.c - `ebb eval bleu HYP REF...` and `ebb eval chrf HYP REF...`: how near translations come
+ * to references, in sacreBLEU's words and numbers. */
 #include "cli/command.h"
 
 #include "score/corpus.h"
@@ -14,18 +14,19 @@ typedef struct score_name {
 } score_name;
 
 /* What sacreBLEU calls a signature: all that the number depends on. */
-static score_name bleu_signature(cli_tok tok) {
+static score_name bleu_signature(cli_tok tok, int n_refs) {
     score_name name;
     (void)snprintf(name.text, sizeof name.text,
-                   "nrefs:1|case:mixed|eff:no|tok:%s|smooth:exp|version:%s",
+                   "nrefs:%d|case:mixed|eff:no|tok:%s|smooth:exp|version:%s", n_refs,
                    tok == TOK_13A ? "13a" : "none", ebb_version());
     return name;
 }
 
-static score_name chrf_signature(void) {
+static score_name chrf_signature(int n_refs) {
     score_name name;
     (void)snprintf(name.text, sizeof name.text,
-                   "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:%s", ebb_version());
+                   "nrefs:%d|case:mixed|eff:yes|nc:6|nw:0|space:no|version:%s", n_refs,
+                   ebb_version());
     return name;
 }
 
@@ -51,11 +52,11 @@ static void print_bleu(const bleu_counts *counts, const char *signature) {
 
 ebb_status ebb__cli_bleu(cli_call *call) {
     const cli_settings *asked = &call->settings;
-    score_name signature = bleu_signature(asked->tok);
+    score_name signature = bleu_signature(asked->tok, call->n_words - 1);
     bleu_counts counts;
     uint64_t sentences = 0;
-    TRY(ebb__score_bleu(call->ctx, call->words[0], call->words[1], (score_tok)asked->tok, &counts,
-                        &sentences));
+    TRY(ebb__score_bleu(call->ctx, call->words, (size_t)call->n_words, (score_tok)asked->tok,
+                        &counts, &sentences));
     if (asked->json) {
         return ebb__cli_print_json(call->ctx, bleu_json(&counts, signature.text, sentences));
     }
@@ -64,10 +65,10 @@ ebb_status ebb__cli_bleu(cli_call *call) {
 }
 
 ebb_status ebb__cli_chrf(cli_call *call) {
-    score_name signature = chrf_signature();
+    score_name signature = chrf_signature(call->n_words - 1);
     chrf_counts counts;
     uint64_t sentences = 0;
-    TRY(ebb__score_chrf(call->ctx, call->words[0], call->words[1], &counts, &sentences));
+    TRY(ebb__score_chrf(call->ctx, call->words, (size_t)call->n_words, &counts, &sentences));
     double chrf = ebb__chrf_score(&counts);
     if (call->settings.json) {
         json_t *object = json_pack("{s:i, s:f, s:s, s:o}", "schema", 1, "chrf", chrf, "signature",

@@ -4,6 +4,7 @@
 #include "train/progress.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* A plan that does not fit is refused in one line, which names the least that does. */
 static ebb_status on_planned(void *user, const ebb_plan *plan) {
@@ -115,6 +116,46 @@ static void print_result(const train_settings *run, const job_train_result *r) {
                   r->measured_peak_bytes, r->planned_peak_bytes, run->out_dir);
 }
 
+/* Settings that a run may change on its way, as --help lists them. */
+static const train_option *find_overridable(const model_kind *kind, const char *name) {
+    static const char *const keys[] = {"lr",           "schedule",  "warmup",
+                                       "lr-patience",  "lr-factor", "clip",
+                                       "weight-decay", "dropout",   "smoothing"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(keys[i], name) == 0) {
+            return ebb__cli_find(kind, name);
+        }
+    }
+    return NULL;
+}
+
+/* --override lr=0.0001,dropout=0.1: as if these options had been given. */
+static ebb_status apply_overrides(cli_settings *settings) {
+    const char *at = settings->run.override;
+    while (at != NULL && *at != '\0') {
+        size_t n = strcspn(at, ","), key = strcspn(at, "=,");
+        char *item = NULL, where[96];
+        TRY(ebb__region_alloc(&settings->region, n + 1, 1, &item));
+        memcpy(item, at, n);
+        if (key == n) {
+            return ebb__fail(settings->ctx, EBB_USAGE,
+                             "--override %.60s: no value: write KEY=VALUE, as lr=0.0001", item);
+        }
+        item[key] = '\0';
+        const train_option *option = find_overridable(settings->run.kind, item);
+        if (option == NULL) {
+            return ebb__fail(settings->ctx, EBB_USAGE,
+                             "--override %.60s: cannot change on the way (ebb train %s --help says "
+                             "what can)",
+                             item, settings->run.kind->name);
+        }
+        (void)snprintf(where, sizeof where, "--override %s", item);
+        TRY(ebb__cli_assign(settings, option, item + key + 1, false, where));
+        at += n + (at[n] == ',');
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__cli_train(cli_call *call) {
     cli_settings *settings = &call->settings;
     page_text config = {.ctx = call->ctx}, math = {.ctx = call->ctx};
@@ -127,6 +168,7 @@ ebb_status ebb__cli_train(cli_call *call) {
     job_train_result result = {0};
     ebb_status status = EBB_OK;
     TRY(ebb__cli_greet_ranks(call));
+    TRY(apply_overrides(settings));
     if (ebb__cli_is_follower(call)) {
         ebb__cli_ignore_signals();
         settings->run.shards = 1; /* the first process will say how many */

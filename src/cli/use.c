@@ -5,7 +5,7 @@
 
 #include "cli/page_classes.h"
 
-static json_t *facts_json(const kind_facts *facts) {
+static json_t *facts_json(const kind_facts *facts, json_t *lines) {
     json_t *object = json_pack("{s:i}", "schema", 1);
     bool done = object != NULL;
     for (int32_t i = 0; done && i < facts->n; i++) {
@@ -15,15 +15,34 @@ static json_t *facts_json(const kind_facts *facts) {
                                                : ebb__cli_json_real(fact->real)) == 0;
     }
     done = done && ebb__cli_classes_json(&facts->classes, object);
+    done = done && (lines == NULL || json_object_set(object, "log_probs", lines) == 0);
     if (!done) {
         json_decref(object);
     }
     return done ? object : NULL;
 }
 
+/* What is seen of an evaluation. */
+typedef struct evaluation {
+    cli_call *call;
+    json_t *lines; /* what they score; NULL: that is printed as it comes */
+} evaluation;
+
+static ebb_status on_line(void *user, double log_prob) {
+    const evaluation *e = user;
+    if (e->lines == NULL) {
+        ebb__cli_progress_clear(&e->call->progress);
+        printf("%.6f\n", log_prob);
+        return EBB_OK;
+    }
+    return json_array_append_new(e->lines, ebb__cli_json_real(log_prob)) == 0
+               ? EBB_OK
+               : ebb__fail(e->call->ctx, EBB_NOMEM, "no memory for the lines");
+}
+
 static void on_progress(void *user, const job_progress *now, bool tick) {
     if (tick) {
-        ebb__cli_progress_show(&((cli_call *)user)->progress, now, tick);
+        ebb__cli_progress_show(&((evaluation *)user)->call->progress, now, tick);
     }
 }
 
@@ -49,7 +68,10 @@ ebb_status ebb__cli_eval(cli_call *call) {
     const model_kind *kind = call->settings.run.kind;
     cli_settings run;
     kind_facts facts = {0};
-    job_observer observer = {.user = call, .progress = on_progress};
+    bool per_line = call->settings.run.per_line;
+    evaluation e = {.call = call, .lines = per_line && call->settings.json ? json_array() : NULL};
+    job_observer observer = {
+        .user = &e, .progress = on_progress, .line = per_line ? on_line : NULL};
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, kind, &run));
     TRY_OUT(ebb__cli_load_run(&call->settings, call->words[0], &run));
@@ -59,12 +81,13 @@ ebb_status ebb__cli_eval(cli_call *call) {
         status = save_page(call, &run.run, &facts);
     }
     if (status == EBB_OK && call->settings.json) {
-        status = ebb__cli_print_json(call->ctx, facts_json(&facts));
-    } else if (status == EBB_OK) {
+        status = ebb__cli_print_json(call->ctx, facts_json(&facts, e.lines));
+    } else if (status == EBB_OK && !per_line) {
         printf("%s", facts.text);
         ebb__cli_print_classes(stdout, &facts.classes);
     }
 out:
+    json_decref(e.lines);
     ebb__facts_free(&facts);
     ebb__cli_settings_fini(&run);
     return status;
@@ -78,7 +101,8 @@ static bool on_text(void *user, const char *text, size_t bytes) {
 
 ebb_status ebb__cli_generate(cli_call *call) {
     const cli_settings *asked = &call->settings;
-    generate_options options = {asked->length, asked->temperature, asked->run.seed, asked->prompt};
+    generate_options options = {asked->length, asked->temperature, asked->run.seed,   asked->prompt,
+                                asked->top_k,  asked->top_p,       asked->stop_at_eos};
     cli_settings run;
     ebb_status status;
     TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));

@@ -18,9 +18,22 @@
 
 enum { PACKED_BYTES = 65536 };
 
-ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) {
+/* The name that is opened: of standard input, that of its copy. */
+static ebb_status name_of(ebb_ctx *ctx, const char *path, text_input *input, const char **out) {
+    *out = path;
+    if (strcmp(path, "-") == 0) {
+        TRY(ebb__text_input(ctx, input));
+        *out = input->path;
+    }
+    return EBB_OK;
+}
+
+static ebb_status check_file(ebb_ctx *ctx, const char *path, uint64_t *bytes) {
     struct stat info;
-    if (stat(path, &info) != 0) {
+    text_input input;
+    const char *name = NULL;
+    TRY(name_of(ctx, path, &input, &name));
+    if (stat(name, &info) != 0) {
         return ebb__fail(ctx, EBB_DATA, "data file %s: %s", path, strerror(errno));
     }
     if (S_ISDIR(info.st_mode)) {
@@ -35,7 +48,25 @@ ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) {
     if (info.st_size == 0) {
         return ebb__fail(ctx, EBB_DATA, "data file %s: is empty", path);
     }
+    *bytes += (uint64_t)info.st_size;
     return EBB_OK;
+}
+
+static ebb_status check_files(ebb_ctx *ctx, const text_list *files, uint64_t *bytes) {
+    *bytes = 0;
+    for (size_t i = 0; i < files->n; i++) {
+        TRY(check_file(ctx, files->at[i], bytes));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) {
+    text_list files;
+    uint64_t bytes = 0;
+    TRY(ebb__text_list(ctx, path, &files));
+    ebb_status status = check_files(ctx, &files, &bytes);
+    ebb__text_list_free(ctx, &files);
+    return status;
 }
 
 static voidpf zlib_alloc(voidpf ctx, uInt count, uInt size) {
@@ -61,19 +92,45 @@ static ebb_status start_inflater(data_source *source) {
     return EBB_OK;
 }
 
+/* Opens the file whose turn it is; its descriptor stands at its beginning. */
+static ebb_status open_raw(data_source *source) {
+    text_input input;
+    const char *name = NULL;
+    uint64_t bytes = 0;
+    TRY(name_of(source->ctx, source->files.at[source->file], &input, &name));
+    return ebb__file_open(source->ctx, name, &source->fd, &bytes);
+}
+
+static ebb_status open_file(data_source *source) {
+    unsigned char magic[2] = {0, 0};
+    struct stat info;
+    TRY(open_raw(source));
+    if (fstat(source->fd, &info) == 0 && info.st_size >= (off_t)sizeof magic) {
+        TRY(ebb__file_pread(source->ctx, source->fd, source->path, magic, sizeof magic, 0));
+    }
+    return magic[0] == 0x1f && magic[1] == 0x8b ? start_inflater(source) : EBB_OK;
+}
+
+static void close_file(data_source *source) {
+    if (source->gzip) {
+        inflateEnd(&source->inflater);
+        source->gzip = false;
+    }
+    ebb__free(source->ctx, source->packed);
+    source->packed = NULL;
+    if (!source->stream) {
+        ebb__file_close(source->fd);
+    }
+    source->fd = -1;
+}
+
 ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
                             struct XXH3_state_s *tap, data_source *out) {
     ebb_status status = EBB_OK;
     *out = (data_source){.ctx = ctx, .path = path, .phase = phase, .fd = -1, .tap = tap};
-    unsigned char magic[2] = {0, 0};
-    TRY_OUT(ebb__source_check(ctx, path));
-    TRY_OUT(ebb__file_open(ctx, path, &out->fd, &out->raw_bytes));
-    if (out->raw_bytes >= sizeof magic) {
-        TRY_OUT(ebb__file_pread(ctx, out->fd, path, magic, sizeof magic, 0));
-    }
-    if (magic[0] == 0x1f && magic[1] == 0x8b) {
-        TRY_OUT(start_inflater(out));
-    }
+    TRY_OUT(ebb__text_list(ctx, path, &out->files));
+    TRY_OUT(check_files(ctx, &out->files, &out->raw_bytes));
+    TRY_OUT(open_file(out));
 out:
     if (status != EBB_OK) {
         ebb__source_close(out);
@@ -149,7 +206,8 @@ static ebb_status inflate_some(data_source *source, bool *ended) {
     return EBB_OK;
 }
 
-ebb_status ebb__source_read(data_source *source, void *data, size_t bytes, size_t *got) {
+/* As much of the file as there is room for. */
+static ebb_status read_file(data_source *source, void *data, size_t bytes, size_t *got) {
     if (!source->gzip) {
         return read_raw(source, data, bytes, got);
     }
@@ -166,17 +224,40 @@ ebb_status ebb__source_read(data_source *source, void *data, size_t bytes, size_
     return EBB_OK;
 }
 
+ebb_status ebb__source_read(data_source *source, void *data, size_t bytes, size_t *got) {
+    char *to = data;
+    *got = 0;
+    for (;;) {
+        size_t part = 0;
+        TRY(read_file(source, to + *got, bytes - *got, &part));
+        *got += part;
+        source->open_line = part > 0 ? to[*got - 1] != '\n' : source->open_line;
+        if (*got == bytes || source->file + 1 >= source->files.n) {
+            return EBB_OK;
+        }
+        if (source->open_line) {
+            to[(*got)++] = '\n';
+            source->open_line = false;
+        }
+        close_file(source);
+        source->file++;
+        TRY(open_file(source));
+    }
+}
+
 void ebb__source_close(data_source *source) {
-    if (source->gzip) {
-        inflateEnd(&source->inflater);
-        source->gzip = false;
-    }
-    ebb__free(source->ctx, source->packed);
-    source->packed = NULL;
-    if (!source->stream) {
-        ebb__file_close(source->fd);
-    }
-    source->fd = -1;
+    close_file(source);
+    ebb__text_list_free(source->ctx, &source->files);
+}
+
+static ebb_status hash_file(data_source *raw, void *buffer) {
+    size_t got = 0;
+    TRY(open_raw(raw));
+    do {
+        TRY(read_raw(raw, buffer, PACKED_BYTES, &got));
+    } while (got > 0);
+    close_file(raw);
+    return EBB_OK;
 }
 
 ebb_status ebb__source_hash(ebb_ctx *ctx, const char *path, uint64_t *hash, uint64_t *bytes) {
@@ -185,13 +266,12 @@ ebb_status ebb__source_hash(ebb_ctx *ctx, const char *path, uint64_t *hash, uint
     XXH3_64bits_reset(&state);
     data_source raw = {.ctx = ctx, .path = path, .phase = "check text", .fd = -1, .tap = &state};
     void *buffer = NULL;
-    size_t got = 0;
-    TRY_OUT(ebb__source_check(ctx, path));
-    TRY_OUT(ebb__file_open(ctx, path, &raw.fd, &raw.raw_bytes));
+    TRY_OUT(ebb__text_list(ctx, path, &raw.files));
+    TRY_OUT(check_files(ctx, &raw.files, &raw.raw_bytes));
     TRY_OUT(ebb__alloc(ctx, PACKED_BYTES, 1, &buffer));
-    do {
-        TRY_OUT(read_raw(&raw, buffer, PACKED_BYTES, &got));
-    } while (got > 0);
+    for (; raw.file < raw.files.n; raw.file++) {
+        TRY_OUT(hash_file(&raw, buffer));
+    }
     *hash = XXH3_64bits_digest(&state);
     *bytes = raw.raw_done;
 out:

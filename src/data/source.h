@@ -1,12 +1,14 @@
-/* source.h - the bytes of a text file, plain or gzip, streamed once from start to end.
+/* source.h - the bytes of a text file, plain or gzip, or of several one after the other
+ * (text_list.h), streamed once from start to end.
  *
- * The kind is told by the first two bytes, not by the name. The file must be regular, since
- * texts are read more than once. What is wrong with a data file is EBB_DATA; EBB_IO is left to
- * a disk that fails or refuses. zlib takes its memory from base/alloc. */
+ * The kind is told by the first two bytes, not by the name. Files must be regular, since texts are
+ * read more than once. Of several, one that does not end with a line end gets one. What is wrong
+ * with a data file is EBB_DATA; EBB_IO is left to a disk that fails or refuses. zlib takes its
+ * memory from base/alloc. */
 #ifndef DATA_SOURCE_H
 #define DATA_SOURCE_H
 
-#include "base/ctx.h"
+#include "data/text_list.h"
 
 #include <zlib.h>
 
@@ -15,6 +17,9 @@ struct XXH3_state_s;
 typedef struct data_source {
     ebb_ctx *ctx;
     const char *path;  /* the caller's; must outlive the source */
+    text_list files;   /* what that stands for */
+    size_t file;       /* of these, the one being read */
+    bool open_line;    /* what was read of it does not end with a line end */
     const char *phase; /* what the progress callback is told */
     int fd;
     uint64_t raw_done, raw_bytes; /* bytes of the file, read and in all */
@@ -25,7 +30,7 @@ typedef struct data_source {
     z_stream inflater;
 } data_source;
 
-/* EBB_DATA if the path is not that of a regular file with at least a byte. */
+/* EBB_DATA if the path is not that of a regular file with at least a byte, or of several. */
 ebb_status ebb__source_check(ebb_ctx *ctx, const char *path) EBB_MUST_CHECK;
 /* On failure nothing is held, and ebb__source_close is harmless. */
 ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
@@ -39,7 +44,7 @@ ebb_status ebb__source_read(data_source *source, void *data, size_t bytes,
                             size_t *got) EBB_MUST_CHECK;
 void ebb__source_close(data_source *source);
 
-/* XXH3-64 and size of the file as it lies on disk (compressed, if it is). */
+/* XXH3-64 and size of the files as they lie on disk (compressed, if they are). */
 ebb_status ebb__source_hash(ebb_ctx *ctx, const char *path, uint64_t *hash,
                             uint64_t *bytes) EBB_MUST_CHECK;
 

@@ -57,6 +57,9 @@ static int32_t best_offers(beam_search *search, const float *log_probs, const in
     for (int32_t k = 0; k < search->n_live; k++) {
         for (int32_t i = 0; i < width; i++) {
             size_t at = (size_t)k * (size_t)width + (size_t)i;
+            if (search->o.bans && ids[at] == search->o.banned) {
+                continue;
+            }
             double sum = search->live[k].log_prob + (double)log_probs[at];
             beam_offer offer = {isnan(sum) ? -(double)INFINITY : sum, k, ids[at]};
             n = add_offer(search->offers, n, most, &offer);

@@ -9,7 +9,8 @@
  * ended. So a beam of 1 takes the likeliest token until that is <eos>.
  *
  * Done hypotheses are ordered by score; of equal ones the earlier comes first. A log probability
- * that is NaN counts as -inf.
+ * that is NaN counts as -inf. A banned token is offered to nobody; the probabilities of the others
+ * stay as they are.
  */
 #ifndef DECODE_BEAM_H
 #define DECODE_BEAM_H
@@ -25,6 +26,8 @@ typedef struct beam_options {
     double alpha;        /* score = log_prob / length^alpha, length counting <eos> */
     int32_t limit;       /* tokens of a hypothesis, <eos> included */
     int32_t eos;         /* its id */
+    bool bans;           /* no hypothesis has the token `banned` */
+    int32_t banned;
 } beam_options;
 
 /* A token of the tree of hypotheses; all of a sentence share it. */
@@ -74,8 +77,8 @@ void ebb__beam_start(beam_search *search, const beam_options *options, void *mem
 
 /* One step, of a search that is not finished. ids[k * width + i], log_probs[k * width + i]: the
  * i-th likeliest token of living hypothesis k and the natural logarithm of its probability, best
- * first; width >= min(2 beam, vocabulary). parents[j], tokens[j] for j < n_live: from which
- * hypothesis the new j-th one comes, and its last token. Sets finished. */
+ * first; width >= min(2 beam, vocabulary), with a banned token one more. parents[j], tokens[j] for
+ * j < n_live: from which hypothesis the new j-th one comes, and its last token. Sets finished. */
 void ebb__beam_step(beam_search *search, const float *log_probs, const int32_t *ids, int32_t width,
                     int32_t *parents, int32_t *tokens);
 /* Tokens of a done hypothesis, without <eos>: fills out[0 .. count), gives count; `nodes`, if not

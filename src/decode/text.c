@@ -1,7 +1,5 @@
 /* text.c - hypotheses as text. */
-#include "decode/translate.h"
-
-#include "data/vocab.h"
+#include "decode/words.h"
 
 void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
                       decode_put_fn put, void *user) {
@@ -9,7 +7,7 @@ void ebb__decode_text(const decode_result *result, const translate_hypothesis *o
     for (int32_t i = 0; i < one->length; i++) {
         size_t n = 0;
         bool space = false;
-        const char *token = ebb__vocab_token(result->target, (uint32_t)one->tokens[i], &n);
+        const char *token = ebb__decode_word(result, one, i, &n);
         n = ebb__text_join(&joint, token, n, &space);
         if (space) {
             put(user, " ", 1);

@@ -26,7 +26,7 @@ typedef struct sentence {
 
 typedef struct found {
     double log_prob, score;
-    int64_t tokens, attention; /* where in `cells` */
+    int64_t tokens, attended, attention; /* where in `cells` */
     int32_t length;
     bool ended;
 } found;
@@ -51,6 +51,7 @@ typedef struct translator {
     slot *slots;    /* [B] */
     char *searches; /* [B][search_bytes] */
     float *weights; /* [B][nodes][max_src]; only with attention */
+    int32_t *seen;  /* [B][nodes]: attended to most; only where wanted */
     sentence *pool; /* [pool_size] */
     int32_t *order; /* [pool_size]: longest first */
     found *results; /* [pool_size][nbest] */
@@ -83,7 +84,8 @@ int32_t ebb__translate_read_rows(const translate_options *o) {
 }
 
 int32_t ebb__translate_offers(const translate_options *o, int64_t vocab) {
-    return vocab < 2 * (int64_t)o->beam ? (int32_t)vocab : 2 * o->beam;
+    int32_t wanted = 2 * o->beam + o->ban_unk;
+    return vocab < wanted ? (int32_t)vocab : wanted;
 }
 
 /* Each about two thirds of the one before. */
@@ -108,13 +110,15 @@ static beam_options search_options(const translate_options *o, int32_t source) {
                           .nbest = o->nbest,
                           .alpha = o->alpha,
                           .limit = limit_of(o, source),
-                          .eos = VOCAB_EOS};
+                          .eos = VOCAB_EOS,
+                          .bans = o->ban_unk,
+                          .banned = VOCAB_UNK};
 }
 
 /* How many a sentence takes with all that is found for it. */
 static int64_t cells_of(const translate_options *o, int32_t source) {
     int64_t limit = limit_of(o, source);
-    int64_t one = limit + (o->attention ? limit * source : 0);
+    int64_t one = limit + (o->attended ? limit : 0) + (o->attention ? limit * source : 0);
     return source + o->nbest * one;
 }
 
@@ -138,13 +142,15 @@ static uint64_t lay_out(translator *t, char *block) {
     t->searches = take(block, &used, slots, t->search_bytes);
     t->weights = take(block, &used, o->attention ? slots * (uint64_t)t->most_nodes : 0,
                       (uint64_t)o->max_src * sizeof *t->weights);
+    t->seen =
+        take(block, &used, o->attended ? slots * (uint64_t)t->most_nodes : 0, sizeof *t->seen);
     t->pool = take(block, &used, (uint64_t)t->pool_size, sizeof *t->pool);
     t->order = take(block, &used, (uint64_t)t->pool_size, sizeof *t->order);
     t->results =
         take(block, &used, (uint64_t)t->pool_size * (uint64_t)o->nbest, sizeof *t->results);
     t->cells = take(block, &used, (uint64_t)t->n_cells, sizeof *t->cells);
-    t->logs = take(block, &used, beam * 2 * beam, sizeof *t->logs);
-    t->tops = take(block, &used, beam * 2 * beam, sizeof *t->tops);
+    t->logs = take(block, &used, beam * (2 * beam + 1), sizeof *t->logs);
+    t->tops = take(block, &used, beam * (2 * beam + 1), sizeof *t->tops);
     t->parents = take(block, &used, beam, sizeof *t->parents);
     t->tokens = take(block, &used, beam, sizeof *t->tokens);
     t->nodes = take(block, &used, (uint64_t)longest.limit, sizeof *t->nodes);
@@ -210,15 +216,16 @@ static ebb_status write_pool(translator *t) {
         r.n = s->n_found;
         for (int32_t k = 0; k < r.n; k++) {
             const found *f = &t->results[i * t->o->nbest + k];
-            r.best[k] =
-                (translate_hypothesis){.tokens = t->cells + f->tokens,
-                                       .length = f->length,
-                                       .ended = f->ended,
-                                       .log_prob = f->log_prob,
-                                       .score = f->score,
-                                       .attention = t->o->attention && s->length > 1
-                                                        ? (const void *)(t->cells + f->attention)
-                                                        : NULL};
+            r.best[k] = (translate_hypothesis){
+                .tokens = t->cells + f->tokens,
+                .length = f->length,
+                .ended = f->ended,
+                .log_prob = f->log_prob,
+                .score = f->score,
+                .attended = t->o->attended && s->length > 1 ? t->cells + f->attended : NULL,
+                .attention = t->o->attention && s->length > 1
+                                 ? (const void *)(t->cells + f->attention)
+                                 : NULL};
         }
         TRY(t->io->write(t->io->user, &r));
     }
@@ -249,6 +256,33 @@ static ebb_status clear_state(translator *t, int32_t at) {
             TRY(ebb__run_zero(t->session, run_part(run_at(&plan->variables[i]), row * t->row_bytes,
                                                    t->row_bytes)));
         }
+    }
+    return EBB_OK;
+}
+
+/* What was read for the sentence in `row` that its first hypothesis starts from, if there is such:
+ * it has the state's name after another beginning. */
+static ebb_status start_state(translator *t, int32_t program, int32_t row, int32_t at) {
+    const ebb_plan *plan = t->session->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        char name[96];
+        const char *read = NULL;
+        if (v->role != IR_SCRATCH ||
+            strncmp(v->name, NMT_STEP_STATE, strlen(NMT_STEP_STATE)) != 0) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "%s%s", NMT_READ_START, v->name + strlen(NMT_STEP_STATE));
+        run_place from = ebb__run_find_output(t->session, program, name);
+        if (from.bytes == 0) {
+            continue;
+        }
+        run_place to = run_part(run_at(v), (uint64_t)at * t->row_bytes, t->row_bytes);
+        TRY(ebb__run_map(t->session, from, DEVICE_READ, &read));
+        ebb_status status = ebb__run_write(t->session, to, read + (size_t)row * t->row_bytes);
+        ebb_status unmapped = ebb__run_unmap(t->session, from, DEVICE_READ, read);
+        TRY(status);
+        TRY(unmapped);
     }
     return EBB_OK;
 }
@@ -365,7 +399,9 @@ static ebb_status read_sentences(translator *t, int32_t count) {
     TRY(run_program(t, program));
     TRY(keep_memory(t, program, length, count));
     for (int32_t row = 0; row < count; row++) {
-        TRY(start_sentence(t, t->order[t->next++], free_slot(t, 0)));
+        int32_t at = free_slot(t, 0);
+        TRY(start_sentence(t, t->order[t->next++], at));
+        TRY(start_state(t, program, row, at));
     }
     return EBB_OK;
 }
@@ -387,10 +423,21 @@ static ebb_status fill_slots(translator *t) {
 /* The weights of hypothesis k, of [K*S, B], time descending: as `source` numbers of a node. */
 static void keep_node_weights(translator *t, const float *from, int32_t length, int32_t at,
                               int32_t k, int32_t node) {
-    int32_t source = t->pool[t->slots[at].sentence].length;
-    float *to = t->weights + ((int64_t)at * t->most_nodes + node) * t->o->max_src;
+    int32_t source = t->pool[t->slots[at].sentence].length, best = 0;
+    int64_t number = (int64_t)at * t->most_nodes + node;
+    float *to = t->o->attention ? t->weights + number * t->o->max_src : NULL, most = -1;
     for (int32_t p = 0; p < source; p++) {
-        to[p] = from[(int64_t)(k * length + length - 1 - p) * t->o->slots + at];
+        float weight = from[(int64_t)(k * length + length - 1 - p) * t->o->slots + at];
+        if (to != NULL) {
+            to[p] = weight;
+        }
+        if (weight > most && p < source - 1) {
+            most = weight;
+            best = p;
+        }
+    }
+    if (t->o->attended) {
+        t->seen[number] = best;
     }
 }
 
@@ -421,14 +468,18 @@ static void finish(translator *t, int32_t at) {
                      .score = done->score,
                      .ended = done->ended,
                      .tokens = to,
-                     .attention = to + limit};
+                     .attended = to + limit,
+                     .attention = to + limit + (t->o->attended ? limit : 0)};
         f->length = ebb__beam_tokens(&s->search, done, t->cells + to, t->nodes);
+        for (int32_t j = 0; t->o->attended && j < f->length; j++) {
+            t->cells[f->attended + j] = t->seen[(int64_t)at * t->most_nodes + t->nodes[j]];
+        }
         for (int32_t j = 0; t->o->attention && j < f->length + f->ended; j++) {
             memcpy(t->cells + f->attention + (int64_t)j * of->length,
                    t->weights + ((int64_t)at * t->most_nodes + t->nodes[j]) * t->o->max_src,
                    (size_t)of->length * sizeof(float));
         }
-        to += limit + (t->o->attention ? (int64_t)limit * of->length : 0);
+        to = f->attention + (t->o->attention ? (int64_t)limit * of->length : 0);
     }
     s->sentence = -1;
     t->input[IN_LEN][at] = 0;
@@ -452,7 +503,7 @@ static void move_on(translator *t, void *const *outputs, int32_t length, int32_t
         t->before[k] = search->live[k].node;
     }
     ebb__beam_step(search, t->logs, t->tops, offers, t->parents, t->tokens);
-    if (t->o->attention) {
+    if (t->o->attention || t->o->attended) {
         keep_weights(t, outputs[OUT_WEIGHTS], length, at, n_before, first);
     }
     if (search->finished) {

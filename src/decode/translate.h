@@ -24,6 +24,8 @@ typedef struct translate_options {
     double alpha;    /* score = log probability / length^alpha, <eos> included */
     double ratio;    /* a hypothesis has at most ratio * source + 10 tokens */
     bool attention;
+    bool attended; /* what every token attended to most is wanted */
+    bool ban_unk;  /* no hypothesis has <unk> */
 } translate_options;
 
 typedef struct translate_hypothesis {
@@ -33,6 +35,8 @@ typedef struct translate_hypothesis {
     double log_prob, score; /* natural */
     const float
         *attention; /* [length + ended][source], NULL if not asked for, or the source is empty */
+    const int32_t
+        *attended; /* [length]: the source's position, not that of its <eos>; NULL likewise */
 } translate_hypothesis;
 
 typedef struct translate_result {
@@ -86,6 +90,7 @@ typedef struct decode_result {
     const translate_result *found; /* ids, scores, attention */
     const struct data_vocab *source, *target; /* ids to words */
     text_mode mode;                           /* what a token is: see ebb__text_join */
+    const struct decode_words *words; /* of sources, to replace <unk>; NULL: it stays (words.h) */
 } decode_result;
 /* One of its hypotheses as text, in pieces. */
 typedef void (*decode_put_fn)(void *user, const char *bytes, size_t n);

@@ -78,11 +78,29 @@ static ebb_status mask(nmt_builder *b, int32_t position, ir_val *x) {
     return ebb__op_emit(b->b.g, OP_MASK_ROWS, (ir_val[]){*x, b->src_len}, 2, &attr, x);
 }
 
-/* One direction of one layer: xs [S] values [B, in] to ys [S] values [B, hidden]. All projections
- * come first, in the order of positions whatever the direction: sums over time then run the same
- * way, and both directions share one stack of inputs. */
+/* Adds x [B, H], of position t and zero in padding, to *sum where t is a source's last: what is not
+ * zero at t but would be at t + 1 if that were asked. */
+static ebb_status add_last(nmt_builder *b, int32_t t, ir_val x, ir_val *sum) {
+    ir_val beyond = x, last = IR_NONE;
+    if (x == IR_NONE) {
+        return EBB_OK;
+    }
+    TRY(mask(b, t + 1, &beyond));
+    TRY(ebb__op_emit(b->b.g, OP_SUB, (ir_val[]){x, beyond}, 2, NULL, &last));
+    if (*sum == IR_NONE) {
+        *sum = last;
+        return EBB_OK;
+    }
+    return ebb__op_emit(b->b.g, OP_ADD, (ir_val[]){*sum, last}, 2, NULL, sum);
+}
+
+/* One direction of one layer: xs [S] values [B, in] to ys [S] values [B, hidden]; *final, if not
+ * NULL, is its state after the last token it reads. All projections come first, in the order of
+ * positions whatever the direction: sums over time then run the same way, and both directions share
+ * one stack of inputs. */
 static ebb_status build_direction(nmt_builder *b, const char *label_name, int32_t layer,
-                                  bool reverse, int32_t hidden, const ir_val *xs, ir_val *ys) {
+                                  bool reverse, int32_t hidden, const ir_val *xs, ir_val *ys,
+                                  cell_state *final) {
     ir_graph *g = b->b.g;
     cell_params p;
     cell_state s;
@@ -101,28 +119,59 @@ static ebb_status build_direction(nmt_builder *b, const char *label_name, int32_
         TRY(mask(b, t, &s.h));
         TRY(mask(b, t, &s.c));
         ys[t] = s.h;
+        if (final != NULL && !reverse) {
+            TRY(add_last(b, t, s.h, &final->h));
+            TRY(add_last(b, t, s.c, &final->c));
+        }
+    }
+    if (final != NULL && reverse) {
+        *final = s;
     }
     return EBB_OK;
 }
 
-/* xs: [S] values, replaced by the layer's outputs [B, H]; ys: room for 2 S. */
+/* Both directions, half of the units each: ys [S] values [B, H]; more: room for 2 S. */
+static ebb_status build_both(nmt_builder *b, int32_t layer, const ir_val *xs, ir_val *ys,
+                             ir_val *more) {
+    char forward[32], backward[32];
+    ir_graph *g = b->b.g;
+    cell_state last[2] = {{IR_NONE, IR_NONE}, {IR_NONE, IR_NONE}}, *to = b->finals;
+    (void)snprintf(forward, sizeof forward, "enc.l%d.fwd", layer);
+    (void)snprintf(backward, sizeof backward, "enc.l%d.rev", layer);
+    TRY(build_direction(b, forward, layer, false, b->H / 2, xs, more, to ? &last[0] : NULL));
+    TRY(build_direction(b, backward, layer, true, b->H / 2, xs, more + b->S, to ? &last[1] : NULL));
+    for (int32_t t = 0; t < b->S; t++) {
+        g->label.at = t;
+        TRY(ebb__op_join(g, 1, (ir_val[]){more[t], more[b->S + t]}, 2, &ys[t]));
+    }
+    if (to == NULL) {
+        return EBB_OK;
+    }
+    g->label.at = 0;
+    TRY(ebb__op_join(g, 1, (ir_val[]){last[0].h, last[1].h}, 2, &to[layer].h));
+    return last[0].c == IR_NONE
+               ? EBB_OK
+               : ebb__op_join(g, 1, (ir_val[]){last[0].c, last[1].c}, 2, &to[layer].c);
+}
+
+/* xs: [S] values, replaced by the layer's outputs [B, H]; ys: room for 3 S. */
 static ebb_status build_encoder_layer(nmt_builder *b, int32_t layer, ir_val *xs, ir_val *ys) {
     char name[32], site[32];
     ir_graph *g = b->b.g;
     (void)snprintf(name, sizeof name, "enc.l%d", layer);
     (void)snprintf(site, sizeof site, "enc.l%d.drop", layer);
-    if (layer == 0) {
-        TRY(build_direction(b, "enc.l0.fwd", 0, false, b->H / 2, xs, ys));
-        TRY(build_direction(b, "enc.l0.rev", 0, true, b->H / 2, xs, ys + b->S));
+    if (layer == 0 || b->m->bidirectional) {
+        TRY(build_both(b, layer, xs, ys, ys + b->S));
     } else {
-        TRY(build_direction(b, name, layer, false, b->H, xs, ys));
+        TRY(build_direction(b, name, layer, false, b->H, xs, ys,
+                            b->finals != NULL ? &b->finals[layer] : NULL));
     }
     for (int32_t t = 0; t < b->S; t++) {
         g->label.at = t;
-        xs[t] = ys[t];
-        if (layer == 0) {
-            TRY(ebb__op_join(g, 1, (ir_val[]){ys[t], ys[b->S + t]}, 2, &xs[t]));
+        if (layer > 0 && b->m->residual) {
+            TRY(ebb__op_emit(g, OP_ADD, (ir_val[]){ys[t], xs[t]}, 2, NULL, &ys[t]));
         }
+        xs[t] = ys[t];
         if (layer + 1 < b->m->enc_layers) {
             TRY(ebb__model_dropout(&b->b, site, t, &xs[t]));
         }
@@ -131,10 +180,18 @@ static ebb_status build_encoder_layer(nmt_builder *b, int32_t layer, ir_val *xs,
 }
 
 ebb_status ebb__nmt_encode(nmt_builder *b) {
+    alloc_region *region = &b->b.g->region;
+    int32_t layers = (int32_t)b->m->enc_layers;
     ir_val *xs = NULL;
-    TRY(ebb__region_alloc(&b->b.g->region, 3 * (size_t)b->S, sizeof *xs, &xs));
+    TRY(ebb__region_alloc(region, 4 * (size_t)b->S, sizeof *xs, &xs));
+    if (b->m->init_decoder) {
+        TRY(ebb__region_alloc(region, (size_t)layers, sizeof *b->finals, &b->finals));
+        for (int32_t l = 0; l < layers; l++) {
+            b->finals[l] = (cell_state){IR_NONE, IR_NONE};
+        }
+    }
     TRY(embed(b, "src.embed", b->src_table, b->src, b->S, xs));
-    for (int32_t l = 0; l < (int32_t)b->m->enc_layers; l++) {
+    for (int32_t l = 0; l < layers; l++) {
         TRY(build_encoder_layer(b, l, xs, xs + b->S));
     }
     b->b.g->label.at = -1;
@@ -250,6 +307,11 @@ static ebb_status attend(nmt_builder *b, int32_t t, int32_t groups, ir_val h, ir
 
 /* ---- decoder ---- */
 
+cell_state ebb__nmt_start(const nmt_builder *b, int32_t l) {
+    int32_t last = (int32_t)b->m->enc_layers - 1;
+    return b->finals[l < last ? l : last];
+}
+
 ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *d) {
     char name[32];
     bool fed = l == 0 && b->m->feed;
@@ -262,7 +324,9 @@ ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *d) {
                          : fed ? b->E + b->H
                                : b->E,
                          b->H, &d->p));
-    if (fresh) {
+    if (fresh && b->m->init_decoder) {
+        d->s = ebb__nmt_start(b, l);
+    } else if (fresh) {
         TRY(ebb__cell_zeros(&b->b, b->B, b->H, &d->s));
     }
     if (fed) {
@@ -288,7 +352,11 @@ ebb_status ebb__nmt_step(nmt_builder *b, nmt_layer *layers, int32_t t, int32_t g
             TRY(ebb__op_linear(b->b.g, z, *fed, d->w_feed, &z));
         }
         TRY(ebb__cell_step(&b->b, &d->p, z, &d->s));
-        x = d->s.h;
+        if (l > 0 && b->m->residual) {
+            TRY(ebb__op_emit(b->b.g, OP_ADD, (ir_val[]){d->s.h, x}, 2, NULL, &x));
+        } else {
+            x = d->s.h;
+        }
     }
     return attend(b, t, groups, x, fed, weights);
 }

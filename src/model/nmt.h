@@ -19,11 +19,10 @@
  *   enc.weight_ih_l0        [G*H/2, E]   and weight_hh, bias_ih, bias_hh; each also with _reverse:
  *                                        a bidirectional nn.LSTM(E, H/2)
  *   enc.weight_ih_l1 ..     [G*H, H]     nn.LSTM(H, H, enc_layers - 1), its l0 being our l1
- *   dec.weight_ih_l0        [G*H, E+H]   nn.LSTMCell; columns: embedding, then fed vector (if fed)
- *   dec.weight_ih_l1 ..     [G*H, H]
- *   attn.key.weight         [H, H]
- *   attn.query.weight .bias [H, H] [H]   MLP only
- *   attn.score.weight       [H]          MLP only
+ *                                        with bidirectional: nn.LSTM(E, H/2, enc_layers, both
+ * ways), [G*H/2, H] and _reverse in every layer dec.weight_ih_l0        [G*H, E+H]   nn.LSTMCell;
+ * columns: embedding, then fed vector (if fed) dec.weight_ih_l1 ..     [G*H, H] attn.key.weight [H,
+ * H] attn.query.weight .bias [H, H] [H]   MLP only attn.score.weight       [H]          MLP only
  *   attn.norm.weight .bias  [H]          layer_norm only: of key + query (MLP), the query (dot)
  *   mix.weight .bias        [H, 2H] [H]  columns: decoder's output, then context
  *   out.weight .bias        [Vt, H] [Vt] weight not with tie
@@ -43,13 +42,16 @@ typedef struct nmt_model {
     int64_t batch, src_len, tgt_len; /* B, S, T */
     bool feed;                       /* the mixed vector joins the next step's input */
     bool layer_norm;                 /* of the attention */
-    bool tie;                        /* out.weight is tgt_embed.weight: needs embed == hidden */
-    bool tie_src;     /* src_embed.weight is tgt_embed.weight: needs one vocabulary for both */
-    double dropout;   /* on embeddings, between layers, before the projection; training only */
-    double smoothing; /* of the labels: the share that goes to all classes alike */
-    uint64_t seed;    /* of the dropout masks */
-    bool predict;     /* output "logits" [T*B, Vt] instead of a loss */
-    bool losses;      /* output "losses" [T*B] beside it */
+    bool bidirectional;              /* every encoder layer reads both ways, not only the first */
+    bool residual;                   /* every layer after the first adds its input to its output */
+    bool init_decoder; /* decoder layers start from the final states of the encoder's */
+    bool tie;          /* out.weight is tgt_embed.weight: needs embed == hidden */
+    bool tie_src;      /* src_embed.weight is tgt_embed.weight: needs one vocabulary for both */
+    double dropout;    /* on embeddings, between layers, before the projection; training only */
+    double smoothing;  /* of the labels: the share that goes to all classes alike */
+    uint64_t seed;     /* of the dropout masks */
+    bool predict;      /* output "logits" [T*B, Vt] instead of a loss */
+    bool losses;       /* output "losses" [T*B] beside it */
 } nmt_model;
 
 #define NMT_SRC "data.src"         /* i32 [S*B] */
@@ -58,7 +60,7 @@ typedef struct nmt_model {
 #define NMT_TGT_OUT "data.tgt_out" /* i32 [T*B], -1: ignored; absent with predict */
 #define NMT_STEP "train.step"      /* i32 [1]: number of the step, for dropout; only with dropout */
 #define NMT_LOGITS "logits"        /* f32 [T*B, Vt] */
-#define NMT_LOSSES "losses"        /* f32 [T*B]: of each label */
+#define NMT_LOSSES "losses"        /* f32 [T*B]: of each label, 0 where it is ignored */
 #define NMT_LOSS "loss"            /* f32 [1]: mean over labels that are not ignored */
 
 /* Builds into an empty graph made by ebb__op_graph_init. EBB_USAGE for sizes that make no sense. */

@@ -11,6 +11,18 @@ static ebb_status output(ir_graph *g, ir_val v, const char *name) {
     return ebb__ir_name(g, v, name);
 }
 
+/* A copy: one state of the encoder may start several layers. */
+static ebb_status output_start(ir_graph *g, ir_val v, const char *what, int32_t layer) {
+    char name[64];
+    ir_val copy = IR_NONE;
+    if (v == IR_NONE) {
+        return EBB_OK;
+    }
+    (void)snprintf(name, sizeof name, "%s.%s%d", NMT_READ_START, what, layer);
+    TRY(ebb__op_emit(g, OP_COPY, &v, 1, NULL, &copy));
+    return output(g, copy, name);
+}
+
 ebb_status ebb__nmt_decode_read(ir_graph *graph, const nmt_decode *d, int64_t rows) {
     nmt_model m = d->model;
     nmt_builder b;
@@ -24,7 +36,13 @@ ebb_status ebb__nmt_decode_read(ir_graph *graph, const nmt_decode *d, int64_t ro
     TRY(ebb__nmt_encode(&b));
     TRY(output(graph, b.a.memory, NMT_READ_MEMORY));
     TRY(ebb__nmt_keys(&b));
-    return output(graph, b.a.keys, NMT_READ_KEYS);
+    TRY(output(graph, b.a.keys, NMT_READ_KEYS));
+    for (int32_t l = 0; m.init_decoder && l < (int32_t)m.dec_layers; l++) {
+        cell_state start = ebb__nmt_start(&b, l);
+        TRY(output_start(graph, start.h, "h", l));
+        TRY(output_start(graph, start.c, "c", l));
+    }
+    return EBB_OK;
 }
 
 /* A state variable [K*B, H], its rows put in the order of the hypotheses' parents. */

@@ -4,7 +4,8 @@
  * Letters as there; beside them B slots, a sentence each, of K hypotheses: row k*B + b is
  * hypothesis k of slot b. The memory of all slots is [Smax*B, H], time descending from position
  * Smax-1 on; a step for sources of at most S positions reads its last S blocks. Who runs a step
- * writes memory and keys of a new sentence there, row by row, and zeros the rows of its state.
+ * writes memory and keys of a new sentence there, row by row, and zeros the rows of its state, or
+ * writes there what was read (NMT_READ_START).
  */
 #ifndef MODEL_NMT_DECODE_H
 #define MODEL_NMT_DECODE_H
@@ -24,6 +25,9 @@ typedef struct nmt_decode {
 #define NMT_READ_LEN "decode.len" /* i32 [rows] */
 #define NMT_READ_MEMORY "memory"  /* output, f32 [S*rows, H], time descending */
 #define NMT_READ_KEYS "keys"      /* output, f32 [S*rows, H] */
+/* Of init_decoder also what decoder layers start from, f32 [rows, H]: names begin so, and go on as
+ * those of the states that steps carry. */
+#define NMT_READ_START "decode.start"
 ebb_status ebb__nmt_decode_read(ir_graph *graph, const nmt_decode *decode,
                                 int64_t rows) EBB_MUST_CHECK;
 

@@ -26,6 +26,7 @@ typedef struct nmt_builder {
     int32_t E, H, B, S, T;
     ir_val src, src_len, tgt_in, tgt_out;
     ir_val src_table, tgt_table;
+    cell_state *finals; /* [enc_layers], [B, H]: of the encoder, with init_decoder */
     nmt_attender a;
 } nmt_builder;
 
@@ -34,13 +35,16 @@ ebb_status ebb__nmt_begin(ir_graph *graph, const nmt_model *model, nmt_builder *
 ebb_status ebb__nmt_input(nmt_builder *b, const char *name, int32_t count,
                           ir_val *out) EBB_MUST_CHECK;
 ebb_status ebb__nmt_tables(nmt_builder *b) EBB_MUST_CHECK;
-/* Reads b->src; makes b->a.memory. */
+/* Reads b->src; makes b->a.memory and, with init_decoder, b->finals. */
 ebb_status ebb__nmt_encode(nmt_builder *b) EBB_MUST_CHECK;
 /* Parameters of the attention and of what mixes its result in; ebb__nmt_keys makes b->a.keys of the
  * memory. */
 ebb_status ebb__nmt_attention(nmt_builder *b) EBB_MUST_CHECK;
 ebb_status ebb__nmt_keys(nmt_builder *b) EBB_MUST_CHECK;
-/* Parameters of decoder layer l; its state starts as zeros where `fresh`. */
+/* What decoder layer l starts from: the state of the encoder's layer of that number, or its last.
+ */
+cell_state ebb__nmt_start(const nmt_builder *b, int32_t l);
+/* Parameters of decoder layer l; where `fresh`, its state starts: as zeros or ebb__nmt_start. */
 ebb_status ebb__nmt_layer(nmt_builder *b, int32_t l, bool fresh, nmt_layer *d) EBB_MUST_CHECK;
 /* One step of all layers and of the attention, for `groups` hypotheses of each of the B sentences:
  * rows are [groups*B]. z [., G*H] is the embedding's part of the first one's gates, *fed [., H] the

@@ -5,6 +5,7 @@
 
 #include "page/svg.h"
 #include "data/vocab.h"
+#include "decode/words.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -46,23 +47,24 @@ ebb_status ebb__attention_text(const char *bytes, size_t n, page_text *out) {
     return EBB_OK;
 }
 
-static ebb_status put_word(const data_vocab *vocab, int32_t id, page_text *out) {
-    size_t n = 0;
-    const char *bytes = ebb__vocab_token(vocab, (uint32_t)id, &n);
-    return ebb__attention_text(bytes, n, out);
-}
-
 /* ---- JSON ---- */
 
+/* A source or, with `of`, a translation. */
 typedef struct side {
-    const data_vocab *vocab;
-    const int32_t *ids;
+    const decode_result *result;
+    const translate_hypothesis *of;
     int32_t n;
     bool ended; /* <eos> follows */
 } side;
 
-static int32_t id_at(const side *s, int32_t i) {
-    return i < s->n ? s->ids[i] : VOCAB_EOS;
+static ebb_status put_word(const side *s, int32_t i, page_text *out) {
+    const decode_result *r = s->result;
+    size_t n = 0;
+    const char *word = s->of == NULL
+                           ? ebb__vocab_token(r->source, (uint32_t)r->found->source[i], &n)
+                       : i < s->n ? ebb__decode_word(r, s->of, i, &n)
+                                  : ebb__vocab_token(r->target, VOCAB_EOS, &n);
+    return ebb__attention_text(word, n, out);
 }
 
 static int32_t length_of(const side *s) {
@@ -75,7 +77,7 @@ static ebb_status put_words(attention_log *log, const char *key, const side *s) 
     for (int32_t i = 0; status == EBB_OK && i < length_of(s); i++) {
         word.used = 0;
         TRY_OUT(ebb__page_put(&word, "%s", ""));
-        TRY_OUT(put_word(s->vocab, id_at(s, i), &word));
+        TRY_OUT(put_word(s, i, &word));
         TRY_OUT(ebb__page_put(&log->text, i > 0 ? ",\"" : "\""));
         for (const char *at = word.bytes; *at != '\0'; at++) {
             TRY_OUT(ebb__page_put(&log->text, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at));
@@ -119,7 +121,7 @@ static ebb_status keep_words(attention_log *log, const side *s, int32_t n, char 
     for (int32_t i = 0; i < n; i++) {
         log->text.used = 0;
         TRY(ebb__page_put(&log->text, "%s", ""));
-        TRY(put_word(s->vocab, id_at(s, i), &log->text));
+        TRY(put_word(s, i, &log->text));
         TRY(ebb__region_strdup(&log->region, log->text.bytes, &(*out)[i]));
     }
     return EBB_OK;
@@ -150,10 +152,10 @@ static ebb_status keep(attention_log *log, uint64_t line, const side *from, cons
 ebb_status ebb__attention_add(attention_log *log, const decode_result *result) {
     const translate_result *found = result->found;
     const translate_hypothesis *best = &found->best[0];
-    side from = {result->source, found->source, found->source_length, false};
-    side to = {result->target, best->tokens, best->length, best->ended};
+    side from = {result, NULL, found->source_length, false};
+    side to = {result, best, best->length, best->ended};
     if (found->source_length <= 1) { /* nothing was read, nothing written */
-        to = (side){result->target, best->tokens, 0, false};
+        to = (side){result, best, 0, false};
     }
     if (log->to_file) {
         TRY(put_json(log, result->line, &from, &to, best->attention));

@@ -38,7 +38,7 @@ ebb_status ebb__attention_draw(attention_log *log, const char *path,
                                page_text *into) EBB_MUST_CHECK;
 void ebb__attention_close(attention_log *log);
 
-/* Appends a word; bytes that are no text become U+FFFD. */
+/* Appends a word of n bytes; those that are no text become U+FFFD. */
 ebb_status ebb__attention_text(const char *bytes, size_t n, page_text *out) EBB_MUST_CHECK;
 
 #endif

@@ -293,6 +293,26 @@ static bool try_in_place(storage *s, const ir_node_rec *node, int32_t k, ir_val 
     return true;
 }
 
+/* Does result j lie over an operand already, because its stack was placed there? Then no other
+ * operand can be computed in that place: both are read at once. */
+static bool lies_over_operand(const storage *s, const ir_node_rec *node, int j) {
+    const op_def *def = ebb__op(node->op);
+    ir_val out = node->out + j;
+    int64_t row, col, x_row, x_col;
+    if (s->parent[out] == IR_NONE) {
+        return false;
+    }
+    ir_val root = find_place(s, out, &row, &col);
+    for (int32_t p = 0; p < def->n_inplace; p++) {
+        ir_val x = ir_in(s->g, node, def->inplace[p].in);
+        if (def->inplace[p].out == j && x != IR_NONE && find_place(s, x, &x_row, &x_col) == root &&
+            x_row == row && x_col == col) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void decide_in_place(storage *s) {
     const ir_graph *g = s->g;
     for (int32_t i = 0; i < g->n_order; i++) {
@@ -304,6 +324,10 @@ static void decide_in_place(storage *s) {
             int k = def->inplace[p].in, j = def->inplace[p].out;
             ir_val out = node->out + j, x = ir_in(g, node, k);
             if (taken[j] || x == IR_NONE || x == given || s->parent[out] == x) {
+                continue;
+            }
+            if (lies_over_operand(s, node, j)) {
+                taken[j] = true;
                 continue;
             }
             taken[j] = try_in_place(s, node, k, out, i);

@@ -3,14 +3,23 @@
 
 #include <math.h>
 
-ebb_status ebb__bleu_add(ebb_ctx *ctx, bleu_counts *counts, const uint32_t *hyp, size_t n,
-                         const uint32_t *ref, size_t m) {
-    for (int k = 0; k < BLEU_ORDERS; k++) {
-        counts->total[k] += ebb__ngram_count(n, k);
+static size_t nearest_length(size_t n, const ngram_text *refs, size_t n_refs) {
+    size_t best = refs[0].n;
+    for (size_t r = 1; r < n_refs; r++) {
+        size_t m = refs[r].n, far = m > n ? m - n : n - m, least = best > n ? best - n : n - best;
+        best = far < least || (far == least && m < best) ? m : best;
     }
-    counts->hyp_len += n;
-    counts->ref_len += m;
-    return ebb__ngram_match(ctx, hyp, n, ref, m, BLEU_ORDERS, counts->match);
+    return best;
+}
+
+ebb_status ebb__bleu_add(ebb_ctx *ctx, bleu_counts *counts, ngram_text hyp, const ngram_text *refs,
+                         size_t n_refs) {
+    for (int k = 0; k < BLEU_ORDERS; k++) {
+        counts->total[k] += ebb__ngram_count(hyp.n, k);
+    }
+    counts->hyp_len += hyp.n;
+    counts->ref_len += nearest_length(hyp.n, refs, n_refs);
+    return ebb__ngram_match(ctx, hyp, refs, n_refs, BLEU_ORDERS, counts->match);
 }
 
 static double brevity_penalty(const bleu_counts *counts) {

@@ -1,5 +1,5 @@
-/* bleu.h - BLEU of a corpus with one reference a sentence, equal to sacreBLEU's: orders 1 to 4,
- * orders without any match smoothed exponentially, no effective order.
+/* bleu.h - BLEU of a corpus with a reference a sentence or several, equal to sacreBLEU's: orders 1
+ * to 4, orders without any match smoothed exponentially, no effective order.
  *
  * Symbols are words given as numbers, equal iff the words are; what is a word is told elsewhere
  * (corpus.h). */
@@ -12,15 +12,16 @@ enum { BLEU_ORDERS = 4 };
 /* A symbol from here on never matches (two different unknown words). */
 #define BLEU_NEVER NGRAM_NEVER
 
-/* Sums over sentence pairs; start from zeros. */
+/* Sums over sentences; start from zeros. */
 typedef struct bleu_counts {
     uint64_t match[BLEU_ORDERS], total[BLEU_ORDERS];
     uint64_t hyp_len, ref_len;
 } bleu_counts;
 
-/* Counts one pair; on failure the sums are of no use any more. */
-ebb_status ebb__bleu_add(ebb_ctx *ctx, bleu_counts *counts, const uint32_t *hyp, size_t n,
-                         const uint32_t *ref, size_t m) EBB_MUST_CHECK;
+/* Counts one sentence, with `n_refs` references, one at least; of their lengths the nearest counts,
+ * of two that are as near the shorter. On failure the sums are of no use any more. */
+ebb_status ebb__bleu_add(ebb_ctx *ctx, bleu_counts *counts, ngram_text hyp, const ngram_text *refs,
+                         size_t n_refs) EBB_MUST_CHECK;
 
 typedef struct bleu_parts {
     double bleu;                   /* 0 to 100 */

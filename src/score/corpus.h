@@ -10,9 +10,10 @@ typedef enum score_tok {
     SCORE_NONE /* words stand between white space */
 } score_tok;
 
-ebb_status ebb__score_bleu(ebb_ctx *ctx, const char *hyp, const char *ref, score_tok tok,
+/* paths[0] holds the translations, the `n - 1` others a reference of each line; n is 2 or more. */
+ebb_status ebb__score_bleu(ebb_ctx *ctx, const char *const *paths, size_t n, score_tok tok,
                            bleu_counts *out, uint64_t *sentences) EBB_MUST_CHECK;
-ebb_status ebb__score_chrf(ebb_ctx *ctx, const char *hyp, const char *ref, chrf_counts *out,
+ebb_status ebb__score_chrf(ebb_ctx *ctx, const char *const *paths, size_t n, chrf_counts *out,
                            uint64_t *sentences) EBB_MUST_CHECK;
 
 #endif

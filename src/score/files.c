@@ -87,13 +87,16 @@ static ebb_status open_file(ebb_ctx *ctx, const char *path, score_file *out) {
     return EBB_OK;
 }
 
-ebb_status ebb__score_open(ebb_ctx *ctx, const char *hyp, const char *ref, score_files *out) {
+ebb_status ebb__score_open(ebb_ctx *ctx, const char *const *paths, size_t n, score_files *out) {
     ebb_status status;
-    *out = (score_files){.ctx = ctx,
-                         .hyp = {.source = {.ctx = ctx, .fd = -1}},
-                         .ref = {.source = {.ctx = ctx, .fd = -1}}};
-    TRY_OUT(open_file(ctx, hyp, &out->hyp));
-    TRY_OUT(open_file(ctx, ref, &out->ref));
+    *out = (score_files){.ctx = ctx};
+    TRY(ebb__alloc(ctx, n, sizeof *out->at, &out->at));
+    for (; out->n < n; out->n++) {
+        out->at[out->n] = (score_file){.source = {.ctx = ctx, .fd = -1}};
+    }
+    for (size_t i = 0; i < n; i++) {
+        TRY_OUT(open_file(ctx, paths[i], &out->at[i]));
+    }
 out:
     if (status != EBB_OK) {
         ebb__score_close(out);
@@ -114,17 +117,24 @@ static ebb_status refuse_counts(const score_file *shorter, score_file *longer) {
 }
 
 ebb_status ebb__score_next(score_files *files, bool *got) {
-    score_file *hyp = &files->hyp, *ref = &files->ref;
-    TRY(next_line(hyp));
-    TRY(next_line(ref));
-    if (hyp->ended != ref->ended) {
-        return hyp->ended ? refuse_counts(hyp, ref) : refuse_counts(ref, hyp);
+    score_file *first = &files->at[0];
+    for (size_t i = 0; i < files->n; i++) {
+        TRY(next_line(&files->at[i]));
     }
-    *got = !hyp->ended;
+    for (size_t i = 1; i < files->n; i++) {
+        if (first->ended != files->at[i].ended) {
+            return first->ended ? refuse_counts(first, &files->at[i])
+                                : refuse_counts(&files->at[i], first);
+        }
+    }
+    *got = !first->ended;
     return EBB_OK;
 }
 
 void ebb__score_close(score_files *files) {
-    close_file(files->ctx, &files->hyp);
-    close_file(files->ctx, &files->ref);
+    for (size_t i = 0; i < files->n; i++) {
+        close_file(files->ctx, &files->at[i]);
+    }
+    ebb__free(files->ctx, files->at);
+    *files = (score_files){.ctx = files->ctx};
 }

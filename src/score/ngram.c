@@ -2,7 +2,7 @@
  *
  * A run of k + 1 symbols is a run of k, which has a number already, and one more symbol: a key of
  * 64 bits, whatever k. So runs are compared exactly and in constant time. Numbers are given to the
- * runs of the reference only; a run of the hypothesis that is not among them has none, and neither
+ * runs of the references only; a run of the hypothesis that is not among them has none, and neither
  * has any longer one that starts with it. */
 #include "score/ngram.h"
 
@@ -15,13 +15,16 @@
 typedef struct ngram_slot {
     uint64_t key;
     uint32_t run;  /* its number + 1; 0: the slot is free */
-    uint32_t left; /* times it is in the reference and was not matched yet */
+    uint32_t left; /* the most times it is in one reference, less those it was matched */
+    uint32_t ref;  /* the reference that was seen to have it last, counted from 1 */
+    uint32_t here; /* times it is in that one */
 } ngram_slot;
 
 typedef struct ngram_table {
     ngram_slot *slots;
     size_t mask;   /* slots - 1 */
     uint32_t runs; /* numbers given */
+    uint32_t ref;  /* the reference that is read, counted from 1 */
 } ngram_table;
 
 /* The slot that holds the key, or the free one where it belongs. */
@@ -39,7 +42,9 @@ static uint32_t add_run(ngram_table *table, uint64_t key) {
     if (slot->run == 0) {
         *slot = (ngram_slot){.key = key, .run = ++table->runs};
     }
-    slot->left++;
+    slot->here = slot->ref == table->ref ? slot->here + 1 : 1;
+    slot->ref = table->ref;
+    slot->left = slot->here > slot->left ? slot->here : slot->left;
     return slot->run - 1;
 }
 
@@ -54,11 +59,10 @@ static uint32_t take_run(const ngram_table *table, uint64_t key, uint64_t *match
 }
 
 /* One order. heads[i] is the number of the run of k symbols that starts at i, and becomes that of
- * k + 1. In the reference (`match` NULL) runs are added, in the hypothesis looked up. */
-static void extend(ngram_table *table, const uint32_t *symbols, size_t n, int k, uint32_t *heads,
-                   uint64_t *match) {
-    for (size_t i = 0; i + (size_t)k < n; i++) {
-        uint32_t last = symbols[i + (size_t)k];
+ * k + 1. In a reference (`match` NULL) runs are added, in the hypothesis looked up. */
+static void extend(ngram_table *table, ngram_text text, int k, uint32_t *heads, uint64_t *match) {
+    for (size_t i = 0; i + (size_t)k < text.n; i++) {
+        uint32_t last = text.at[i + (size_t)k];
         if (heads[i] >= NO_RUN || last >= NGRAM_NEVER) {
             heads[i] = NO_RUN;
             continue;
@@ -68,28 +72,38 @@ static void extend(ngram_table *table, const uint32_t *symbols, size_t n, int k,
     }
 }
 
-ebb_status ebb__ngram_match(ebb_ctx *ctx, const uint32_t *hyp, size_t n, const uint32_t *ref,
-                            size_t m, int orders, uint64_t *match) {
+ebb_status ebb__ngram_match(ebb_ctx *ctx, ngram_text hyp, const ngram_text *refs, size_t n_refs,
+                            int orders, uint64_t *match) {
     ngram_table table = {0};
     uint32_t *heads = NULL;
+    size_t m = 0, slots = 2;
     ebb_status status;
-    if (n == 0 || m == 0) {
+    for (size_t r = 0; r < n_refs && m < NO_RUN; r++) {
+        m += refs[r].n < NO_RUN ? refs[r].n : NO_RUN;
+    }
+    if (hyp.n == 0 || m == 0) {
         return EBB_OK;
     }
-    if (n >= NO_RUN || m >= NO_RUN) {
-        return ebb__fail(ctx, EBB_DATA, "a line of %zu words or characters is too long to score",
-                         n > m ? n : m);
+    if (hyp.n >= NO_RUN || m >= NO_RUN || n_refs >= NO_RUN) {
+        return ebb__fail(ctx, EBB_DATA,
+                         "a line of 2^31 words or characters, with those of its references, is too "
+                         "long to score");
     }
-    size_t slots = 2;
     while (slots < 2 * m) {
         slots *= 2;
     }
     table.mask = slots - 1;
     TRY_OUT(ebb__alloc(ctx, slots, sizeof *table.slots, &table.slots));
-    TRY_OUT(ebb__alloc(ctx, n + m, sizeof *heads, &heads)); /* zeros: the empty run is number 0 */
+    /* Zeros: the empty run is number 0. */
+    TRY_OUT(ebb__alloc(ctx, hyp.n + m, sizeof *heads, &heads));
     for (int k = 0; k < orders; k++) {
-        extend(&table, ref, m, k, heads + n, NULL);
-        extend(&table, hyp, n, k, heads, &match[k]);
+        uint32_t *ref_heads = heads + hyp.n;
+        for (size_t r = 0; r < n_refs; r++) {
+            table.ref = (uint32_t)r + 1;
+            extend(&table, refs[r], k, ref_heads, NULL);
+            ref_heads += refs[r].n;
+        }
+        extend(&table, hyp, k, heads, &match[k]);
         memset(table.slots, 0, slots * sizeof *table.slots);
         table.runs = 0;
     }

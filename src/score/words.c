@@ -2,13 +2,12 @@
 #include "score/words.h"
 
 #include "base/alloc.h"
-#include "score/ngram.h"
 
 #include <string.h>
 #include <xxhash.h>
 
 struct word_slot {
-    const char *word; /* in the reference; NULL: free */
+    const char *word; /* in a reference; NULL: free */
     size_t bytes;
     uint32_t symbol;
 };
@@ -37,8 +36,8 @@ void ebb__score_text_free(ebb_ctx *ctx, score_text *text) {
 }
 
 void ebb__score_symbols_free(ebb_ctx *ctx, score_symbols *symbols) {
-    ebb__free(ctx, symbols->hyp);
-    ebb__free(ctx, symbols->ref);
+    ebb__free(ctx, symbols->all);
+    ebb__free(ctx, symbols->refs);
     ebb__free(ctx, symbols->slots);
     *symbols = (score_symbols){0};
 }
@@ -85,22 +84,36 @@ size_t ebb__score_strip(const char *line, size_t bytes) {
     return bytes;
 }
 
-static ebb_status characters(ebb_ctx *ctx, const score_text *line, uint32_t **symbols, size_t *n,
-                             size_t *room) {
-    *n = 0;
-    TRY(grow(ctx, *symbols, room, line->used, sizeof **symbols, symbols));
-    for (size_t at = 0, bytes = 0; at < line->used; at += bytes) {
-        uint32_t code = code_point(line->bytes + at, &bytes);
-        (*symbols)[*n] = code;
-        *n += !is_space(code);
-    }
-    return EBB_OK;
+/* Room for so many symbols of all lines together. */
+static ebb_status lay_out(ebb_ctx *ctx, score_symbols *s, size_t symbols, size_t n_refs) {
+    TRY(grow(ctx, s->all, &s->all_room, symbols, sizeof *s->all, &s->all));
+    return grow(ctx, s->refs, &s->refs_room, n_refs, sizeof *s->refs, &s->refs);
 }
 
-ebb_status ebb__score_characters(ebb_ctx *ctx, score_symbols *symbols, const score_text *hyp,
-                                 const score_text *ref) {
-    TRY(characters(ctx, hyp, &symbols->hyp, &symbols->n, &symbols->hyp_room));
-    return characters(ctx, ref, &symbols->ref, &symbols->m, &symbols->ref_room);
+/* Line i of the lines are these symbols. */
+static void set_line(score_symbols *s, size_t i, const uint32_t *at, size_t n) {
+    *(i == 0 ? &s->hyp : &s->refs[i - 1]) = (ngram_text){at, n};
+}
+
+ebb_status ebb__score_characters(ebb_ctx *ctx, score_symbols *symbols,
+                                 const score_text *const *lines, size_t n_refs) {
+    size_t bytes = 0;
+    for (size_t i = 0; i <= n_refs; i++) {
+        bytes += lines[i]->used;
+    }
+    TRY(lay_out(ctx, symbols, bytes, n_refs));
+    uint32_t *to = symbols->all;
+    for (size_t i = 0; i <= n_refs; i++) {
+        size_t n = 0;
+        for (size_t at = 0, length = 0; at < lines[i]->used; at += length) {
+            uint32_t code = code_point(lines[i]->bytes + at, &length);
+            to[n] = code;
+            n += !is_space(code);
+        }
+        set_line(symbols, i, to, n);
+        to += n;
+    }
+    return EBB_OK;
 }
 
 /* ---- words ---- */
@@ -141,34 +154,42 @@ static word_slot *find_word(const word_slot *slots, size_t mask, const char *wor
     return (word_slot *)&slots[at];
 }
 
-ebb_status ebb__score_words(ebb_ctx *ctx, score_symbols *symbols, const score_text *hyp,
-                            const score_text *ref) {
+/* Words of a line as numbers; of a reference, those that have none yet get one. */
+static size_t number_words(score_symbols *s, size_t mask, const score_text *line, uint32_t *numbers,
+                           uint32_t *to) {
     const char *word;
-    size_t bytes, at = 0, slots = 2;
+    size_t bytes, at = 0, n = 0;
+    for (; next_word(line, &at, &word, &bytes); n++) {
+        word_slot *slot = find_word(s->slots, mask, word, bytes);
+        if (slot->word == NULL && numbers != NULL) {
+            *slot = (word_slot){word, bytes, (*numbers)++};
+        }
+        to[n] = slot->word != NULL ? slot->symbol : NGRAM_NEVER;
+    }
+    return n;
+}
+
+ebb_status ebb__score_words(ebb_ctx *ctx, score_symbols *symbols, const score_text *const *lines,
+                            size_t n_refs) {
+    size_t slots = 2, own = count_words(lines[0]), others = 0;
     uint32_t numbers = 0;
-    symbols->n = count_words(hyp);
-    symbols->m = count_words(ref);
-    while (slots < 2 * symbols->m) {
+    for (size_t i = 1; i <= n_refs; i++) {
+        others += count_words(lines[i]);
+    }
+    while (slots < 2 * others) {
         slots *= 2;
     }
-    TRY(grow(ctx, symbols->hyp, &symbols->hyp_room, symbols->n, sizeof *symbols->hyp,
-             &symbols->hyp));
-    TRY(grow(ctx, symbols->ref, &symbols->ref_room, symbols->m, sizeof *symbols->ref,
-             &symbols->ref));
+    TRY(lay_out(ctx, symbols, own + others, n_refs));
     TRY(grow(ctx, symbols->slots, &symbols->n_slots, slots, sizeof *symbols->slots,
              &symbols->slots));
     memset(symbols->slots, 0, slots * sizeof *symbols->slots);
-    for (size_t i = 0; next_word(ref, &at, &word, &bytes); i++) {
-        word_slot *slot = find_word(symbols->slots, slots - 1, word, bytes);
-        if (slot->word == NULL) {
-            *slot = (word_slot){word, bytes, numbers++};
-        }
-        symbols->ref[i] = slot->symbol;
+    uint32_t *to = symbols->all + own;
+    for (size_t i = 1; i <= n_refs; i++) {
+        size_t n = number_words(symbols, slots - 1, lines[i], &numbers, to);
+        set_line(symbols, i, to, n);
+        to += n;
     }
-    at = 0;
-    for (size_t i = 0; next_word(hyp, &at, &word, &bytes); i++) {
-        const word_slot *slot = find_word(symbols->slots, slots - 1, word, bytes);
-        symbols->hyp[i] = slot->word != NULL ? slot->symbol : NGRAM_NEVER;
-    }
+    set_line(symbols, 0, symbols->all,
+             number_words(symbols, slots - 1, lines[0], NULL, symbols->all));
     return EBB_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef SCORE_WORDS_H
 #define SCORE_WORDS_H
 
-#include "base/ctx.h"
+#include "score/ngram.h"
 
 /* Bytes that grow; free with ebb__score_text_free. */
 typedef struct score_text {
@@ -20,22 +20,22 @@ size_t ebb__score_space(const char *at, size_t available);
 size_t ebb__score_strip(const char *line, size_t bytes);
 
 typedef struct word_slot word_slot;
-/* Two lines as symbols, and the memory for it, which grows with the longest. Zeros to begin with.
- */
+/* A line and its references as symbols, and the memory for it, which grows with the longest. Zeros
+ * to begin with. */
 typedef struct score_symbols {
-    uint32_t *hyp, *ref;
-    size_t n, m;                        /* how many */
-    size_t hyp_room, ref_room, n_slots; /* how many fit */
+    ngram_text hyp, *refs;
+    uint32_t *all;                       /* symbols of the hypothesis, then of each reference */
+    size_t all_room, refs_room, n_slots; /* how many fit */
     word_slot *slots;
 } score_symbols;
 
-/* Words are numbered for this pair alone: those of the reference get numbers, and words that only
- * the hypothesis has never match. */
-ebb_status ebb__score_words(ebb_ctx *ctx, score_symbols *symbols, const score_text *hyp,
-                            const score_text *ref) EBB_MUST_CHECK;
+/* lines[0] is the hypothesis, its `n_refs` references follow. Words are numbered for these alone:
+ * those of the references get numbers, and words that only the hypothesis has never match. */
+ebb_status ebb__score_words(ebb_ctx *ctx, score_symbols *symbols, const score_text *const *lines,
+                            size_t n_refs) EBB_MUST_CHECK;
 /* Code points that are no white space. */
-ebb_status ebb__score_characters(ebb_ctx *ctx, score_symbols *symbols, const score_text *hyp,
-                                 const score_text *ref) EBB_MUST_CHECK;
+ebb_status ebb__score_characters(ebb_ctx *ctx, score_symbols *symbols,
+                                 const score_text *const *lines, size_t n_refs) EBB_MUST_CHECK;
 void ebb__score_symbols_free(ebb_ctx *ctx, score_symbols *symbols);
 
 #endif

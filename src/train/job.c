@@ -218,7 +218,7 @@ static ebb_status look_up(void *user, const cost_table **table) {
 static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const train_settings *settings = &p->settings;
     const job_request *request = &p->request;
-    plan_extra extras[4];
+    plan_extra extras[5];
     int32_t n_extras = 0;
     p->options.stop = p->ctx->stop;
     p->options.stop_user = p->ctx->stop_user;
@@ -230,6 +230,9 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     }
     if (!request->follows && request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
+    }
+    if (!request->follows && request->line_bytes > 0) {
+        extras[n_extras++] = (plan_extra){JOB_LINES, request->line_bytes};
     }
     if (!request->follows && request->decode.slots > 0) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};

@@ -153,6 +153,9 @@ typedef struct job_observer {
      * NULL. */
     bool (*stop_planning)(void *user);
     void (*sample)(void *user, const job_sample *sample); /* may be NULL */
+    /* Of an evaluation of pairs: the log probability of each line of the targets, in their order;
+     * NaN: the line was left out. NULL: they are not wanted. */
+    ebb_status (*line)(void *user, double log_prob);
 } job_observer;
 
 typedef struct job_train_result {
@@ -180,15 +183,22 @@ typedef struct generate_options {
     double temperature; /* 0: always the likeliest */
     uint64_t seed;
     const char *prompt; /* NULL: start after <eos> */
+    int64_t top_k;      /* draw among so many of the likeliest only; 0: all */
+    double top_p;       /* of these among the fewest that have this share together; 0, 1: all */
+    bool stop_at_eos;   /* end with the first <eos> that is drawn */
 } generate_options;
 /* False: nobody wants more, and generating ends. */
 typedef bool (*generate_fn)(void *user, const char *text, size_t bytes);
 
+/* What becomes of <unk> in a translation: the source word that it attended to most; never written,
+ * the next likeliest token instead; as it is. */
+typedef enum decode_unk { DECODE_UNK_REPLACE, DECODE_UNK_BAN, DECODE_UNK_KEEP } decode_unk;
 typedef struct decode_options {
     int64_t beam, nbest;
     double alpha, max_ratio; /* see translate.h */
     bool attention;
     bool fixed_batch; /* settings->batch sentences at once, or none fit; else fewer if need be */
+    decode_unk unk;
 } decode_options;
 typedef struct decode_line {
     const char *text; /* without its line end; valid until the next is read */
@@ -202,7 +212,8 @@ typedef struct decode_io {
 } decode_io;
 typedef struct decode_summary {
     uint64_t lines, tokens, unknown; /* of sources */
-    uint64_t cut, first_cut;         /* lines too long, and the first one's number */
+    uint64_t cut, first_cut;         /* lines too long for the budget, and the first one's number */
+    uint64_t most_tokens;            /* of a source that can be read whole */
     int64_t batch;                   /* sentences at once */
     double seconds;                  /* of translating */
     uint64_t planned_peak_bytes, measured_peak_bytes;

@@ -10,6 +10,7 @@
 
 #define JOB_STAGING "data.staging"
 #define JOB_VOCAB "data.vocab"
+#define JOB_LINES "data.lines"
 
 /* Budget in bytes and number of threads that the settings stand for on this machine. */
 uint64_t ebb__job_budget(const train_settings *settings);

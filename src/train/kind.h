@@ -35,6 +35,7 @@ typedef struct job_request {
     int64_t vocab, src_vocab;          /* of what is predicted; of sources */
     bool train, valid, predict, score; /* see job_use */
     uint64_t vocab_bytes; /* planned for the vocabulary, if it is needed while running */
+    uint64_t line_bytes;  /* planned for what is kept of lines (JOB_LINES); 0: nothing */
     uint64_t pool_bytes;  /* of the staging memory: sentences of a pool; 0: there is none */
     data_shapes shapes, valid_shapes;
     translate_options decode; /* slots 0: nothing is translated */

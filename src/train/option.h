@@ -26,7 +26,8 @@ typedef enum option_command {
     FOR_DATA_PLAN = 1 << 12,
     FOR_DATA_BUILD = 1 << 13,
     FOR_PREDICT = 1 << 14,
-    FOR_CODES = 1 << 15 /* data codes: texts, no model */
+    FOR_CODES = 1 << 15, /* data codes: texts, no model */
+    FOR_AVERAGE = 1 << 16
 } option_command;
 
 typedef enum option_kind {

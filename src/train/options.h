@@ -63,8 +63,8 @@
      "how the learning rate changes: not at all; by --lr-factor when validation stops improving; growing linearly over --warmup steps; falling to 0 along a cosine until the last step; with the inverse square root of the step after --warmup"}, \
     {"warmup", "Optimiser", OPTION_INT, AT(warmup), "STEPS", "none", "none", {0}, RANGE(1, 1e12), MODEL, MATH, \
      "steps over which the rate grows linearly, with any schedule; 1000 with --schedule warmup and inverse"}, \
-    {"lr-patience", "Optimiser", OPTION_INT, AT(lr_patience), "EPOCHS", "1", NULL, {0}, RANGE(1, 1e6), MODEL, MATH, \
-     "of --schedule plateau: epochs without improvement before the rate falls"}, \
+    {"lr-patience", "Optimiser", OPTION_INT, AT(lr_patience), "N", "1", NULL, {0}, RANGE(1, 1e6), MODEL, MATH, \
+     "of --schedule plateau: validations without improvement before the rate falls"}, \
     {"lr-factor", "Optimiser", OPTION_REAL, AT(lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), MODEL, MATH, \
      "of --schedule plateau: what the rate is multiplied by"}
 
@@ -74,7 +74,9 @@
     {"steps", "Length", OPTION_INT, AT(steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, OPTION_SHOWN, \
      "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"}, \
     {"patience", "Length", OPTION_INT, AT(patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN, \
-     "end after so many validations in a row without improvement"}
+     "end after so many validations in a row without improvement"}, \
+    {"valid-every", "Length", OPTION_INT, AT(valid_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, MATH | OPTION_RARE, \
+     "validate, and save, every so many steps, and at the end; epoch: after every epoch"}
 
 /* What every run stores of the machine; COMMANDS: those that take them. */
 #define OPTION_MEMORY(COMMANDS) \
@@ -93,8 +95,12 @@
      "folder for weights, metrics and state, and what belongs to them; a run that is in it already goes on"}, \
     {"fresh", "Run", OPTION_SWITCH, AT(fresh), NULL, "false", NULL, {0}, ANY, RUN | FOR_TUNE, 0, \
      "start over, dropping the run that is in the folder; for tune: what was measured before"}, \
+    {"override", "Run", OPTION_TEXT, AT(override), "KEY=VALUE", "none", "none", {0}, ANY, FOR_TRAIN, OPTION_LIST, \
+     "of a run that goes on, from here on another value (repeatable): lr, schedule, warmup, lr-patience, lr-factor, clip, weight-decay, dropout, smoothing. The run notes it; the same command goes on with it"}, \
     {"save-every", "Run", OPTION_INT, AT(save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
      "save the state every so many steps too; epoch: at the end of epochs only"}, \
+    {"keep", "Run", OPTION_INT, AT(keep), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN | OPTION_RARE, \
+     "keep the weights of the last N saves as step-<step>.safetensors, to average or compare them"}, \
     {"log-every", "Run", OPTION_INT, AT(log_every), "STEPS", "100", NULL, {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
      "report and write metrics every so many steps"}
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct real_path {
     char text[PATH_MAX];
@@ -40,20 +41,37 @@ static bool cut_off(char *folder, const char *out) {
     return true;
 }
 
+/* The path after `folder`; of several with commas between them, each that is relative. */
+static void put_joined(const char *folder, const char *path, char *out, size_t room) {
+    size_t used = 0;
+    bool several = strchr(path, ',') != NULL && access(path, F_OK) != 0;
+    while (*path != '\0') {
+        size_t n = several ? strcspn(path, ",") : strlen(path);
+        bool stays = *path == '/' || (n == 1 && *path == '-');
+        used += (size_t)snprintf(out + used, room - used, "%s%s%.*s%s", stays ? "" : folder,
+                                 stays ? "" : "/", (int)n, path, path[n] == ',' ? "," : "");
+        path += n + (path[n] == ',');
+    }
+}
+
 /* All relative paths now start in `folder`. */
 static ebb_status start_at(const option_set *set, const char *folder) {
     const model_kind *kind = set->kind;
     for (size_t i = 0; i < ebb__options_count(set); i++) {
         const train_option *option = ebb__options_at(set, i);
         const char **at = (const char **)(void *)((char *)set->base + option->offset);
-        if ((option->flags & OPTION_PATH) == 0 || *at == NULL || **at == '/' ||
+        if ((option->flags & OPTION_PATH) == 0 || *at == NULL ||
             (kind->is_name != NULL && kind->is_name(option, *at))) {
             continue;
         }
-        size_t room = strlen(folder) + strlen(*at) + 2;
+        size_t parts = 1;
+        for (const char *comma = *at; (comma = strchr(comma, ',')) != NULL; comma++) {
+            parts++;
+        }
+        size_t room = parts * (strlen(folder) + 1) + strlen(*at) + 1;
         char *joined = NULL;
         TRY(ebb__region_alloc(set->region, room, 1, &joined));
-        (void)snprintf(joined, room, "%s/%s", folder, *at);
+        put_joined(folder, *at, joined, room);
         *at = joined;
     }
     return EBB_OK;

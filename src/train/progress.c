@@ -158,6 +158,9 @@ json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const c
     if (whole && text->buckets.shapes.n > 0) {
         whole = json_object_set_new(train, "buckets", ebb__buckets_pack(&text->buckets)) == 0;
     }
+    if (whole && at->overrides != NULL) {
+        whole = json_object_set(train, "overrides", at->overrides) == 0;
+    }
     json_decref(later);
     if (!whole) {
         json_decref(train);
@@ -165,12 +168,54 @@ json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const c
     return whole ? train : NULL;
 }
 
+/* ---- settings ---- */
+
+static bool has_key(const char *list, const char *key, size_t n) {
+    while (list != NULL && *list != '\0') {
+        if (strncmp(list, key, n) == 0 && list[n] == '=') {
+            return true;
+        }
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    return false;
+}
+
+/* Whether the line "key = value" is of a key that the list "key=value,..." has; what a schedule
+ * brings with it comes with it. */
+static bool is_overridden(const char *list, const char *line) {
+    return has_key(list, line, strcspn(line, " =\n")) ||
+           (strncmp(line, "warmup ", 7) == 0 && has_key(list, "schedule", 8));
+}
+
+/* Notes that a setting changes here. */
+static ebb_status override(ebb_ctx *ctx, const train_settings *s, const char *was, const char *is,
+                           progress_state *at) {
+    if (at->overrides == NULL) {
+        at->overrides = json_array();
+    }
+    json_t *one = json_pack("[I,s%,s%]", (json_int_t)at->step, was, strcspn(was, "\n"), is,
+                            strcspn(is, "\n"));
+    if (json_array_append_new(at->overrides, one) != 0) {
+        return ebb__fail(ctx, EBB_NOMEM, "no memory to note what is overridden");
+    }
+    if (strncmp(is, "lr = ", 5) == 0) {
+        at->lr = s->lr; /* whatever a plateau had made of the old one */
+        at->since_best = 0;
+    }
+    return EBB_OK;
+}
+
 /* Settings that change the mathematics are compared line by line; both values are shown. */
-static ebb_status compare_settings(ebb_ctx *ctx, const char *dir, const char *stored,
-                                   const char *now) {
+static ebb_status compare_settings(ebb_ctx *ctx, const char *dir, const train_settings *s,
+                                   const char *stored, const char *now, progress_state *at) {
     while (*stored != '\0' || *now != '\0') {
         size_t a = strcspn(stored, "\n"), b = strcspn(now, "\n");
-        if (a != b || memcmp(stored, now, a) != 0) {
+        size_t key = strcspn(now, " \n");
+        bool same = a == b && memcmp(stored, now, a) == 0;
+        if (!same && strncmp(stored, now, key + 1) == 0 && is_overridden(s->override, now)) {
+            TRY(override(ctx, s, stored, now, at));
+        } else if (!same) {
             return ebb__fail(ctx, EBB_USAGE,
                              "%s: the run was started with '%.*s', now it is '%.*s'; use the same "
                              "value, another --out, or --fresh",
@@ -220,6 +265,8 @@ ebb_status ebb__progress_unpack(ebb_ctx *ctx, const char *dir, const checkpoint_
                          error.text);
     }
     const json_t *buckets = json_object_get(found->train, "buckets");
+    json_t *overrides = json_object_get(found->train, "overrides");
+    at->overrides = json_is_array(overrides) ? json_incref(overrides) : NULL;
     if (step < 0 || (uint64_t)step != found->step || bytes < 0 || count < 0 || tokens < 1 ||
         windows < 0 || (buckets != NULL && !unpack_buckets(buckets, &text->buckets))) {
         return ebb__fail(ctx, EBB_MODEL, "%s: checkpoint of step %" PRIu64 " contradicts itself",
@@ -237,5 +284,5 @@ ebb_status ebb__progress_unpack(ebb_ctx *ctx, const char *dir, const checkpoint_
     text->train_count = (uint64_t)tokens; /* compared with the text's once that is open */
     text->train_hash = (uint64_t)hash;
     text->valid_hash = (uint64_t)valid;
-    return compare_settings(ctx, dir, stored, math_text);
+    return compare_settings(ctx, dir, text->s, stored, math_text, at);
 }

@@ -23,6 +23,7 @@ typedef struct progress_state {
     uint64_t metrics_bytes;
     tensorboard_mark events;
     uint64_t measured_bytes, planned_bytes; /* of the plan that it was saved under; 0: not known */
+    json_t *overrides; /* settings that were changed on the way: [step, was, is], ...; NULL: none */
 } progress_state;
 
 progress_state ebb__progress_start(const train_settings *s);
@@ -42,7 +43,8 @@ json_t *ebb__buckets_pack(const job_buckets *buckets);
  * mathematics, a line each. */
 json_t *ebb__progress_pack(const progress_state *at, const corpus *text, const char *math_text);
 /* And back, with what the corpus must be compared with. EBB_MODEL if the object contradicts itself,
- * EBB_USAGE naming both values where the run was started with other settings. */
+ * EBB_USAGE naming both values where the run was started with other settings, unless the settings
+ * say that it may be so (override), which is then noted. at->overrides is to be released. */
 ebb_status ebb__progress_unpack(ebb_ctx *ctx, const char *dir, const checkpoint_info *found,
                                 const char *math_text, corpus *text,
                                 progress_state *at) EBB_MUST_CHECK;

@@ -59,7 +59,9 @@ typedef struct train_settings {
     const char *train_path, *valid_path, *out_dir; /* valid may be NULL */
     const char *train_target, *valid_target;       /* nmt: the other side, line by line */
     const char *page;      /* evaluation: file for a page about it; NULL: none */
+    bool per_line;         /* evaluation of pairs: what each line scores */
     const char *init_path; /* safetensors file with the starting weights; NULL: drawn */
+    const char *weights;   /* of a run that is used: "best" (NULL too), "last", or a file */
     text_mode tokens;
     int64_t codes;                /* of TEXT_BPE: pairs to learn, where none are given */
     const char *codes_from;       /* file of codes, or folder of a run with them; NULL: learnt */
@@ -80,6 +82,7 @@ typedef struct train_settings {
     nmt_attention attention;
     int64_t enc_layers, dec_layers;
     bool feed, layer_norm, tie_src;
+    bool bidirectional, residual, init_decoder; /* see model/nmt.h */
     double smoothing;
     int64_t src_len, tgt_len; /* positions, where there is no text */
     /* batch */
@@ -95,31 +98,35 @@ typedef struct train_settings {
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
     int64_t warmup;      /* steps; with every schedule; 0: none */
-    int64_t lr_patience; /* plateau: epochs without improvement before the rate is divided */
+    int64_t lr_patience; /* plateau: validations without improvement before the rate is divided */
     double lr_factor;    /* plateau: multiplied into the rate */
     /* length */
     int64_t epochs, steps; /* 0: not limited by this; both 0: the default number of epochs */
     int64_t patience;      /* validations without improvement before the run ends; 0: no limit */
+    int64_t valid_every;   /* steps between validations; 0: after every epoch */
     unsigned valid_metric; /* which of the kind's metrics decides which weights are the best */
     /* running */
     int64_t save_every, log_every; /* steps; save_every 0: at epoch ends only */
+    int64_t keep;                  /* newest weights that stay as step-<step>.safetensors */
     int64_t samples;               /* nmt: translations shown after a validation */
     const char *tensorboard;       /* folder for event files; NULL: none */
     bool fresh;
+    const char *override; /* "lr=0.0001,dropout=0.1": what a run that goes on may have changed of
+                             these, the settings have it already; NULL: nothing */
     uint64_t seed;
     int64_t threads;          /* 0: all the machine allows */
     const struct device *dev; /* NULL: the default */
     struct comm_link *link;   /* of the processes that share the run; NULL: there is one */
-    int64_t ranks, rank;      /* plan, without a link: so many processes, of which this is planned */
-    const char *network;      /* plan, virtual_clock: between them, "1G,50us"; NULL: shared memory */
-    const char *trace;        /* plan: folder for what SimGrid replays; NULL: none */
-    int64_t stages;           /* processes that share the layers of a part of the batch */
-    int64_t chunk_steps;      /* time steps that stages hand on together; 0: as is best */
-    const pass_stages *ways;  /* what was chosen of stages, for all processes; NULL: nothing yet */
-    train_reduce reduce;      /* who adds up and applies gradients of several processes */
-    train_only only;          /* bench: steps leave the rest out */
-    bool virtual_clock;       /* bench: also the time of processes with a core each */
-    double lost_after;        /* seconds without an answer before a process counts as lost */
+    int64_t ranks, rank;     /* plan, without a link: so many processes, of which this is planned */
+    const char *network;     /* plan, virtual_clock: between them, "1G,50us"; NULL: shared memory */
+    const char *trace;       /* plan: folder for what SimGrid replays; NULL: none */
+    int64_t stages;          /* processes that share the layers of a part of the batch */
+    int64_t chunk_steps;     /* time steps that stages hand on together; 0: as is best */
+    const pass_stages *ways; /* what was chosen of stages, for all processes; NULL: nothing yet */
+    train_reduce reduce;     /* who adds up and applies gradients of several processes */
+    train_only only;         /* bench: steps leave the rest out */
+    bool virtual_clock;      /* bench: also the time of processes with a core each */
+    double lost_after;       /* seconds without an answer before a process counts as lost */
     train_memory memory;
     uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */

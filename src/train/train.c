@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "data/buckets.h"
 #include "store/folder.h"
+#include "store/kept.h"
 #include "store/metrics.h"
 #include "train/progress.h"
 #include "train/schedule.h"
@@ -106,6 +107,9 @@ static ebb_status save(train_run *r, bool is_best) {
     parts.notes = ebb__weights_lore(r->text, &lore, &parts.n_notes);
     TRY_OUT(ebb__checkpoint_save(r->ctx, r->dir, (uint64_t)r->at.step, &parts, train, is_best));
     r->saved = r->session->saved_step = r->at.step;
+    if (r->s->keep > 0) {
+        TRY_OUT(ebb__kept_add(r->ctx, r->dir, (uint64_t)r->at.step, (uint64_t)r->s->keep));
+    }
 out:
     json_decref(train);
     ebb__region_fini(&region);
@@ -195,6 +199,7 @@ static ebb_status take_folder(train_run *r) {
     char path[JOB_PATH_BYTES];
     if (r->s->fresh) {
         TRY(ebb__checkpoint_clear(r->ctx, r->dir));
+        TRY(ebb__kept_prune(r->ctx, r->dir, 0));
     }
     TRY(repair_folder(r));
     if (!r->found.found) {
@@ -412,16 +417,21 @@ static ebb_status stop_here(train_run *r, bool is_best) {
                      r->at.step, r->total, r->dir);
 }
 
+/* Whether the present step is the last one, or one of every so many. */
+static bool is_due(const train_run *r, int64_t every) {
+    return r->at.step > 0 && every > 0 && (r->at.step % every == 0 || r->at.step >= r->total);
+}
+
 static ebb_status loop(train_run *r) {
-    int64_t windows = r->at.windows;
     int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
+    int64_t valid_every = r->s->valid_every > 0 ? r->s->valid_every : r->at.windows;
     for (;;) {
-        bool boundary = r->at.step > 0 && (r->at.step % windows == 0 || r->at.step >= r->total);
-        bool due = boundary ||
-                   (r->s->save_every > 0 && r->at.step > 0 && r->at.step % r->s->save_every == 0);
+        bool boundary = is_due(r, r->at.windows);
+        bool looks = kind_validates(r->s) && is_due(r, valid_every);
+        bool due = boundary || looks || is_due(r, r->s->save_every);
         /* Where nothing was ever validated, the newest is the best. */
         bool is_best = r->text->valid_hash == 0, stopped = false, news = false;
-        if (boundary && kind_validates(r->s) && r->at.validated != r->at.step) {
+        if (looks && r->at.validated != r->at.step) {
             TRY(validate(r, &is_best, &stopped));
             if (stopped) {
                 return stop_here(r, false);
@@ -451,6 +461,7 @@ static void close_run(train_run *r) {
     ebb__tensorboard_close(&r->events);
     ebb__corpus_free(r->text);
     ebb__checkpoint_info_fini(&r->found);
+    json_decref(r->at.overrides);
     ebb__file_unlock(&r->lock);
 }
 

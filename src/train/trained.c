@@ -35,11 +35,16 @@ out:
     return status;
 }
 
-ebb_status ebb__trained_open(ebb_ctx *ctx, const char *dir, const char *lore, uint64_t hash,
-                             st_reader *out) {
+ebb_status ebb__trained_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
+                             const char *lore, uint64_t hash, st_reader *out) {
+    const char *which = settings->weights != NULL ? settings->weights : "best";
     char path[JOB_PATH_BYTES], why[256];
+    bool last = strcmp(which, "last") == 0;
+    if (!last && strcmp(which, "best") != 0) {
+        return ebb__safetensors_open(ctx, which, out);
+    }
     TRY(ebb__job_path(ctx, dir, "best.safetensors", path));
-    bool best = ebb__file_exists(path);
+    bool best = !last && ebb__file_exists(path);
     if (!best) {
         TRY(ebb__job_path(ctx, dir, "last.safetensors", path));
     }

@@ -146,6 +146,55 @@ def test_lines_too_long():
     assert result.err.count("\n") == 1 and "2 lines" in result.err and "4 MiB" in result.err, result.err
 
 
+def test_long_sources_are_translated_whole():
+    """Longer than any that the model was trained on: as by a run that was trained on longer ones."""
+    shutil.copytree(model(), "wide")
+    config = open("wide/config", encoding="utf8").read()
+    write("wide/config", re.sub("max-len = .*", "max-len = 900", config))
+    data = "\n".join([SOURCES[0], "the third of march , " * 40, SOURCES[1], "", "may " * 130, "the " * 600 + "ninth", SOURCES[2]]) + "\n"
+    narrow, wide = decode(data, "--verbose"), decode(data, folder="wide")
+    assert narrow.out == wide.out and narrow.out.count("\n") == 7 and "tokens: only so many" not in narrow.err, narrow.err
+    assert decode(data, "--batch", "2", "--threads", "2", "--nbest", "2").out == decode(data, "--nbest", "2", folder="wide").out
+    used = figures(narrow)
+    assert used["planned"] >= used["most memory"] > 0
+    # Where the budget has no room for them they are cut, and that is said.
+    refusal = refused(4, "decode", model(), "--threads", "1", "--memory", "1000", says="least")
+    least = re.search(r"--memory (\d+)", refusal).group(1)
+    tight = decode(data, "--memory", least, "--verbose")
+    assert "3 lines with more than 100 tokens" in tight.err and "line 2" in tight.err and "--memory" in tight.err, tight.err
+    used = figures(tight)
+    assert used["planned"] == used["most memory"] <= int(least) and tight.out.splitlines()[0] == narrow.out.splitlines()[0]
+
+
+def test_unknown_words():
+    """A model of few words: <unk> stays, is banned, or is the word that it attended to."""
+    ebb("data", "dates", "t.src", "t.tgt", "--lines", "300")
+    ebb("train", "nmt", "--train", "t.src", "t.tgt", "--vocab", "9", "--hidden", "24", "--batch", "16", "--steps", "120", "--lr", "0.02", "--threads", "1",
+        "--out", "few", "--quiet")
+    data = "".join(open("t.src", encoding="utf8").readlines()[:60]) + "x\u00e4 y </s> z\n\n" + "long " + "y" * 2000 + "\n"
+    keep, ban, replace = (decode(data, "--unk", way, folder="few").out.split("\n") for way in ["keep", "ban", "replace"])
+    assert decode(data, folder="few").out.split("\n") == replace and sum("<unk>" in line for line in keep) > 10
+    assert not any("<unk>" in line for line in ban) and len(ban) == len(keep) == len(replace)
+    result = decode(data, "--unk", "keep", "--attention", "a.json", folder="few")
+    assert result.out.split("\n") == keep
+    rows = [json.loads(line) for line in open("a.json", encoding="utf8")]
+    for row, line, kept, typed in zip(rows, replace, keep, data.split("\n")):
+        words, source = [], typed.split()
+        for word, weights in zip(kept.split(), row["weights"]):
+            best = max(range(len(source)), key=lambda i: weights[i]) if word == "<unk>" else None
+            words.append(word if best is None or len(source[best]) > 1000 else source[best])
+        assert line.split() == words, (line, words, kept, typed)
+    assert any(line.split() != kept.split() for line, kept in zip(replace, keep))
+    best = decode(data, "--nbest", "3", folder="few").out.splitlines()
+    assert [line.split(" ||| ")[1] for line in best if line.split(" ||| ")[0] == "3"][0].split() == replace[3].split()
+    decode(data, "--attention", "b.json", folder="few")
+    rows = [json.loads(line) for line in open("b.json", encoding="utf8")]
+    assert [word for word in rows[0]["target"] if word != "<eos>"] == replace[0].split()
+    for memory in ["3M", "64M"]:
+        assert decode(data, "--memory", memory, folder="few").out.split("\n") == replace
+    refused(2, "decode", "few", "--unk", "drop", says=["replace", "ban", "keep"])
+
+
 def test_characters():
     ebb("data", "dates", "t.src", "t.tgt", "--lines", "200")
     ebb("train", "nmt", "--train", "t.src", "t.tgt", "--tokens", "char", "--hidden", "16", "--batch", "16", "--steps", "30", "--lr", "0.02", "--threads",
@@ -181,7 +230,7 @@ def test_attention():
 
 
 def test_memory_is_what_was_planned():
-    data = dates(40).decode() + "may " * 200 + "\n"  # the longest sentence that is planned for
+    data = dates(40).decode() + "may " * 100 + "\n"  # the longest sentence that is planned for
     wide = decode(data, "--verbose")
     refusal = refused(4, "decode", model(), "--threads", "1", "--memory", "1000", says="least")
     least = int(re.search(r"--memory (\d+)", refusal).group(1))

@@ -76,6 +76,21 @@ def test_eval_and_generate_need_a_run():
     refused(5, "generate", "run", says=["run/config:1: hidden", "-4"])
 
 
+def test_generate_among_the_likeliest():
+    good = text("good")
+    ebb("train", "lm", *TINY, "--steps", "3", "--quiet", "--train", good, "--out", "run")
+    write_60 = ["generate", "run", "--length", "60", "--seed", "3"]
+    free, greedy = ebb(*write_60).out, ebb(*write_60, "--temperature", "0").out
+    assert ebb(*write_60, "--top-k", "1").out == greedy == ebb(*write_60, "--top-p", "1e-9").out
+    some = ebb(*write_60, "--top-k", "5", "--top-p", "0.8", "--temperature", "1.2").out
+    assert some == ebb(*write_60, "--top-k", "5", "--top-p", "0.8", "--temperature", "1.2", "--threads", "2").out
+    assert some not in (free, greedy) and ebb(*write_60, "--top-k", "100000").out == free == ebb(*write_60, "--top-p", "1").out
+    lines = ebb(*write_60, "--length", "2000").out.splitlines()
+    assert len(lines) > 2 and ebb(*write_60, "--length", "2000", "--stop-at-eos").out.splitlines() == lines[:1]
+    for wrong in [["--top-k", "0"], ["--top-k", "-1"], ["--top-p", "0"], ["--top-p", "1.1"], ["--top-p", "nan"]]:
+        refused(2, "generate", "run", *wrong, says=wrong[0])
+
+
 def test_prompts():
     good = text("good")
     for tokens in ["word", "char", "byte"]:

@@ -75,6 +75,24 @@ def test_bits_do_not_depend_on_the_machine():
     assert weights("whole") == weights("run")
 
 
+def test_bits_of_other_models_too():
+    """All layers both ways, sums around layers, a decoder that starts from the encoder's state."""
+    texts()
+    more = ["--enc-layers", "2", "--dec-layers", "3", "--bidirectional", "--residual", "--init-decoder"]
+    ebb(*command(25, "whole", *more))
+    translated = ebb("decode", "whole", input=open("v.src", "rb").read()).out
+    least = ebb("plan", *command(25, "run", *more)[1:], "--json").json()["least_bytes"]
+    for i, options in enumerate([["--memory", str(least)], ["--threads", "3"], ["--disable", "chunk,layout,batch_time"], ["--disable", "fuse,recompute"]]):
+        ebb(*command(25, "run%d" % i, *more, *options))
+        assert weights("whole") == weights("run%d" % i), options
+    for options in [["--batch", "1"], ["--batch", "5", "--threads", "2"]]:
+        assert ebb("decode", "whole", *options, input=open("v.src", "rb").read()).out == translated
+    ebb(*command(12, "broken", *more))
+    ebb(*command(25, "broken", *more))
+    assert weights("whole")[0] == weights("broken")[0]
+    refused(2, *command(40, "whole", "--quiet", *more[:-1]), says="init-decoder")
+
+
 def test_the_plan_is_that_of_the_run():
     texts()
     planned = ebb("plan", *command(40, "run")[1:], "--json").json()

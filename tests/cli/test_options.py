@@ -20,7 +20,7 @@ OF = {
     "bench nmt": """cell enc-layers dec-layers hidden embed vocab src-vocab tgt-vocab batch shards src-len tgt-len attention feed layer-norm
         dropout smoothing tie tie-src optimizer clip threads seed memory steps lr json disable dump-after config profile""".split(),
     "eval lm": ["batch", "shards", "memory", "threads", "json"],
-    "generate": ["length", "temperature", "prompt", "seed"],
+    "generate": ["length", "temperature", "top-k", "top-p", "stop-at-eos", "prompt", "seed"],
     "inspect": ["json"],
     "data grammar": ["lines", "seed"],
     "data codes": ["codes"],

@@ -29,24 +29,26 @@ from ebbtest import ebb, main, write  # noqa: E402
 RANDOM = 25
 
 
-def theirs(*options):
+def theirs(refs, *options):
     """What the sacrebleu command prints, with 12 decimals."""
-    done = subprocess.run([sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-w", "12", "--force", *options], capture_output=True)
+    done = subprocess.run([sys.executable, "-m", "sacrebleu", *refs, "-i", "hyp", "-w", "12", "--force", *options], capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
 
 
-def compare(hyp, ref):
+def compare(hyp, *texts):
     write("hyp", hyp)
-    write("ref", ref)
+    refs = [f"ref{n}" for n in range(len(texts))]
+    for path, text in zip(refs, texts, strict=True):
+        write(path, text)
     for tok in ["13a", "none"]:
-        ours, peer = ebb("eval", "bleu", "hyp", "ref", "--tok", tok, "--json").json(), theirs("-m", "bleu", "--tokenize", tok)
-        assert abs(ours["bleu"] - peer["score"]) < 1e-9, (tok, ours, peer, hyp, ref)
+        ours, peer = ebb("eval", "bleu", "hyp", *refs, "--tok", tok, "--json").json(), theirs(refs, "-m", "bleu", "--tokenize", tok)
+        assert abs(ours["bleu"] - peer["score"]) < 1e-9, (tok, ours, peer, hyp, texts)
         assert ours["signature"].split("|version")[0] == peer["signature"].split("|version")[0]
-        line = ebb("eval", "bleu", "hyp", "ref", "--tok", tok).out.rstrip("\n")
+        line = ebb("eval", "bleu", "hyp", *refs, "--tok", tok).out.rstrip("\n")
         assert line.split(" = ", 1)[1].split(" ", 1)[1] == peer["verbose_score"], (line, peer)
-    ours, peer = ebb("eval", "chrf", "hyp", "ref", "--json").json(), theirs("-m", "chrf")
-    assert abs(ours["chrf"] - peer["score"]) < 1e-9, (ours, peer, hyp, ref)
+    ours, peer = ebb("eval", "chrf", "hyp", *refs, "--json").json(), theirs(refs, "-m", "chrf")
+    assert abs(ours["chrf"] - peer["score"]) < 1e-9, (ours, peer, hyp, texts)
     assert ours["signature"].split("|version")[0] == peer["signature"].split("|version")[0]
 
 
@@ -54,6 +56,13 @@ def test_small_corpora():
     dice = random.Random(12345)
     for _ in range(RANDOM):
         compare(*maker.corpus(dice))
+
+
+def test_several_references():
+    dice = random.Random(77)
+    for _ in range(RANDOM):
+        hyp, refs = maker.several(dice)
+        compare(hyp, *refs)
 
 
 def test_larger_corpora():

@@ -50,7 +50,18 @@ def test_what_is_printed():
     assert set(result) == {"schema", "chrf", "signature", "sentences"} and result["signature"] == signature
     assert ebb("eval", "chrf", "hyp", "ref").out == f"chrF2|{signature} = {result['chrf']:.2f}\n"
     for kind in ["bleu", "chrf"]:
-        assert f"eval {kind} HYP REF" in ebb("eval", kind, "--help").out
+        assert f"eval {kind} HYP REF..." in ebb("eval", kind, "--help").out
+
+
+def test_several_references():
+    files("the cat sat on the mat\n", "a cat sat on a mat\n")
+    write("more", "the cat is on the mat today\n")
+    one, two = score("bleu"), ebb("eval", "bleu", "hyp", "ref", "more", "--json").json()
+    assert two["bleu"] > one["bleu"] and two["ref_length"] == 6 and two["signature"].startswith("nrefs:2|")
+    assert ebb("eval", "bleu", "hyp", "ref", "ref", "--json").json()["bleu"] == one["bleu"]
+    best = max(score("chrf")["chrf"], score("chrf", ref="more")["chrf"])
+    assert ebb("eval", "chrf", "hyp", "ref", "more", "--json").json()["chrf"] == best  # one sentence: its best reference
+    assert ebb("eval", "chrf", "hyp", "ref", "more").out.startswith("chrF2|nrefs:2|")
 
 
 def test_line_ends_and_packed_files():
@@ -73,8 +84,12 @@ def test_bad_files():
         refused(3, "eval", metric, "hyp", "nowhere", says=["nowhere", "No such file"])
         refused(3, "eval", metric, "nowhere", "ref", says="nowhere")
         refused(3, "eval", metric, ".", "ref", says="folder")
-        refused(2, "eval", metric, "hyp", says="HYP REF")
-        refused(2, "eval", metric, "hyp", "ref", "more")
+        refused(2, "eval", metric, "hyp", says="HYP REF...")
+        write("two", "a\nb\n")
+        write("three", "a\nb\nc\n")
+        refused(3, "eval", metric, "hyp", "three", "two", says=["two has 2 lines", "hyp has 3"])
+        refused(3, "eval", metric, "two", "two", "hyp", says=["two has 2 lines", "hyp has 3"])
+        refused(3, "eval", metric, "hyp", "three", "nowhere", says=["nowhere", "No such file"])
     refused(2, "eval", "bleu", "hyp", "ref", "--tok", "14a", says=["13a", "none"])
     refused(2, "eval", "chrf", "hyp", "ref", "--tok", "none", says="eval chrf takes no --tok")
     refused(2, "eval", "blue", "hyp", "ref", says="did you mean bleu?")
@@ -128,6 +143,34 @@ def test_perplexity_is_that_of_validation():
         assert result["planned_peak_bytes"] == result["measured_peak_bytes"] > 0
         assert sorted(os.listdir(f"run{i}")) == before
     assert ebb("eval", "nmt", "run0", *valid).out.startswith("pairs             33 (0 more left out)\n")
+
+
+def test_scores_of_lines():
+    train = pairs("t", 80, 1)
+    ebb(*TRAIN, "--batch", "4", "--train", *train, "--epochs", "2", "--max-len", "10", "--out", "run")
+    write("v.src", "s1 s2 s3\n\ns4\n" + "s1 " * 12 + "\ns5 s5 new s6 s1\ns1 s2 s3\n")
+    write("v.tgt", "t3 t2 t1\nt1\nt4 t4\nt1\nt1 t6 t5 t5\nt3 t2 t1\n")
+    told = ["eval", "nmt", "run", "v.src", "v.tgt"]
+    lines = ebb(*told, "--per-line").out.split()
+    assert len(lines) == 6 and lines[1] == lines[3] == "nan" and lines[0] == lines[5] and all(float(x) < 0 for x in lines if x != "nan"), lines
+    result = ebb(*told, "--per-line", "--json").json()
+    probs = [x for x in result["log_probs"] if x is not None]
+    assert len(result["log_probs"]) == 6 and len(probs) == 4 and close(-sum(probs), result["loss"] * result["tokens"])
+    assert result["planned_peak_bytes"] == result["measured_peak_bytes"] and "log_probs" not in ebb(*told, "--json").json()
+    for options in [["--batch", "1"], ["--batch", "3", "--threads", "2"], ["--memory", "64M"]]:
+        assert ebb(*told, "--per-line", "--json", *options).json()["log_probs"] == result["log_probs"], options
+    # What decode says of its own translations.
+    source = open("t.src", encoding="utf8").readlines()
+    best = ebb("decode", "run", "--nbest", "2", "--beam", "2", "--quiet", input="".join(source[:40]).encode()).out.splitlines()
+    best = [line.split(" ||| ") for line in best]
+    best = [row for row in best if row[1].strip() and len(row[1].split()) < 10]
+    write("h.src", "".join(source[int(row[0])] for row in best))
+    write("h.tgt", "".join(row[1] + "\n" for row in best))
+    scored = ebb("eval", "nmt", "run", "h.src", "h.tgt", "--per-line").out.split()
+    assert len(scored) == len(best) > 20
+    for row, score in zip(best, scored, strict=True):
+        assert abs(float(row[2]) - float(score)) < 1e-4, (row, score)
+    refused(2, "eval", "lm", "run", "v.src", "--per-line", says="--per-line")
 
 
 def test_what_perplexity_counts():

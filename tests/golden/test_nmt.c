@@ -9,8 +9,14 @@
 
 enum { STEPS = 4 };
 
-static const char *const cases[] = {"nmt_mlp",  "nmt_mlp_feed", "nmt_dot", "nmt_dot_norm",
-                                    "nmt_norm", "nmt_gru",      "nmt_deep"};
+static const char *const cases[] = {"nmt_mlp",      "nmt_mlp_feed", "nmt_dot",     "nmt_dot_norm",
+                                    "nmt_norm",     "nmt_gru",      "nmt_deep",    "nmt_both",
+                                    "nmt_residual", "nmt_init",     "nmt_init_gru"};
+
+/* What older files do not know of is off. */
+static bool has(const golden *g, const char *key) {
+    return ebb__safetensors_note(&g->file, key) != NULL && number(g, "", key) != 0;
+}
 
 static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph) {
     nmt_model model = {.cell = strcmp(note(g, "cell"), "lstm") == 0 ? LM_LSTM : LM_GRU,
@@ -26,6 +32,9 @@ static void build(const golden *g, bool predict, int64_t shards, ir_graph *graph
                        .tgt_len = (int64_t)number(g, "", "tgt_len"),
                        .feed = number(g, "", "feed") != 0,
                        .layer_norm = number(g, "", "layer_norm") != 0,
+                       .bidirectional = has(g, "bidirectional"),
+                       .residual = has(g, "residual"),
+                       .init_decoder = has(g, "init_decoder"),
                        .tie = number(g, "", "tie") != 0,
                        .tie_src = number(g, "", "tie_src") != 0,
                        .smoothing = number(g, "", "smoothing"),

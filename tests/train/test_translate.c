@@ -34,12 +34,17 @@ typedef struct stream {
 
 static train_settings settings_of(int variant) {
     return (train_settings){.kind = &ebb__kind_nmt,
-                            .cell = variant == 2 ? LM_GRU : LM_LSTM,
+                            .cell = variant == 2 || variant == 5 ? LM_GRU : LM_LSTM,
                             .attention = variant == 1 ? NMT_DOT : NMT_MLP,
                             .hidden = 16,
                             .embed = 12,
                             .enc_layers = variant == 0 ? 1 : 2,
-                            .dec_layers = variant == 0 ? 1 : 2,
+                            .dec_layers = variant == 0   ? 1
+                                          : variant >= 4 ? 3
+                                                         : 2,
+                            .bidirectional = variant == 5,
+                            .residual = variant == 5,
+                            .init_decoder = variant >= 4,
                             .feed = variant != 1,
                             .layer_norm = variant == 3,
                             .src_len = MAX_SRC,
@@ -51,7 +56,7 @@ static train_settings settings_of(int variant) {
                             .threads = 1,
                             .memory = {MEMORY_BYTES, (uint64_t)1 << 30, 0}};
 }
-enum { VARIANTS = 4 };
+enum { VARIANTS = 6 };
 
 /* Lengths from 0 to the longest, any words. */
 static int32_t sentence_length(int32_t i) {

@@ -52,21 +52,28 @@ static void runs_are_counted_exactly(void **state) {
                 never ? NGRAM_NEVER + help_throw(&dice, 2) : help_throw(&dice, sides) * 0x15555555U;
         }
         uint64_t match[6] = {0};
-        assert_int_equal(ebb__ngram_match(room->ctx, text[0], n, text[1], m, 6, match), EBB_OK);
+        assert_int_equal(ebb__ngram_match(room->ctx, (ngram_text){text[0], n},
+                                          &(ngram_text){text[1], m}, 1, 6, match),
+                         EBB_OK);
         for (size_t k = 0; k < 6; k++) {
             assert_int_equal(match[k], match_by_hand(text[0], n, text[1], m, k + 1));
         }
     }
 }
 
+static ebb_status add_pair(help_room *room, bleu_counts *counts, const uint32_t *hyp, size_t n,
+                           const uint32_t *ref, size_t m) {
+    return ebb__bleu_add(room->ctx, counts, (ngram_text){hyp, n}, &(ngram_text){ref, m}, 1);
+}
+
 static void sums_grow_pair_by_pair(void **state) {
     help_room *room = *state;
     const uint32_t a[] = {1, 2, 3, 4, 5}, b[] = {1, 2, 3, 9};
     bleu_counts counts = {0};
-    assert_int_equal(ebb__bleu_add(room->ctx, &counts, a, 5, b, 4), EBB_OK);
-    assert_int_equal(ebb__bleu_add(room->ctx, &counts, b, 4, b, 4), EBB_OK);
-    assert_int_equal(ebb__bleu_add(room->ctx, &counts, NULL, 0, b, 4), EBB_OK);
-    assert_int_equal(ebb__bleu_add(room->ctx, &counts, a, 2, NULL, 0), EBB_OK);
+    assert_int_equal(add_pair(room, &counts, a, 5, b, 4), EBB_OK);
+    assert_int_equal(add_pair(room, &counts, b, 4, b, 4), EBB_OK);
+    assert_int_equal(add_pair(room, &counts, NULL, 0, b, 4), EBB_OK);
+    assert_int_equal(add_pair(room, &counts, a, 2, NULL, 0), EBB_OK);
     const uint64_t match[] = {7, 5, 3, 1}, total[] = {11, 8, 5, 3};
     for (int k = 0; k < BLEU_ORDERS; k++) {
         assert_int_equal(counts.match[k], match[k]);
@@ -215,7 +222,13 @@ static void strips_what_python_strips(void **state) {
 /* ---- files ---- */
 
 static ebb_status bleu_of(help_room *room, bleu_counts *counts, uint64_t *lines) {
-    return ebb__score_bleu(room->ctx, room->path[0], room->path[1], SCORE_13A, counts, lines);
+    const char *const paths[] = {room->path[0], room->path[1]};
+    return ebb__score_bleu(room->ctx, paths, 2, SCORE_13A, counts, lines);
+}
+
+static ebb_status chrf_of(help_room *room, chrf_counts *counts, uint64_t *lines) {
+    const char *const paths[] = {room->path[0], room->path[1]};
+    return ebb__score_chrf(room->ctx, paths, 2, counts, lines);
 }
 
 static void reads_lines_as_sacrebleu_does(void **state) {
@@ -227,14 +240,15 @@ static void reads_lines_as_sacrebleu_does(void **state) {
     bool got = true;
     help_write(room->path[0], text, sizeof text - 1);
     help_write_gzip(room->path[1], "wb", text, sizeof text - 1);
-    assert_int_equal(ebb__score_open(room->ctx, room->path[0], room->path[1], &files), EBB_OK);
+    const char *const paths[] = {room->path[0], room->path[1]};
+    assert_int_equal(ebb__score_open(room->ctx, paths, 2, &files), EBB_OK);
     for (size_t i = 0; i < COUNT(want); i++) {
         assert_int_equal(ebb__score_next(&files, &got), EBB_OK);
         assert_true(got);
-        assert_int_equal(files.hyp.line.used, bytes[i]);
-        assert_int_equal(files.ref.line.used, bytes[i]);
-        assert_memory_equal(files.hyp.line.bytes, want[i], bytes[i]);
-        assert_memory_equal(files.ref.line.bytes, want[i], bytes[i]);
+        for (size_t f = 0; f < 2; f++) {
+            assert_int_equal(files.at[f].line.used, bytes[i]);
+            assert_memory_equal(files.at[f].line.bytes, want[i], bytes[i]);
+        }
     }
     assert_int_equal(ebb__score_next(&files, &got), EBB_OK);
     assert_false(got);
@@ -288,8 +302,7 @@ static void scores_a_very_long_line(void **state) {
     assert_int_equal(lines, 1);
     assert_int_equal(counts.match[3], WORDS - 3);
     chrf_counts chrf;
-    assert_int_equal(ebb__score_chrf(room->ctx, room->path[0], room->path[1], &chrf, &lines),
-                     EBB_OK);
+    assert_int_equal(chrf_of(room, &chrf, &lines), EBB_OK);
     assert_int_equal(chrf.match[5], used - WORDS - 5);
     free(text);
 }
@@ -301,7 +314,7 @@ static ebb_status score_all(help_room *room) {
     chrf_counts chrf;
     uint64_t lines;
     TRY(bleu_of(room, &bleu, &lines));
-    return ebb__score_chrf(room->ctx, room->path[0], room->path[1], &chrf, &lines);
+    return chrf_of(room, &chrf, &lines);
 }
 
 static void survives_every_failure(void **state) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/bleu.json: small random corpora with their scores as sacreBLEU computes them.
+"""Writes tests/golden/bleu.json: small random corpora with their scores as sacreBLEU computes them;
+and tests/golden/bleu_refs.json: the same of corpora with two or three references.
 
-Usage: tools/golden/bleu.py [FILE] [CORPORA] [SEED]    (needs sacrebleu)
+Usage: tools/golden/bleu.py [FILE [FILE_OF_SEVERAL]] [CORPORA] [SEED]    (needs sacrebleu)
 
 A corpus is two texts, line by line: words of several scripts, numbers with points and dashes,
 punctuation, entities, every kind of white space, control characters; lines that are empty, end in
@@ -9,7 +10,7 @@ CR LF or have no end. The second text is the first with words changed, moved, dr
 The texts are read as the sacrebleu command reads files. Read by tests/golden/test_bleu.c:
 
   {"sacrebleu": version, "corpora": [{
-     "hyp", "ref":   the texts, whole
+     "hyp", "refs":  the texts, whole; of one reference "ref", a text and no list
      "lines":        of each
      "13a", "none":  with that tokeniser [bleu, brevity penalty, hyp length, ref length,
                      matches of order 1 to 4, n-grams of order 1 to 4, precisions of order 1 to 4]
@@ -100,6 +101,21 @@ def corpus(dice):
     return text_of(dice, hyps), text_of(dice, refs)
 
 
+def several(dice):
+    """The texts of a corpus with several references: translations, a list of references."""
+    script = dice.choice(list(LETTERS))
+    vocabulary = [word(dice, script) for _ in range(dice.randint(2, 9))]
+    share = dice.choice([0.1, 0.3, 0.6])
+    most = dice.choice([2, 7, 12])
+    texts = [[] for _ in range(1 + dice.randint(2, 3))]
+    for _ in range(dice.choice([1, 2, 3, 4])):
+        words = [dice.choice(vocabulary) for _ in range(dice.randint(0, most))]
+        for lines in texts:
+            lines.append(line(dice, change(dice, words, vocabulary, share)) if dice.random() > 0.05 else "")
+    texts = [text_of(dice, lines) for lines in texts]
+    return texts[0], texts[1:]
+
+
 def text_of(dice, lines):
     """Joined by line ends; the last may have none, unless that would leave no line at all."""
     text = "".join(item + ("\r\n" if dice.random() < 0.1 else "\n") for item in lines)
@@ -113,25 +129,34 @@ def lines_of(text):
 
 
 def bleu(hyps, refs, tokeniser):
-    score = BLEU(tokenize=tokeniser).corpus_score(hyps, [refs])
+    score = BLEU(tokenize=tokeniser).corpus_score(hyps, refs)
     return [score.score, score.bp, score.sys_len, score.ref_len, *score.counts, *score.totals, *score.precisions]
 
 
 def scored(hyp, ref):
-    hyps, refs = lines_of(hyp), lines_of(ref)
-    assert len(hyps) == len(refs) > 0
-    return {"hyp": hyp, "ref": ref, "lines": len(hyps), "13a": bleu(hyps, refs, "13a"), "none": bleu(hyps, refs, "none"),
-            "chrf": CHRF().corpus_score(hyps, [refs]).score}
+    """Of one reference, a text, or of a list of several."""
+    one = isinstance(ref, str)
+    hyps, refs = lines_of(hyp), [lines_of(text) for text in ([ref] if one else ref)]
+    assert all(len(hyps) == len(lines) > 0 for lines in refs)
+    return {"hyp": hyp, "ref" if one else "refs": ref, "lines": len(hyps), "13a": bleu(hyps, refs, "13a"), "none": bleu(hyps, refs, "none"),
+            "chrf": CHRF().corpus_score(hyps, refs).score}
+
+
+def write(path, count, make, dice):
+    rows = [json.dumps(scored(*make(dice)), ensure_ascii=False, separators=(",", ":")) for _ in range(count)]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write('{"sacrebleu":"%s","corpora":[\n%s\n]}\n' % (sacrebleu.__version__, ",\n".join(rows)))
 
 
 def main():
-    root = Path(__file__).resolve().parent.parent.parent
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "tests/golden/bleu.json"
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else CORPORA
-    dice = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
-    rows = [json.dumps(scored(*corpus(dice)), ensure_ascii=False, separators=(",", ":")) for _ in range(count)]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write('{"sacrebleu":"%s","corpora":[\n%s\n]}\n' % (sacrebleu.__version__, ",\n".join(rows)))
+    golden = Path(__file__).resolve().parent.parent.parent / "tests/golden"
+    paths = [item for item in sys.argv[1:] if not item.isdigit()]
+    numbers = [int(item) for item in sys.argv[1:] if item.isdigit()]
+    count = numbers[0] if numbers else CORPORA
+    seed = numbers[1] if len(numbers) > 1 else 1
+    write(paths[0] if paths else golden / "bleu.json", count, corpus, random.Random(seed))
+    if len(paths) != 1:
+        write(paths[1] if paths else golden / "bleu_refs.json", (count + 4) // 5, several, random.Random(seed + 1))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ CASES = {
     "nmt_gru": dict(cell="gru", feed=1, enc_layers=2, dec_layers=2, clip=4.0),
     "nmt_deep": dict(enc_layers=2, dec_layers=2, feed=1, tie=1, tie_src=1, smoothing=0.2, hidden=8,
                      embed=8, src_vocab=11, batch=4, clip=1.1),
+    "nmt_both": dict(enc_layers=3, bidirectional=1, clip=2.98),
+    "nmt_residual": dict(enc_layers=3, dec_layers=2, residual=1, feed=1, clip=2.76),
+    "nmt_init": dict(enc_layers=2, dec_layers=3, init_decoder=1, feed=1, clip=1.5),
+    "nmt_init_gru": dict(cell="gru", attention="dot", enc_layers=3, dec_layers=2, bidirectional=1, residual=1, init_decoder=1, clip=3.77),
 }
 
 

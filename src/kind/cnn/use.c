@@ -34,7 +34,7 @@ ebb_status ebb__cnn_use_open(cnn_use *u, const char *dir, uint64_t extra) {
         return status;
     }
     TRY(ebb__run_new(u->ctx, plan, &u->session));
-    TRY(ebb__trained_open(u->ctx, dir, CNN_CARD, u->card.hash, &reader));
+    TRY(ebb__trained_open(u->ctx, &u->s, dir, CNN_CARD, u->card.hash, &reader));
     status = ebb__tensors_load_weights(u->session, &reader);
     ebb__safetensors_close(&reader);
     return status == EBB_OK ? ebb__cnn_normalise(u->session, &u->card) : status;

@@ -3,6 +3,7 @@
 #include "kind/lm/lm.h"
 
 #include "kind/kinds.h"
+#include "kind/lm/sample.h"
 #include "kind/text/options.h"
 #include "kind/text/use.h"
 #include "model/word_lm.h"
@@ -43,6 +44,9 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
 }
 
 static uint64_t staging(const train_settings *s, const job_request *request) {
+    if (request->predict) {
+        return (uint64_t)request->vocab * sizeof(sample_token); /* to draw among them */
+    }
     return s->by_sentence ? ebb__sentence_staging(request)
                           : (uint64_t)ebb__batcher_bytes((uint32_t)s->bptt);
 }

@@ -10,7 +10,7 @@
 static const train_option options[] = {
     /* clang-format off */
     {"train", "Data", OPTION_TEXT, AT(train_path), "FILE", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
-     "text to learn from; a line end is the token <eos>"},
+     "text to learn from; a line end is the token <eos>. Several files with commas between them, or a pattern ('part-*.gz'), are one text; - is standard input"},
     {"valid", "Data", OPTION_TEXT, AT(valid_path), "FILE", "none", "none", {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH,
      "text to measure perplexity on after every epoch; decides which weights are the best"},
     {"lm", "Data", OPTION_TEXT, AT(train_path), "FILE", "none", "none", {0}, ANY, TEXTS, 0,

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "kind/lm/lm.h"
+#include "kind/lm/sample.h"
 #include "model/word_lm.h"
 
 #include <math.h>
@@ -69,28 +70,6 @@ ebb_status ebb__lm_eval(ebb_ctx *ctx, const train_settings *s, const char *const
 
 /* ---- generation ---- */
 
-/* The token whose share of the distribution the number `draw` in [0, 1) falls into. */
-static int32_t sample(const float *logits, int64_t n, double temperature, double draw) {
-    int32_t best = 0;
-    for (int64_t i = 1; i < n; i++) {
-        best = logits[i] > logits[best] ? (int32_t)i : best;
-    }
-    if (temperature <= 0) {
-        return best;
-    }
-    double total = 0, sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        total += exp(((double)logits[i] - (double)logits[best]) / temperature);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        sum += exp(((double)logits[i] - (double)logits[best]) / temperature);
-        if (sum > draw * total) {
-            return (int32_t)i;
-        }
-    }
-    return best;
-}
-
 typedef struct text_sink {
     generate_fn emit;
     void *user;
@@ -132,11 +111,12 @@ static ebb_status predict(model_use *u, int32_t token) {
 }
 
 /* A token of what was predicted. */
-static ebb_status draw_token(model_use *u, double temperature, double draw, int32_t *token) {
+static ebb_status draw_token(model_use *u, const sample_options *how, double draw, int32_t *token) {
     run_place place = ebb__run_find_output(u->session, 0, LM_LOGITS);
     const float *logits = NULL;
     TRY(ebb__run_map(u->session, place, DEVICE_READ, &logits));
-    *token = sample(logits, ebb__use_vocab(u, KIND_TARGET)->count, temperature, draw);
+    *token = ebb__sample(how, logits, ebb__use_vocab(u, KIND_TARGET)->count, draw,
+                         ebb__run_host(u->session, JOB_STAGING, NULL));
     return ebb__run_unmap(u->session, place, DEVICE_READ, logits);
 }
 
@@ -157,14 +137,17 @@ static ebb_status read_prompt(model_use *u, const char *prompt, text_sink *sink)
 
 static ebb_status generate(model_use *u, const generate_options *o, text_sink *sink) {
     rng_key key = ebb__rng_key(o->seed, "generate");
+    sample_options how = {o->temperature, o->top_k, o->top_p};
+    int32_t token = 0;
+    bool ended = false;
     TRY(predict(u, VOCAB_EOS));
     TRY(read_prompt(u, o->prompt != NULL ? o->prompt : "", sink));
-    for (int64_t i = 0; i < o->tokens && sink->wanted; i++) {
+    for (int64_t i = 0; i < o->tokens && sink->wanted && !ended; i++) {
         rng_block block = ebb__rng_block(key, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
         double draw = ((double)block.word[0] + (double)block.word[1] * 0x1p-32) * 0x1p-32;
-        int32_t token = 0;
-        TRY(draw_token(u, o->temperature, draw, &token));
+        TRY(draw_token(u, &how, draw, &token));
         put_token(u, sink, token);
+        ended = o->stop_at_eos && token == VOCAB_EOS;
         TRY(predict(u, token));
     }
     if (sink->joint.inside) {

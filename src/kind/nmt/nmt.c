@@ -29,6 +29,9 @@ static nmt_model model_of(const train_settings *s) {
                        .batch = s->batch,
                        .feed = s->feed,
                        .layer_norm = s->layer_norm,
+                       .bidirectional = s->bidirectional,
+                       .residual = s->residual,
+                       .init_decoder = s->init_decoder,
                        .tie = s->tie,
                        .tie_src = s->tie_src,
                        .seed = s->seed};
@@ -42,7 +45,7 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
                     .most = o->max_src,
                     .beam = o->beam,
                     .offers = ebb__translate_offers(o, request->vocab),
-                    .attention = o->attention};
+                    .attention = o->attention || o->attended};
     d.model.src_vocab = request->src_vocab;
     d.model.tgt_vocab = request->vocab;
     d.model.src_len = length;
@@ -65,7 +68,7 @@ static ebb_status build(ir_graph *graph, const train_settings *s, const job_requ
     model.dropout = use == JOB_TRAIN ? s->dropout : 0;
     model.smoothing = use == JOB_TRAIN ? s->smoothing : 0;
     model.predict = use == JOB_PREDICT;
-    model.losses = use == JOB_SCORE;
+    model.losses = use == JOB_SCORE || (use == JOB_VALID && request->line_bytes > 0);
     return ebb__nmt_build(graph, &model);
 }
 

@@ -10,7 +10,7 @@
 static const train_option options[] = {
     /* clang-format off */
     {"train", "Data", OPTION_TEXT, AT(train_path), "SRC TGT", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH | OPTION_PAIR,
-     "two texts to learn from, a sentence a line; line n of TGT is the translation of line n of SRC"},
+     "two texts to learn from, a sentence a line; line n of TGT is the translation of line n of SRC. Several files with commas between them, or a pattern ('part-*.en'), are one text; - is standard input"},
     {"train-target", "Data", OPTION_TEXT, AT(train_target), "FILE", "none", "none", {0}, ANY, RUN, OPTION_SHOWN | OPTION_PATH,
      "the second file of --train by itself, as in config files"},
     {"valid", "Data", OPTION_TEXT, AT(valid_path), "SRC TGT", "none", "none", {0}, ANY, RUN | FOR_DATA_BUILD, OPTION_SHOWN | OPTION_PATH | OPTION_PAIR,
@@ -52,6 +52,12 @@ static const train_option options[] = {
      "join the vector that a word was predicted from to the next step's input"},
     {"layer-norm", "Model", OPTION_SWITCH, AT(layer_norm), NULL, "false", NULL, {0}, ANY, MODEL, MATH,
      "normalise inside the attention"},
+    {"bidirectional", "Model", OPTION_SWITCH, AT(bidirectional), NULL, "false", NULL, {0}, ANY, MODEL, MATH | OPTION_RARE,
+     "all layers that read the source read both ways, half of the units each, not only the first"},
+    {"residual", "Model", OPTION_SWITCH, AT(residual), NULL, "false", NULL, {0}, ANY, MODEL, MATH | OPTION_RARE,
+     "every layer after the first, of encoder and decoder, adds its input to its output"},
+    {"init-decoder", "Model", OPTION_SWITCH, AT(init_decoder), NULL, "false", NULL, {0}, ANY, MODEL, MATH | OPTION_RARE,
+     "layers that write the target start from the final states of those that read the source, of the last one where these are fewer; else from zeros"},
     TEXT_DROPOUT,
     {"smoothing", "Model", OPTION_REAL, AT(smoothing), "P", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "share of a label that is spread over the whole vocabulary"},
@@ -71,6 +77,8 @@ static const train_option options[] = {
     OPTIONS_RUN("ebb-nmt"),
     {"samples", "Run", OPTION_INT, AT(samples), "N", "none", "none", {0}, RANGE(1, 100), RUN, OPTION_SHOWN,
      "translations of --valid to show after every validation"},
+    {"per-line", "Scores", OPTION_SWITCH, AT(per_line), NULL, "false", NULL, {0}, ANY, FOR_EVAL, OPTION_RARE,
+     "print the log probability of every line of TGT, <eos> included, nan where a line is empty or too long; with --json the list log_probs"},
     OPTIONS_RANKS,
     OPTIONS_END,
     /* clang-format on */

@@ -133,14 +133,15 @@ static ebb_status score_translation(void *user, const translate_result *result) 
     if (r->v->tokens == TEXT_BPE) {
         size_t found = join_words(r, (const uint32_t *)best->tokens, (uint32_t)best->length, 0);
         size_t wanted = join_words(r, r->ids, n, found);
-        return ebb__bleu_add(r->ctx, &r->counts, r->symbols, found, r->symbols + found, wanted);
+        ngram_text own = {r->symbols, found}, ref = {r->symbols + found, wanted};
+        return ebb__bleu_add(r->ctx, &r->counts, own, &ref, 1);
     }
     /* Every word that the vocabulary has not is another one: none matches. */
     for (uint32_t i = 0; i < n; i++) {
         r->ids[i] = r->ids[i] == VOCAB_UNK ? BLEU_NEVER : r->ids[i];
     }
-    return ebb__bleu_add(r->ctx, &r->counts, (const uint32_t *)best->tokens, (size_t)best->length,
-                         r->ids, n);
+    ngram_text hyp = {(const uint32_t *)best->tokens, (size_t)best->length};
+    return ebb__bleu_add(r->ctx, &r->counts, hyp, &(ngram_text){r->ids, n}, 1);
 }
 
 static bool should_stop(void *user) {

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *const ebb__text_cells[] = {"lstm", "gru", "rnn"};
 
@@ -52,6 +53,13 @@ ebb_status ebb__text_check(ebb_ctx *ctx, const train_settings *s, const char *mo
     }
     if (looks != NULL && s->valid_path == NULL) {
         return ebb__fail(ctx, EBB_USAGE, "%s needs a text to look at: --valid", looks);
+    }
+    int inputs = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        inputs += texts[i] != NULL && strcmp(texts[i], "-") == 0;
+    }
+    if (inputs > 1) {
+        return ebb__fail(ctx, EBB_USAGE, "only one text can be standard input (-)");
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i] != NULL) {

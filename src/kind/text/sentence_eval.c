@@ -1,6 +1,7 @@
 /* sentence_eval.c - perplexity of a trained run on a text of sentences, or on pairs of them: how
  * well it predicts the targets, each word given the words before it and the source, if there is
  * one. */
+#include "kind/text/line_scores.h"
 #include "kind/text/sentence_set.h"
 #include "kind/text/use.h"
 
@@ -94,6 +95,9 @@ static ebb_status evaluate(model_use *u, sentence_set *set, const sentence_input
     job_score score;
     job_reader reader;
     TRY(ebb__sentence_set_reader(set, u->session, JOB_VALID, inputs, &reader));
+    if (observer != NULL && observer->line != NULL) {
+        ebb__line_scores_begin(set, u->session, &reader);
+    }
     TRY(ebb__job_score(u->session, &reader, observer, &score));
     if (score.stopped) {
         return ebb__fail(u->ctx, EBB_STOPPED, "stopped before all sentences were read");
@@ -125,10 +129,16 @@ ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const t
     TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, codes, false, &set));
     TRY_OUT(ebb__sentence_set_choose_few(&u->s, &set));
     request.shapes = request.valid_shapes = ebb__sentence_set_shapes(&set);
+    if (observer != NULL && observer->line != NULL) {
+        request.line_bytes = ebb__line_scores_bytes(&set);
+    }
     TRY_OUT(ebb__use_open_model(u, dir, &request));
     TRY_OUT(count_texts(u, texts, out));
     TRY_OUT(store_sentences(u, dir, texts, &set));
     TRY_OUT(evaluate(u, &set, inputs, observer, out));
+    if (observer != NULL && observer->line != NULL) {
+        TRY_OUT(ebb__line_scores_give(&set, observer));
+    }
 out:
     ebb__sentence_set_close(&set);
     return status;

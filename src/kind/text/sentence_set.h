@@ -24,6 +24,7 @@ typedef struct sentence_set {
     run_session *session;
     run_place places[4]; /* as sentence_target has them */
     int32_t programs[DATA_MOST_SHAPES];
+    double *line_sums; /* of an evaluation: losses by entry of the index (line_scores.h) */
 } sentence_set;
 
 /* ---- programs ---- */

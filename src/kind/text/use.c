@@ -1,4 +1,4 @@
-/* use.c - see use.h. The weights are the best of the folder's generations. */
+/* use.c - see use.h. */
 #include "kind/text/use.h"
 
 #include "base/file.h"
@@ -95,7 +95,7 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
     TRY(ebb__run_open(u->ctx, plan, &u->session));
     ebb__vocabs_move(&u->vocabs, ebb__run_host(u->session, JOB_VOCAB, NULL));
     ebb__run_touch(u->session);
-    TRY(ebb__trained_open(u->ctx, dir, u->s.kind->vocab_file(&u->s, KIND_TARGET),
+    TRY(ebb__trained_open(u->ctx, &u->s, dir, u->s.kind->vocab_file(&u->s, KIND_TARGET),
                           ebb__vocabs_hash(&u->vocabs), &reader));
     status = ebb__tensors_load_weights(u->session, &reader);
     ebb__safetensors_close(&reader);

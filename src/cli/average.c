@@ -1,0 +1,25 @@
+/* average.c - `ebb average WEIGHTS... OUT`: the mean of weights that belong to one model. */
+#include "cli/command.h"
+
+#include "base/file.h"
+#include "store/average.h"
+#include "train/weights.h"
+
+ebb_status ebb__cli_average(cli_call *call) {
+    size_t n = (size_t)call->n_words - 1;
+    const char **paths = NULL;
+    char out[1024];
+    TRY(ebb__region_alloc(&call->settings.region, n, sizeof *paths, &paths));
+    for (size_t i = 0; i < n; i++) {
+        char file[JOB_PATH_BYTES], *kept = NULL;
+        TRY(ebb__weights_file(call->ctx, call->words[i], file));
+        TRY(ebb__region_strdup(&call->settings.region, file, &kept));
+        paths[i] = kept;
+    }
+    TRY(ebb__file_follow(call->ctx, call->words[n], out));
+    TRY(ebb__average(call->ctx, paths, n, out));
+    if (!call->settings.quiet) {
+        (void)fprintf(stderr, "%s: the mean of %zu file%s\n", call->words[n], n, n == 1 ? "" : "s");
+    }
+    return EBB_OK;
+}
