@@ -9,8 +9,8 @@
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
 
 static json_t *rank_json(const job_rank *k) {
-    return json_pack("{s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", k->rank,
-                     "host", k->host, "stage", k->stage, "planned_peak_bytes",
+    return json_pack("{s:i, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank",
+                     k->rank, "host", k->host, "stage", k->stage, "planned_peak_bytes",
                      ebb__cli_json_bytes(k->planned_peak_bytes), "measured_peak_bytes",
                      ebb__cli_json_bytes(k->measured_peak_bytes), "vm_hwm_bytes",
                      ebb__cli_json_bytes(k->vm_hwm_bytes), "allocations_after_first_step",
@@ -21,8 +21,8 @@ static json_t *rank_json(const job_rank *k) {
                      ebb__cli_json_real(k->cpu_seconds));
 }
 
-/* The processes that mpirun started, and the share of a step that they spend on waiting: the one that
- * waits most, and in the mean; false: no memory. */
+/* The processes that mpirun started, and the share of a step that they spend on waiting: the one
+ * that waits most, and in the mean; false: no memory. */
 static bool add_ranks(json_t *to, const job_bench_result *r) {
     json_t *list = json_array();
     double most = 0, all = 0, clock = 0;
@@ -36,8 +36,8 @@ static bool add_ranks(json_t *to, const job_bench_result *r) {
         done = json_array_append_new(list, rank_json(k)) == 0;
     }
     return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0 &&
-           json_object_set_new(to, "bubble_share",
-                               ebb__cli_json_real(all / (double)r->n_ranks)) == 0 &&
+           json_object_set_new(to, "bubble_share", ebb__cli_json_real(all / (double)r->n_ranks)) ==
+               0 &&
            json_object_set_new(to, "virtual_seconds_per_step",
                                clock > 0 ? ebb__cli_json_real(clock) : json_null()) == 0;
 }
@@ -84,7 +84,8 @@ static void print_ranks(const job_bench_result *r) {
         clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
     }
     if (clock > 0) {
-        printf("virtual seconds       %.6f a step, if every process had a core of its own\n", clock);
+        printf("virtual seconds       %.6f a step, if every process had a core of its own\n",
+               clock);
     }
 }
 

@@ -167,8 +167,8 @@ void ebb__ir_fini(ir_graph *graph);
 ebb_status ebb__ir_copy(const ir_graph *from, ir_graph *to) EBB_MUST_CHECK;
 
 /* Lets go of nodes that are not in the order, of what only they define, and of variables whose role
- * was made IR_TEMP. Those that stay keep their order by number, and are given new ones from 0 on; so do `marks`, one a node below
- * *n_marks (NULL: there are none). */
+ * was made IR_TEMP. Those that stay keep their order by number, and are given new ones from 0 on;
+ * so do `marks`, one a node below *n_marks (NULL: there are none). */
 ebb_status ebb__ir_compact(ir_graph *graph, int32_t *marks, int32_t *n_marks) EBB_MUST_CHECK;
 
 ebb_status ebb__ir_layer(ir_graph *graph, const char *name, int32_t *out) EBB_MUST_CHECK;

@@ -113,7 +113,7 @@ int32_t ebb__sample(const sample_options *o, const float *logits, int64_t n, dou
                     sample_token *room) {
     int64_t most = o->top_k > 0 && o->top_k < n ? o->top_k : n;
     bool some = o->top_p > 0 && o->top_p < 1;
-    double enough = INFINITY, sum = 0;
+    double enough = (double)INFINITY, sum = 0;
     if (o->temperature <= 0) {
         return likeliest(logits, n);
     }

@@ -62,7 +62,7 @@ static const train_option options[] = {
     {"smoothing", "Model", OPTION_REAL, AT(smoothing), "P", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH,
      "share of a label that is spread over the whole vocabulary"},
     {"batch", "Batch", OPTION_INT, AT(batch), "N", "64", "auto", {0}, RANGE(1, 1e6), MODEL | FOR_EVAL | FOR_DECODE, MATH,
-     "pairs of sentences in a step, of decode sentences at once; auto: as many as fit in --memory (plan, bench, train, data plan), at most 4096; of a text more of the short ones, as with --tokens; the time a step takes grows with them"},
+     "pairs of sentences in a step, of decode sentences at once; auto: as many as fit in --memory (plan, bench, train, data plan), at most 4096; of a text more of the short ones, as with --batch-tokens; the time a step takes grows with them"},
     OPTION_SHARDS,
     OPTION_STASH,
     TEXT_BUCKETS(0),
