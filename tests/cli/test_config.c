@@ -11,12 +11,15 @@ typedef struct config_case {
     help_room *room;
     const model_kind *model;
     bool by_sentence;
+    text_mode tokens;
     help_dice dice;
 } config_case;
 
 static const config_case kinds[] = {{.model = &ebb__kind_lm},
                                     {.model = &ebb__kind_lm, .by_sentence = true},
-                                    {.model = &ebb__kind_nmt}};
+                                    {.model = &ebb__kind_lm, .tokens = TEXT_BPE},
+                                    {.model = &ebb__kind_nmt},
+                                    {.model = &ebb__kind_nmt, .tokens = TEXT_BPE}};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 static void *at_of(cli_settings *settings, const train_option *option) {
@@ -27,7 +30,8 @@ static void *at_of(cli_settings *settings, const train_option *option) {
 static bool is_stored(const config_case *c, const train_option *option) {
     return (option->flags & OPTION_SHOWN) != 0 &&
            ((option->flags & OPTION_PART) == 0 || c->by_sentence) &&
-           strcmp(option->name, "by-sentence") != 0;
+           ((option->flags & OPTION_BPE) == 0 || c->tokens == TEXT_BPE) &&
+           strcmp(option->name, "by-sentence") != 0 && strcmp(option->name, "tokens") != 0;
 }
 
 /* ---- values: the n-th one of an option; false: it has no more ---- */
@@ -248,6 +252,7 @@ static bool same_value(const train_option *option, const void *a, const void *b)
 static void start(config_case *c, cli_settings *settings) {
     assert_int_equal(ebb__cli_settings_init(c->room->ctx, c->model, settings), EBB_OK);
     settings->run.by_sentence = c->by_sentence;
+    settings->run.tokens = c->tokens;
 }
 
 /* Every option, not only those that were changed: a line must not say anything about another. */
