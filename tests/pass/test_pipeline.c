@@ -48,10 +48,10 @@ static void dump_after(void **state) {
                           .dump_user = &d};
     ebb_plan *plan =
         test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
-    assert_string_equal(d.names,
-                        "infer shard grad stash simplify cut turns chunk encode recompute heap "
-                        "batch_time sparse slices contract "
-                        "layout alias select schedule fuse place team verify ");
+    assert_string_equal(
+        d.names, "infer shard grad stash simplify split cut turns chunk encode recompute heap "
+                 "batch_time sparse slices contract "
+                 "layout alias select schedule fuse place team verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);
     assert_string_equal(given, own);
