@@ -14,26 +14,9 @@ enum { COPY_BYTES = 65536 };
 
 /* ---- names ---- */
 
-typedef struct lister {
-    ebb_ctx *ctx;
-    alloc_region *region;
-    text_list *out;
-    size_t room;
-} lister;
-
-static ebb_status add(lister *l, const char *path) {
-    text_list *list = l->out;
-    if (list->n == l->room) {
-        size_t room = l->room * 2 + 4;
-        char **more = NULL;
-        TRY(ebb__region_alloc(l->region, room, sizeof *more, &more));
-        if (list->n > 0) {
-            memcpy(more, list->at, list->n * sizeof *more);
-        }
-        list->at = more;
-        l->room = room;
-    }
-    TRY(ebb__region_strdup(l->region, path, &list->at[list->n]));
+static ebb_status add(ebb_ctx *ctx, text_list *list, const char *path) {
+    TRY(ebb__realloc(ctx, list->at, list->n + 1, sizeof *list->at, &list->at));
+    TRY(ebb__strdup(ctx, path, &list->at[list->n]));
     list->n++;
     return EBB_OK;
 }
@@ -42,49 +25,46 @@ static bool is_pattern(const char *name) {
     return strpbrk(name, "*?[") != NULL;
 }
 
-static ebb_status add_matches(lister *l, const char *pattern) {
+static ebb_status add_matches(ebb_ctx *ctx, text_list *list, const char *pattern) {
     glob_t found = {0};
     ebb_status status = EBB_OK;
     int code = glob(pattern, 0, NULL, &found);
     if (code == GLOB_NOSPACE) {
-        status = ebb__fail(l->ctx, EBB_NOMEM, "no memory to list %s", pattern);
+        status = ebb__fail(ctx, EBB_NOMEM, "no memory to list %s", pattern);
     } else if (code != 0) {
-        status = ebb__fail(l->ctx, EBB_DATA, "data file %s: no file has such a name", pattern);
+        status = ebb__fail(ctx, EBB_DATA, "data file %s: no file has such a name", pattern);
     }
     for (size_t i = 0; status == EBB_OK && i < found.gl_pathc; i++) {
-        status = add(l, found.gl_pathv[i]);
+        status = add(ctx, list, found.gl_pathv[i]);
     }
     globfree(&found);
     return status;
 }
 
 /* One of the names between commas. */
-static ebb_status add_name(lister *l, const char *name) {
+static ebb_status add_name(ebb_ctx *ctx, text_list *list, const char *name) {
     bool plain = !is_pattern(name) || ebb__file_exists(name);
-    return plain ? add(l, name) : add_matches(l, name);
+    return plain ? add(ctx, list, name) : add_matches(ctx, list, name);
 }
 
-static ebb_status add_parts(lister *l, const char *name) {
-    while (*name != '\0') {
+static ebb_status add_parts(ebb_ctx *ctx, text_list *list, const char *names) {
+    char *own = NULL;
+    ebb_status status = ebb__strdup(ctx, names, &own);
+    for (char *name = own; status == EBB_OK && *name != '\0';) {
         size_t n = strcspn(name, ",");
-        char *part = NULL;
-        TRY(ebb__region_alloc(l->region, n + 1, 1, &part));
-        memcpy(part, name, n);
-        TRY(add_name(l, part));
-        name += n + (name[n] == ',');
+        bool last = name[n] == '\0';
+        name[n] = '\0';
+        status = add_name(ctx, list, name);
+        name += n + !last;
     }
-    return EBB_OK;
+    ebb__free(ctx, own);
+    return status;
 }
 
 ebb_status ebb__text_list(ebb_ctx *ctx, const char *name, text_list *out) {
-    alloc_region *region = NULL;
     *out = (text_list){0};
-    TRY(ebb__alloc(ctx, 1, sizeof *region, &region));
-    ebb__region_init(region, ctx);
-    out->held = region;
-    lister l = {ctx, region, out, 0};
     bool several = strchr(name, ',') != NULL && !ebb__file_exists(name);
-    ebb_status status = several ? add_parts(&l, name) : add_name(&l, name);
+    ebb_status status = several ? add_parts(ctx, out, name) : add_name(ctx, out, name);
     if (status != EBB_OK) {
         ebb__text_list_free(ctx, out);
     }
@@ -92,10 +72,10 @@ ebb_status ebb__text_list(ebb_ctx *ctx, const char *name, text_list *out) {
 }
 
 void ebb__text_list_free(ebb_ctx *ctx, text_list *list) {
-    if (list->held != NULL) {
-        ebb__region_fini(list->held);
-        ebb__free(ctx, list->held);
+    for (size_t i = 0; i < list->n; i++) {
+        ebb__free(ctx, list->at[i]);
     }
+    ebb__free(ctx, list->at);
     *list = (text_list){0};
 }
 

@@ -9,7 +9,6 @@
 typedef struct text_list {
     char **at; /* [n] */
     size_t n;
-    void *held; /* what the names lie in */
 } text_list;
 
 /* EBB_DATA if a pattern matches nothing. On failure nothing is held. */

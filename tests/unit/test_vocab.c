@@ -3,6 +3,7 @@
 #include "data_help.h"
 
 #include "data/tally.h"
+#include "data/codes.h"
 #include "data/vocab.h"
 
 static void build(help_room *room, const char *text, text_mode mode, size_t limit,
@@ -248,16 +249,17 @@ static void bad_files(void **state) {
     BAD("<unk>\n<eos>\n\\xg0\n", "/b:3: an unknown escape");
     BAD("<unk>\n<eos>\nab\\\n", "/b:3: an unfinished escape");
 #undef BAD
-    char *text = malloc(TEXT_BUFFER_BYTES + 32);
+    enum { LONGEST = TEXT_TOKEN_LIMIT + CODES_JOINER_BYTES }; /* a piece whose word goes on */
+    char *text = malloc(LONGEST + 32);
     memcpy(text, "<unk>\n<eos>\n", 12);
-    memset(text + 12, 'w', TEXT_BUFFER_BYTES);
-    text[12 + TEXT_TOKEN_LIMIT] = '\n';
-    help_write(room->path[1], text, 12 + TEXT_TOKEN_LIMIT + 1);
+    memset(text + 12, 'w', LONGEST + 1);
+    text[12 + LONGEST] = '\n';
+    help_write(room->path[1], text, 12 + LONGEST + 1);
     assert_int_equal(ebb__vocab_load(room->ctx, room->path[1], &vocab), EBB_OK);
     ebb__vocab_free(&vocab);
-    text[12 + TEXT_TOKEN_LIMIT] = 'w';
-    text[12 + TEXT_BUFFER_BYTES] = '\n';
-    expect_bad(room, text, 12 + TEXT_BUFFER_BYTES + 1, "/b:3: a token longer than");
+    text[12 + LONGEST] = 'w';
+    text[12 + LONGEST + 1] = '\n';
+    expect_bad(room, text, 12 + LONGEST + 2, "/b:3: a token longer than");
     free(text);
 }
 
