@@ -26,7 +26,7 @@ static ebb_status price(ebb_ctx *ctx, const train_settings *settings, const job_
                            .shapes = {.n = 1, .at = {shape}}};
     ebb_plan *plan = NULL;
     trial.batch = rows;
-    trial.budget = UINT64_MAX / 2;
+    trial.memory = (train_memory){.form = MEMORY_BYTES, .bytes = UINT64_MAX / 2};
     trial.disabled |= 1U << PASS_RECOMPUTE | 1U << PASS_CHUNK | 1U << PASS_VERIFY; /* not run */
     trial.tune_folder = NULL;
     trial.explain = false;
