@@ -187,7 +187,7 @@ def test_small_and_bad_input():
     refused(2, "data", "plan", "--lm", "one", "--shapes", "33", says="at most 32")
     refused(2, "data", "plan", "--lm", "one", "--bucket", "optima", says="optimal")
     refused(2, "data", "plan", "--lm", "one", "--src-len", "3", says="takes no --src-len")
-    refused(2, "train", "lm", "--batch-tokens", "77", says="--by-sentence")
+    refused(2, "train", "lm", "--batch-tokens", "77", says="by-sentence")
 
 
 def test_pictures():

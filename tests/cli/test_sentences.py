@@ -69,7 +69,7 @@ def test_long_lines_can_be_split():
         assert ebb("eval", "lm", "other", "t", "--json").json()["left_out"] == 0
     plan = ebb("data", "plan", "--lm", "t", *LM[:-1], "--max-len", "8", "--split-long")
     assert f"split: {long} lines of more than 8 tokens" in plan.out and f"{found['sentences']} sentences" in plan.out
-    refused(2, "train", "lm", "--train", "t", "--split-long", says="--by-sentence")
+    refused(2, "train", "lm", "--train", "t", "--split-long", says="by-sentence")
 
 
 def test_lines_that_are_short_are_not_split():
@@ -101,8 +101,8 @@ def test_stopped_and_gone_on_with():
 def test_what_a_stream_has_not():
     text("t")
     for option in [["--bucket", "none"], ["--shapes", "3"], ["--static", "4,8"], ["--max-len", "9"], ["--batch-tokens", "40"]]:
-        refused(2, "train", "lm", "--train", "t", *TINY, *option, says="unless --by-sentence is given")
-        refused(2, "plan", "lm", *TINY, *option, says="unless --by-sentence is given")
+        refused(2, "train", "lm", "--train", "t", *TINY, *option, says="unless it reads by-sentence")
+        refused(2, "plan", "lm", *TINY, *option, says="unless it reads by-sentence")
     refused(2, "train", "nmt", "--train", "t", "t", "--by-sentence", says="takes no --by-sentence")
     # Settings of a run that reads a stream name none of these.
     ebb("train", "lm", "--train", "t", *TINY, "--steps", "2", "--out", "r")
