@@ -63,6 +63,17 @@ def text(path, lines=300, seed=1):
     return write(path, "".join(" ".join(words[(i * j + dice.randrange(3)) % 30] for j in range(8)) + "\n" for i in range(lines)))
 
 
+def train_command(steps, out, *more):
+    """A run that draws, saves and validates, on the texts of train_texts()."""
+    return ["train", "lm", *TINY, "--train", "t", "--valid", "v", "--dropout", "0.2", "--optimizer", "adam", "--steps", str(steps),
+            "--save-every", "7", "--log-every", "10", "--out", out, *more]
+
+
+def train_texts():
+    text("t", 200)
+    text("v", 20, seed=2)
+
+
 def pairs(name, lines=60, seed=1, longest=9):
     """name.src and name.tgt: the target is the source backwards, in other words."""
     dice = random.Random(seed)

@@ -3,39 +3,29 @@ import os
 import signal
 import time
 
-from ebbtest import TINY, digest, ebb, main, metrics, refused, start, text, wait_for_step, weights, write
-
-
-def command(steps, out, *more):
-    return ["train", "lm", *TINY, "--train", "t", "--valid", "v", "--dropout", "0.2", "--optimizer", "adam", "--steps", str(steps),
-            "--save-every", "7", "--log-every", "10", "--out", out, *more]
-
-
-def texts():
-    text("t", 200)
-    text("v", 20, seed=2)
+from ebbtest import TINY, digest, ebb, main, metrics, refused, start, text, train_command, train_texts, wait_for_step, weights, write
 
 
 def test_a_run_leaves_what_it_promises():
-    texts()
-    run = ebb(*command(60, "run"))
+    train_texts()
+    run = ebb(*train_command(60, "run"))
     assert {"metrics.jsonl", "best.safetensors", "last.safetensors", "vocab.txt", "config"} <= set(os.listdir("run"))
     assert "\r" not in run.err and "least budget" in run.err and "step 60/60" in run.err and run.out == ""
     lines = metrics("run")
     assert [set(line) >= {"step", "epoch", "loss", "lr"} for line in lines] == [True] * len(lines)
     assert [line["step"] for line in lines] == sorted({line["step"] for line in lines}) and lines[-1]["step"] == 60
     assert any("valid_perplexity" in line for line in lines)
-    result = ebb(*command(60, "other", "--json", "--quiet"))
+    result = ebb(*train_command(60, "other", "--json", "--quiet"))
     assert result.err == "" and result.json()["steps"] == 60
     assert result.json()["planned_peak_bytes"] == result.json()["measured_peak_bytes"]
     assert weights("run") == weights("other")
 
 
 def test_finished_run_changes_nothing():
-    texts()
-    ebb(*command(30, "run"))
+    train_texts()
+    ebb(*train_command(30, "run"))
     before = {name: (digest("run/" + name), os.stat("run/" + name).st_mtime_ns) for name in os.listdir("run") if name != "lock"}
-    again = ebb(*command(30, "run"))
+    again = ebb(*train_command(30, "run"))
     assert "finished" in again.err
     after = {name: (digest("run/" + name), os.stat("run/" + name).st_mtime_ns) for name in os.listdir("run") if name != "lock"}
     changed = [name for name in before if before[name][0] != after.get(name, (0,))[0]]
@@ -44,48 +34,48 @@ def test_finished_run_changes_nothing():
 
 
 def test_killed_at_any_moment():
-    texts()
-    ebb(*command(200, "whole"))
+    train_texts()
+    ebb(*train_command(200, "whole"))
     kills = 0
     for step in [1, 30, 31, 77, 120, 170]:
-        process = start(*command(200, "broken"))
+        process = start(*train_command(200, "broken"))
         wait_for_step(process, "broken", step)
         time.sleep(0.003 * kills)
         process.kill()
         kills += process.wait() == -signal.SIGKILL
     assert kills >= 3
-    ebb(*command(200, "broken"))
+    ebb(*train_command(200, "broken"))
     assert weights("whole") == weights("broken") and metrics("whole") == metrics("broken")
 
 
 def test_stopped_politely():
-    texts()
+    train_texts()
     for number, step in [(signal.SIGTERM, 20), (signal.SIGINT, 200)]:
-        process = start(*command(400, "broken"))
+        process = start(*train_command(400, "broken"))
         wait_for_step(process, "broken", step)
         process.send_signal(number)
         err = process.communicate()[1]
         assert process.returncode == 75, (process.returncode, err)
         assert err.splitlines()[-1].startswith("ebb: ") and "the same command" in err.splitlines()[-1]
-    ebb(*command(400, "broken"))
-    ebb(*command(400, "whole"))
+    ebb(*train_command(400, "broken"))
+    ebb(*train_command(400, "whole"))
     assert weights("whole") == weights("broken") and metrics("whole") == metrics("broken")
 
 
 def test_what_may_change_and_what_may_not():
-    texts()
-    ebb(*command(20, "run"))
-    line = refused(2, *command(40, "run", "--hidden", "12"), says=["8", "12", "hidden"])
+    train_texts()
+    ebb(*train_command(20, "run"))
+    line = refused(2, *train_command(40, "run", "--hidden", "12"), says=["8", "12", "hidden"])
     assert "--fresh" in line
-    refused(2, *command(40, "run", "--seed", "2"), says="seed")
-    ebb(*command(40, "run", "--threads", "2", "--memory", "64M", "--disable", "layout", "--save-every", "3"))
-    ebb(*command(40, "whole"))
+    refused(2, *train_command(40, "run", "--seed", "2"), says="seed")
+    ebb(*train_command(40, "run", "--threads", "2", "--memory", "64M", "--disable", "layout", "--save-every", "3"))
+    ebb(*train_command(40, "whole"))
     assert weights("run") == weights("whole")
 
 
 def test_state_is_carried_from_window_to_window():
-    texts()
-    ebb(*command(60, "run", "--lr", "0.05"))
+    train_texts()
+    ebb(*train_command(60, "run", "--lr", "0.05"))
     with open("run/config", encoding="utf8") as file:
         config = file.read()
     losses = []
@@ -96,19 +86,19 @@ def test_state_is_carried_from_window_to_window():
 
 
 def test_fresh_starts_over():
-    texts()
-    ebb(*command(20, "run"))
-    ebb(*command(10, "run", "--seed", "2", "--fresh"))
-    ebb(*command(10, "other", "--seed", "2"))
+    train_texts()
+    ebb(*train_command(20, "run"))
+    ebb(*train_command(10, "run", "--seed", "2", "--fresh"))
+    ebb(*train_command(10, "other", "--seed", "2"))
     assert weights("run") == weights("other") and metrics("run") == metrics("other")
 
 
 def test_locked_folder():
-    texts()
-    process = start(*command(1000000, "run"))
+    train_texts()
+    process = start(*train_command(1000000, "run"))
     try:
         wait_for_step(process, "run", 7)
-        refused(2, *command(1000000, "run", "--quiet"), says="run")
+        refused(2, *train_command(1000000, "run", "--quiet"), says="run")
     finally:
         process.terminate()
         err = process.communicate()[1]
@@ -116,37 +106,37 @@ def test_locked_folder():
 
 
 def test_fresh_keeps_the_old_run_until_the_new_one_can_start():
-    texts()
-    ebb(*command(20, "run", "--quiet"))
+    train_texts()
+    ebb(*train_command(20, "run", "--quiet"))
     before = weights("run"), digest("run/vocab.txt"), digest("run/config")
-    swapped = command(20, "run", "--fresh", "--quiet")
+    swapped = train_command(20, "run", "--fresh", "--quiet")
     swapped[swapped.index("--valid") + 1] = "missing"
     refused(3, *swapped, says="missing")
-    refused(7, *command(20, "run", "--fresh", "--quiet", "--init", "nothere"), says="nothere")
-    refused(4, *command(20, "run", "--fresh", "--quiet", "--memory", "1000"), says="least")
+    refused(7, *train_command(20, "run", "--fresh", "--quiet", "--init", "nothere"), says="nothere")
+    refused(4, *train_command(20, "run", "--fresh", "--quiet", "--memory", "1000"), says="least")
     assert before == (weights("run"), digest("run/vocab.txt"), digest("run/config"))
-    ebb(*command(20, "run", "--quiet"))  # still finished
+    ebb(*train_command(20, "run", "--quiet"))  # still finished
     assert before[0] == weights("run")
 
 
 def test_best_belongs_to_its_validation_text():
-    texts()
-    ebb(*command(60, "run", "--quiet"))
+    train_texts()
+    ebb(*train_command(60, "run", "--quiet"))
     best = digest("run/best.safetensors")
-    without = command(90, "run", "--quiet")
+    without = train_command(90, "run", "--quiet")
     at = without.index("--valid")
     del without[at:at + 2]
     ebb(*without)
     assert digest("run/best.safetensors") == best and digest("run/last.safetensors") != best
-    other = command(95, "run", "--quiet")
+    other = train_command(95, "run", "--quiet")
     other[other.index("--valid") + 1] = text("other", 30, seed=9)
     refused(2, *other, says=["other", "validated"])
 
 
 def test_patience_ends_the_run():
-    texts()
+    train_texts()
     # Too little to learn from: only the first validation improves.
-    stale = [*command(100000, "whole"), "--lr", "1e-30", "--patience", "3"]
+    stale = [*train_command(100000, "whole"), "--lr", "1e-30", "--patience", "3"]
     run = ebb(*stale)
     assert "no improvement in 3 validations" in run.err.splitlines() and run.err.splitlines()[-1].startswith("done: ")
     epochs = [line["epoch"] for line in metrics("whole") if "valid_perplexity" in line]
@@ -171,19 +161,19 @@ def test_patience_ends_the_run():
 
 
 def test_bytes_of_a_finished_run_are_not_known():
-    texts()
-    result = ebb(*command(20, "run", "--json", "--quiet")).json()
+    train_texts()
+    result = ebb(*train_command(20, "run", "--json", "--quiet")).json()
     assert result["planned_peak_bytes"] == result["measured_peak_bytes"] > 0 and result["stopped_early"] is False
-    result = ebb(*command(20, "run", "--json", "--quiet")).json()
+    result = ebb(*train_command(20, "run", "--json", "--quiet")).json()
     assert result["already_done"] is True and result["planned_peak_bytes"] is None and result["measured_peak_bytes"] is None
 
 
 def test_damage_is_said_once():
-    texts()
+    train_texts()
     for batch in ["4", "auto"]:
-        ebb(*command(21, "run" + batch, "--quiet"))
+        ebb(*train_command(21, "run" + batch, "--quiet"))
         os.truncate("run%s/ckpt-21.state.safetensors" % batch, 100)
-        again = ebb(*command(30, "run" + batch, "--batch", batch))
+        again = ebb(*train_command(30, "run" + batch, "--batch", batch))
         assert again.err.count("damaged") == 1 and "going back to step 14" in again.err, again.err
 
 
@@ -221,28 +211,28 @@ def test_translations_are_shown():
 
 
 def test_schedules_go_on_in_the_middle_of_an_epoch():
-    texts()
+    train_texts()
     for schedule in ["constant", "plateau", "warmup", "cosine", "inverse"]:
         options = ["--schedule", schedule, "--warmup", "30", "--patience", "50"]
-        ebb(*command(450, schedule + "-whole", "--quiet", *options))
-        process = start(*command(450, schedule, *options))
+        ebb(*train_command(450, schedule + "-whole", "--quiet", *options))
+        process = start(*train_command(450, schedule, *options))
         wait_for_step(process, schedule, 30)
         process.terminate()
         process.communicate()
-        process = start(*command(450, schedule, *options))
+        process = start(*train_command(450, schedule, *options))
         wait_for_step(process, schedule, 400)
         process.kill()
         process.communicate()
-        ebb(*command(450, schedule, "--quiet", *options))
+        ebb(*train_command(450, schedule, "--quiet", *options))
         assert weights(schedule) == weights(schedule + "-whole") and metrics(schedule) == metrics(schedule + "-whole"), schedule
 
 
 def test_starts_from_given_weights():
-    texts()
-    ebb(*command(10, "a", "--quiet"))
-    ebb(*command(1, "b", "--quiet", "--init", "a/last.safetensors", "--lr", "1e-30"))
+    train_texts()
+    ebb(*train_command(10, "a", "--quiet"))
+    ebb(*train_command(1, "b", "--quiet", "--init", "a/last.safetensors", "--lr", "1e-30"))
     assert digest("a/last.safetensors") == digest("b/last.safetensors")
-    refused(5, *command(1, "c", "--quiet", "--init", "a/last.safetensors", "--hidden", "9"), says="shape")
+    refused(5, *train_command(1, "c", "--quiet", "--init", "a/last.safetensors", "--hidden", "9"), says="shape")
 
 
 def catches(process, number):
@@ -266,18 +256,18 @@ def test_a_stop_does_not_wait_for_the_text():
     assert set(os.listdir()) <= {"t", "run"} and (not os.path.exists("run") or os.listdir("run") == ["lock"])
 
 
-def test_a_finished_run_knows_its_texts():
-    texts()
+def test_a_finished_run_knows_its_train_texts():
+    train_texts()
     text("u", 200, seed=3)
-    ebb(*command(5, "run", "--quiet"))
+    ebb(*train_command(5, "run", "--quiet"))
     before = {name: digest("run/" + name) for name in os.listdir("run")}
     for swapped, code, says in [(["--train", "v", "--valid", "t"], 2, ["v:", "started with", "--fresh"]), (["--train", "u"], 2, "u:"),
                                 (["--valid", "u"], 2, ["u:", "validated on"]), (["--train", "gone"], 3, "gone"), (["--valid", "gone"], 3, "gone")]:
-        refused(code, *command(5, "run", *swapped), says=says)
+        refused(code, *train_command(5, "run", *swapped), says=says)
     assert before == {name: digest("run/" + name) for name in os.listdir("run")}
-    assert "nothing to do" in ebb(*command(5, "run")).err
+    assert "nothing to do" in ebb(*train_command(5, "run")).err
     text("copy", 200)
-    assert ebb(*command(5, "run", "--train", "copy", "--json")).json()["already_done"]
+    assert ebb(*train_command(5, "run", "--train", "copy", "--json")).json()["already_done"]
     pairs = ["train", "nmt", "--hidden", "8", "--batch", "4", "--steps", "1", "--out", "pairs", "--quiet", "--train"]
     ebb(*pairs, "t", "u")
     ebb(*pairs, "t", "u")

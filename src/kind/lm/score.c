@@ -31,23 +31,9 @@ static void close_scorer(kind_open *open) {
     ebb__free(ctx, r);
 }
 
-/* Fewer lines at once take less memory. */
-static ebb_status open_fitting(scorer *r, const char *dir) {
-    job_request request = {.score = true};
-    TRY(ebb__use_open_vocabs(&r->u, dir, &request));
-    for (;;) {
-        ebb_status status = ebb__use_open_model(&r->u, dir, &request);
-        if (status != EBB_BUDGET || r->u.s.batch == 1) {
-            return status;
-        }
-        ebb__ctx_clear(r->u.ctx);
-        ebb__region_trim(r->u.ctx);
-        r->u.s.batch /= 2;
-    }
-}
-
 ebb_status ebb__lm_score_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                               kind_open **out) {
+    job_request request = {.score = true};
     scorer *r = NULL;
     ebb_status status;
     TRY(ebb__alloc(ctx, 1, sizeof *r, &r));
@@ -55,7 +41,8 @@ ebb_status ebb__lm_score_open(ebb_ctx *ctx, const train_settings *settings, cons
     r->u.s.shards = 1;
     r->u.s.batch_tokens = 0;
     r->u.s.bptt = SCORE_STEPS;
-    TRY_OUT(open_fitting(r, dir));
+    TRY_OUT(ebb__use_open_vocabs(&r->u, dir, &request));
+    TRY_OUT(ebb__use_open_fitting(&r->u, dir, &request));
     r->rows = r->u.s.batch;
     r->steps = SCORE_STEPS;
     TRY_OUT(ebb__alloc(ctx, (size_t)r->rows, sizeof *r->slots, &r->slots));

@@ -28,7 +28,6 @@ static void close_scorer(kind_open *open) {
     ebb__free(ctx, r);
 }
 
-/* Fewer pairs at once take less memory. */
 static ebb_status open_fitting(scorer *r, const char *dir) {
     job_request request = {.score = true};
     TRY(ebb__use_open_vocabs(&r->u, dir, &request));
@@ -38,15 +37,7 @@ static ebb_status open_fitting(scorer *r, const char *dir) {
         uint32_t length = (uint32_t)r->lengths[i];
         request.shapes.at[i] = (data_shape){.source = length, .target = length};
     }
-    for (;;) {
-        ebb_status status = ebb__use_open_model(&r->u, dir, &request);
-        if (status != EBB_BUDGET || r->u.s.batch == 1) {
-            return status;
-        }
-        ebb__ctx_clear(r->u.ctx);
-        ebb__region_trim(r->u.ctx);
-        r->u.s.batch /= 2;
-    }
+    return ebb__use_open_fitting(&r->u, dir, &request);
 }
 
 ebb_status ebb__nmt_score_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,

@@ -102,6 +102,18 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
     return status;
 }
 
+ebb_status ebb__use_open_fitting(model_use *u, const char *dir, const job_request *request) {
+    for (;;) {
+        ebb_status status = ebb__use_open_model(u, dir, request);
+        if (status != EBB_BUDGET || u->s.batch == 1) {
+            return status;
+        }
+        ebb__ctx_clear(u->ctx);
+        ebb__region_trim(u->ctx);
+        u->s.batch /= 2;
+    }
+}
+
 ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) {
     TRY(ebb__use_open_vocabs(u, dir, &request));
     return ebb__use_open_model(u, dir, &request);

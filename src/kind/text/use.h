@@ -33,6 +33,10 @@ ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) EBB
 ebb_status ebb__use_open_vocabs(model_use *u, const char *dir, job_request *request) EBB_MUST_CHECK;
 ebb_status ebb__use_open_model(model_use *u, const char *dir,
                                const job_request *request) EBB_MUST_CHECK;
+/* The same with a smaller batch, half as large each time, until it fits: fewer lines at once take
+ * less memory. */
+ebb_status ebb__use_open_fitting(model_use *u, const char *dir,
+                                 const job_request *request) EBB_MUST_CHECK;
 void ebb__use_close(model_use *u);
 
 /* Of sources or of targets; a language model has only the latter. */
