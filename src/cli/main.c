@@ -82,8 +82,9 @@ static const main_command others[] = {
      "  ebb data codes learn FILE... OUT --codes N\n"
      "  ebb data codes apply CODES FILE OUT\n\n"
      "A piece that is not the last of its word ends in @@. - is standard input or\n"
-     "output. Files and pieces are those of subword-nmt. train --tokens bpe does both\n"
-     "by itself.\n"},
+     "output. Files and pieces are those of subword-nmt. CODES may also be a folder with\n"
+     "GPT-2's vocab.json and merges.txt: pieces are then written with its letters for\n"
+     "bytes or, with --ids, as numbers. train --tokens bpe does all of this by itself.\n"},
     {"data", "plan", NULL, FOR_DATA_PLAN, 0, ebb__cli_data_plan,
      "data plan --lm FILE | --nmt SRC TGT", "which shapes batches are best padded to",
      "Counts how long the sentences of a text are, or of two texts line by line, and\n"

@@ -2,6 +2,7 @@
 #include "kind/text/text_corpus.h"
 
 #include "base/file.h"
+#include "data/codes_gpt2.h"
 #include "data/codes_words.h"
 #include "kind/text/use.h"
 
@@ -82,8 +83,13 @@ static ebb_status load_codes(ebb_ctx *ctx, const train_settings *s, const char *
     char path[JOB_PATH_BYTES];
     TRY(ebb__vocabs_codes_path(ctx, s, side, from, false, path));
     if (is_folder(from) && !ebb__file_exists(path)) {
+        if (ebb__gpt2_is_folder(from)) {
+            return ebb__codes_load(ctx, from, EBB_MODEL, out);
+        }
         return ebb__fail(ctx, EBB_MODEL,
-                         "%s: the folder has no %s: is it of a run with --tokens bpe%s?", from,
+                         "%s: the folder has no %s: is it of a run with --tokens bpe%s? (GPT-2's "
+                         "codes are merges.txt and vocab.json)",
+                         from,
                          strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
     }
     return ebb__codes_load(ctx, is_folder(from) ? path : from, EBB_MODEL, out);
@@ -143,13 +149,23 @@ static ebb_status count_words(ebb_ctx *ctx, uint64_t most, bool add, text_vocabs
     return EBB_OK;
 }
 
-/* Vocabularies that were given: those of a run, or a file for every side. */
+/* A vocabulary that GPT-2's files are. */
+static ebb_status load_pieces(ebb_ctx *ctx, const char *from, data_vocab *out) {
+    gpt2_ids ids;
+    TRY(ebb__gpt2_load_ids(ctx, from, EBB_MODEL, &ids));
+    *out = ids.pieces;
+    return EBB_OK;
+}
+
+/* Vocabularies that were given: those of a run, GPT-2's, or a file for every side. */
 static ebb_status load_words(ebb_ctx *ctx, const char *from, text_vocabs *v) {
     char path[JOB_PATH_BYTES];
     for (int side = 0; side < KIND_SIDES; side++) {
         if (ebb__vocabs_has(v->s, (kind_side)side)) {
             TRY(ebb__vocabs_path(ctx, v->s, (kind_side)side, from, false, path));
-            TRY(ebb__vocab_load(ctx, is_folder(from) ? path : from, &v->at[side]));
+            TRY(!ebb__file_exists(path) && ebb__gpt2_is_folder(from)
+                    ? load_pieces(ctx, from, &v->at[side])
+                    : ebb__vocab_load(ctx, is_folder(from) ? path : from, &v->at[side]));
         }
     }
     ebb__vocabs_join_codes(v);
