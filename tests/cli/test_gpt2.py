@@ -100,7 +100,8 @@ def test_models():
     wrote = ebb("generate", "counted", "--length", "30", "--prompt", "  two  spaces", "--quiet").out
     assert wrote.startswith("  two  spaces"), wrote
     ebb("eval", "lm", "counted", "t")
-    ebb("train", "lm", "--resume", "counted", "--epochs", "2", "--quiet")
+    again = ["2" if option == "1" and small[i - 1] == "--epochs" else option for i, option in enumerate(small)]
+    ebb("train", "lm", "--train", "t", "--valid", "t", "--tokens", "bpe", "--codes", "gpt2", "--out", "counted", *again)
     # Another run takes them, and its hash knows that codes differ.
     ebb("train", "lm", "--train", "t", "--tokens", "bpe", "--codes", "counted", "--out", "third", *small)
     assert read("third/codes.txt") == read("counted/codes.txt")
@@ -112,9 +113,9 @@ def test_translation():
     copy()
     ebb("data", "dates", "src", "tgt", "--lines", "200")
     ebb("train", "nmt", "--train", "src", "tgt", "--valid", "src", "tgt", "--valid-metric", "bleu", "--tokens", "bpe", "--codes", "gpt2", "--hidden", "16",
-        "--layers", "1", "--batch", "8", "--epochs", "1", "--memory", "64M", "--out", "run", "--quiet", "--threads", "1")
-    write("one", "".join(open("src", encoding="utf-8").readlines()[:3]))
-    assert ebb("decode", "run", "one", "--quiet").out.count("\n") == 3
+        "--batch", "8", "--epochs", "1", "--memory", "64M", "--out", "run", "--quiet", "--threads", "1")
+    with open("src", "rb") as source:
+        assert ebb("decode", "run", "--quiet", stdin=source).out.count("\n") == 200
 
 
 def damaged(name, text, status, says, merges=None):
