@@ -113,17 +113,19 @@ size_t ebb__codes_split(const char **at, const char *end, const char **run) {
 
 /* ---- letters for bytes ---- */
 
-/* Bytes that are printed stand for themselves; the others, in order, are U+0100 and up. */
-static bool is_printed(unsigned byte) {
-    return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-}
+/* Bytes that are printed stand for themselves; the others, in three ranges, are U+0100 and up. */
+static const struct {
+    uint32_t first, last, letter;
+} hidden[] = {{0x00, 0x20, 0x100}, {0x7f, 0xa0, 0x121}, {0xad, 0xad, 0x143}};
+enum { N_HIDDEN = sizeof hidden / sizeof *hidden };
 
-static uint32_t letter_of(unsigned byte) {
-    uint32_t hidden = 0;
-    for (unsigned before = 0; before < byte; before++) {
-        hidden += !is_printed(before);
+static uint32_t letter_of(uint32_t byte) {
+    for (int i = 0; i < N_HIDDEN; i++) {
+        if (byte >= hidden[i].first && byte <= hidden[i].last) {
+            return hidden[i].letter + (byte - hidden[i].first);
+        }
     }
-    return is_printed(byte) ? byte : 0x100 + hidden;
+    return byte;
 }
 
 size_t ebb__codes_letter(unsigned char byte, char out[2]) {
@@ -139,16 +141,13 @@ size_t ebb__codes_letter(unsigned char byte, char out[2]) {
 
 /* The byte that a letter stands for; CODES_NONE if it stands for none. */
 static int byte_of(uint32_t letter) {
-    if (letter < 0x100) {
-        return is_printed(letter) ? (int)letter : CODES_NONE;
-    }
-    uint32_t hidden = 0x100;
-    for (unsigned byte = 0; byte < 0x100; byte++) {
-        if (!is_printed(byte) && hidden++ == letter) {
+    for (int i = 0; i < N_HIDDEN; i++) {
+        uint32_t byte = letter - hidden[i].letter + hidden[i].first;
+        if (letter >= hidden[i].letter && byte <= hidden[i].last) {
             return (int)byte;
         }
     }
-    return CODES_NONE;
+    return letter < 0x100 && letter_of(letter) == letter ? (int)letter : CODES_NONE;
 }
 
 int64_t ebb__codes_from_letters(const char *text, size_t length, char *out) {

@@ -22,7 +22,7 @@ sys.path.insert(0, sys.argv[1])
 from gpt2 import make_lines
 from tokenizers import ByteLevelBPETokenizer
 lines = make_lines(2, int(sys.argv[2]))
-every = ["a" + chr(c) + "1." + chr(c) + "." for c in range(0x20, 0x110000) if not 0xd800 <= c < 0xe000]
+every = ["a" + chr(c) + "1." + chr(c) + "." for c in [*range(0x20, 0xd800), *range(0xe000, 0x33000), *range(0xe0000, 0xe0200)]]
 open("fresh.txt", "wb").write("".join(line + "\\n" for line in lines).encode())
 open("points.txt", "wb").write("".join(line + "\\n" for line in every).encode())
 tokenizer = ByteLevelBPETokenizer()
