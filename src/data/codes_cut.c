@@ -143,12 +143,12 @@ static uint32_t piece_of(const data_codes *codes, const char *bytes, size_t leng
     return piece < 0 ? NONE : (uint32_t)piece;
 }
 
-/* The word as code points, with its mark; gives their number. */
+/* The word as code points, with its mark, or as bytes; gives their number. */
 static size_t part(const data_codes *codes, codes_cutter *c, const char *word, size_t length) {
     size_t n = 0, point;
     for (size_t at = 0; at < length; at += point, n++) {
         char marked[4 + MARK_BYTES];
-        point = codes_point(word + at, length - at);
+        point = codes->version == CODES_BYTES ? 1 : codes_point(word + at, length - at);
         bool last = at + point == length && codes->version == CODES_MARK_JOINED;
         memcpy(marked, word + at, point);
         memcpy(marked + point, mark, MARK_BYTES);
@@ -225,7 +225,7 @@ ebb_status ebb__codes_cut_dropping(const data_codes *codes, codes_cutter *cutter
 
 const char *ebb__codes_token(codes_cutter *cutter, const char *word, size_t i, size_t *length) {
     size_t begin = i > 0 ? cutter->ends[i - 1] : 0, n = cutter->ends[i] - begin;
-    if (i + 1 == cutter->n_ends) {
+    if (i + 1 == cutter->n_ends || cutter->plain) {
         *length = n;
         return word + begin;
     }
@@ -244,6 +244,7 @@ ebb_status ebb__codes_cutter_remember(codes_cutter *cutter) {
 ebb_status ebb__codes_cut(const data_codes *codes, codes_cutter *cutter, const char *word,
                           size_t length) {
     TRY(make_room(cutter, length + 1));
+    cutter->plain = codes->version == CODES_BYTES;
     if (cutter->known == NULL || length > CODES_SHORT) {
         cut_anew(codes, cutter, word, length);
         return EBB_OK;

@@ -6,8 +6,8 @@
  *   char   one Unicode code point         the same; a carriage return before the newline is
  *          (strict UTF-8)                 part of the line end, not a character
  *   bpe    piece of a word, cut by        the same as of words
- *          codes (codes.h); one that
- *          its word goes on after ends
+ *          codes (codes.h); one that     (with codes of bytes \r before \n is part of the line
+ *          its word goes on after ends   end, and all other white space is in the pieces)
  *          in @@
  *   byte   one byte, nothing added or     the newline byte is <eos>; an unfinished last line
  *          left out: tokens = bytes       has none
@@ -84,8 +84,14 @@ typedef struct text_joint {
     text_mode mode;
     bool inside; /* the line has a token */
     bool open;   /* the last one goes on in the next */
+    bool plain;  /* tokens hold the text's white space (codes.h: codes_joint) */
 } text_joint;
 size_t ebb__text_join(text_joint *joint, const char *token, size_t length, bool *space);
+
+/* White space between words. */
+static inline bool text_is_space(unsigned char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 /* Bytes of the byte order mark that a text starts with: 3, or 0 if there is none. */
 size_t ebb__utf8_mark(const void *bytes, size_t available);

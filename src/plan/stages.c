@@ -13,7 +13,11 @@ enum {
     MOST_CUTS = 12,
     MOST_NODES = 400000, /* of all programs that are compiled for trials */
     SUMS = 4,            /* products of a weight's gradient in a step */
+    LEAST_ROWS = 40,     /* of a chunk: products of fewer take longer than their prices say */
 };
+
+/* What is tried: everything is kept, and weights are packed, as they are wherever there is room. */
+static const plan_choice KEEPS_ALL = {.knobs = {.pack = true}};
 
 int32_t ebb__plan_sum_steps(int64_t steps, int64_t chunk_steps) {
     int64_t share = (steps + SUMS - 1) / SUMS;
@@ -35,13 +39,14 @@ typedef struct stages_trial {
     const forecast_network *network;
     int64_t nodes; /* compiled so far */
     int32_t steps; /* time steps of the program; 0: it has none */
+    int32_t rows;  /* of a time step, the most that a product has */
 } stages_trial;
 
 /* ---- cuts ---- */
 
 /* By layer: what a step of it takes alone, nothing saved. */
 static ebb_status price_layers(stages_trial *t, alloc_region *region, double **out) {
-    pass_config config = ebb__walk_config(t->options, &(plan_choice){0}, false);
+    pass_config config = ebb__walk_config(t->options, &KEEPS_ALL, false);
     pass_unit unit;
     config.ranks = (pass_ranks){0};
     config.training = t->program->training;
@@ -55,6 +60,9 @@ static ebb_status price_layers(stages_trial *t, alloc_region *region, double **o
         (*out)[node->label.layer] +=
             ebb__cost_seconds(unit.dev, &unit.graph, node, unit.kernels[n], 1);
         t->steps = node->label.at >= t->steps ? node->label.at + 1 : t->steps;
+        int32_t rows = unit.graph.values[node->out].type.dim[0];
+        bool product = node->op == OP_MATMUL && node->label.at >= 0;
+        t->rows = product && rows > t->rows ? rows : t->rows;
     }
     t->nodes += unit.graph.n_order;
 out:
@@ -105,7 +113,7 @@ static ebb_status list_rank(stages_trial *t, const pass_stages *stages, int32_t 
     options.members = 1;
     options.ranks.rank = rank;
     ebb__plan_take_stages(stages, &options.ranks);
-    pass_config config = ebb__walk_config(&options, &(plan_choice){0}, false);
+    pass_config config = ebb__walk_config(&options, &KEEPS_ALL, false);
     config.training = t->program->training;
     ebb_status status = ebb__plan_open(&unit, t->ctx, &config, t->program);
     status = status == EBB_OK ? ebb__plan_run_passes(&unit, PASS_FUSE) : status;
@@ -148,7 +156,7 @@ static void add_way(stages_list *list, pass_stages way) {
 }
 
 /* Beside what is usual. */
-static const int32_t chunks_a_stage[] = {2, 4, 6};
+static const int32_t chunks_a_stage[] = {2, 4, 6, 9};
 static const double early_shares[] = {0.7, 1.4};
 enum {
     N_CHUNKS = sizeof chunks_a_stage / sizeof *chunks_a_stage,
@@ -159,10 +167,11 @@ enum {
 /* The best way so far, with other lengths. */
 static ebb_status try_chunks(stages_trial *t, stages_list *list) {
     const pass_stages best = list->at[0];
-    int64_t last = best.chunk_steps;
+    int64_t last = best.chunk_steps, rows = t->rows > 0 ? t->rows : LEAST_ROWS;
     for (size_t i = 0; i < N_CHUNKS; i++) {
         int64_t chunks = (int64_t)chunks_a_stage[i] * t->options->ranks.stages;
-        int64_t chunk = (t->steps + chunks - 1) / chunks;
+        int64_t chunk = (t->steps + chunks - 1) / chunks, least = (LEAST_ROWS - 1) / rows + 1;
+        chunk = chunk < least ? least : chunk;
         if (chunk == last || chunk == best.chunk_steps || chunk < 1 || t->nodes > MOST_NODES) {
             continue;
         }

@@ -314,7 +314,7 @@ static ebb_status all_of_it(help_room *room) {
     TRY_OUT(learn(room, "the then that the there\n", 6, &codes));
     TRY_OUT(ebb__codes_save(&codes, room->path[1]));
     TRY_OUT(ebb__codes_load(room->ctx, room->path[1], EBB_MODEL, &again));
-    TRY_OUT(ebb__codes_apply(&again, room->path[0], room->path[2], &done));
+    TRY_OUT(ebb__codes_apply(&again, NULL, room->path[0], room->path[2], &done));
 out:
     ebb__codes_free(&codes);
     ebb__codes_free(&again);

@@ -124,7 +124,9 @@ ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) {
 /* Takes the next word, if it is one that can be cut; a longer one is a token as it is. */
 static ebb_status next_word(model_use *u, kind_side side, use_line *line, use_token *out) {
     const data_vocab *vocab = ebb__use_vocab(u, side);
-    size_t n = ebb__text_split(u->s.tokens, &line->at, line->end, &out->text);
+    size_t n = codes_of_bytes(vocab->codes)
+                   ? ebb__codes_split(&line->at, line->end, &out->text)
+                   : ebb__text_split(u->s.tokens, &line->at, line->end, &out->text);
     out->bytes = n;
     if (n == 0 || vocab->codes == NULL || n > TEXT_TOKEN_LIMIT) {
         out->id = n > 0 ? ebb__vocab_find(vocab, out->text, n) : VOCAB_EOS;
