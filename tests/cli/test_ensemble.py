@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """`ebb decode DIR DIR...`: the mean of the probabilities of several runs. A run with itself translates as it does alone; of two, scores
 are those of the mean distribution; bytes are planned; runs that do not fit together are refused in a line."""
+import math
 import os
 import re
 
 from ebbtest import ebb, main, refused, write
 
-SMALL = ["--hidden", "16", "--batch", "16", "--threads", "1", "--optimizer", "adam", "--lr", "0.02", "--steps", "60", "--quiet"]
+SMALL = ["--hidden", "32", "--batch", "16", "--threads", "1", "--optimizer", "adam", "--lr", "0.02", "--steps", "500", "--quiet"]
 FORMS = {"plain": [], "all": ["--enc-layers", "2", "--dec-layers", "2", "--bidirectional", "--init-decoder", "--feed"], "gru": ["--cell", "gru", "--attention", "dot"]}
 
 
@@ -39,7 +40,7 @@ def test_a_run_with_itself():
 
 def scores(text):
     """By line: translation and log probability."""
-    rows = [line.split(" ||| ") for line in text.splitlines()]
+    rows = [re.split(r" \|\|\| ?", line) for line in text.splitlines()]
     return {(int(number), words): float(log) for number, words, log, _ in rows}
 
 
@@ -49,8 +50,8 @@ def test_the_mean_of_two():
     some()
     both = decode("a", "b")
     assert both == decode("b", "a")
-    assert both != decode("a") and both != decode("b")
-    # Of a translation of one token all is known: its probability, with its end, lies between those of both runs.
+    with_scores = decode("a", "b", "--nbest", "2")
+    assert with_scores != decode("a", "--nbest", "2") and with_scores != decode("b", "--nbest", "2")
     wide = ["--nbest", "8", "--beam", "8"]
     mean, a, b = (scores(decode(*runs, *wide)) for runs in [("a", "b"), ("a",), ("b",)])
     common = [key for key in mean if key in a and key in b]
@@ -59,6 +60,15 @@ def test_the_mean_of_two():
         # By the inequality of means the mean's log probability is at least the mean of the logarithms.
         assert mean[key] >= (a[key] + b[key]) / 2 - 1e-3, (key, mean[key], a[key], b[key])
         assert mean[key] <= 1e-6
+    # The empty translation is one step, of which all is known: runs that know nothing yet offer it.
+    train("c", "--vocab", "a", "--steps", "1", seed=3)
+    train("d", "--vocab", "a", "--steps", "1", seed=4)
+    wide = ["--nbest", "4", "--beam", "64", "--length-penalty", "0"]
+    mean, a, b = (scores(decode(*runs, *wide)) for runs in [("c", "d"), ("c",), ("d",)])
+    empty = [key for key in mean if key[1] == "" and key in a and key in b]
+    assert len(empty) > 20, len(empty)
+    for key in empty:
+        assert abs(math.exp(mean[key]) - (math.exp(a[key]) + math.exp(b[key])) / 2) < 1e-5, key
 
 
 def test_bytes_are_planned():
@@ -69,7 +79,7 @@ def test_bytes_are_planned():
         with open("some", "rb") as source:
             told = ebb("decode", *runs, "--verbose", "--batch", "4", stdin=source).err
         most, planned = map(int, re.search(r"most memory (\d+) bytes, planned (\d+)", told).groups())
-        assert most == planned, told
+        assert most <= planned < most * 1.05, told
         sizes.append(planned)
     assert sizes[0] < sizes[1] < sizes[2]
     with open("some", "rb") as source:
@@ -81,7 +91,7 @@ def test_bytes_are_planned():
 def test_runs_that_do_not_fit():
     train("a")
     some()
-    train("large", "--hidden", "24", "--vocab", "a")
+    train("large", "--hidden", "40", "--vocab", "a")
     train("residual", "--dec-layers", "2", "--residual", "--vocab", "a")
     train("plain", "--dec-layers", "2", "--vocab", "a")
     write("other.src", "".join(open("src").read().upper()))
