@@ -161,25 +161,36 @@ static const double early_shares[] = {0.7, 1.4};
 enum {
     N_CHUNKS = sizeof chunks_a_stage / sizeof *chunks_a_stage,
     N_SHARES = sizeof early_shares / sizeof *early_shares,
-    MOST_WAYS = MOST_CUTS + N_CHUNKS + N_SHARES
+    CUTS_BY_LENGTH = 3,
+    MOST_WAYS = MOST_CUTS + CUTS_BY_LENGTH * N_CHUNKS + N_SHARES
 };
 
-/* The best way so far, with other lengths. */
-static ebb_status try_chunks(stages_trial *t, stages_list *list) {
-    const pass_stages best = list->at[0];
-    int64_t last = best.chunk_steps, rows = t->rows > 0 ? t->rows : LEAST_ROWS;
+/* A way with other lengths of chunks. */
+static ebb_status try_lengths(stages_trial *t, const pass_stages *cut, stages_list *list) {
+    int64_t last = cut->chunk_steps, least = t->rows > 0 ? (LEAST_ROWS - 1) / t->rows + 1 : 1;
     for (size_t i = 0; i < N_CHUNKS; i++) {
         int64_t chunks = (int64_t)chunks_a_stage[i] * t->options->ranks.stages;
-        int64_t chunk = (t->steps + chunks - 1) / chunks, least = (LEAST_ROWS - 1) / rows + 1;
+        int64_t chunk = (t->steps + chunks - 1) / chunks;
         chunk = chunk < least ? least : chunk;
-        if (chunk == last || chunk == best.chunk_steps || chunk < 1 || t->nodes > MOST_NODES) {
+        if (chunk == last || chunk == cut->chunk_steps || t->nodes > MOST_NODES) {
             continue;
         }
-        pass_stages way = best;
+        pass_stages way = *cut;
         last = way.chunk_steps = (int32_t)chunk;
         way.sum_steps = ebb__plan_sum_steps(t->steps, chunk);
         TRY(try_stages(t, &way));
         add_way(list, way);
+    }
+    return EBB_OK;
+}
+
+/* The best cuts so far: with long chunks another one may be ahead than with short ones. */
+static ebb_status try_chunks(stages_trial *t, stages_list *list) {
+    pass_stages best[CUTS_BY_LENGTH];
+    int32_t n = list->n < CUTS_BY_LENGTH ? list->n : CUTS_BY_LENGTH;
+    memcpy(best, list->at, (size_t)n * sizeof *best);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(try_lengths(t, &best[i], list));
     }
     return EBB_OK;
 }
