@@ -26,10 +26,12 @@ static const cli_entry others[] = {
      "Compares the translations in the file HYP with the references in REF, line by\n"
      "line, by their characters; of several REF files the best reference of a line\n"
      "counts. The number is that of sacreBLEU.\n"},
-    {"decode", NULL, NULL, FOR_DECODE, 1, ebb__cli_decode, "decode DIR [options] <SRC >HYP",
+    {"decode", NULL, NULL, FOR_DECODE, -1, ebb__cli_decode, "decode DIR... [options] <SRC >HYP",
      "translate with a trained model",
      "Translates standard input to standard output, line by line, with the best\n"
-     "weights of the run in the folder DIR. Lines are answered as they come.\n"},
+     "weights of the run in the folder DIR. Lines are answered as they come. Of several\n"
+     "DIR, runs of one vocabulary and of the same sizes, every word is chosen by the\n"
+     "mean of their probabilities.\n"},
     {"generate", NULL, NULL, FOR_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
      "let a trained model write text",
      "Writes text with the best weights of the run in the folder DIR.\n"},

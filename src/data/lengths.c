@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "data/file_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -231,6 +232,7 @@ ebb_status ebb__lengths_scan(ebb_ctx *ctx, const lengths_texts *texts, data_leng
     TRY(ebb__lengths_init(ctx, pairs, texts->max_len, out));
     out->split = texts->split && !pairs;
     if (pairs) {
+        TRY(ebb__file_pairs_check(ctx, texts->source, texts->target));
         TRY(ebb__text_open(ctx, texts->source, texts->mode, phase, NULL, &source.text));
     }
     status = pairs ? ebb__text_cut_with(&source.text, texts->source_codes) : EBB_OK;

@@ -11,7 +11,7 @@
 #include "data/text.h"
 
 enum { VOCAB_UNK = 0, VOCAB_EOS = 1, VOCAB_SPECIALS = 2 };
-enum { VOCAB_TABLE_BYTES = 16 << 20 };
+enum { VOCAB_TABLE_BYTES = 16 << 20, VOCAB_MOST = 1 << 23 /* entries */ };
 
 typedef struct vocab_options {
     text_mode mode;

@@ -141,10 +141,11 @@ static int64_t urgency_of(purpose what, int64_t chunk, int64_t chunks) {
     }
 }
 
-/* Sums over time steps are done for several chunks at once (batch_find.c). */
+/* Sums over time steps are done for several chunks at once (batch_find.c): the first of them. */
 static int32_t chunk_of_sums(const rank_cutter *c, int32_t chunk, int32_t steps) {
-    int32_t together = c->unit->config->ranks.sum_steps / steps;
-    return together > 1 ? chunk / together * together : chunk;
+    const pass_ranks *ranks = &c->unit->config->ranks;
+    int32_t sum = pass_sum_of(ranks, chunk * steps);
+    return sum == 0 ? 0 : 1 + (sum - 1) * (ranks->sum_steps / steps);
 }
 
 /* Which task does a node of a chunk belong to? Sums are for each layer: whoever has nothing else to

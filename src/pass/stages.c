@@ -230,7 +230,8 @@ static void add_parts(const rank_cutter *c, const stage_parts *p, pass_stage *la
         before[p->stage[i]] += p->list.seconds[i];
     }
     bool one = p->has_output && p->shared <= 0;
-    bool parts = one || (p->shared > 0 && ebb__classes_share(classes, p->shared, before, c->stages, ends));
+    bool parts =
+        one || (p->shared > 0 && ebb__classes_share(classes, p->shared, before, c->stages, ends));
     if (one) {
         ends[c->stages - 1] = classes;
     }

@@ -45,7 +45,8 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
                     .most = o->max_src,
                     .beam = o->beam,
                     .offers = ebb__translate_offers(o, request->vocab),
-                    .attention = o->attention || o->attended};
+                    .attention = o->attention || o->attended,
+                    .members = o->members};
     d.model.src_vocab = request->src_vocab;
     d.model.tgt_vocab = request->vocab;
     d.model.src_len = length;
