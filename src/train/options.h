@@ -69,7 +69,7 @@
      "of --schedule plateau: what the rate is multiplied by"}
 
 #define OPTION_AVERAGE \
-    {"average", "Optimiser", OPTION_REAL, AT(average), "DECAY", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH | OPTION_RARE, \
+    {"average", "Optimiser", OPTION_REAL, AT(average), "DECAY", "none", "none", {0}, BETWEEN(0, 1), MODEL, MATH | OPTION_RARE, \
      "keep an exponential average of the weights, 0.999 for the last thousand steps or so: it is what is validated, and what the files of weights hold"}
 
 #define OPTIONS_LENGTH \

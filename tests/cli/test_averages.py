@@ -2,6 +2,7 @@
 """`--average`: an exponential average of the weights, beside them. It is what the formula makes of the
 weights of every step, takes the bytes that were planned, is validated and stored, and a run that was
 broken goes on with the weights themselves: the same bits whatever the budget, the threads, the breaks."""
+import glob
 import json
 import math
 import random
@@ -53,7 +54,6 @@ def test_is_the_formula():
     for name, numbers in found.items():
         assert all(abs(a - b) < 1e-5 for a, b in zip(numbers, mean[name])), name
     # Weights themselves are as without: they wait in the state, where averages are while a step runs.
-    import glob
     state = tensors(sorted(glob.glob("mean/ckpt-*.state.safetensors"))[-1])
     last = tensors("plain/last.safetensors")
     assert last != found and all(state["average." + name] == last[name] for name in last)
@@ -95,6 +95,8 @@ def test_translation():
 
 
 def test_refused():
+    ebb(*options("--out", "plain"))
+    assert b"average" not in read("plain/config")  # runs of before it was there go on
     refused(2, *options("--average", "1", "--out", "x"), says="average")
     refused(2, "plan", *options("--average", "0.9")[1:], "--ranks", "2", says="--average is for one process")
     ebb(*options("--average", "0.9", "--out", "mean"))

@@ -157,6 +157,7 @@ def test_dropout():
     refused(2, *options, "--codes-dropout", "1", "--out", "x", says="codes-dropout")
     plain = [o for o in options if o not in ["--tokens", "bpe", "--codes", "25"]]
     refused(2, *plain, "--out", "x", says="--tokens bpe")
+    assert "codes-dropout = 0.3\n" in read("wide/config").decode()
 
 
 def test_shared_vocabulary():

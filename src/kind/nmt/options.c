@@ -29,7 +29,7 @@ static const train_option options[] = {
     TEXT_CODES,
     {"codes-apart", "Data", OPTION_SWITCH, AT(codes_apart), NULL, "false", NULL, {0}, ANY, RUN | TEXTS, MATH | OPTION_RARE | OPTION_BPE,
      "learn codes for sources and targets by themselves, --codes each; else both texts together have --codes"},
-    {"codes-dropout", "Data", OPTION_REAL, AT(codes_dropout), "P", "0", NULL, {0}, BELOW(0, 1), RUN, MATH | OPTION_RARE | OPTION_BPE,
+    {"codes-dropout", "Data", OPTION_REAL, AT(codes_dropout), "P", "none", "none", {0}, BETWEEN(0, 1), RUN, MATH | OPTION_RARE | OPTION_BPE,
      "share of pairs passed over whenever a word is cut for training, so that it comes in other pieces in every epoch; sentences are pooled then (--bucket)"},
     TEXT_VOCAB,
     {"src-vocab", "Data", OPTION_INT, AT(src_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL | FOR_DATA_BUILD, MATH,
