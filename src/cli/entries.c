@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 /* What every kind of model takes part in, if it says so. */
 static const struct {
     const char *name;
@@ -96,9 +95,9 @@ static void add_kinds(cli_entries *list, size_t verb) {
         for (size_t i = 0; i < kind->n_commands; i++) {
             const kind_command *c = &kind->commands[i];
             if (c->command == of_kinds[verb].id && list->n < CLI_MOST_ENTRIES - N_OTHERS) {
-                list->at[list->n++] = (cli_entry){
-                    of_kinds[verb].name, kind->name, kind,       c->command, c->n_words,
-                    of_kinds[verb].run,  c->usage,   c->summary, c->details};
+                list->at[list->n++] =
+                    (cli_entry){of_kinds[verb].name, kind->name, kind,       c->command, c->n_words,
+                                of_kinds[verb].run,  c->usage,   c->summary, c->details};
             }
         }
     }
@@ -115,8 +114,7 @@ cli_entries ebb__cli_entries(void) {
     return list;
 }
 
-const cli_entry *ebb__cli_entry_find(const cli_entries *list, const char *name,
-                                     const char *model) {
+const cli_entry *ebb__cli_entry_find(const cli_entries *list, const char *name, const char *model) {
     for (size_t i = 0; i < list->n; i++) {
         const cli_entry *c = &list->at[i];
         if (strcmp(c->name, name) == 0 &&

@@ -63,8 +63,7 @@ static kind_names names_of_kinds(const cli_entries *list, const cli_entry *comma
     kind_names names = {""};
     size_t used = 0;
     const char *name = command->name;
-    for (const cli_entry *c = command; c < list->at + list->n && strcmp(c->name, name) == 0;
-         c++) {
+    for (const cli_entry *c = command; c < list->at + list->n && strcmp(c->name, name) == 0; c++) {
         bool last = !has_kinds(list, c);
         int n = snprintf(names.text + used, sizeof names.text - used, "%s%s",
                          c == command ? ""

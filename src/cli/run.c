@@ -33,8 +33,8 @@ bool ebb__cli_same_model(const cli_settings *a, const cli_settings *b, const cha
         const train_option *o = ebb__cli_option(a->run.kind, i);
         bool model = (strcmp(o->group, "Model") == 0 && o->kind != OPTION_REAL) ||
                      strcmp(o->name, "tokens") == 0 || strcmp(o->name, "codes-apart") == 0;
-        if (model && memcmp((const char *)a + o->offset, (const char *)b + o->offset,
-                            bytes_of(o)) != 0) {
+        if (model &&
+            memcmp((const char *)a + o->offset, (const char *)b + o->offset, bytes_of(o)) != 0) {
             *option = o->name;
             return false;
         }

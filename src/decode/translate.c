@@ -61,9 +61,9 @@ typedef struct translator {
     size_t search_bytes;
     int64_t most_nodes, pool_size, n_cells;
     /* the programs' */
-    run_place src, read_len; /* of sources that are read */
+    run_place src, read_len;                                    /* of sources that are read */
     run_place memory[NMT_MOST_MEMBERS], keys[NMT_MOST_MEMBERS]; /* [max_src*B, H] */
-    size_t row_bytes;        /* of the memory: 4 H */
+    size_t row_bytes;                                           /* of the memory: 4 H */
     run_place input_at[STEP_INPUTS];
     int32_t *input[STEP_INPUTS]; /* mapped except while a program runs */
     /* the pool's state */

@@ -24,8 +24,8 @@ typedef struct translate_options {
     double alpha;    /* score = log probability / length^alpha, <eos> included */
     double ratio;    /* a hypothesis has at most ratio * source + 10 tokens */
     bool attention;
-    bool attended; /* what every token attended to most is wanted */
-    bool ban_unk;  /* no hypothesis has <unk> */
+    bool attended;   /* what every token attended to most is wanted */
+    bool ban_unk;    /* no hypothesis has <unk> */
     int32_t members; /* models of an ensemble; 0 is 1 (model/nmt_decode.h) */
 } translate_options;
 

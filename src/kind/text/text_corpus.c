@@ -89,8 +89,7 @@ static ebb_status load_codes(ebb_ctx *ctx, const train_settings *s, const char *
         return ebb__fail(ctx, EBB_MODEL,
                          "%s: the folder has no %s: is it of a run with --tokens bpe%s? (GPT-2's "
                          "codes are merges.txt and vocab.json)",
-                         from,
-                         strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
+                         from, strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
     }
     return ebb__codes_load(ctx, is_folder(from) ? path : from, EBB_MODEL, out);
 }
