@@ -17,6 +17,7 @@
 #define DATA_CODES_H
 
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "data/text.h"
 
 #define CODES_JOINER "@@"
@@ -134,6 +135,32 @@ ebb_status ebb__codes_cutter_remember(codes_cutter *cutter) EBB_MUST_CHECK;
 /* Cuts a word of 1 to TEXT_TOKEN_LIMIT bytes. */
 ebb_status ebb__codes_cut(const data_codes *codes, codes_cutter *cutter, const char *word,
                           size_t length) EBB_MUST_CHECK;
+/* Throws that decide which pairs are passed over: each is a function of key, place and how many
+ * came before it. A pair is passed over with the probability `share`. */
+typedef struct codes_throws {
+    rng_key key;
+    uint32_t place[3];
+    uint32_t thrown; /* since the place was set */
+    float share;
+    rng_block block; /* of which the next come */
+} codes_throws;
+static inline bool codes_throw(codes_throws *throws) {
+    uint32_t at = throws->thrown++;
+    if (at % 4 == 0) {
+        const uint32_t *place = throws->place;
+        throws->block = ebb__rng_block(throws->key, at / 4, place[0], place[1], place[2]);
+    }
+    return ebb__rng_unit(throws->block.word[at % 4]) <= throws->share;
+}
+/* The same, but before each join every pair is passed over by a throw, from left to right, and the
+ * earliest of those that are left is joined where it was left; where none is left the word stays as
+ * it is. This is subword-nmt's --dropout. What was remembered is not used. */
+ebb_status ebb__codes_cut_dropping(const data_codes *codes, codes_cutter *cutter, const char *word,
+                                   size_t length, codes_throws *throws) EBB_MUST_CHECK;
+/* Memory of the caller for words of at most so many bytes, aligned to 8: such words are then cut
+ * without allocating anything. The cutter must not be freed. */
+size_t ebb__codes_cutter_bytes(size_t letters);
+void ebb__codes_cutter_place(codes_cutter *cutter, size_t letters, void *memory);
 /* Piece number i of the word that was just cut, with the joiner unless it is the last or of bytes;
  * valid until the next call. */
 const char *ebb__codes_token(codes_cutter *cutter, const char *word, size_t i, size_t *length);

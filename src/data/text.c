@@ -164,6 +164,21 @@ static ebb_status next_run(text_reader *reader, text_token *out) {
     return EBB_OK;
 }
 
+static ebb_status cut(text_reader *reader, const text_token *word) {
+    codes_throws *throws = reader->throws;
+    TRY(ebb__codes_cut(reader->codes, reader->cutter, word->bytes, word->length));
+    reader->plain += reader->cutter->n_ends;
+    if (throws == NULL) {
+        return EBB_OK;
+    }
+    if (throws->place[0] != (uint32_t)reader->line) {
+        throws->place[0] = (uint32_t)reader->line;
+        throws->place[1] = (uint32_t)(reader->line >> 32);
+        throws->thrown = 0;
+    }
+    return ebb__codes_cut_dropping(reader->codes, reader->cutter, word->bytes, word->length, throws);
+}
+
 /* The pieces of a word, one a call. A piece is counted as a token when it is given; the word was
  * when it was read. */
 static ebb_status next_piece(text_reader *reader, text_token *out) {
@@ -179,7 +194,7 @@ static ebb_status next_piece(text_reader *reader, text_token *out) {
         reader->tokens--;
         reader->word = out->bytes;
         reader->piece = 0;
-        TRY(ebb__codes_cut(reader->codes, reader->cutter, out->bytes, out->length));
+        TRY(cut(reader, out));
     }
     size_t length = 0;
     const char *bytes = ebb__codes_token(reader->cutter, reader->word, reader->piece++, &length);
@@ -198,6 +213,15 @@ ebb_status ebb__text_cut_with(text_reader *reader, const struct data_codes *code
     reader->cutter->ctx = ctx;
     reader->codes = codes;
     return ebb__codes_cutter_remember(reader->cutter);
+}
+
+ebb_status ebb__text_drop(text_reader *reader, double share, uint64_t seed, const char *site) {
+    if (reader->mode != TEXT_BPE || share <= 0) {
+        return EBB_OK;
+    }
+    TRY(ebb__alloc(reader->source.ctx, 1, sizeof *reader->throws, &reader->throws));
+    *reader->throws = (codes_throws){.key = ebb__rng_key(seed, site), .share = (float)share};
+    return EBB_OK;
 }
 
 static ebb_status next_char(text_reader *reader, text_token *out) {
@@ -285,6 +309,8 @@ void ebb__text_close(text_reader *reader) {
         ebb__free(reader->source.ctx, reader->cutter);
         reader->cutter = NULL;
     }
+    ebb__free(reader->source.ctx, reader->throws);
+    reader->throws = NULL;
     ebb__source_close(&reader->source);
 }
 

@@ -53,6 +53,8 @@ typedef struct text_reader {
     struct codes_cutter *cutter;
     const char *word;
     size_t piece;
+    struct codes_throws *throws; /* NULL: no pair is passed over */
+    uint64_t plain;              /* pieces that there would have been so far without throws */
 } text_reader;
 
 /* `phase` and `tap` as in source.h. A text without any byte is EBB_DATA. */
@@ -60,6 +62,10 @@ ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const 
                           struct XXH3_state_s *tap, text_reader *out) EBB_MUST_CHECK;
 /* Of TEXT_BPE, before the first token: what words are cut with, which must outlive the reader. */
 ebb_status ebb__text_cut_with(text_reader *reader, const struct data_codes *codes) EBB_MUST_CHECK;
+/* After that: pairs of the codes are passed over with this probability (codes.h), by throws that are
+ * a function of seed, site and line. */
+ebb_status ebb__text_drop(text_reader *reader, double share, uint64_t seed,
+                          const char *site) EBB_MUST_CHECK;
 /* TEXT_END at the end, and again when called again. Errors name file:line. */
 ebb_status ebb__text_next(text_reader *reader, text_token *out) EBB_MUST_CHECK;
 void ebb__text_close(text_reader *reader);

@@ -110,6 +110,8 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     tally_options counting = {
         .mode = options->mode,
         .codes = options->codes,
+        .drop = options->drop,
+        .seed = options->seed,
         .also = options->also,
         .keep = options->limit == 0 ? 0 : options->limit - VOCAB_SPECIALS,
         .table_bytes = options->table_bytes == 0 ? VOCAB_TABLE_BYTES : options->table_bytes,
@@ -158,6 +160,8 @@ ebb_status ebb__vocab_extend(data_vocab *vocab, const char *path, const vocab_op
     uint64_t bytes = 0, n = 0;
     tally_options counting = {.mode = options->mode,
                               .codes = options->codes,
+                              .drop = options->drop,
+                              .seed = options->seed,
                               .also = options->also,
                               .keep = options->limit + vocab->count,
                               .table_bytes = VOCAB_TABLE_BYTES,

@@ -26,12 +26,17 @@ static ebb_status scan(text_corpus *t) {
     const corpus *c = &t->base;
     const data_codes *codes[KIND_SIDES] = {ebb__vocabs_codes(&t->vocabs, KIND_SOURCE),
                                            ebb__vocabs_codes(&t->vocabs, KIND_TARGET)};
+    if (c->s->codes_dropout > 0 && codes_of_bytes(codes[KIND_TARGET])) {
+        return ebb__fail(c->ctx, EBB_USAGE,
+                         "--codes-dropout passes over pairs of words' codes; these are codes of "
+                         "bytes (merges.txt and vocab.json): leave it out");
+    }
     TRY(ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, false).at, codes, c->silent,
-                               &t->train));
+                               c->s->codes_dropout, &t->train));
     t->train.options.shuffle = true;
     return c->s->valid_path == NULL ? EBB_OK
                                     : ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, true).at,
-                                                             codes, c->silent, &t->valid);
+                                                             codes, c->silent, 0, &t->valid);
 }
 
 /* ---- codes ---- */
@@ -136,6 +141,8 @@ static ebb_status count_words(ebb_ctx *ctx, uint64_t most, bool add, text_vocabs
         vocab_options options = {
             .mode = s->tokens,
             .codes = ebb__vocabs_codes(v, (kind_side)side),
+            .drop = s->codes_dropout,
+            .seed = s->seed,
             .also = shared ? texts.at[KIND_TARGET] : NULL,
             .limit = (size_t)(side == KIND_SOURCE ? limits.src_vocab : limits.vocab),
             .max_bytes = most};
