@@ -28,9 +28,9 @@ static const cli_entry others[] = {
     {"decode", NULL, NULL, FOR_DECODE, -1, ebb__cli_decode, "decode DIR... [options] <SRC >HYP",
      "translate with a trained model",
      "Translates standard input to standard output, line by line, with the best\n"
-     "weights of the run in the folder DIR. Lines are answered as they come. Of several\n"
-     "DIR, runs of one vocabulary and of the same sizes, every word is chosen by the\n"
-     "mean of their probabilities.\n"},
+     "weights of the run in the folder DIR. Lines are answered as they come. With\n"
+     "several DIR, runs of one vocabulary and of the same sizes, every word is chosen\n"
+     "by the mean of their probabilities.\n"},
     {"generate", NULL, NULL, FOR_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
      "let a trained model write text",
      "Writes text with the best weights of the run in the folder DIR.\n"},
@@ -66,9 +66,9 @@ static const cli_entry others[] = {
      "  ebb data codes learn FILE... OUT --codes N\n"
      "  ebb data codes apply CODES FILE OUT\n\n"
      "A piece that is not the last of its word ends in @@. - is standard input or\n"
-     "output. Files and pieces are those of subword-nmt. CODES may also be a folder with\n"
-     "GPT-2's vocab.json and merges.txt: pieces are then written with its letters for\n"
-     "bytes or, with --ids, as numbers. train --tokens bpe does all of this by itself.\n"},
+     "output. Files and pieces are those of subword-nmt. CODES may also be a folder\n"
+     "with GPT-2's vocab.json and merges.txt: pieces are then written with its letters\n"
+     "for bytes or, with --ids, as numbers. train --tokens bpe does it all by itself.\n"},
     {"data", "plan", NULL, FOR_DATA_PLAN, 0, ebb__cli_data_plan,
      "data plan --lm FILE | --nmt SRC TGT", "which shapes batches are best padded to",
      "Counts how long the sentences of a text are, or of two texts line by line, and\n"
