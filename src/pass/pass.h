@@ -251,7 +251,7 @@ extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pas
 
 /* Topological sort of graph->order by ascending keys[node] (among ready nodes the least key, then
  * the lower node id, comes first). Readers of a variable come before the node that defines its next
- * value. In the order as given, a view of a variable that has a next value must stand before its
+ * value. In the order as given, a slice of a variable that has a next value must stand before its
  * readers: only then do they wait for the writer. EBB_INTERNAL if there is no such order. */
 ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
 /* keys[node] = position in the order, times `step` (room for nodes to be put between). There is
