@@ -182,7 +182,13 @@ static int32_t least_chunk(const stages_trial *t) {
     double share = 4 * t->weights / t->options->ranks.stages;
     bool few = t->rows == 0 || share <= device_or_default(t->options->dev)->cache_bytes;
     int32_t steps = few ? 1 : (rows - 1) / t->rows + 1;
-    return steps < t->steps ? steps : t->steps;
+    int32_t most = (t->steps - 1) / (2 * t->options->ranks.stages) + 1; /* or all wait for all */
+    return steps < most ? steps : most;
+}
+
+/* As many of the longest program, which options are for, as are usual; whole chunks. */
+static int32_t sum_steps(const stages_trial *t, int64_t chunk) {
+    return (int32_t)((t->options->ranks.sum_steps + chunk - 1) / chunk * chunk);
 }
 
 /* A way with other lengths of chunks. */
@@ -197,7 +203,7 @@ static ebb_status try_lengths(stages_trial *t, const pass_stages *cut, stages_li
         }
         pass_stages way = *cut;
         last = way.chunk_steps = (int32_t)chunk;
-        way.sum_steps = ebb__plan_sum_steps(t->steps, chunk);
+        way.sum_steps = sum_steps(t, chunk);
         TRY(try_stages(t, &way));
         add_way(list, way);
     }
@@ -258,7 +264,7 @@ ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
     TRY(list_cuts(&t, region, cuts, &n));
     for (int32_t i = 0; any_chunk && i < n && cuts[i].chunk_steps < least_chunk(&t); i++) {
         cuts[i].chunk_steps = least_chunk(&t);
-        cuts[i].sum_steps = ebb__plan_sum_steps(t.steps, cuts[i].chunk_steps);
+        cuts[i].sum_steps = sum_steps(&t, cuts[i].chunk_steps);
     }
     for (int32_t i = 0; i < n && (i == 0 || t.nodes <= MOST_NODES / 2); i++) {
         TRY(try_stages(&t, &cuts[i]));
