@@ -113,6 +113,14 @@ def test_chunk_steps():
         assert chosen <= 1.1 * forecast(2, "--stages", "2", "--chunk-steps", steps, size=size)["seconds_per_step"], steps
 
 
+def test_loss_by_chunks():
+    """Where one stage has the whole output layer, its loss goes with the chunks of the layers: in one piece the
+    others wait for it, and 1.9 is all that can be had here."""
+    size = ["--layers", "4", "--hidden", "96", "--embed", "64", "--vocab", "1500", "--batch", "16", "--bptt", "24", "--threads", "1", "--tune", "off"]
+    f = forecast(4, "--stages", "4", "--disable", "split", "--chunk-steps", "2", size=size)
+    assert f["speedup"] > 2.15, f
+
+
 def test_text():
     out = ebb("plan", "lm", *SMALL, "--ranks", "4", *WIRE).out
     assert all(len(line) <= 80 for line in out.splitlines()), out
