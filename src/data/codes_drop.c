@@ -4,7 +4,8 @@
 #include <string.h>
 
 uint64_t ebb__codes_drop_bytes(uint32_t room) {
-    return ebb__codes_cutter_bytes(DROP_WORD_BYTES) + ((uint64_t)room + 1) / 2 * 2 * sizeof(uint32_t);
+    return ebb__codes_cutter_bytes(DROP_WORD_BYTES) +
+           ((uint64_t)room + 1) / 2 * 2 * sizeof(uint32_t);
 }
 
 void ebb__codes_drop_make(const data_vocab *vocab, double share, uint64_t seed, const char *site,
@@ -36,7 +37,8 @@ static void gather(const data_vocab *vocab, const uint32_t *ids, uint32_t n, dro
         open = id >= VOCAB_SPECIALS && length > CODES_JOINER_BYTES &&
                memcmp(piece + length - CODES_JOINER_BYTES, CODES_JOINER, CODES_JOINER_BYTES) == 0;
         length -= open ? CODES_JOINER_BYTES : 0;
-        word->whole = word->whole && id >= VOCAB_SPECIALS && word->length + length <= DROP_WORD_BYTES;
+        word->whole =
+            word->whole && id >= VOCAB_SPECIALS && word->length + length <= DROP_WORD_BYTES;
         if (word->whole) {
             memcpy(word->bytes + word->length, piece, length);
             word->length += length;

@@ -57,7 +57,8 @@ typedef struct sentence_options {
     data_shapes shapes; /* every sentence has one that holds it */
     uint64_t seed;
     bool shuffle;
-    double drop; /* share of pairs that are passed over when sentences are cut anew; 0: they are not */
+    double
+        drop; /* share of pairs that are passed over when sentences are cut anew; 0: they are not */
     bool pooled; /* shapes have the same rows, and one is as long as all others on both sides */
 } sentence_options;
 

@@ -176,7 +176,8 @@ static ebb_status cut(text_reader *reader, const text_token *word) {
         throws->place[1] = (uint32_t)(reader->line >> 32);
         throws->thrown = 0;
     }
-    return ebb__codes_cut_dropping(reader->codes, reader->cutter, word->bytes, word->length, throws);
+    return ebb__codes_cut_dropping(reader->codes, reader->cutter, word->bytes, word->length,
+                                   throws);
 }
 
 /* The pieces of a word, one a call. A piece is counted as a token when it is given; the word was

@@ -62,8 +62,8 @@ ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const 
                           struct XXH3_state_s *tap, text_reader *out) EBB_MUST_CHECK;
 /* Of TEXT_BPE, before the first token: what words are cut with, which must outlive the reader. */
 ebb_status ebb__text_cut_with(text_reader *reader, const struct data_codes *codes) EBB_MUST_CHECK;
-/* After that: pairs of the codes are passed over with this probability (codes.h), by throws that are
- * a function of seed, site and line. */
+/* After that: pairs of the codes are passed over with this probability (codes.h), by throws that
+ * are a function of seed, site and line. */
 ebb_status ebb__text_drop(text_reader *reader, double share, uint64_t seed,
                           const char *site) EBB_MUST_CHECK;
 /* TEXT_END at the end, and again when called again. Errors name file:line. */

@@ -18,8 +18,8 @@ typedef struct vocab_options {
     const struct data_codes *codes; /* of TEXT_BPE */
     double drop;                    /* as in tally.h, and its seed */
     uint64_t seed;
-    const char *also;               /* a second text to count together with the first; NULL: none */
-    size_t limit;                   /* entries in all, the two special ones included; 0 = all */
+    const char *also;   /* a second text to count together with the first; NULL: none */
+    size_t limit;       /* entries in all, the two special ones included; 0 = all */
     size_t table_bytes; /* for counting; 0 = VOCAB_TABLE_BYTES. Changes speed, not the result */
     uint64_t max_bytes; /* EBB_BUDGET if the list of tokens would take more; 0 = no bound */
 } vocab_options;

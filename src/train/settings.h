@@ -96,6 +96,7 @@ typedef struct train_settings {
     int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */
     grad_optimizer optimizer;
+    double average; /* decay of an exponential average of the weights; 0: there is none */
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
     int64_t warmup;      /* steps; with every schedule; 0: none */

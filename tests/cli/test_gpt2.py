@@ -116,6 +116,7 @@ def test_translation():
         "--batch", "8", "--epochs", "1", "--memory", "64M", "--out", "run", "--quiet", "--threads", "1")
     with open("src", "rb") as source:
         assert ebb("decode", "run", "--quiet", stdin=source).out.count("\n") == 200
+    refused(2, "train", "nmt", "--train", "src", "tgt", "--tokens", "bpe", "--codes", "gpt2", "--codes-dropout", "0.1", "--out", "x", "--quiet", says="codes of bytes")
 
 
 def damaged(name, text, status, says, merges=None):

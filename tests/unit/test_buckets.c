@@ -15,8 +15,15 @@ static ebb_status scan(help_room *room, const char *source, const char *target, 
         help_write_text(room->path[0], source);
     }
     help_write_text(room->path[1], target);
-    lengths_texts texts = {
-        source != NULL ? room->path[0] : NULL, room->path[1], mode, max_len, false, NULL, NULL, 0, 0};
+    lengths_texts texts = {source != NULL ? room->path[0] : NULL,
+                           room->path[1],
+                           mode,
+                           max_len,
+                           false,
+                           NULL,
+                           NULL,
+                           0,
+                           0};
     return ebb__lengths_scan(room->ctx, &texts, out);
 }
 

@@ -194,7 +194,7 @@ static void drop_plainly(const char *const *pairs, const char *word, codes_throw
 }
 
 static void pairs_passed_over(void **state) {
-    static const char *const pairs[] = {"a b",  "b a",   "ab a",  "a a", "b b</w>",
+    static const char *const pairs[] = {"a b",   "b a",  "ab a",  "a a",     "b b</w>",
                                         "ab ab", "aa b", "ba ba", "b a</w>", NULL};
     help_room *room = *state;
     data_codes codes;
@@ -256,13 +256,13 @@ static void sentences_cut_anew(void **state) {
     uint32_t ids[64], n = 0, made = 0, others = 0;
     text_reader reader;
     text_token token;
-    assert_int_equal(
-        ebb__text_open(room->ctx, room->path[0], TEXT_BPE, "read", NULL, &reader), EBB_OK);
+    assert_int_equal(ebb__text_open(room->ctx, room->path[0], TEXT_BPE, "read", NULL, &reader),
+                     EBB_OK);
     assert_int_equal(ebb__text_cut_with(&reader, &codes), EBB_OK);
     do {
         assert_int_equal(ebb__text_next(&reader, &token), EBB_OK);
-        ids[n++] = token.kind == TEXT_EOS ? VOCAB_EOS
-                                          : ebb__vocab_find(&vocab, token.bytes, token.length);
+        ids[n++] =
+            token.kind == TEXT_EOS ? VOCAB_EOS : ebb__vocab_find(&vocab, token.bytes, token.length);
     } while (token.kind != TEXT_EOS);
     ebb__text_close(&reader);
     void *memory = malloc(ebb__codes_drop_bytes(64));

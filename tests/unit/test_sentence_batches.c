@@ -85,8 +85,15 @@ static void write_texts(help_room *room, int lines) {
 }
 
 static ebb_status choose_shapes(help_room *room, const form *how, sentence_options *out) {
-    lengths_texts texts = {
-        how->pairs ? room->path[0] : NULL, room->path[1], TEXT_WORD, MAX_LEN, false, NULL, NULL, 0, 0};
+    lengths_texts texts = {how->pairs ? room->path[0] : NULL,
+                           room->path[1],
+                           TEXT_WORD,
+                           MAX_LEN,
+                           false,
+                           NULL,
+                           NULL,
+                           0,
+                           0};
     bucket_options options = {.strategy = how->pooled ? BUCKET_POOL : BUCKET_OPTIMAL, .shapes = 5};
     data_lengths found;
     bucket_plan plan = {.ctx = NULL};

@@ -277,6 +277,22 @@ void CPU_FN(sgd_momentum)(const op_call *call) {
     }
 }
 
+void CPU_FN(average)(const op_call *call) {
+    vf share = v_all(((const float *)call->in[2].data)[3]);
+    cpu_span span = cpu_span_same(call, 2);
+    while (cpu_span_next(&span)) {
+        const float *mean = cpu_at(&call->in[0], span.row, span.col);
+        const float *w = cpu_at(&call->in[1], span.row, span.col);
+        float *out = cpu_at(&call->out[0], span.row, span.col);
+#define AVERAGE_STEP(j, m)                                                                         \
+    do {                                                                                           \
+        vf was = v_load(mean + (j), m);                                                            \
+        v_store(out + (j), v_fma(share, v_load(w + (j), m) - was, was), m);                        \
+    } while (0)
+        EACH_VECTOR(span.len, AVERAGE_STEP);
+    }
+}
+
 /* What one Adam update reads besides the tensors. */
 typedef struct adam_terms {
     vf scale, decay, shrink, rate, root, beta2, toward1, toward2, eps;

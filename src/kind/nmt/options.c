@@ -73,6 +73,7 @@ static const train_option options[] = {
     {"tgt-len", "Batch", OPTION_INT, AT(tgt_len), "N", "30", NULL, {0}, RANGE(1, 1e6), FOR_PLAN | FOR_BENCH | FOR_TUNE, 0,
      "positions of a target, likewise"},
     OPTIONS_OPTIMISER("adam", "0.001", "learning rate; 1 where the optimiser is sgd", "1"),
+    OPTION_AVERAGE,
     OPTIONS_LENGTH,
     {"valid-metric", "Length", OPTION_CHOICE, AT(valid_metric), NULL, "perplexity", NULL, {"perplexity", "bleu"}, ANY, RUN, MATH,
      "what decides which weights are the best: perplexity, or BLEU of greedy translations of --valid"},

@@ -207,10 +207,9 @@ static uint32_t longest_side(const data_shapes *shapes, kind_side side) {
 /* To cut sentences anew: behind the pool. */
 static uint64_t drop_bytes(const sentence_set *set) {
     const data_shapes *shapes = &set->options.shapes;
-    return set->options.drop > 0
-               ? ebb__codes_drop_bytes(longest_side(shapes, KIND_SOURCE)) +
-                     ebb__codes_drop_bytes(longest_side(shapes, KIND_TARGET))
-               : 0;
+    return set->options.drop > 0 ? ebb__codes_drop_bytes(longest_side(shapes, KIND_SOURCE)) +
+                                       ebb__codes_drop_bytes(longest_side(shapes, KIND_TARGET))
+                                 : 0;
 }
 
 /* What an epoch has of each shape, every sentence on the smallest that holds it, and how many words

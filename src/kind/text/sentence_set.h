@@ -46,9 +46,9 @@ uint64_t ebb__sentence_staging(const job_request *request);
 void ebb__sentence_set_init(sentence_set *set); /* nothing is open */
 /* Counts the lengths of the sentences of `texts`, whose words `codes` cut (NULL: they do not). What
  * is left out is said, with where to look, unless `silent`. Sentences will be cut anew in every
- * epoch if `drop`, the share of pairs that is passed over then, is not 0. Sets set->options: of a shape,
- * sentences come in the order of the text unless the caller then sets options.shuffle, before
- * storing. */
+ * epoch if `drop`, the share of pairs that is passed over then, is not 0. Sets set->options: of a
+ * shape, sentences come in the order of the text unless the caller then sets options.shuffle,
+ * before storing. */
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
                                   const char *const texts[KIND_SIDES],
                                   const data_codes *const codes[KIND_SIDES], bool silent,

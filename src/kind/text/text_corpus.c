@@ -94,8 +94,7 @@ static ebb_status load_codes(ebb_ctx *ctx, const train_settings *s, const char *
         return ebb__fail(ctx, EBB_MODEL,
                          "%s: the folder has no %s: is it of a run with --tokens bpe%s? (GPT-2's "
                          "codes are merges.txt and vocab.json)",
-                         from,
-                         strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
+                         from, strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
     }
     return ebb__codes_load(ctx, is_folder(from) ? path : from, EBB_MODEL, out);
 }
@@ -124,7 +123,12 @@ ebb_status ebb__texts_take_codes(ebb_ctx *ctx, uint64_t most, text_vocabs *v) {
         }
     }
     ebb__vocabs_join_codes(v);
-    return EBB_OK;
+    bool bytes = codes_of_bytes(&v->codes[KIND_SOURCE]) || codes_of_bytes(&v->codes[KIND_TARGET]);
+    return v->s->codes_dropout == 0 || !bytes
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "--codes-dropout puts words together from their pieces, which codes of "
+                           "bytes (GPT-2's) do not tell: leave it out, or learn --codes N");
 }
 
 /* Counted in the texts or, where vocabularies are there, added to them. A shared vocabulary is that
