@@ -24,10 +24,13 @@ typedef struct tally_list {
 typedef struct tally_options {
     text_mode mode;
     const struct data_codes *codes; /* of TEXT_BPE */
-    const char *also;               /* a second text, counted together with the first; NULL: none */
-    size_t keep;                    /* at most so many entries; 0 = all */
-    size_t table_bytes;             /* for counting; raised to TALLY_LEAST_BYTES */
-    uint64_t list_bytes;            /* EBB_BUDGET if the list would take more; 0 = 4 GiB */
+    double drop;      /* of TEXT_BPE: tokens of texts are counted also as they are where so large a
+                         share of pairs is passed over */
+    uint64_t seed;    /* of that */
+    const char *also; /* a second text, counted together with the first; NULL: none */
+    size_t keep;      /* at most so many entries; 0 = all */
+    size_t table_bytes;  /* for counting; raised to TALLY_LEAST_BYTES */
+    uint64_t list_bytes; /* EBB_BUDGET if the list would take more; 0 = 4 GiB */
 } tally_options;
 
 /* Line ends and the words "<unk>" and "<eos>" are not counted. In byte mode every byte but the

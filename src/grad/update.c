@@ -54,6 +54,16 @@ static ebb_status emit_update(ir_graph *graph, ir_val param, ir_val grad, ir_val
     return EBB_OK;
 }
 
+/* Beside the parameter, once that has its next value. */
+static ebb_status emit_average(ir_graph *graph, ir_val param, ir_val hyper) {
+    ir_val mean = IR_NONE, next = IR_NONE;
+    TRY(add_slot(graph, UPDATE_AVERAGE, param, &mean));
+    TRY(ebb__op_emit(graph, OP_AVERAGE, (ir_val[]){mean, graph->values[param].next, hyper}, 3, NULL,
+                     &next));
+    graph->values[mean].next = next;
+    return EBB_OK;
+}
+
 static ebb_status emit_norm(ir_graph *graph, const ir_val *params, const ir_val *grads, int32_t n,
                             ir_val *partials, float clip, ir_val *scale) {
     for (int32_t i = 0; i < n; i++) {
@@ -98,6 +108,9 @@ ebb_status ebb__update_build(ir_graph *graph, const ir_val *grads, int32_t n_gra
             TRY(show_gradient(graph, params[i], grads[params[i]]));
         }
         TRY(emit_update(graph, params[i], grads[params[i]], scale, hyper, settings));
+        if (settings->average) {
+            TRY(emit_average(graph, params[i], hyper));
+        }
     }
     graph->label = label;
     return EBB_OK;

@@ -12,11 +12,14 @@ typedef struct grad_update_settings {
     float momentum; /* sgd */
     float beta1, beta2, eps;
     float weight_decay;
-    float clip; /* global norm; 0: off */
+    float clip;   /* global norm; 0: off */
+    bool average; /* every parameter has an exponential average beside it */
 } grad_update_settings;
 
 /* Variables the caller writes before each step. */
-#define UPDATE_HYPER "train.hyper" /* f32 [4]: lr, lr/(1-beta1^t), sqrt(1-beta2^t), 0 */
+#define UPDATE_HYPER                                                                               \
+    "train.hyper" /* f32 [4]: lr, lr/(1-beta1^t), sqrt(1-beta2^t), and by                          \
+                     which share an average moves towards its parameter */
 /* Outputs the caller may read after each step. */
 #define UPDATE_NORM "train.grad_norm" /* f64 [1] */
 #define UPDATE_BAD                                                                                 \
@@ -25,7 +28,9 @@ typedef struct grad_update_settings {
 /* A parameter's gradient before clipping, where ir_value.show_grad asks for it: this, and its name.
  */
 #define UPDATE_SHOWN "grad."
-/* Slots are named "<slot>.<parameter>": "momentum.", "exp_avg.", "exp_avg_sq.". */
+/* Slots are named "<slot>.<parameter>": "momentum.", "exp_avg.", "exp_avg_sq.", and with averages:
+ */
+#define UPDATE_AVERAGE "average"
 
 /* grads[v]: gradient of variable v, from ebb__grad_build. */
 ebb_status ebb__update_build(ir_graph *graph, const ir_val *grads, int32_t n_grads,

@@ -1,10 +1,13 @@
 /* optim.c - global-norm clipping and the parameter updates: SGD, SGD with momentum, Adam, AdamW.
  *
+ * An exponential average of a parameter is moved by what hyper[3] says, after the update.
+ *
  * Formulas and their order are PyTorch's. Updates run in place: result i takes the bytes of its
- * operand. hyper [4] = {lr, lr / (1 - beta1^t), sqrt(1 - beta2^t), 0} is written before each step;
- * scale [1], the clipping factor, is optional. Gradients are dense here; embed.c has an update
- * for one that is known by its rows. Or the gradient is a product a^T b, made and used up a few
- * rows at a time, which the updates at the end do together with the sums of its squares.
+ * operand. hyper [4] = {lr, lr / (1 - beta1^t), sqrt(1 - beta2^t), share of an average} is written
+ * before each step; scale [1], the clipping factor, is optional. Gradients are dense here; embed.c
+ * has an update for one that is known by its rows. Or the gradient is a product a^T b, made and
+ * used up a few rows at a time, which the updates at the end do together with the sums of its
+ * squares.
  */
 #include "op/define.h"
 #include "op/squares.h"
@@ -108,6 +111,24 @@ OP_DEFINE(adam, .schema.ints = {"decoupled"},
           .schema.floats = {"beta1", "beta2", "eps", "weight_decay"}, .n_in = 6,
           .optional = 1u << 4, .n_out = 3, .flags = OPF_NOGRAD, .infer = infer_adam,
           INPLACE({0, 0}, {2, 1}, {3, 2}), .work.flops = 4, SAMPLES(samples_adam));
+
+static ebb_status infer_average(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
+    TRY(ebb__op_need(graph, node, 0, IR_F32));
+    TRY(ebb__op_need_same(graph, node, 1, 0));
+    TRY(ebb__op_need_list(graph, node, 2, IR_F32, 4));
+    out[0] = *op_in_type(graph, node, 0);
+    return EBB_OK;
+}
+
+static const op_sample samples_average[] = {
+    {IN(F2(1, 1), F2(1, 1), F1(4))},
+    {IN(F1(17), F1(17), F1(4)), .fill = {0, 0, FILL_UNIT}},
+    {IN(F2(33, 65), F2(33, 65), F1(4)), .fill = {0, 0, FILL_UNIT}},
+    {IN(F2(301, 19), F2(301, 19), F1(4))},
+};
+
+OP_DEFINE(average, .n_in = 3, .n_out = 1, .flags = OPF_NOGRAD, .infer = infer_average,
+          INPLACE({0, 0}), .work.flops = 3, SAMPLES(samples_average));
 
 /* ---- with a product as gradient: operands w, n_state states, a, b, hyper; results w, the states
  * and the sums of the product's squares ---- */

@@ -127,8 +127,9 @@ typedef struct pass_ranks {
                             of its parts of the batch; 0: 1 */
     int32_t chunk_steps; /* time steps that stages hand on together, and go through all their layers
                             with; 0: there is no time */
-    int32_t sum_steps; /* time steps whose part of a weight's gradient is one product, in all stages
-                          but the last, which has all in one; a multiple of chunk_steps */
+    int32_t sum_steps; /* time steps whose part of a weight's gradient is one product (pass_sum_of),
+                          in all stages but the last, which has all in one unless the step is
+                          played; a multiple of chunk_steps */
     double early; /* share of the time steps whose loss the last stage does while forward goes on;
                      that of the others waits for backward, which begins with the last steps */
     const pass_stage *layers; /* the same for all programs: they share variables. NULL: as is best
@@ -140,6 +141,12 @@ typedef struct pass_ranks {
 /* Time steps of a chunk, where stages go through time in such; 0: they do not. */
 static inline int32_t pass_chunk_steps(const pass_ranks *ranks) {
     return ranks->stages > 1 ? ranks->chunk_steps : 0;
+}
+
+/* Which of the products of a weight's gradient has the time step, where stages go from chunk to
+ * chunk: the one that backward comes to last is of one chunk, since all wait for it in the end. */
+static inline int32_t pass_sum_of(const pass_ranks *ranks, int32_t at) {
+    return (at + ranks->sum_steps - ranks->chunk_steps) / ranks->sum_steps;
 }
 
 /* The stages share the output layer by its classes: those parts are the last of the list. */

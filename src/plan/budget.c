@@ -583,6 +583,7 @@ static ebb_status refuse(ebb_plan *plan, const plan_options *options) {
                          plan->largest[i].what, plan->largest[i].bytes);
         used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
     }
+    plan->ctx->least_bytes = plan->ctx->error[0] == '\0' ? plan->least_bytes : 0;
     return ebb__fail(
         plan->ctx, EBB_BUDGET,
         "the budget of %" PRIu64 " bytes is too small: the least that works is %" PRIu64

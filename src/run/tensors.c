@@ -1,6 +1,8 @@
 /* tensors.c - see tensors.h. */
 #include "run/tensors.h"
 
+#include "grad/update.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,17 +151,29 @@ static ebb_status read_rows(void *user, uint64_t from, void *data, size_t bytes)
     return EBB_OK;
 }
 
+/* The name that a tensor has in the file of its member: a number and a colon before it tell which
+ * that is, none the first. NULL: it is another member's. */
+static const char *name_in_file(const char *name, int32_t member) {
+    const char *colon = strchr(name, ':');
+    int32_t whose = colon != NULL ? (int32_t)strtol(name, NULL, 10) : 0;
+    return whose != member ? NULL : colon != NULL ? colon + 1 : name;
+}
+
 static ebb_status load_roles(run_session *session, uint32_t roles, const st_reader *reader,
-                             alloc_region *region, tensors_fits fits, void *user) {
+                             int32_t member, alloc_region *region, tensors_fits fits, void *user) {
     ranks_tensor *list = NULL;
     int32_t n = 0;
     TRY(ebb__ranks_tensors(session, roles, region, &list, &n));
     for (int32_t i = 0; i < n; i++) {
         const ranks_tensor *tensor = &list[i];
-        const st_tensor *t = ebb__safetensors_find(reader, tensor->name);
+        const char *name = name_in_file(tensor->name, member);
+        if (name == NULL) {
+            continue;
+        }
+        const st_tensor *t = ebb__safetensors_find(reader, name);
         if (t == NULL) {
             return ebb__fail(session->ctx, EBB_MODEL, "%s: tensor %s is missing", reader->path,
-                             tensor->name);
+                             name);
         }
         bool same = same_shape(tensor, t);
         tensors_fit fit = same || fits == NULL ? TENSORS_REFUSE : fits(user, tensor, t);
@@ -180,7 +194,7 @@ static ebb_status load_roles(run_session *session, uint32_t roles, const st_read
 ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_reader *reader) {
     alloc_region region;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = load_roles(session, roles, reader, &region, NULL, NULL);
+    ebb_status status = load_roles(session, roles, reader, 0, &region, NULL, NULL);
     ebb__region_fini(&region);
     return status;
 }
@@ -216,16 +230,12 @@ ebb_status ebb__tensors_not_finite(run_session *session, char name[TENSORS_NAME]
     return status;
 }
 
-ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
-    return ebb__tensors_load_most(session, reader, NULL, NULL);
-}
-
-ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
-                                  void *user) {
+static ebb_status load_finite(run_session *session, const st_reader *reader, int32_t member,
+                              tensors_fits fits, void *user) {
     char bad[TENSORS_NAME];
     alloc_region region;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = load_roles(session, TENSORS_MODEL, reader, &region, fits, user);
+    ebb_status status = load_roles(session, TENSORS_MODEL, reader, member, &region, fits, user);
     ebb__region_fini(&region);
     TRY(status);
     TRY(ebb__tensors_not_finite(session, bad));
@@ -235,4 +245,66 @@ ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader,
                            "%s: tensor %s holds a value that is not finite (NaN or infinite); "
                            "use weights from before training diverged",
                            reader->path, bad);
+}
+
+ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
+    return load_finite(session, reader, 0, NULL, NULL);
+}
+
+ebb_status ebb__tensors_load_member(run_session *session, const st_reader *reader, int32_t member) {
+    return load_finite(session, reader, member, NULL, NULL);
+}
+
+ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
+                                  void *user) {
+    return load_finite(session, reader, 0, fits, user);
+}
+
+/* ---- averages ---- */
+
+static void swap_bytes(char *a, char *b, uint64_t bytes) {
+    char kept[4096];
+    for (uint64_t at = 0, part; at < bytes; at += part) {
+        part = bytes - at < sizeof kept ? bytes - at : sizeof kept;
+        memcpy(kept, a + at, part);
+        memcpy(a + at, b + at, part);
+        memcpy(b + at, kept, part);
+    }
+}
+
+static ebb_status with_average(run_session *session, run_place mean, run_place own, bool swap) {
+    const run_place places[] = {own, mean};
+    void *at[2];
+    TRY(ebb__run_map_all(session, places, 2, DEVICE_READ | DEVICE_WRITE, at));
+    if (swap) {
+        swap_bytes(at[0], at[1], own.bytes);
+    } else {
+        memcpy(at[1], at[0], own.bytes);
+    }
+    return ebb__run_unmap_all(session, places, 2, DEVICE_READ | DEVICE_WRITE, at);
+}
+
+static ebb_status each_average(run_session *session, bool swap) {
+    static const char prefix[] = UPDATE_AVERAGE ".";
+    for (int32_t i = 0; i < session->plan->n_variables; i++) {
+        const plan_variable *v = &session->plan->variables[i];
+        if (v->role != IR_SLOT || strncmp(v->name, prefix, sizeof prefix - 1) != 0) {
+            continue;
+        }
+        run_place own = ebb__run_find(session, v->name + sizeof prefix - 1);
+        if (own.bytes != v->bytes) {
+            return ebb__fail(session->ctx, EBB_INTERNAL, "%s is the average of no parameter",
+                             v->name);
+        }
+        TRY(with_average(session, run_at(v), own, swap));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__tensors_start_averages(run_session *session) {
+    return each_average(session, false);
+}
+
+ebb_status ebb__tensors_swap_averages(run_session *session) {
+    return each_average(session, true);
 }

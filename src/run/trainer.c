@@ -16,8 +16,10 @@ run_trainer ebb__trainer(run_session *session, double beta1, double beta2) {
 
 static ebb_status set_hyper(const run_trainer *t, double rate) {
     double count = (double)t->steps + 1;
+    /* The first steps count for more, or the average would long remember where training began. */
+    double share = t->average > 0 ? fmax(1.0 - t->average, 10.0 / (count + 9.0)) : 0;
     float hyper[4] = {(float)rate, (float)(rate / (1.0 - pow(t->beta1, count))),
-                      (float)sqrt(1.0 - pow(t->beta2, count)), 0};
+                      (float)sqrt(1.0 - pow(t->beta2, count)), (float)share};
     if (!(hyper[0] >= 0 && isfinite(hyper[0]))) {
         return ebb__fail(t->session->ctx, EBB_USAGE, "learning rate %g is negative or not finite",
                          rate);

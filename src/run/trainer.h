@@ -13,6 +13,7 @@
 typedef struct run_trainer {
     run_session *session;
     double beta1, beta2; /* of Adam's averages, whose start is corrected for */
+    double average;      /* decay of the parameters' averages; 0: there are none */
     uint64_t steps;      /* that were done */
     run_place hyper;     /* UPDATE_HYPER, of programs that train */
     run_place step;      /* TRAINER_STEP; none: nothing reads it */

@@ -55,7 +55,8 @@ static grad_update_settings update_of(const train_settings *s) {
                                   .beta2 = (float)s->beta2,
                                   .eps = (float)s->eps,
                                   .weight_decay = (float)s->weight_decay,
-                                  .clip = (float)s->clip};
+                                  .clip = (float)s->clip,
+                                  .average = s->average > 0};
 }
 
 static const int32_t stash_bits[] = {[TRAIN_STASH_NONE] = 0,
@@ -311,7 +312,9 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
 }
 
 run_trainer ebb__job_trainer(run_session *session, const train_settings *settings) {
-    return ebb__trainer(session, settings->beta1, settings->beta2);
+    run_trainer trainer = ebb__trainer(session, settings->beta1, settings->beta2);
+    trainer.average = settings->average;
+    return trainer;
 }
 
 ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t vocab, uint64_t seed,

@@ -68,6 +68,10 @@
     {"lr-factor", "Optimiser", OPTION_REAL, AT(lr_factor), "X", "0.25", NULL, {0}, BETWEEN(0, 1), MODEL, MATH, \
      "of --schedule plateau: what the rate is multiplied by"}
 
+#define OPTION_AVERAGE \
+    {"average", "Optimiser", OPTION_REAL, AT(average), "DECAY", "0", NULL, {0}, BELOW(0, 1), MODEL, MATH | OPTION_RARE, \
+     "keep an exponential average of the weights, 0.999 for the last thousand steps or so: it is what is validated, and what the files of weights hold"}
+
 #define OPTIONS_LENGTH \
     {"epochs", "Length", OPTION_INT, AT(epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, OPTION_SHOWN | OPTION_LATER, \
      "times through the data; not a limit where only --steps is given"}, \

@@ -65,6 +65,7 @@ typedef struct train_settings {
     text_mode tokens;
     int64_t codes;                /* of TEXT_BPE: pairs to learn, where none are given */
     const char *codes_from;       /* file of codes, or folder of a run with them; NULL: learnt */
+    double codes_dropout;         /* nmt: share of pairs passed over, anew in every epoch */
     bool codes_apart;             /* nmt: sources and targets have codes of their own */
     int64_t vocab;                /* at most; 0: all words of the text */
     const char *vocab_from;       /* file, or folder of a run, to take it from; NULL: counted */
@@ -95,6 +96,7 @@ typedef struct train_settings {
     int64_t shards; /* parts of a batch, done one after the other; divides it */
     /* optimiser */
     grad_optimizer optimizer;
+    double average; /* decay of an exponential average of the weights; 0: there is none */
     double lr, momentum, beta1, beta2, eps, weight_decay, clip;
     train_schedule schedule;
     int64_t warmup;      /* steps; with every schedule; 0: none */

@@ -75,7 +75,13 @@ static ebb_status check_folder(train_run *r) {
     return ebb__file_named(r->ctx, r->metrics.fd, r->metrics.path);
 }
 
-static ebb_status save(train_run *r, bool is_best) {
+/* Averages take the place of the weights where these are looked at or saved, and give it back; in a
+ * checkpoint, too, the weights are then where averages are otherwise. */
+static ebb_status swap_averages(const train_run *r) {
+    return r->s->average > 0 ? ebb__tensors_swap_averages(r->session) : EBB_OK;
+}
+
+static ebb_status save_as_it_is(train_run *r, bool is_best) {
     alloc_region region;
     st_entry *weights = NULL, *state = NULL;
     checkpoint_parts parts = {0};
@@ -114,6 +120,12 @@ out:
     json_decref(train);
     ebb__region_fini(&region);
     return status;
+}
+
+static ebb_status save(train_run *r, bool is_best) {
+    TRY(swap_averages(r));
+    TRY(save_as_it_is(r, is_best));
+    return swap_averages(r);
 }
 
 /* ---- starting ---- */
@@ -179,10 +191,11 @@ static ebb_status load_tensors(train_run *r) {
         TRY(ebb__checkpoint_open_state(r->ctx, r->dir, &r->found, &reader));
         status = ebb__tensors_load(r->session, JOB_CARRIED, &reader);
         ebb__safetensors_close(&reader);
-        return status;
+        return status == EBB_OK ? swap_averages(r) : status;
     }
     TRY(ebb__ranks_draw(r->session, r->s->seed));
-    return r->s->init_path == NULL ? EBB_OK : ebb__weights_load(r->session, r->s, r->s->init_path);
+    TRY(r->s->init_path == NULL ? EBB_OK : ebb__weights_load(r->session, r->s, r->s->init_path));
+    return r->s->average > 0 ? ebb__tensors_start_averages(r->session) : EBB_OK;
 }
 
 /* What a kill between two system calls may have left: half generations, names one step behind. What
@@ -432,7 +445,9 @@ static ebb_status loop(train_run *r) {
         /* Where nothing was ever validated, the newest is the best. */
         bool is_best = r->text->valid_hash == 0, stopped = false, news = false;
         if (looks && r->at.validated != r->at.step) {
+            TRY(swap_averages(r));
             TRY(validate(r, &is_best, &stopped));
+            TRY(swap_averages(r));
             if (stopped) {
                 return stop_here(r, false);
             }

@@ -14,6 +14,7 @@
     X(MUL, mul)                             \
     X(SCALE, scale)                         \
     X(ADD_ROW, add_row)                     \
+    X(LOG, log)                             \
     X(TANH, tanh)                           \
     X(TANH_GRAD, tanh_grad)                 \
     X(SIGMOID, sigmoid)                     \
@@ -26,7 +27,8 @@
     X(DROPOUT, dropout)                     \
     X(SGD, sgd)                             \
     X(SGD_MOMENTUM, sgd_momentum)           \
-    X(ADAM, adam)
+    X(ADAM, adam)                           \
+    X(AVERAGE, average)
 #define CPU_CELLS(X)                        \
     X(LSTM_GATES, lstm_gates)               \
     X(LSTM_STATE, lstm_state)               \

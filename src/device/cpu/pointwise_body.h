@@ -56,6 +56,7 @@ static INLINE vf relu1(vf x) {
 #define ADD_STEP(j, m) STEP2(j, m, add2)
 #define SUB_STEP(j, m) STEP2(j, m, sub2)
 #define MUL_STEP(j, m) STEP2(j, m, mul2)
+#define LOG_STEP(j, m) STEP1(j, m, v_log)
 #define TANH_STEP(j, m) STEP1(j, m, v_tanh)
 #define TANH_GRAD_STEP(j, m) STEP2(j, m, tanh_grad2)
 #define SIGMOID_STEP(j, m) STEP1(j, m, v_sigmoid)
@@ -65,6 +66,7 @@ static INLINE vf relu1(vf x) {
 MAP2(add, ADD_STEP)
 MAP2(sub, SUB_STEP)
 MAP2(mul, MUL_STEP)
+MAP1(log, LOG_STEP)
 MAP1(tanh, TANH_STEP)
 MAP2(tanh_grad, TANH_GRAD_STEP)
 MAP1(sigmoid, SIGMOID_STEP)
@@ -272,6 +274,22 @@ void CPU_FN(sgd_momentum)(const op_call *call) {
         v_store(out + (j), v_fma(-lr, moved, x), m);                                               \
     } while (0)
         EACH_VECTOR(span.len, MOMENTUM_STEP);
+    }
+}
+
+void CPU_FN(average)(const op_call *call) {
+    vf share = v_all(((const float *)call->in[2].data)[3]);
+    cpu_span span = cpu_span_same(call, 2);
+    while (cpu_span_next(&span)) {
+        const float *mean = cpu_at(&call->in[0], span.row, span.col);
+        const float *w = cpu_at(&call->in[1], span.row, span.col);
+        float *out = cpu_at(&call->out[0], span.row, span.col);
+#define AVERAGE_STEP(j, m)                                                                         \
+    do {                                                                                           \
+        vf was = v_load(mean + (j), m);                                                            \
+        v_store(out + (j), v_fma(share, v_load(w + (j), m) - was, was), m);                        \
+    } while (0)
+        EACH_VECTOR(span.len, AVERAGE_STEP);
     }
 }
 

@@ -43,6 +43,7 @@ static const train_option options[] = {
     {"bptt", "Batch", OPTION_INT, AT(bptt), "N", "35", NULL, {0}, RANGE(1, 65536), MODEL, MATH,
      "time steps unrolled; state is carried from one window to the next; with --by-sentence positions of a sentence, where there is no text"},
     OPTIONS_OPTIMISER("sgd", "1", "learning rate; 0.001 where the optimiser is adam or adamw", "5"),
+    OPTION_AVERAGE,
     OPTIONS_LENGTH,
     OPTIONS_RUN("ebb-lm"),
     OPTIONS_RANKS,
