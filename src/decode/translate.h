@@ -73,6 +73,9 @@ int64_t ebb__translate_pool(const translate_options *options);
 int32_t ebb__translate_read_rows(const translate_options *options);
 int32_t ebb__translate_offers(const translate_options *options, int64_t vocab);
 
+/* Tokens of a translation, <eos> included, of a source of so many, likewise. */
+int32_t ebb__translate_limit(const translate_options *options, int32_t source);
+
 /* By which use the programs were requested; each has an item a length (plan_request). */
 typedef struct translate_uses {
     int32_t step, read;

@@ -5,6 +5,8 @@
  */
 #include "plan/plan.h"
 
+#include "op/heap.h"
+
 #include <string.h>
 
 /* ---- variables ---- */
@@ -201,6 +203,14 @@ static ebb_status check_size(const plan_program *program) {
                            (unsigned long long)program->size.transient_bytes);
 }
 
+static bool agrees(const ir_graph *g) {
+    bool any = false;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        any = any || ebb__op_agrees(&g->nodes[g->order[i]]);
+    }
+    return any;
+}
+
 /* A step that is given up must leave variables as they were. */
 static ebb_status check_stops(const pass_unit *unit) {
     const ir_graph *g = &unit->graph;
@@ -208,7 +218,7 @@ static ebb_status check_stops(const pass_unit *unit) {
     bool written = false, late = false;
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        late = late || (written && (ebb__op(node->op)->flags & OPF_STOPS) != 0);
+        late = late || (written && ebb__op_stops(node));
         for (int32_t k = 0; (ebb__op(node->op)->flags & OPF_ALIAS) == 0 && k < node->n_out; k++) {
             int32_t block = p->block[node->out + k];
             written = written || (block >= 0 && p->blocks[block].variable != IR_NONE);
@@ -230,6 +240,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     TRY(ebb__plan_run_passes(unit, PASS_COUNT));
     TRY(check_size(program));
     TRY(check_stops(unit));
+    program->agrees = agrees(&unit->graph);
     bind(plan, unit);
     if ((program->config.disabled & (1U << PASS_VERIFY)) == 0) { /* else nobody will run it */
         TRY(ebb__plan_check(unit, plan->device_bytes));

@@ -182,6 +182,7 @@ typedef struct plan_program {
     plan_size size;
     uint64_t offset;        /* of the program itself in the host's space */
     bool shared;            /* other ranks run their parts of it */
+    bool agrees;            /* then: all do a step once more if it does not fit one of them */
     plan_messages messages; /* of one that is shared, once it is compiled, until they are proved */
     int32_t fallback; /* number of the program that does the same where this one gives up, which
                          none else asks for; 0: it never does */

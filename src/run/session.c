@@ -145,12 +145,17 @@ static ebb_status run_list(run_session *s, const device_instr *const *list, int3
 static ebb_status look_at_stop(run_session *s, const device_instr *instr, uint64_t *used,
                                bool *stopped) {
     const char *base = s->plan->dev->buffer.address(s->buffer), *data = instr->call.out[0].data;
+    const int32_t *attr = instr->call.attr->i;
     int32_t state[GIVE_UP_WORDS];
     TRY(ebb__run_read(s, (run_place){(uint64_t)(data - base), sizeof state}, state));
-    ir_dtype dtype = instr->call.in[instr->call.attr->i[GIVE_UP_HEAPS]].type.dtype;
-    *used += (uint64_t)state[GIVE_UP_USED] * ebb__ir_dtype_bytes(dtype);
-    s->sparse_bytes = *used > s->sparse_bytes ? *used : s->sparse_bytes;
-    *stopped = state[GIVE_UP_FULL] != 0;
+    if (attr[GIVE_UP_HEAPS] > 0) {
+        ir_dtype dtype = instr->call.in[attr[GIVE_UP_HEAPS]].type.dtype;
+        *used += (uint64_t)state[GIVE_UP_USED] * ebb__ir_dtype_bytes(dtype);
+        s->sparse_bytes = *used > s->sparse_bytes ? *used : s->sparse_bytes;
+    }
+    /* Of messages alone, or work alone, nothing is to be told of others. */
+    bool whole = !s->no_messages && !s->no_compute;
+    *stopped = state[GIVE_UP_FULL] != 0 && attr[GIVE_UP_LATER] == 0 && whole;
     return EBB_OK;
 }
 
@@ -223,8 +228,9 @@ static void note_try(run_session *session, bool stopped) {
 }
 
 ebb_status ebb__run_step(run_session *session, int32_t index) {
-    int32_t fallback = session->plan->programs[index].fallback;
-    bool stopped = fallback > 0 && session->steps_untried > 0;
+    const plan_program *program = &session->plan->programs[index];
+    int32_t fallback = program->fallback;
+    bool stopped = (fallback > 0 || program->agrees) && session->steps_untried > 0;
     session->asked = index;
     if (session->plan->programs[index].shared) {
         session->copies_fresh = false;
@@ -247,7 +253,8 @@ ebb_status ebb__run_step(run_session *session, int32_t index) {
         return EBB_OK;
     }
     session->fallback_steps++;
-    return run_program(session, fallback, &stopped);
+    /* Who has no heaps itself does it again as it is. */
+    return run_program(session, fallback > 0 ? fallback : index, &stopped);
 }
 
 /* ---- the door ---- */

@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "base/rng.h"
 #include "comm/comm.h"
+#include "decode/deal.h"
 #include "plan/stages.h"
 
 #include <stdio.h>
@@ -92,9 +93,7 @@ static pass_ranks ranks_of(const train_settings *s) {
     return ranks;
 }
 
-/* A step that does not fit would have to be given up by all processes: none has sparse values. */
 static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
-    bool many = ebb__settings_ranks(s) > 1;
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
@@ -103,7 +102,7 @@ static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
                           .chunks = s->chunks,
                           .encode = s->encode,
                           .stash = stash_bits[s->stash],
-                          .density = many ? (pass_density){0} : s->density,
+                          .density = s->density,
                           .ranks = ranks_of(s),
                           .update = update_of(s),
                           .explain = s->explain,
@@ -159,6 +158,12 @@ static void add_decoding(job_programs *p) {
     }
 }
 
+/* Sentences are dealt out to all processes, where each has all weights: see deal.h. */
+static bool deals(const train_settings *s, const job_request *request) {
+    return request->decode.slots > 0 && request->train && ebb__settings_ranks(s) > 1 &&
+           s->stages <= 1;
+}
+
 /* A copy, since a plan may be compiled again later. */
 static ebb_status take_ways(job_programs *p) {
     const pass_stages *ways = p->settings.ways;
@@ -189,7 +194,7 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     if (request->valid) {
         add_programs(p, &request->valid_shapes, JOB_VALID);
     }
-    if (request->decode.slots > 0 && !request->follows) {
+    if (request->decode.slots > 0 && (!request->follows || deals(settings, request))) {
         add_decoding(p);
     }
     ebb_status status = settings->ways != NULL ? take_ways(p) : EBB_OK;
@@ -219,7 +224,7 @@ static ebb_status look_up(void *user, const cost_table **table) {
 static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const train_settings *settings = &p->settings;
     const job_request *request = &p->request;
-    plan_extra extras[5];
+    plan_extra extras[6];
     int32_t n_extras = 0;
     p->options.stop = p->ctx->stop;
     p->options.stop_user = p->ctx->stop_user;
@@ -235,8 +240,14 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     if (!request->follows && request->line_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_LINES, request->line_bytes};
     }
-    if (!request->follows && request->decode.slots > 0) {
+    const bool dealt = deals(settings, request);
+    if (request->decode.slots > 0 && (!request->follows || dealt)) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
+    }
+    if (dealt) {
+        const pass_ranks *ranks = &p->options.ranks;
+        extras[n_extras++] =
+            (plan_extra){DEAL_ROOM, ebb__deal_bytes(&request->decode, ranks->count, ranks->rank)};
     }
     if (settings->tune_folder != NULL) {
         p->options.look_up = look_up;
