@@ -240,7 +240,7 @@ static kind_names names_of_kinds(const main_list *list, const main_command *comm
 
 static void print_version(void) {
     char line[512] = "";
-    ebb__device_default()->describe(line, sizeof line);
+    ebb__device_default()->describe(ebb__device_default(), line, sizeof line);
     printf("ebb %s\n%s\n", ebb_version(), line);
 }
 

@@ -69,8 +69,8 @@ static ebb_status open_session(run_session *s) {
     ebb__region_trim(s->ctx);
     TRY(ebb__map(s->ctx, (size_t)plan->host_bytes, &host));
     s->host = host;
-    TRY(dev->buffer.create(s->ctx, (size_t)plan->device_bytes, &s->buffer));
-    TRY(dev->stream.create(s->ctx, plan->members, &s->stream));
+    TRY(dev->buffer.create(dev, s->ctx, (size_t)plan->device_bytes, &s->buffer));
+    TRY(dev->stream.create(dev, s->ctx, plan->members, &s->stream));
     TRY(ebb__plan_emit(plan, s->host, dev->buffer.address(s->buffer), s->programs));
     for (int32_t i = 0; i < plan->n_programs; i++) {
         const plan_program *program = &plan->programs[i];

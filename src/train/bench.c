@@ -146,7 +146,7 @@ static ebb_status run_profiled(run_trainer *trainer, const train_settings *s, in
     }
     out->allocations_after_first_step += session->ctx->mem.calls - calls;
     ebb__profile_finish(profile);
-    return plan->dev->measure_peak(session->ctx, plan->members, &profile->peak_flops);
+    return plan->dev->measure_peak(plan->dev, session->ctx, plan->members, &profile->peak_flops);
 }
 
 /* What every process found, to rank 0. */

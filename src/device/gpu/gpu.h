@@ -1,0 +1,75 @@
+/* gpu.h - what devices share whose kernels are texts of src/device/gpu/kernels: which kernels there
+ * are, how many items they are started with, and how an instruction is described to them. Nothing
+ * here calls a driver: src/device/opencl does.
+ *
+ * How to add a kernel: docs/add-a-kernel.md, "A kernel for other devices".
+ */
+#ifndef DEVICE_GPU_GPU_H
+#define DEVICE_GPU_GPU_H
+
+#include "device/device.h"
+#include "device/gpu/call.h"
+
+enum { GPU_MAX_STAGES = 2, GPU_MAX_FORMS = 4 };
+
+/* What a kernel counts by: rows and units of the descriptor. */
+typedef struct gpu_extent {
+    int64_t rows, units;
+} gpu_extent;
+
+/* One launch: entry k_ENTRY for groups of wide x high items, each of which does tile_wide units
+ * (0: all) by tile_high rows. */
+typedef struct gpu_stage {
+    const char *entry;
+    gpu_extent (*extent)(const op_call *call);
+    int16_t wide, high, tile_wide, tile_high;
+} gpu_stage;
+
+/* Launches that carry out a node, one after the other; a form is one way, all have the same bits.
+ * Rows and units of the descriptor are those that the last one counts. */
+typedef struct gpu_form {
+    const char *name;
+    gpu_stage stages[GPU_MAX_STAGES];
+    /* Whether the node can be done so; NULL: every one. */
+    bool (*able)(const ir_graph *graph, const ir_node_rec *node);
+    size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node); /* NULL: none */
+    bool for_cpu; /* tried first where the device is a CPU, last elsewhere */
+} gpu_form;
+
+typedef struct gpu_kernel {
+    op_code op;
+    bool element; /* one stage whose items touch only what belongs to their row and unit */
+    gpu_form forms[GPU_MAX_FORMS];
+    const char *(*accept)(const ir_graph *graph, const ir_node_rec *node); /* as device_kernel's */
+} gpu_kernel;
+
+typedef struct gpu_family {
+    const gpu_kernel *kernels;
+    int32_t n;
+} gpu_family;
+#define FAMILY(name) extern const gpu_family ebb__gpu_##name;
+#include "device/gpu/families.def"
+#undef FAMILY
+
+/* NULL: there is none. */
+const gpu_kernel *ebb__gpu_kernel_of(op_code op);
+/* The list of a device (NULL: only how many there are), and their number. A CPU prefers other
+ * forms. */
+int32_t ebb__gpu_kernel_list(device_kernel *out, bool is_cpu);
+
+/* How many launches the call takes, and of launch s its groups. */
+int32_t ebb__gpu_stages(const gpu_form *form);
+void ebb__gpu_groups(const gpu_stage *stage, const op_call *call, size_t groups[2]);
+
+/* The descriptor of the call, whose views have addresses from `base` on; `out` has room for
+ * gpu_call_bytes. */
+static inline size_t gpu_call_bytes(const op_call *call) {
+    return sizeof(gpu_call) + (size_t)(call->n_in + call->n_out) * sizeof(gpu_view);
+}
+void ebb__gpu_describe(const op_call *call, const gpu_extent *extent, const char *base, void *out);
+
+/* The text of all kernels, in the order in which it is compiled (made by cmake/embed.cmake). */
+extern const char *const ebb__gpu_source[];
+extern const int32_t ebb__gpu_sources;
+
+#endif
