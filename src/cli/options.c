@@ -83,7 +83,7 @@ static const train_option options[] = {
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", OPTION_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_CODES | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
+    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_CODES | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF | FOR_DEVICES, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", OPTION_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},
