@@ -64,6 +64,10 @@ static const main_command others[] = {
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
      "of a step, time against memory, how training went, translations or what is taken\n"
      "for what, all settings.\n"},
+    {"devices", NULL, NULL, FOR_DEVICES, 0, ebb__cli_devices, "devices [options]",
+     "what can compute here",
+     "Lists what --device can name: each device with its memory, the most of it that can\n"
+     "be had in one piece, and why it cannot be used, if so.\n"},
     {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE|NET [options]",
      "what a safetensors file holds; a net as text",
      "Checks a safetensors file whole and lists what it holds. Of a net, by its name\n"
@@ -364,6 +368,7 @@ static ebb_status run_command(cli_call *call, const main_list *list, const main_
         command->id == FOR_PLAN && !call->settings.json ? stdout : stderr;
     ebb_ctx_on_log(call->ctx, ebb__cli_log, &call->progress);
     ebb__cli_find_tuning(&call->settings, command->id);
+    TRY(ebb__cli_open_device(call));
     return command->run(call);
 }
 
@@ -431,6 +436,7 @@ int main(int argc, char **argv) {
     }
     status = ebb__cli_leave_ranks(&call, status, quiet, print_error);
     ebb__cli_settings_fini(&call.settings);
+    ebb__device_close(call.dev);
     ebb_ctx_free(call.ctx);
     return (int)status;
 }

@@ -58,6 +58,8 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     if (ebb__cli_given(asked, "threads")) {
         run->run.threads = asked->run.threads;
     }
+    run->run.dev = asked->run.dev;
+    run->run.host_memory = asked->run.host_memory;
     run->run.weights = asked->run.weights;
     run->run.tune_folder = asked->run.tune_folder;
     run->run.tune_seconds = asked->run.tune_seconds;

@@ -131,6 +131,8 @@ struct device {
     ebb_status (*measure_peak)(const device *dev, ebb_ctx *ctx, int members,
                                double *flops_per_second);
     device_counts (*counts)(const device *dev); /* NULL: it does not count */
+    uint64_t memory_bytes, largest_bytes; /* its memory, and the most of it that can be had in one
+                                             piece; 0: the host's, without a limit */
     int32_t instr_bytes, view_bytes; /* in its memory, of a program: for each instruction and view;
                                         0: programs lie in the host's memory alone */
     /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one
@@ -162,6 +164,24 @@ typedef struct device_choice {
 ebb_status ebb__device_open(ebb_ctx *ctx, const device_choice *choice,
                             const device **out) EBB_MUST_CHECK;
 void ebb__device_close(const device *dev); /* also NULL, and the default */
+
+/* A device that may be chosen, and what it says of itself. */
+typedef struct device_info {
+    char id[24]; /* "cpu", "opencl:0.0" */
+    char what[200];
+    uint64_t memory_bytes, largest_bytes;
+    bool fma, fp64, is_cpu;
+    char why_not[256]; /* it cannot be used; "": it can */
+} device_info;
+/* All of them; those that look usable are opened and asked to compute. */
+ebb_status ebb__device_each(ebb_ctx *ctx, const char *folder,
+                            void (*tell)(void *user, const device_info *info),
+                            void *user) EBB_MUST_CHECK;
+
+/* Whether its memory is planned apart from the host's: a budget is then one of the device. */
+static inline bool device_apart(const device *dev) {
+    return dev->instr_bytes > 0;
+}
 
 /* The device that somebody chose; NULL: the default. */
 static inline const device *device_or_default(const device *chosen) {

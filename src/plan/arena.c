@@ -1,7 +1,7 @@
 /* arena.c - the memory that all programs share: which variables there are, where everything lies,
  * and programs compiled to those addresses.
  *
- *   host [ extras | programs ]   device [ variables | transients ]
+ *   host [ extras | programs ]   device [ descriptors | variables | transients ]
  */
 #include "plan/plan.h"
 
@@ -93,7 +93,7 @@ uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end) {
     uint64_t at = 0, rounding = 0;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        at += plan_align(v->bytes);
+        at += v->extra && device_apart(plan->dev) ? 0 : plan_align(v->bytes);
         rounding = v->extra ? rounding : plan_align(v->bytes) - v->bytes;
     }
     *end = at - rounding;
@@ -115,7 +115,13 @@ int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item) {
 /* ---- addresses ---- */
 
 void ebb__plan_lay_out(ebb_plan *plan) {
-    uint64_t host = 0, at = 0, end = 0; /* end: without the last one's rounding */
+    uint64_t host = 0, at = 0, end; /* end: without the last one's rounding */
+    bool apart = device_apart(plan->dev);
+    for (int32_t i = 0; apart && i < plan->n_programs; i++) {
+        plan->programs[i].descriptors = at;
+        at += plan->programs[i].size.program_bytes;
+    }
+    end = at;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         plan_variable *v = &plan->variables[i];
         v->offset = v->extra ? host : at;
@@ -129,13 +135,13 @@ void ebb__plan_lay_out(ebb_plan *plan) {
         plan_program *program = &plan->programs[i];
         uint64_t transients = program->size.transient_bytes;
         program->offset = host;
-        host += program->size.program_bytes;
+        host += program->size.instr_bytes;
         plan->transient_bytes =
             transients > plan->transient_bytes ? transients : plan->transient_bytes;
     }
     plan->host_bytes = host;
     plan->device_bytes = plan->transient_bytes > 0 ? at + plan->transient_bytes : end;
-    plan->peak_bytes = plan->host_bytes + plan->device_bytes;
+    plan->peak_bytes = plan->device_bytes + (apart ? 0 : plan->host_bytes);
 }
 
 static void bind(const ebb_plan *plan, pass_unit *unit) {
@@ -191,6 +197,7 @@ static ebb_status check_size(const plan_program *program) {
     const plan_placement *p = program->unit.placement;
     ebb__plan_size_unit(&program->unit, &size);
     return size.program_bytes == program->size.program_bytes &&
+                   size.instr_bytes == program->size.instr_bytes &&
                    p->transient_bytes == program->size.transient_bytes
                ? EBB_OK
                : ebb__fail(program->unit.ctx, EBB_INTERNAL,

@@ -17,7 +17,7 @@ uint64_t ebb__run_budget(double percent) {
 static void note(run_session *s, uint64_t *high, uint64_t end) {
     if (end > *high) {
         *high = end;
-        uint64_t both = s->host_high + s->device_high;
+        uint64_t both = s->device_high + (device_apart(s->plan->dev) ? 0 : s->host_high);
         s->measured_bytes = both > s->measured_bytes ? both : s->measured_bytes;
     }
 }
@@ -74,7 +74,13 @@ static ebb_status open_session(run_session *s) {
     TRY(ebb__plan_emit(plan, s->host, dev->buffer.address(s->buffer), s->programs));
     for (int32_t i = 0; i < plan->n_programs; i++) {
         const plan_program *program = &plan->programs[i];
-        note(s, &s->host_high, program->offset + program->size.program_bytes);
+        note(s, &s->host_high, program->offset + program->size.instr_bytes);
+        if (dev->stream.load != NULL) {
+            device_instr *const *list = (void *)(uintptr_t)s->programs[i];
+            TRY(dev->stream.load(s->stream, s->buffer, program->descriptors, list,
+                                 program->size.n_instrs));
+            note(s, &s->device_high, program->descriptors + program->size.program_bytes);
+        }
     }
     ebb__plan_release(plan);
     return EBB_OK;

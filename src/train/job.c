@@ -19,7 +19,18 @@ uint64_t ebb__job_budget(const train_settings *settings) {
     if (settings->budget > 0) {
         return settings->budget;
     }
-    return ebb__run_budget(memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT);
+    double percent = memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT;
+    const device *dev = device_or_default(settings->dev);
+    return dev->memory_bytes > 0 ? (uint64_t)((double)dev->memory_bytes * percent / 100.0)
+                                 : ebb__run_budget(percent);
+}
+
+/* What --host-memory stands for beside a device; 0: no limit. */
+static uint64_t host_budget(const train_settings *settings) {
+    const train_memory *memory = &settings->host_memory;
+    return memory->form == MEMORY_BYTES     ? memory->bytes
+           : memory->form == MEMORY_PERCENT ? ebb__run_budget(memory->percent)
+                                            : 0;
 }
 
 uint64_t ebb__job_list_bytes(const train_settings *settings) {
@@ -32,6 +43,9 @@ uint64_t ebb__job_list_bytes(const train_settings *settings) {
  * join have a host each. */
 int ebb__job_threads(const train_settings *settings) {
     int here = 1, cores = ebb__host_cores();
+    if (device_apart(device_or_default(settings->dev))) {
+        return 1; /* it divides work by itself */
+    }
     if (settings->threads > 0) {
         return (int)settings->threads;
     }
@@ -91,12 +105,14 @@ static pass_ranks ranks_of(const train_settings *s) {
     return ranks;
 }
 
-/* A step that does not fit would have to be given up by all processes: none has sparse values. */
+/* A step that does not fit would have to be given up by all processes: none has sparse values. Nor
+ * has a device apart, which would be waited for in the middle of a step. */
 static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
-    bool many = ebb__settings_ranks(s) > 1;
+    bool many = ebb__settings_ranks(s) > 1 || device_apart(device_or_default(s->dev));
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
+                          .host_budget = host_budget(s),
                           .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
@@ -237,7 +253,7 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     if (!request->follows && request->decode.slots > 0) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
     }
-    if (settings->tune_folder != NULL) {
+    if (settings->tune_folder != NULL && !device_apart(device_or_default(settings->dev))) {
         p->options.look_up = look_up;
         p->options.look_up_user = p;
     }

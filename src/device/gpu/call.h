@@ -11,6 +11,7 @@
 #include <stdint.h>
 #endif
 
+#define GPU_MAX_STAGES 2 /* launches of an instruction */
 #define GPU_MAX_RANK 6
 #define GPU_MAX_INTS 16
 #define GPU_MAX_FLOATS 4
@@ -26,11 +27,13 @@ typedef struct gpu_view {
     int32_t element_bytes;
 } gpu_view;
 
-/* The operands, then the results, follow it as views. */
+/* The operands, then the results, follow it as views. What the items of a launch are counted by,
+ * its table says; kernels are told where the descriptor lies, plus the number of the launch. */
 typedef struct gpu_call {
     int32_t n_in, n_out;
-    int32_t rows, units; /* what the kernel's items are counted by: the table says which */
-    uint64_t workspace;  /* where scratch begins; 0: there is none */
+    int32_t rows, units;             /* of the last launch */
+    int32_t span[GPU_MAX_STAGES][2]; /* rows and units of each */
+    uint64_t workspace;              /* where scratch begins; 0: there is none */
     int32_t i[GPU_MAX_INTS];
     float f[GPU_MAX_FLOATS];
 } gpu_call;

@@ -27,14 +27,16 @@ static gpu_view describe_view(const op_view *view, const char *base) {
     return out;
 }
 
-void ebb__gpu_describe(const op_call *call, const gpu_extent *extent, const char *base, void *out) {
-    gpu_call head = {.n_in = call->n_in,
-                     .n_out = call->n_out,
-                     .rows = (int32_t)extent->rows,
-                     .units = (int32_t)extent->units,
-                     .workspace = call->workspace == NULL
-                                      ? 0
-                                      : (uint64_t)((const char *)call->workspace - base)};
+void ebb__gpu_describe(const op_call *call, const gpu_form *form, const char *base, void *out) {
+    gpu_call head = {.n_in = call->n_in, .n_out = call->n_out};
+    if (call->workspace != NULL) {
+        head.workspace = (uint64_t)((const char *)call->workspace - base);
+    }
+    for (int32_t s = 0; s < ebb__gpu_stages(form); s++) {
+        gpu_extent extent = form->stages[s].extent(call);
+        head.span[s][0] = head.rows = (int32_t)extent.rows;
+        head.span[s][1] = head.units = (int32_t)extent.units;
+    }
     memcpy(head.i, call->attr->i, sizeof head.i);
     memcpy(head.f, call->attr->f, sizeof head.f);
     memcpy(out, &head, sizeof head);

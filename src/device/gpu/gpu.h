@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "device/gpu/call.h"
 
-enum { GPU_MAX_STAGES = 2, GPU_MAX_FORMS = 4 };
+enum { GPU_MAX_FORMS = 4 };
 
 /* What a kernel counts by: rows and units of the descriptor. */
 typedef struct gpu_extent {
@@ -66,7 +66,7 @@ void ebb__gpu_groups(const gpu_stage *stage, const op_call *call, size_t groups[
 static inline size_t gpu_call_bytes(const op_call *call) {
     return sizeof(gpu_call) + (size_t)(call->n_in + call->n_out) * sizeof(gpu_view);
 }
-void ebb__gpu_describe(const op_call *call, const gpu_extent *extent, const char *base, void *out);
+void ebb__gpu_describe(const op_call *call, const gpu_form *form, const char *base, void *out);
 
 /* The text of all kernels, in the order in which it is compiled (made by cmake/embed.cmake). */
 extern const char *const ebb__gpu_source[];

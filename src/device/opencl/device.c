@@ -153,6 +153,8 @@ static ebb_status fill_table(ebb_ctx *ctx, cl_state *state) {
                             .describe = describe,
                             .measure_peak = measure_peak,
                             .counts = counts,
+                            .memory_bytes = state->facts.bytes,
+                            .largest_bytes = state->facts.largest_buffer,
                             .instr_bytes = (int32_t)sizeof(gpu_call),
                             .view_bytes = (int32_t)sizeof(gpu_view),
                             .flops_per_second = is_cpu ? 80e9 : 2e12,
@@ -181,7 +183,8 @@ static ebb_status open_state(ebb_ctx *ctx, cl_state *state, const device_choice 
         state->api.clCreateCommandQueue(state->context, state->id, CL_QUEUE_PROFILING, &code);
     TRY(ebb__cl_check(ctx, code, state->facts.name));
     TRY(ebb__cl_build(ctx, state, choice->folder));
-    return fill_table(ctx, state);
+    TRY(fill_table(ctx, state));
+    return ebb__cl_selftest(ctx, &state->table);
 }
 
 ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice, const device **out) {
@@ -216,4 +219,84 @@ void ebb__cl_close(const device *dev) {
     ebb__free(state->ctx, state->entries);
     ebb__free(state->ctx, state->kernels);
     ebb__free(state->ctx, state);
+}
+
+/* ---- all of them ---- */
+
+typedef struct cl_walk {
+    ebb_ctx *ctx;
+    const char *folder;
+    void (*tell)(void *user, const device_info *info);
+    void *user;
+} cl_walk;
+
+/* Opens it, so that it has compiled all kernels and computed something. */
+static ebb_status try_one(const cl_walk *w, const cl_facts *facts, uint32_t p, uint32_t d) {
+    device_info info = {.memory_bytes = facts->bytes,
+                        .largest_bytes = facts->largest_buffer,
+                        .fma = (facts->fp32 & CL_FP_FMA) != 0,
+                        .fp64 = facts->fp64 != 0,
+                        .is_cpu = (facts->kind & CL_KIND_CPU) != 0};
+    const device *dev = NULL;
+    (void)snprintf(info.id, sizeof info.id, "opencl:%u.%u", p, d);
+    (void)snprintf(info.what, sizeof info.what, "%s, driver %s", facts->name, facts->driver);
+    device_choice choice = {info.id, w->folder};
+    if (facts->unusable != NULL) {
+        (void)snprintf(info.why_not, sizeof info.why_not, "%s", facts->unusable);
+    } else if (ebb__cl_open(w->ctx, &choice, &dev) != EBB_OK) {
+        (void)snprintf(info.why_not, sizeof info.why_not, "%.255s", ebb_last_error(w->ctx));
+        ebb__ctx_clear(w->ctx);
+    } else {
+        ebb__cl_close(dev);
+    }
+    w->tell(w->user, &info);
+    return EBB_OK;
+}
+
+ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
+                        void (*tell)(void *user, const device_info *info), void *user) {
+    cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
+    const cl_walk w = {ctx, folder, tell, user};
+    cl_api api;
+    if (ebb__cl_load(ctx, &api) != EBB_OK) {
+        device_info none = {.id = "opencl", .what = "no driver"};
+        (void)snprintf(none.why_not, sizeof none.why_not, "%.255s", ebb_last_error(ctx));
+        ebb__ctx_clear(ctx);
+        tell(user, &none);
+        return EBB_OK;
+    }
+    uint32_t n = platforms_of(&api, platforms);
+    for (uint32_t p = 0; p < n; p++) {
+        uint32_t m = devices_of(&api, platforms[p], devices);
+        for (uint32_t d = 0; d < m; d++) {
+            cl_facts facts = facts_of(&api, platforms[p], devices[d]);
+            TRY(try_one(&w, &facts, p, d));
+        }
+    }
+    if (n == 0) {
+        tell(user, &(device_info){.id = "opencl",
+                                  .what = "no driver",
+                                  .why_not = "install one (for CPUs, Debian: pocl-opencl-icd)"});
+    }
+    return EBB_OK; /* the library stays: drivers do not bear to be taken out */
+}
+
+typedef struct cl_found {
+    char id[24];
+} cl_found;
+
+static void take_gpu(void *user, const device_info *info) {
+    cl_found *found = user;
+    if (found->id[0] == '\0' && info->why_not[0] == '\0' && !info->is_cpu) {
+        (void)snprintf(found->id, sizeof found->id, "%s", info->id);
+    }
+}
+
+ebb_status ebb__cl_open_gpu(ebb_ctx *ctx, const device_choice *choice, const device *other,
+                            const device **out) {
+    cl_found found = {""};
+    TRY(ebb__cl_each(ctx, choice->folder, take_gpu, &found));
+    *out = other;
+    return found.id[0] == '\0' ? EBB_OK
+                               : ebb__cl_open(ctx, &(device_choice){found.id, choice->folder}, out);
 }

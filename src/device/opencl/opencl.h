@@ -94,6 +94,15 @@ ebb_status ebb__cl_check(ebb_ctx *ctx, int32_t code, const char *what) EBB_MUST_
 ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice,
                         const device **out) EBB_MUST_CHECK;
 void ebb__cl_close(const device *dev);
+/* The first that is no CPU and can be used, else `other`. */
+ebb_status ebb__cl_open_gpu(ebb_ctx *ctx, const device_choice *choice, const device *other,
+                            const device **out) EBB_MUST_CHECK;
+ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
+                        void (*tell)(void *user, const device_info *info),
+                        void *user) EBB_MUST_CHECK;
+
+/* selftest.c: EBB_USAGE with what it got wrong if the device's numbers are not the CPU's. */
+ebb_status ebb__cl_selftest(ebb_ctx *ctx, const device *dev) EBB_MUST_CHECK;
 
 /* program.c: compiles all kernels, or takes what was compiled before from the folder. */
 ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *folder) EBB_MUST_CHECK;

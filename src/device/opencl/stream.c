@@ -48,8 +48,7 @@ static ebb_status prepare(device_stream *stream, const char *base, uint64_t at, 
     const gpu_form *form =
         &ebb__gpu_kernel_of(stream->state->kernels[instr->kernel].op)->forms[instr->call.form];
     cl_prepared prepared = {.at = at, .n = ebb__gpu_stages(form)};
-    gpu_extent extent = form->stages[prepared.n - 1].extent(&instr->call);
-    ebb__gpu_describe(&instr->call, &extent, base, image);
+    ebb__gpu_describe(&instr->call, form, base, image);
     for (int32_t s = 0; s < prepared.n; s++) {
         const gpu_stage *stage = &form->stages[s];
         cl_launch *launch = &prepared.launches[s];
@@ -147,7 +146,7 @@ static ebb_status run_instr(device_stream *stream, const device_instr *instr,
     ebb_status status = EBB_OK;
     int32_t s = 0;
     for (; s < prepared->n && status == EBB_OK; s++) {
-        status = launch_one(stream, &prepared->launches[s], prepared->at,
+        status = launch_one(stream, &prepared->launches[s], prepared->at + (uint64_t)s,
                             observe != NULL ? &events[s] : NULL);
     }
     if (observe != NULL && status == EBB_OK && s > 0) {

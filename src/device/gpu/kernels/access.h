@@ -1,10 +1,12 @@
 /* access.h - how kernels reach operands, and the two shapes that most of them have.
  *
- * Every kernel is k_NAME(arena, at): the memory, and where its descriptor (gpu_call) lies in it.
+ * Every kernel is k_NAME(arena, at): the memory, and where its descriptor (gpu_call) lies in it,
+ * plus the number of the launch where an instruction has several.
  * Inside, `arena` and `c` are in scope and the words below are short for them.
  */
 #define ARGS GLOBAL char *arena, uint64_t at
-#define CALL(at) ((GLOBAL const gpu_call *)(arena + (at)))
+#define CALL(at) ((GLOBAL const gpu_call *)(arena + ((at) / 8 * 8)))
+#define SPAN(at) (CALL(at)->span[(at) % 8])
 #define VIEWS(c) ((GLOBAL const gpu_view *)((c) + 1))
 /* Operand and result i; whether an optional operand is there. */
 #define IN(i) (&VIEWS(c)[i])
@@ -28,7 +30,7 @@
     KERNEL void WG(64, 4) k_##name(ARGS) {                                                         \
         GLOBAL const gpu_call *c = CALL(at);                                                       \
         int32_t u = GROUP(0) * 64 + ITEM(0), r = GROUP(1) * 4 + ITEM(1);                           \
-        if (u < c->units && r < c->rows) {                                                         \
+        if (u < SPAN(at)[1] && r < SPAN(at)[0]) {                                                  \
             name##_at(arena, c, r, u);                                                             \
         }                                                                                          \
     }                                                                                              \

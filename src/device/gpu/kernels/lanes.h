@@ -60,3 +60,23 @@ DEVICE float lane_exp_sum(GLOBAL const float *x, int32_t n, float m) {
     }
     return sum;
 }
+
+/* Doubles in 16 lanes, folded as the lanes of rows are. */
+DEVICE double lanes_sum64(LOCAL double *lanes, double x) {
+    LOCAL double *own = lanes + 16 * ITEM(1);
+    int32_t l = ITEM(0);
+    own[l] = x;
+    BARRIER();
+    for (int32_t half_of = 8; half_of > 0; half_of /= 2) {
+        if (l < half_of) {
+            own[l] += own[l + half_of];
+        }
+        BARRIER();
+    }
+    double sum = own[0];
+    BARRIER();
+    return sum;
+}
+
+/* Sums of squares are cut in blocks of so many elements (op/squares.h). */
+#define SQUARES_BLOCK 8192

@@ -37,25 +37,6 @@ LANES_KERNEL(sum_all) {
     }
 }
 
-/* Doubles in 16 lanes, folded as the lanes of rows are. */
-DEVICE double lanes_sum64(LOCAL double *lanes, double x) {
-    LOCAL double *own = lanes + 16 * ITEM(1);
-    int32_t l = ITEM(0);
-    own[l] = x;
-    BARRIER();
-    for (int32_t half_of = 8; half_of > 0; half_of /= 2) {
-        if (l < half_of) {
-            own[l] += own[l + half_of];
-        }
-        BARRIER();
-    }
-    double sum = own[0];
-    BARRIER();
-    return sum;
-}
-
-#define SQUARES_BLOCK 8192
-
 /* 16 items for each block of elements, numbered row by row; 16 blocks a group. */
 LANES_KERNEL(sum_squares) {
     SHARED double lanes[256];
