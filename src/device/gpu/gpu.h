@@ -40,7 +40,9 @@ typedef struct gpu_kernel {
     op_code op;
     bool element; /* one stage whose items touch only what belongs to their row and unit */
     gpu_form forms[GPU_MAX_FORMS];
-    const char *(*accept)(const ir_graph *graph, const ir_node_rec *node); /* as device_kernel's */
+    /* As device_kernel's; the second of CPUs only. */
+    const char *(*accept)(const ir_graph *graph, const ir_node_rec *node);
+    double (*extra_bytes)(const ir_graph *graph, const ir_node_rec *node);
 } gpu_kernel;
 
 typedef struct gpu_family {

@@ -67,6 +67,7 @@ static device_kernel as_device_kernel(const gpu_kernel *kernel, bool is_cpu) {
     device_kernel out = {.name = ebb__op((int)kernel->op)->schema.name,
                          .op = kernel->op,
                          .accept = kernel->accept,
+                         .extra_bytes = is_cpu ? kernel->extra_bytes : NULL,
                          .ranges = kernel->element};
     if (kernel->forms[1].name != NULL) {
         out.forms = is_cpu ? forms_of_cpu : forms_of_gpu;

@@ -73,11 +73,25 @@ typedef struct cl_state {
     ebb_ctx *ctx;
 } cl_state;
 
+/* Host memory for one place that is mapped again and again, twice: while the device still reads
+ * what was written, the other half is mapped. */
+typedef struct cl_slot {
+    size_t offset, bytes; /* the place */
+    void *data[2];
+    cl_handle written[2]; /* copies to the device that may still read them; NULL: none */
+    bool mapped[2];
+    uint64_t used; /* when it was mapped last */
+} cl_slot;
+
+enum { CL_SLOTS = 16 };
+
 typedef struct cl_buffer {
     cl_state *state;
     cl_handle memory;
     char *base; /* addresses that programs hold: nothing can be read or written there */
     size_t bytes;
+    cl_slot slots[CL_SLOTS];
+    uint64_t maps;
 } cl_buffer;
 
 static inline cl_state *cl_state_of(const device *dev) {
