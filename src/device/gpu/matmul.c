@@ -51,6 +51,13 @@ static double packing(const ir_graph *graph, const ir_node_rec *node) {
                                                : 2.0 * bytes;
 }
 
+/* Units of a row: each has a column of every gate. */
+static gpu_extent by_units(const op_call *call) {
+    int32_t groups = call->attr->i[MATMUL_GROUPS];
+    return (gpu_extent){ebb__ir_rows(&call->out[0].type),
+                        ir_cols(&call->out[0].type) / (groups > 1 ? groups : 1)};
+}
+
 /* clang-format off */
 static const gpu_kernel kernels[] = {
     {.op = OP_MATMUL,
@@ -58,7 +65,7 @@ static const gpu_kernel kernels[] = {
                {.name = "packed", .able = is_packed_first, .for_cpu = true, .workspace = packed_bytes,
                 .stages = {{"matmul_pack", by_weights, 64, 4, 64, 4},
                            {"matmul_packed", by_panels, 1, 1, 1, PANEL_HIGH}}},
-               {.name = "panel", .able = has_panels, .for_cpu = true,
+               {.name = "panel", .able = has_panels, .for_cpu = true, .in_runs = by_units,
                 .stages = {{"matmul_panel", by_panels, 1, 1, 1, PANEL_HIGH}}}},
      .extra_bytes = packing},
 };

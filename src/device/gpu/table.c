@@ -74,6 +74,7 @@ static device_kernel as_device_kernel(const gpu_kernel *kernel, bool is_cpu) {
         out.form_name = kernel->op == OP_MATMUL ? form_name : NULL;
     }
     for (int32_t f = 0; f < GPU_MAX_FORMS && kernel->forms[f].name != NULL; f++) {
+        out.ranges = out.ranges || (is_cpu && kernel->forms[f].in_runs != NULL);
         out.workspace = kernel->forms[f].workspace != NULL ? workspace_of : out.workspace;
     }
     return out;

@@ -56,8 +56,9 @@ typedef struct cl_facts {
     const char *unusable; /* why; NULL: it can be used */
 } cl_facts;
 
+enum { CL_ENTRY_BYTES = 64 };
 typedef struct cl_entry {
-    const char *name;
+    char name[CL_ENTRY_BYTES];
     cl_handle kernel;
 } cl_entry;
 
@@ -66,7 +67,10 @@ typedef struct cl_state {
     device table;
     device_kernel *kernels;
     cl_facts facts;
-    cl_handle id, context, queue, program;
+    cl_handle id, context, queue;
+    cl_handle *programs; /* the first has all kernels; others, kernels of runs beside them */
+    int32_t n_programs;
+    char *folder;      /* for what was compiled; NULL: none */
     cl_entry *entries; /* kernels that were asked for */
     int32_t n_entries;
     device_counts counts;
@@ -118,8 +122,10 @@ ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
 /* selftest.c: EBB_USAGE with what it got wrong if the device's numbers are not the CPU's. */
 ebb_status ebb__cl_selftest(ebb_ctx *ctx, const device *dev) EBB_MUST_CHECK;
 
-/* program.c: compiles all kernels, or takes what was compiled before from the folder. */
-ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *folder) EBB_MUST_CHECK;
+/* program.c: compiles all kernels and more text, or takes what was compiled before from the folder.
+ */
+ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *more) EBB_MUST_CHECK;
+cl_handle ebb__cl_known(const cl_state *state, const char *entry); /* NULL: not asked for yet */
 ebb_status ebb__cl_kernel(ebb_ctx *ctx, cl_state *state, const char *entry,
                           cl_handle *out) EBB_MUST_CHECK;
 

@@ -205,6 +205,23 @@ DEVICE void panel_of(GLOBAL char *arena, GLOBAL const gpu_call *c, bool packed) 
     }
 }
 
+/* Sixteen units from u on, in all their columns, of some rows: a product that is part of a run. */
+DEVICE void panel_units(GLOBAL char *arena, GLOBAL const gpu_call *c, int32_t u, int32_t first,
+                        int32_t end) {
+    product p = product_of(c);
+    int32_t columns = (int32_t)(p.units - u < PANEL_COLUMNS ? p.units - u : PANEL_COLUMNS);
+    bool wide_b = p.lanes > 0 || columns == PANEL_COLUMNS;
+    for (int32_t g = 0; g < p.groups; g++) {
+        int64_t n = g * p.units + u;
+        GLOBAL const float *b = F32(IN(2), 0) + column_of(&p, (int32_t)n);
+        for (int32_t k0 = 0; k0 < p.k; k0 += PANEL_DEPTH) {
+            for (int32_t m = first; m < end; m += PANEL_ROWS) {
+                panel_rows(arena, c, &p, m, n, columns, b + k0 * p.b_step, p.b_step, wide_b, k0);
+            }
+        }
+    }
+}
+
 KERNEL void WG(1, 1) k_matmul_panel(ARGS) {
     panel_of(arena, CALL(at), false);
 }
