@@ -35,4 +35,64 @@ static inline void fill_special(tensor *t) {
     }
 }
 
+/* Ops whose sums end in a NaN where everything is special: here one number in eight is, and half of
+ * the weights, an operand whose exact zeros skip what they weigh, are zeros of either sign. -1: the
+ * op has no such operand. */
+typedef struct special_mix {
+    op_code op;
+    int32_t numbers, weights;
+} special_mix;
+
+static inline const special_mix *special_mix_of(op_code code) {
+    static const special_mix mixes[] = {
+        {OP_ADD_EACH, 0, -1},        {OP_SUM_EACH, 0, -1},     {OP_DOT_ROWS, 0, -1},
+        {OP_OUTER_ROWS, 0, -1},      {OP_MASK_SOFTMAX, 0, -1}, {OP_MASK_SOFTMAX_GRAD, 1, 0},
+        {OP_WEIGHTED_SUM, 1, 0},     {OP_DOT_EACH, 0, -1},     {OP_OUTER_EACH, 2, 1},
+        {OP_MASK_ROWS, 0, -1},       {OP_SCORE_TANH, 0, -1},   {OP_SCORE_TANH_GRAD, 2, 1},
+        {OP_SCORE_SLOPE, 2, 0},      {OP_LAYER_NORM, 0, -1},   {OP_LAYER_NORM_GRAD, 0, -1},
+        {OP_LAYER_NORM_GAIN, 0, -1}, {OP_XENT_PART, 1, -1},    {OP_XENT_END, 0, -1},
+        {OP_ROW_MAX, 0, -1},         {OP_TOP_LOGS, 0, -1},     {OP_SOFTMAX, 0, -1},
+        {OP_SOFTMAX_GRAD, 0, -1},    {OP_SUM_ROWS, 1, -1},     {OP_XENT, 0, -1},
+    };
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+        if (mixes[i].op == code) {
+            return &mixes[i];
+        }
+    }
+    return NULL;
+}
+
+static inline void mix_special(tensor *t, bool is_weights) {
+    draw d = {11};
+    tensor all = tensor_make(&t->view.type, false, 0);
+    fill_special(&all);
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        uint64_t bits = draw_bits(&d);
+        if (is_weights && bits % 2 == 0) {
+            tensor_set(t, i, bits % 4 == 0 ? 0.0 : -0.0);
+        } else if (!is_weights && bits % 8 == 0) {
+            tensor_set(t, i, tensor_get(&all, i));
+        }
+    }
+    tensor_free(&all);
+}
+
+/* Whether the op has operands for special numbers; they are then filled with them. */
+static inline bool make_special(op_code code, op_data *data) {
+    const special_mix *mix = special_mix_of(code);
+    int32_t operand = special_operand(code);
+    if (mix != NULL) {
+        mix_special(&data->in[mix->numbers], false);
+        if (mix->weights >= 0) {
+            mix_special(&data->in[mix->weights], true);
+        }
+        return true;
+    }
+    if (operand < 0 || data->in[operand].block == NULL) {
+        return false;
+    }
+    fill_special(&data->in[operand]);
+    return true;
+}
+
 #endif

@@ -163,15 +163,15 @@ static void kernels_equal_reference(void **state) {
     }
 }
 
-static void check_special(const device_kernel *kernel, const op_case *c, int32_t operand) {
+static void check_special(const device_kernel *kernel, const op_case *c) {
     op_views v;
     op_data want = data_make(c, false, 0, 1.0, 5), got = data_make(c, false, 0, 1.0, 5);
-    fill_special(&want.in[operand]);
-    fill_special(&got.in[operand]);
-    views_of(&v, c, &want, 0);
-    c->op->ref(&v.call);
     kernel_run r = {kernel, c, 0, 1.0, 0, 1, 0, 0, 0};
-    run_kernel(&r, &got);
+    if (make_special(kernel->op, &want) && make_special(kernel->op, &got)) {
+        views_of(&v, c, &want, 0);
+        c->op->ref(&v.call);
+        run_kernel(&r, &got);
+    }
     for (int32_t i = 0; i < got.n_out; i++) {
         if (!tensor_same(&got.out[i], &want.out[i])) {
             fail_msg("%s: special numbers differ", kernel->name);
@@ -187,12 +187,11 @@ static void special_numbers(void **state) {
     for (int32_t k = 0; k < dev->n_kernels; k++) {
         const device_kernel *kernel = &dev->kernels[k];
         const op_def *op = ebb__op((int)kernel->op);
-        int32_t operand = special_operand((op_code)kernel->op);
-        for (int32_t s = 0; operand >= 0 && s < op->n_samples; s++) {
+        for (int32_t s = 0; s < op->n_samples; s++) {
             op_case c;
             case_open(&c, (int)kernel->op, &op->samples[s]);
-            if (kernel->accept(&c.graph, &c.node) == NULL && c.in[operand] != IR_NONE) {
-                check_special(kernel, &c, operand);
+            if (kernel->accept(&c.graph, &c.node) == NULL) {
+                check_special(kernel, &c);
             }
             case_close(&c);
         }

@@ -19,6 +19,8 @@
 #define U8(view) ((GLOBAL uint8_t *)(arena + (view)->at))
 #define U16(view) ((GLOBAL uint16_t *)(arena + (view)->at))
 #define WORKSPACE(type) ((GLOBAL type *)(arena + c->workspace))
+/* Of scores [S,B] the element that belongs to row r of a stack [S*B,H]. */
+#define SCORE_AT(view, r) (F32(view, (r) / (view)->cols)[(r) % (view)->cols])
 
 /* Shape 1: an item for each row r and unit u. ELEMENT(name) { ... } is the body for one of them; it
  * reads all that it needs before it writes, and touches only what belongs to (r, u), so that runs
