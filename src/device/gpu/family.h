@@ -37,6 +37,9 @@ static inline gpu_extent by_sums(const op_call *call) {
     {.op = OP_##upper,                                                                             \
      .element = true,                                                                              \
      .forms = {{.name = "", .stages = {{#lower, extent, 64, 4, 64, 4}}}}},
+/* The same, where an item reads more than its own element, or counts something else. */
+#define GPU_ITEMS(upper, lower, extent)                                                            \
+    {.op = OP_##upper, .forms = {{.name = "", .stages = {{#lower, extent, 64, 4, 64, 4}}}}},
 /* 16 items for each row: groups of 16 lanes x 16 rows. */
 #define GPU_LANES(upper, lower, extent)                                                            \
     {.op = OP_##upper, .forms = {{.name = "", .stages = {{#lower, extent, 16, 16, 0, 16}}}}},
