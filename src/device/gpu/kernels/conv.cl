@@ -28,6 +28,15 @@ DEVICE conv conv_of(GLOBAL const gpu_call *c, const map *x, GLOBAL const gpu_vie
 
 /* ---- an item for each element ---- */
 
+/* Channels that lie side by side, times weights that lie `step` apart. */
+DEVICE float conv_run(GLOBAL const float *x, GLOBAL const float *w, int32_t step, int32_t n,
+                      float sum) {
+    for (int32_t i = 0; i < n; i++) {
+        sum = FMA(x[i], w[(int64_t)i * step], sum);
+    }
+    return sum;
+}
+
 /* bias, x, w. */
 ELEMENT(conv) {
     map x = map_of(IN(1)), y = map_of(OUT(0));
@@ -44,8 +53,10 @@ ELEMENT(conv) {
             int32_t ix = p.x * v.stride + tap % v.wide - v.pad_x;
             if (iy >= 0 && iy < x.high && ix >= 0 && ix < x.wide) {
                 GLOBAL const float *pixel = from + map_pixel(&x, iy, ix);
-                for (int32_t k = b; k < end; k++) {
-                    sum = FMA(pixel[map_channel(&x, first + k)], w[(int64_t)k * taps + tap], sum);
+                for (int32_t k = b, run; k < end; k += run) {
+                    run = map_run(&x, first + k, first + end);
+                    sum = conv_run(pixel + map_channel(&x, first + k),
+                                   w + (int64_t)k * taps + tap, taps, run, sum);
                 }
             }
         }
@@ -74,8 +85,11 @@ ELEMENT(conv_data) {
             if (ty >= 0 && tx >= 0 && oy * v.stride == ty && ox * v.stride == tx && oy < y.high &&
                 ox < y.wide) {
                 GLOBAL const float *pixel = from + map_pixel(&y, oy, ox);
-                for (int32_t k = b; k < end; k++) {
-                    sum = FMA(pixel[map_channel(&y, k)], w[(int64_t)k * v.inputs * taps + tap], sum);
+                for (int32_t k = b, run; k < end; k += run) {
+                    run = map_run(&y, k, end);
+                    sum = conv_run(pixel + map_channel(&y, k),
+                                   w + (int64_t)k * v.inputs * taps + tap, v.inputs * taps, run,
+                                   sum);
                 }
             }
         }
@@ -131,30 +145,39 @@ DEVICE void conv_weight(GLOBAL char *arena, GLOBAL const gpu_call *c, int64_t r,
     int32_t of = k / v.outputs * v.inputs + i, images = map_images(&y);
     int64_t to = ((int64_t)k * v.inputs + i) * (v.high * v.wide) + tap;
     GLOBAL const float *dy = F32(IN(1), 0) + map_channel(&y, k);
-    GLOBAL const float *from = F32(IN(2), 0) + map_channel(&x, of);
+    int64_t channel = map_channel(&x, of);
+    GLOBAL const float *from = F32(IN(2), 0) + channel;
     format f = format_of(kind == X_CODES ? c->i[7] : 8);
     conv_made made;
     if (kind != X_DENSE) {
         made = conv_made_of(arena, c, of, kind == X_CODES ? c->i[8] : c->i[7]);
     }
+    int64_t images_dy[CONV_IMAGES], images_x[CONV_IMAGES];
     float sum = HAS(IN(0)) ? F32(IN(0), 0)[to] : 0.0f;
     for (int32_t g = 0; g < images; g += CONV_IMAGES) {
-        int32_t end = g + CONV_IMAGES < images ? g + CONV_IMAGES : images;
+        int32_t count = images - g < CONV_IMAGES ? images - g : CONV_IMAGES;
+        for (int32_t n = 0; n < count; n++) {
+            images_dy[n] = map_image(&y, g + n);
+            images_x[n] = map_image(&x, g + n);
+        }
         for (int32_t oy = 0; oy < y.high; oy++) {
             int32_t iy = oy * v.stride + tap / v.wide - v.pad_y;
             for (int32_t ox = 0; ox < y.wide && iy >= 0 && iy < x.high; ox++) {
                 int32_t ix = ox * v.stride + tap % v.wide - v.pad_x;
-                for (int32_t n = g; n < end && ix >= 0 && ix < x.wide; n++) {
+                int32_t inside = ix >= 0 && ix < x.wide ? count : 0;
+                int64_t pixel = map_pixel(&x, iy, ix), pixel_dy = map_pixel(&y, oy, ox);
+                for (int32_t n = 0; n < inside; n++) {
                     float value;
                     if (kind == X_CODES) {
-                        int64_t e = n % x.images * x.channels + map_channel(&x, of) +
-                                    map_pixel(&x, iy, ix);
-                        value = format_value(&f, code_at(&f, CODES(IN(2), n / x.images), e, x.pitch));
+                        int32_t image = g + n;
+                        int64_t e = image % x.images * x.channels + channel + pixel;
+                        value = format_value(
+                            &f, code_at(&f, CODES(IN(2), image / x.images), e, x.pitch));
                     } else {
-                        value = from[map_image(&x, n) + map_pixel(&x, iy, ix)];
+                        value = from[images_x[n] + pixel];
                     }
                     value = kind == X_DENSE ? value : conv_make(&made, value);
-                    sum = FMA(dy[map_image(&y, n) + map_pixel(&y, oy, ox)], value, sum);
+                    sum = FMA(dy[images_dy[n] + pixel_dy], value, sum);
                 }
             }
         }
@@ -179,12 +202,16 @@ ELEMENT(conv_bias) {
     map m = map_of(IN(1));
     GLOBAL const float *dy = F32(IN(1), 0) + map_channel(&m, u);
     int32_t images = map_images(&m), pixels = m.high * m.wide;
+    int64_t from[CONV_IMAGES];
     float sum = HAS(IN(0)) ? F32(IN(0), 0)[u] : 0.0f;
     for (int32_t g = 0; g < images; g += CONV_IMAGES) {
-        int32_t end = g + CONV_IMAGES < images ? g + CONV_IMAGES : images;
+        int32_t count = images - g < CONV_IMAGES ? images - g : CONV_IMAGES;
+        for (int32_t n = 0; n < count; n++) {
+            from[n] = map_image(&m, g + n);
+        }
         for (int32_t pixel = 0; pixel < pixels; pixel++) {
-            for (int32_t n = g; n < end; n++) {
-                sum += dy[map_image(&m, n) + pixel * m.of_pixel];
+            for (int32_t n = 0; n < count; n++) {
+                sum += dy[from[n] + pixel * m.of_pixel];
             }
         }
     }
