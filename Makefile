@@ -11,11 +11,11 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel deb bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
-	@$(call build,$(BUILD),,ebb_command ebb_static ebb_shared)
+	@$(call build,$(BUILD),,ebb_command ebb_static ebb_shared ebb_manuals)
 
 setup:
 	@tools/setup.sh test
@@ -41,6 +41,9 @@ build_fuzz = if tools/setup.sh fuzz; then \
 # Without MPI all is built but its plugin, and the tests of that are skipped.
 setup_mpi = tools/setup.sh mpi || echo "without MPI (above): its tests are skipped" >&2
 
+# Without an OpenCL driver the tests of that device are skipped, loudly.
+setup_device = tools/setup.sh device || echo "without OpenCL (above): its tests are skipped" >&2
+
 # Without NumPy the tests of the Python package that need it are skipped.
 setup_python = tools/setup.sh python || echo "without NumPy (above): its tests are skipped" >&2
 
@@ -49,6 +52,7 @@ test:
 	@tools/setup.sh test
 	@$(setup_mpi)
 	@$(setup_python)
+	@$(setup_device)
 	@$(call build,$(BUILD))
 	@$(if $(or $(if $(T),,all),$(findstring fuzz,$(T)),$(findstring search,$(T))),$(build_fuzz))
 	@tools/run_tests.sh $(BUILD) $(T)
@@ -127,6 +131,12 @@ bench-peers: all
 
 bench-layout: all
 	@python3 bench/layout.py --ebb $(BUILD)/ebb $(ARGS)
+
+# A package for Debian in build/, with the libraries that it needs named.
+deb: all
+	@tools/setup.sh deb
+	@cd $(BUILD) && cpack -G DEB >cpack.log 2>&1 || { cat cpack.log; exit 1; }
+	@ls $(BUILD)/*.deb
 
 install: all
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$$(realpath -m "$(PREFIX)")"

@@ -79,6 +79,8 @@ EBB_API void ebb_ctx_on_progress(ebb_ctx *ctx, ebb_progress_fn fn, void *user);
 EBB_API void ebb_ctx_on_stop(ebb_ctx *ctx, ebb_stop_fn fn, void *user);
 /* The sentence of the last failure in this context; "" if there was none. */
 EBB_API const char *ebb_last_error(const ebb_ctx *ctx);
+/* After EBB_BUDGET: the smallest budget that would work, in bytes; 0: it is not known. */
+EBB_API uint64_t ebb_least_bytes(const ebb_ctx *ctx);
 
 /* Below, every function that returns an ebb_status or an ebb_value starts a new sentence: after a
  * success ebb_last_error() is "". NULL where a handle or pointer is needed is EBB_USAGE. Strings
@@ -392,7 +394,8 @@ typedef struct ebb_run_options {
     uint64_t memory; /* budget in bytes; 0: that of the training */
     int64_t batch;   /* sentences, lines or images at once, fewer if the budget asks for it; never
                         changes a result; 0: as the command does */
-    uint64_t reserved[8]; /* 0 */
+    const char *weights; /* NULL: the best; "last": of the last step saved; or a safetensors file */
+    uint64_t reserved[7]; /* 0 */
 } ebb_run_options;
 
 EBB_API ebb_run_options ebb_run_options_default(void);
@@ -413,12 +416,16 @@ EBB_API ebb_status ebb_run_draw(ebb_run *run, ebb_text_fn fn, void *user) EBB_MU
 /* Lines of text: NUL ends one, and it has no line end. A run of another kind is EBB_USAGE, in all
  * the calls below. While they work ebb_ctx_on_stop() is asked again and again: EBB_STOPPED. */
 
+/* What becomes of a word that the model has not: the source word that it attended to most stands for
+ * it; it is never written, the next likeliest is; or it stays, as <unk>. */
+typedef enum ebb_unk { EBB_UNK_REPLACE, EBB_UNK_BAN, EBB_UNK_KEEP } ebb_unk;
+
 /* Always starts as ebb_translate_options_default(). */
 typedef struct ebb_translate_options {
     uint32_t version;
     int32_t beam;  /* 5: translations of a line followed side by side, 1 to 64 */
     int32_t nbest; /* 1: of them wanted, at most beam */
-    uint32_t reserved_word;
+    int32_t unk;   /* EBB_UNK_REPLACE: what becomes of <unk>, an ebb_unk */
     double length_penalty; /* 1: score = log probability / length^this */
     double max_ratio;      /* 2: a translation has at most so many tokens for one, and 10 */
     uint64_t reserved[8];  /* 0 */
@@ -445,12 +452,15 @@ EBB_API ebb_status ebb_run_translate(ebb_run *run, const char *const *lines, uin
 
 /* Always starts as ebb_generate_options_default(). */
 typedef struct ebb_generate_options {
-    uint32_t version, reserved_word;
+    uint32_t version;
+    int32_t stop_at_eos;  /* 0; else the text ends with the first line end */
     int64_t tokens;       /* 200: how many to write */
     double temperature;   /* 1; 0: always the likeliest */
     uint64_t seed;        /* 1 */
     const char *prompt;   /* NULL: a new line */
-    uint64_t reserved[8]; /* 0 */
+    int64_t top_k;        /* 0: all; else only the so many likeliest tokens are drawn */
+    double top_p;         /* 1; else only the likeliest, as few as have this share together */
+    uint64_t reserved[6]; /* 0 */
 } ebb_generate_options;
 EBB_API ebb_generate_options ebb_generate_options_default(void);
 EBB_API ebb_status ebb_run_generate(ebb_run *run, const ebb_generate_options *options,

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks for what ebb needs and, as root on Debian or Ubuntu, installs what is missing.
-# Usage: tools/setup.sh build|test|fuzz|mpi|device|python|coverage|lint
+# Usage: tools/setup.sh build|test|fuzz|mpi|device|python|coverage|lint|deb
 # Elsewhere, or without root, names the missing packages and exits 1. Silent when all is there.
 set -u
 
@@ -55,6 +55,9 @@ LIST
         echo "oclgrind tool oclgrind"
     elif [ "$1" = python ]; then
         echo "python3-numpy numpy -"
+    elif [ "$1" = deb ]; then
+        echo "dpkg-dev tool dpkg-shlibdeps"
+        echo "file tool file"
     elif [ "$1" = lint ]; then
         echo "python3 tool python3"
         echo "clang-format tool clang-format"
@@ -79,9 +82,9 @@ missing_for() {
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | mpi | device | python | coverage | lint) ;;
+build | test | fuzz | mpi | device | python | coverage | lint | deb) ;;
 *)
-    echo "usage: tools/setup.sh build|test|fuzz|mpi|device|python|coverage|lint" >&2
+    echo "usage: tools/setup.sh build|test|fuzz|mpi|device|python|coverage|lint|deb" >&2
     exit 2
     ;;
 esac

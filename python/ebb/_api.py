@@ -71,6 +71,12 @@ class Role(IntEnum):
     OUTPUT = 4
 
 
+class Unk(IntEnum):
+    UNK_REPLACE = 0
+    UNK_BAN = 1
+    UNK_KEEP = 2
+
+
 class ebb_options(Structure):
     _fields_ = [
         ("version", c_uint32),
@@ -122,7 +128,8 @@ class ebb_run_options(Structure):
         ("threads", c_int32),
         ("memory", c_uint64),
         ("batch", c_int64),
-        ("reserved", c_uint64 * 8),
+        ("weights", c_char_p),
+        ("reserved", c_uint64 * 7),
     ]
 
 
@@ -131,7 +138,7 @@ class ebb_translate_options(Structure):
         ("version", c_uint32),
         ("beam", c_int32),
         ("nbest", c_int32),
-        ("reserved_word", c_uint32),
+        ("unk", c_int32),
         ("length_penalty", c_double),
         ("max_ratio", c_double),
         ("reserved", c_uint64 * 8),
@@ -154,12 +161,14 @@ class ebb_translation(Structure):
 class ebb_generate_options(Structure):
     _fields_ = [
         ("version", c_uint32),
-        ("reserved_word", c_uint32),
+        ("stop_at_eos", c_int32),
         ("tokens", c_int64),
         ("temperature", c_double),
         ("seed", c_uint64),
         ("prompt", c_char_p),
-        ("reserved", c_uint64 * 8),
+        ("top_k", c_int64),
+        ("top_p", c_double),
+        ("reserved", c_uint64 * 6),
     ]
 
 
@@ -188,6 +197,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "ebb_ctx_on_progress": (None, (c_void_p, ebb_progress_fn, c_void_p)),
     "ebb_ctx_on_stop": (None, (c_void_p, ebb_stop_fn, c_void_p)),
     "ebb_last_error": (c_char_p, (c_void_p,)),
+    "ebb_least_bytes": (c_uint64, (c_void_p,)),
     "ebb_graph_new": (c_int, (c_void_p, POINTER(c_void_p))),
     "ebb_graph_free": (None, (c_void_p,)),
     "ebb_graph_status": (c_int, (c_void_p,)),

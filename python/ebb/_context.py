@@ -64,7 +64,7 @@ class Context:
     def check(self, status: int) -> None:
         """Raises what a status stands for."""
         if status != 0:
-            raise error(status, self.last_error())
+            raise error(status, self.last_error(), lib.ebb_least_bytes(self.handle))
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:

@@ -1,7 +1,6 @@
 """Exceptions, one for each status of the library."""
 from __future__ import annotations
 
-import re
 from typing import Dict, Optional, Type
 
 from ._api import Status
@@ -35,11 +34,7 @@ class BudgetError(EbbError, MemoryError):
     """It does not fit the budget. `least_bytes` is the smallest budget that works, if it is known."""
 
     status = Status.BUDGET
-
-    @property
-    def least_bytes(self) -> Optional[int]:
-        found = re.search(r"the least that works is (\d+) bytes", str(self))
-        return int(found.group(1)) if found else None
+    least_bytes: Optional[int] = None
 
 
 class ModelError(EbbError):
@@ -85,6 +80,9 @@ BY_STATUS: Dict[int, Type[EbbError]] = {
 }
 
 
-def error(status: int, sentence: str) -> EbbError:
+def error(status: int, sentence: str, least_bytes: int = 0) -> EbbError:
     """The exception that stands for a status."""
-    return BY_STATUS.get(status, EbbError)(sentence or f"status {status}")
+    raised = BY_STATUS.get(status, EbbError)(sentence or f"status {status}")
+    if isinstance(raised, BudgetError) and least_bytes > 0:
+        raised.least_bytes = least_bytes
+    return raised

@@ -69,17 +69,21 @@ def _lines(lines: Sequence[str], what: str) -> "ctypes.Array[ctypes.c_char_p]":
     return (ctypes.c_char_p * max(len(encoded), 1))(*encoded)
 
 
+UNKNOWN = ("replace", "ban", "keep")  # as ebb_unk has them
+
+
 class Run:
     """A run in a folder, opened to be used under a budget: memory (as it was trained in, if not given), threads, and how many lines or images
-    at once. What a use needs is planned at its first call and kept until another use.
+    at once; of its weights the best, the "last" or those of a file. What a use needs is planned at its first call and kept until another use.
 
     In a notebook it shows how its training went."""
 
-    def __init__(self, folder: Folder, memory: Size = None, threads: int = 0, batch: int = 0) -> None:
+    def __init__(self, folder: Folder, memory: Size = None, threads: int = 0, batch: int = 0, weights: Union[str, "os.PathLike[str]"] = "best") -> None:
         self.folder = os.fspath(folder)
         self._context = current()
         options: ebb_run_options = lib.ebb_run_options_default()
         options.memory, options.threads, options.batch = size(memory), threads, batch
+        options.weights = os.fsencode(weights)
         handle = ctypes.c_void_p()
         self._context.check(lib.ebb_run_open(self._context.handle, os.fsencode(self.folder), ctypes.byref(options), ctypes.byref(handle)))
         self._handle: Optional[ctypes.c_void_p] = handle
@@ -171,17 +175,22 @@ class Run:
     # ---- what it does ----
 
     @overload
-    def translate(self, lines: Sequence[str], beam: int = 5, nbest: None = None, length_penalty: float = 1.0, max_ratio: float = 2.0) -> List[str]: ...
+    def translate(self, lines: Sequence[str], beam: int = 5, nbest: None = None, length_penalty: float = 1.0, max_ratio: float = 2.0,
+                  unk: str = "replace") -> List[str]: ...
 
     @overload
-    def translate(self, lines: Sequence[str], beam: int = 5, *, nbest: int, length_penalty: float = 1.0, max_ratio: float = 2.0) -> List[List[Translation]]: ...
+    def translate(self, lines: Sequence[str], beam: int = 5, *, nbest: int, length_penalty: float = 1.0, max_ratio: float = 2.0,
+                  unk: str = "replace") -> List[List[Translation]]: ...
 
     def translate(self, lines: Sequence[str], beam: int = 5, nbest: Optional[int] = None, length_penalty: float = 1.0,
-                  max_ratio: float = 2.0) -> Union[List[str], List[List[Translation]]]:
-        """Translations of lines: the best of each, or with nbest a list of so many with their scores."""
+                  max_ratio: float = 2.0, unk: str = "replace") -> Union[List[str], List[List[Translation]]]:
+        """Translations of lines: the best of each, or with nbest a list of so many with their scores. unk says what becomes of a word that the
+        model has not: "replace" it by the source word attended to most, "ban" it, or "keep" it."""
+        if unk not in UNKNOWN:
+            raise UsageError(f"translate: unk {unk!r} is none of {', '.join(UNKNOWN)}")
         options: ebb_translate_options = lib.ebb_translate_options_default()
         options.beam, options.nbest = beam, 1 if nbest is None else nbest
-        options.length_penalty, options.max_ratio = length_penalty, max_ratio
+        options.length_penalty, options.max_ratio, options.unk = length_penalty, max_ratio, UNKNOWN.index(unk)
         found: List[List[Translation]] = [[] for _ in lines]
 
         def keep(user: Any, one: Any) -> int:
@@ -195,10 +204,12 @@ class Run:
         return found if nbest is not None else [best[0].text for best in found]
 
     def generate(self, tokens: int = 200, temperature: float = 1.0, seed: int = 1, prompt: str = "",
-                 on_text: Optional[Callable[[str], None]] = None) -> str:
-        """A text that the language model writes; on_text is given it piece by piece as well."""
+                 on_text: Optional[Callable[[str], None]] = None, *, top_k: int = 0, top_p: float = 1.0, stop_at_eos: bool = False) -> str:
+        """A text that the language model writes; on_text is given it piece by piece as well. Tokens are drawn among the top_k likeliest (0: all), and
+        among as few as have the share top_p of the probability together; stop_at_eos ends the text with its first line."""
         options: ebb_generate_options = lib.ebb_generate_options_default()
         options.tokens, options.temperature, options.seed, options.prompt = tokens, temperature, seed, prompt.encode()
+        options.top_k, options.top_p, options.stop_at_eos = top_k, top_p, int(stop_at_eos)
         parts: List[bytes] = []
         raised: List[BaseException] = []
 

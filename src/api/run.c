@@ -74,6 +74,11 @@ static ebb_status load(ebb_run *run, const ebb_run_options *o) {
     run->s.batch_tokens = 0;
     run->s.shards = 1;
     run->s.threads = o->threads > 0 ? o->threads : run->s.threads;
+    if (o->weights != NULL) {
+        char *weights = NULL;
+        TRY(ebb__region_strdup(&run->region, o->weights, &weights));
+        run->s.weights = weights;
+    }
     if (o->memory > 0) {
         run->s.memory = (train_memory){.form = MEMORY_BYTES, .bytes = o->memory};
     }
@@ -226,6 +231,9 @@ static ebb_status check_translating(ebb_ctx *ctx, const ebb_translate_options *o
                          "wanted",
                          o->beam, o->nbest, TRANSLATE_MOST_BEAM);
     }
+    if (o->unk < EBB_UNK_REPLACE || o->unk > EBB_UNK_KEEP) {
+        return ebb__fail(ctx, EBB_USAGE, "options: unk %d is no ebb_unk", o->unk);
+    }
     if (!(o->length_penalty >= 0 && o->length_penalty <= 10)) {
         return ebb__fail(ctx, EBB_USAGE, "options: length_penalty %g is not in [0, 10]",
                          o->length_penalty);
@@ -300,12 +308,13 @@ static bool stop_translating(void *user) {
 
 static bool is_same_decoding(const decode_options *a, const decode_options *b) {
     return a->beam == b->beam && a->nbest == b->nbest && a->alpha == b->alpha &&
-           a->max_ratio == b->max_ratio;
+           a->max_ratio == b->max_ratio && a->unk == b->unk;
 }
 
 static ebb_status open_translating(ebb_run *run, const ebb_translate_options *o) {
     decode_options wanted = {
-        .beam = o->beam, .nbest = o->nbest, .alpha = o->length_penalty, .max_ratio = o->max_ratio};
+        .beam = o->beam, .nbest = o->nbest, .alpha = o->length_penalty, .max_ratio = o->max_ratio,
+        .unk = (decode_unk)o->unk};
     if (run->use == USE_TRANSLATE && is_same_decoding(&run->decode, &wanted)) {
         return EBB_OK;
     }
@@ -352,7 +361,7 @@ ebb_status ebb_run_translate(ebb_run *run, const char *const *lines, uint64_t n,
 
 ebb_generate_options ebb_generate_options_default(void) {
     return (ebb_generate_options){
-        .version = RUN_OPTIONS_VERSION, .tokens = 200, .temperature = 1, .seed = 1};
+        .version = RUN_OPTIONS_VERSION, .tokens = 200, .temperature = 1, .seed = 1, .top_p = 1};
 }
 
 typedef struct text_call {
@@ -371,7 +380,8 @@ static bool give_text(void *user, const char *text, size_t bytes) {
 static ebb_status generate(text_call *c, const ebb_generate_options *o) {
     ebb_run *run = c->run;
     generate_options asked = {
-        .tokens = o->tokens, .temperature = o->temperature, .seed = o->seed, .prompt = o->prompt};
+        .tokens = o->tokens, .temperature = o->temperature, .seed = o->seed, .prompt = o->prompt,
+        .top_k = o->top_k, .top_p = o->top_p, .stop_at_eos = o->stop_at_eos != 0};
     TRY(begin(run, "ebb_run_generate", run->s.kind->generate != NULL));
     TRY(check_struct(run->ctx, "ebb_generate_options", o->version, o->reserved,
                      sizeof o->reserved));
@@ -379,6 +389,11 @@ static ebb_status generate(text_call *c, const ebb_generate_options *o) {
         return ebb__fail(run->ctx, EBB_USAGE,
                          "options: tokens %lld and temperature %g must be at least 0",
                          (long long)o->tokens, o->temperature);
+    }
+    if (o->top_k < 0 || !(o->top_p > 0 && o->top_p <= 1)) {
+        return ebb__fail(run->ctx, EBB_USAGE,
+                         "options: top_k %lld must be at least 0, and top_p %g in (0, 1]",
+                         (long long)o->top_k, o->top_p);
     }
     if (run->use != USE_GENERATE) {
         close_use(run);

@@ -45,6 +45,10 @@ void ebb_ctx_on_stop(ebb_ctx *ctx, ebb_stop_fn fn, void *user) {
     ctx->stop_planning_user = user;
 }
 
+uint64_t ebb_least_bytes(const ebb_ctx *ctx) {
+    return ctx != NULL ? ctx->least_bytes : 0;
+}
+
 const char *ebb_last_error(const ebb_ctx *ctx) {
     return ctx->error;
 }
@@ -95,6 +99,7 @@ ebb_status ebb__fail(ebb_ctx *ctx, ebb_status status, const char *format, ...) {
 
 void ebb__ctx_clear(ebb_ctx *ctx) {
     ctx->error[0] = '\0';
+    ctx->least_bytes = 0;
 }
 
 void ebb__log(ebb_ctx *ctx, ebb_log_level level, const char *format, ...) {

@@ -44,6 +44,7 @@ struct ebb_ctx {
      * are typed, `--batch`; those of the library as configs do, `batch`. */
     bool command;
     int input; /* descriptor of a copy of standard input (data/text_list.h); 0: there is none */
+    uint64_t least_bytes; /* of what failed for the budget: the least that works; 0: not known */
     char error[1024];
 };
 

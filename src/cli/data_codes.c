@@ -1,8 +1,9 @@
 /* data_codes.c - `ebb data codes learn FILE... OUT --codes N` and `ebb data codes apply CODES FILE
- * OUT`: byte-pair codes without a model. "-" are the standard streams. */
+ * OUT`: byte-pair codes without a model; CODES may be a folder with GPT-2's files. "-" are the standard streams. */
 #include "cli/command.h"
 
 #include "base/file.h"
+#include "data/codes_gpt2.h"
 #include "data/codes_words.h"
 
 #include <inttypes.h>
@@ -68,12 +69,21 @@ out:
 static ebb_status apply_command(cli_call *call, const char *with, const char *from,
                                 const char *to) {
     data_codes codes = {.ctx = call->ctx};
+    gpt2_ids ids = {.pieces = {.ctx = call->ctx}};
     codes_applied done;
+    bool numbers = call->settings.ids;
     char path[1024];
     ebb_status status;
     TRY_OUT(output_of(call->ctx, to, path));
-    TRY_OUT(ebb__codes_load(call->ctx, with, EBB_DATA, &codes));
-    TRY_OUT(ebb__codes_apply(&codes, from, path, &done));
+    if (numbers && !ebb__gpt2_is_folder(with)) {
+        TRY_OUT(ebb__fail(call->ctx, EBB_USAGE,
+                          "--ids needs numbers: a folder with GPT-2's vocab.json and merges.txt in "
+                          "place of %s",
+                          with));
+    }
+    TRY_OUT(numbers ? ebb__gpt2_load(call->ctx, with, EBB_DATA, &codes, &ids)
+                    : ebb__codes_load(call->ctx, with, EBB_DATA, &codes));
+    TRY_OUT(ebb__codes_apply(&codes, numbers ? &ids : NULL, from, path, &done));
     if (call->settings.json && !is_stream(to)) {
         status = ebb__cli_print_json(
             call->ctx, json_pack("{s:i, s:s, s:I, s:I}", "schema", 1, "path", path, "words",
@@ -81,6 +91,7 @@ static ebb_status apply_command(cli_call *call, const char *with, const char *fr
     }
 out:
     ebb__codes_free(&codes);
+    ebb__vocab_free(&ids.pieces);
     return status;
 }
 

@@ -229,7 +229,9 @@ ebb_status ebb__cli_data_plan(cli_call *call) {
                            (uint32_t)run->max_len,
                            run->split_long,
                            ebb__vocabs_codes(&vocabs, KIND_SOURCE),
-                           ebb__vocabs_codes(&vocabs, KIND_TARGET)};
+                           ebb__vocabs_codes(&vocabs, KIND_TARGET),
+                           run->codes_dropout,
+                           run->seed};
     TRY_OUT(ebb__lengths_scan(call->ctx, &texts, &lengths));
     TRY_OUT(count_vocabs(call->ctx, &vocabs, &sizes));
     TRY_OUT(ebb__bucket_report_make(run, &sizes, &lengths, &report));

@@ -1,5 +1,5 @@
 /* help.c - what --help says of options, from the table: grouped, with values and defaults. */
-#include "cli/options.h"
+#include "cli/entries.h"
 
 #include "plan/passes.h"
 
@@ -40,24 +40,32 @@ static void list_passes(const train_option *option, char *text, size_t bytes) {
     }
 }
 
-static void print_option(const train_option *option) {
-    char left[160], right[768], passes[256] = "";
+cli_option_text ebb__cli_option_text(const train_option *option) {
+    cli_option_text text = {.value = ""};
+    char passes[256] = "";
     option_choices choices = ebb__option_choices(option, "|");
     const char *value = option->kind == OPTION_CHOICE ? choices.text : option->value;
-    (void)snprintf(left, sizeof left, "  --%s%s%s", option->name, value != NULL ? " " : "",
-                   value != NULL ? value : "");
     list_passes(option, passes, sizeof passes);
     bool plain = option->kind == OPTION_SWITCH || option->standard[0] == '\0' ||
                  (option->zero != NULL && strcmp(option->zero, "none") == 0 &&
                   strcmp(option->standard, "none") == 0);
-    (void)snprintf(right, sizeof right, "%s%s%s%s%s", option->help, passes,
+    (void)snprintf(text.value, sizeof text.value, "%s", value != NULL ? value : "");
+    (void)snprintf(text.help, sizeof text.help, "%s%s%s%s%s", option->help, passes,
                    plain ? "" : " (default ", plain ? "" : option->standard, plain ? "" : ")");
+    return text;
+}
+
+static void print_option(const train_option *option) {
+    cli_option_text text = ebb__cli_option_text(option);
+    char left[160];
+    (void)snprintf(left, sizeof left, "  --%s%s%s", option->name, text.value[0] != '\0' ? " " : "",
+                   text.value);
     if ((int)strlen(left) > HELP_COLUMN - 1) {
         printf("%s\n%*s", left, HELP_COLUMN, "");
     } else {
         printf("%-*s", HELP_COLUMN, left);
     }
-    print_wrapped(right, HELP_COLUMN);
+    print_wrapped(text.help, HELP_COLUMN);
 }
 
 void ebb__cli_help_options(option_command command, const model_kind *kind) {

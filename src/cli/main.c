@@ -1,6 +1,6 @@
 /* main.c - the command: which sub-command, its help, and how it ends. Every failure is one line on
  * standard error and the status as exit code. */
-#include "cli/command.h"
+#include "cli/entries.h"
 
 #include "base/host.h"
 #include "base/nearest.h"
@@ -11,193 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A command as it is typed: `train lm`, `decode`. */
-typedef struct main_command {
-    const char *name, *model; /* "train", "lm"; model NULL: the command takes none */
-    const model_kind *kind;   /* NULL: of no kind */
-    option_command id;
-    int n_words; /* arguments that are no options, all required; below 0: so many, or more */
-    ebb_status (*run)(cli_call *call);
-    const char *usage, *summary, *details;
-} main_command;
-
-/* What every kind of model takes part in, if it says so. */
-static const struct {
-    const char *name;
-    option_command id;
-    ebb_status (*run)(cli_call *call);
-} of_kinds[] = {{"train", FOR_TRAIN, ebb__cli_train},
-                {"plan", FOR_PLAN, ebb__cli_plan},
-                {"bench", FOR_BENCH, ebb__cli_bench},
-                {"tune", FOR_TUNE, ebb__cli_tune},
-                {"eval", FOR_EVAL, ebb__cli_eval}};
-
-static const main_command others[] = {
-    {"eval", "bleu", NULL, FOR_SCORE, -2, ebb__cli_bleu, "eval bleu HYP REF... [options]",
-     "BLEU of translations",
-     "Compares the translations in the file HYP with the references in REF, line by\n"
-     "line; of several REF files each has a reference of every line. The number is\n"
-     "that of sacreBLEU. Text that is tokenised already needs --tok none.\n"},
-    {"eval", "chrf", NULL, FOR_CHRF, -2, ebb__cli_chrf, "eval chrf HYP REF... [options]",
-     "the same by characters: chrF",
-     "Compares the translations in the file HYP with the references in REF, line by\n"
-     "line, by their characters; of several REF files the best reference of a line\n"
-     "counts. The number is that of sacreBLEU.\n"},
-    {"decode", NULL, NULL, FOR_DECODE, 1, ebb__cli_decode, "decode DIR [options] <SRC >HYP",
-     "translate with a trained model",
-     "Translates standard input to standard output, line by line, with the best\n"
-     "weights of the run in the folder DIR. Lines are answered as they come.\n"},
-    {"generate", NULL, NULL, FOR_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
-     "let a trained model write text",
-     "Writes text with the best weights of the run in the folder DIR.\n"},
-    {"predict", NULL, NULL, FOR_PREDICT, -2, ebb__cli_predict, "predict DIR IMAGE... [options]",
-     "what images show, by a trained net",
-     "Says what PNG and JPEG files show, by the best weights of the run in the folder\n"
-     "DIR: a line an image, the likeliest classes with their probabilities.\n"},
-    {"average", NULL, NULL, FOR_AVERAGE, -2, ebb__cli_average, "average WEIGHTS... OUT [options]",
-     "the mean of weights of one model",
-     "Writes the mean of several safetensors files of one model to the file OUT, to be\n"
-     "used with --weights OUT. Of the folder of a run its best weights are meant;\n"
-     "train with --keep N leaves the last N to average: ebb average run/step-* mean.\n"},
-    {"report", NULL, NULL, FOR_REPORT, 2, ebb__cli_report, "report DIR FILE.html [options]",
-     "a page about a run",
-     "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
-     "of a step, time against memory, how training went, translations or what is taken\n"
-     "for what, all settings.\n"},
-    {"devices", NULL, NULL, FOR_DEVICES, 0, ebb__cli_devices, "devices [options]",
-     "what can compute here",
-     "Lists what --device can name: each device with its memory, the most of it that can\n"
-     "be had in one piece, and why it cannot be used, if so.\n"},
-    {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE|NET [options]",
-     "what a safetensors file holds; a net as text",
-     "Checks a safetensors file whole and lists what it holds. Of a net, by its name\n"
-     "or in a file (.txt, darknet's .cfg), prints the layers as text (docs/nets.md).\n"},
-    {"data", "grammar", NULL, FOR_DATA, 1, ebb__cli_data_grammar, "data grammar FILE [options]",
-     "write a text to try things on",
-     "Writes sentences of a toy English grammar to FILE, one a line.\n"},
-    {"data", "dates", NULL, FOR_DATA, 2, ebb__cli_data_dates, "data dates SRC TGT [options]",
-     "write a translation task to try things on",
-     "Writes dates in English to SRC and, line by line, the same dates as ISO 8601 has\n"
-     "them to TGT.\n"},
-    {"data", "codes", NULL, FOR_CODES, -3, ebb__cli_data_codes,
-     "data codes learn FILE... OUT --codes N", "byte-pair codes, as subword-nmt has them",
-     "Learns N pairs of pieces from texts and writes them to OUT, or cuts the words of\n"
-     "a text into pieces with codes that are given:\n\n"
-     "  ebb data codes learn FILE... OUT --codes N\n"
-     "  ebb data codes apply CODES FILE OUT\n\n"
-     "A piece that is not the last of its word ends in @@. - is standard input or\n"
-     "output. Files and pieces are those of subword-nmt. train --tokens bpe does both\n"
-     "by itself.\n"},
-    {"data", "plan", NULL, FOR_DATA_PLAN, 0, ebb__cli_data_plan,
-     "data plan --lm FILE | --nmt SRC TGT", "which shapes batches are best padded to",
-     "Counts how long the sentences of a text are, or of two texts line by line, and\n"
-     "compares ways to group them: what share of a batch is padding, and how long an\n"
-     "epoch of the model would take. Takes the model options of train lm or, with\n"
-     "--nmt, of train nmt; ebb data plan --nmt --help lists those.\n"},
-    {"data", "build", NULL, FOR_DATA_BUILD, 0, ebb__cli_data_build,
-     "data build --lm FILE | --nmt SRC TGT | --cnn PATH",
-     "make the files that training reads, ahead",
-     "Makes what training would make first, in the folder --out: vocabularies, and\n"
-     "texts as token files; with --cnn, images decoded once and brought to one size.\n"
-     "ebb train with the same data and the same of these options finds them there.\n"
-     "What is whole stays; files that are stale or damaged are made again. A folder\n"
-     "with a run of other data or another vocabulary is refused. With --nmt or --cnn\n"
-     "the options are those of translation or of nets; ebb data build --nmt --help\n"
-     "lists them.\n"},
-};
-
-enum { N_OTHERS = sizeof others / sizeof *others, MOST_COMMANDS = 64 };
-
-/* All commands, those with one name side by side. */
-typedef struct main_list {
-    main_command at[MOST_COMMANDS];
-    size_t n;
-} main_list;
-
-static void add_kinds(main_list *list, size_t verb) {
-    for (size_t k = 0; k < ebb__kind_count(); k++) {
-        const model_kind *kind = ebb__kind_at(k);
-        for (size_t i = 0; i < kind->n_commands; i++) {
-            const kind_command *c = &kind->commands[i];
-            if (c->command == of_kinds[verb].id && list->n < MOST_COMMANDS - N_OTHERS) {
-                list->at[list->n++] = (main_command){
-                    of_kinds[verb].name, kind->name, kind,       c->command, c->n_words,
-                    of_kinds[verb].run,  c->usage,   c->summary, c->details};
-            }
-        }
-    }
-}
-
-static main_list list_commands(void) {
-    main_list list = {.n = 0};
-    for (size_t verb = 0; verb < sizeof of_kinds / sizeof *of_kinds; verb++) {
-        add_kinds(&list, verb);
-    }
-    for (size_t i = 0; i < N_OTHERS; i++) {
-        list.at[list.n++] = others[i];
-    }
-    return list;
-}
-
 static const char *command_at(const void *user, size_t index) {
-    return ((const main_list *)user)->at[index].name;
+    return ((const cli_entries *)user)->at[index].name;
 }
 
-/* The first of that name; with a model, the one of that kind. */
-static const main_command *find_command(const main_list *list, const char *name,
-                                        const char *model) {
-    for (size_t i = 0; i < list->n; i++) {
-        const main_command *c = &list->at[i];
-        if (strcmp(c->name, name) == 0 &&
-            (model == NULL || (c->model != NULL && strcmp(c->model, model) == 0))) {
-            return c;
-        }
-    }
-    return NULL;
-}
-
-/* Of `data plan` and `data build` the kind of model is an option. */
-static bool has_option(int argc, char **argv, const char *name) {
-    size_t n = strlen(name);
-    bool found = false;
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        found = found || (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, name, n) == 0 &&
-                          (argv[i][2 + n] == '\0' || argv[i][2 + n] == '='));
-    }
-    return found;
-}
-
-/* The kind whose options the command has: its own, the one that is asked for, or that can do it. */
-static const model_kind *kind_of(const main_command *command, int argc, char **argv) {
-    bool data = command->id == FOR_DATA_PLAN || command->id == FOR_DATA_BUILD;
-    for (size_t i = 0; command->kind == NULL && i < ebb__kind_count(); i++) {
-        const model_kind *kind = ebb__kind_at(i);
-        if ((data && has_option(argc, argv, kind->name)) ||
-            (command->id == FOR_DECODE && kind->decode != NULL) ||
-            (command->id == FOR_GENERATE && kind->generate != NULL) ||
-            (command->id == FOR_PREDICT && kind->predict != NULL)) {
-            return kind;
-        }
-    }
-    return command->kind != NULL ? command->kind : ebb__kind_at(0);
-}
-
-static void print_overview(const main_list *list, FILE *file) {
+static void print_overview(const cli_entries *list, FILE *file) {
     (void)fprintf(file,
                   "ebb trains recurrent language and translation models, and convolutional nets,\n"
                   "in the memory you have.\n\nusage:\n");
     for (size_t i = 0; i < list->n; i++) {
         (void)fprintf(file, "  ebb %-36s %s\n", list->at[i].usage, list->at[i].summary);
     }
-    (void)fprintf(file, "  ebb %-36s %s\n  ebb %-36s %s\n", "help COMMAND",
-                  "what a command does, all its options", "--version",
+    (void)fprintf(file, "  ebb %-36s %s\n  ebb %-36s %s\n  ebb %-36s %s\n", "help COMMAND",
+                  "what a command does, all its options", "help bash|zsh|fish|man",
+                  "completion for a shell, manual pages", "--version",
                   "version, processor, libraries");
     (void)fprintf(file, "\nexample:\n"
                         "  ebb train lm --train text.txt --valid more.txt --memory 512M --out run\n"
                         "  ebb generate run\n");
 }
 
-static void print_help(const main_command *command, const model_kind *kind) {
+static void print_help(const cli_entry *command, const model_kind *kind) {
     printf("usage: ebb %s\n\n%s", command->usage, command->details);
     ebb__cli_help_options(command->id, kind);
     printf("\nA switch is turned off again by --no-NAME. Exit codes: 0 done, 1 internal error,\n"
@@ -207,11 +41,11 @@ static void print_help(const main_command *command, const model_kind *kind) {
 }
 
 /* Whether the command after this one in the list has the same name. */
-static bool has_kinds(const main_list *list, const main_command *command) {
+static bool has_kinds(const cli_entries *list, const cli_entry *command) {
     return command + 1 < list->at + list->n && strcmp(command[1].name, command->name) == 0;
 }
 
-static void print_kinds(const main_list *list, const main_command *command) {
+static void print_kinds(const cli_entries *list, const cli_entry *command) {
     const char *name = command->name;
     printf("usage:\n");
     for (; command < list->at + list->n && strcmp(command->name, name) == 0; command++) {
@@ -225,11 +59,11 @@ typedef struct kind_names {
     char text[96];
 } kind_names;
 
-static kind_names names_of_kinds(const main_list *list, const main_command *command) {
+static kind_names names_of_kinds(const cli_entries *list, const cli_entry *command) {
     kind_names names = {""};
     size_t used = 0;
     const char *name = command->name;
-    for (const main_command *c = command; c < list->at + list->n && strcmp(c->name, name) == 0;
+    for (const cli_entry *c = command; c < list->at + list->n && strcmp(c->name, name) == 0;
          c++) {
         bool last = !has_kinds(list, c);
         int n = snprintf(names.text + used, sizeof names.text - used, "%s%s",
@@ -248,9 +82,9 @@ static void print_version(void) {
     printf("ebb %s\n%s\n", ebb_version(), line);
 }
 
-static ebb_status need_command(ebb_ctx *ctx, const main_list *list, const char *name,
-                               const main_command **out) {
-    *out = find_command(list, name, NULL);
+static ebb_status need_command(ebb_ctx *ctx, const cli_entries *list, const char *name,
+                               const cli_entry **out) {
+    *out = ebb__cli_entry_find(list, name, NULL);
     if (*out == NULL) {
         return ebb__fail(ctx, EBB_USAGE, "unknown command '%.60s'; did you mean %s? (ebb --help)",
                          name, ebb__nearest(name, command_at, list, list->n));
@@ -260,14 +94,14 @@ static ebb_status need_command(ebb_ctx *ctx, const main_list *list, const char *
 
 /* `user`: the first command of the name. */
 static const char *model_at(const void *user, size_t index) {
-    const main_command *command = user;
+    const cli_entry *command = user;
     return command[index].model;
 }
 
 /* The word after the command: which model (for data: which text). */
-static ebb_status check_model(ebb_ctx *ctx, const main_list *list, const main_command **out,
+static ebb_status check_model(ebb_ctx *ctx, const cli_entries *list, const cli_entry **out,
                               int argc, char **argv) {
-    const main_command *command = *out;
+    const cli_entry *command = *out;
     if (command->model == NULL) {
         return EBB_OK;
     }
@@ -275,7 +109,7 @@ static ebb_status check_model(ebb_ctx *ctx, const main_list *list, const main_co
         return ebb__fail(ctx, EBB_USAGE, "ebb %s: say which: %s (ebb help %s)", command->name,
                          names_of_kinds(list, command).text, command->name);
     }
-    *out = find_command(list, command->name, argv[0]);
+    *out = ebb__cli_entry_find(list, command->name, argv[0]);
     if (*out == NULL) {
         size_t n = 1;
         while (has_kinds(list, command + n - 1)) {
@@ -290,13 +124,13 @@ static ebb_status check_model(ebb_ctx *ctx, const main_list *list, const main_co
 }
 
 /* All that can be done with a kind of model. */
-static void print_commands(const main_list *list, const model_kind *kind) {
+static void print_commands(const cli_entries *list, const model_kind *kind) {
     const char *const uses[] = {kind->decode != NULL ? "decode" : "",
                                 kind->generate != NULL ? "generate" : "",
                                 kind->predict != NULL ? "predict" : "", "report"};
     printf("usage:\n");
     for (size_t i = 0; i < list->n; i++) {
-        const main_command *c = &list->at[i];
+        const cli_entry *c = &list->at[i];
         bool of_kind = c->kind == kind;
         for (size_t u = 0; u < sizeof uses / sizeof *uses; u++) {
             of_kind = of_kind || strcmp(uses[u], c->name) == 0;
@@ -308,10 +142,19 @@ static void print_commands(const main_list *list, const model_kind *kind) {
     printf("\nebb help train %s lists the options of training.\n", kind->name);
 }
 
-static ebb_status help_for(ebb_ctx *ctx, const main_list *list, int argc, char **argv) {
-    const main_command *command = NULL;
+static ebb_status help_for(ebb_ctx *ctx, const cli_entries *list, int argc, char **argv) {
+    const cli_entry *command = NULL;
     if (argc == 0) {
         print_overview(list, stdout);
+        return EBB_OK;
+    }
+    if (argc <= 2 && strcmp(argv[0], "man") == 0) {
+        return ebb__cli_manual(list, argc == 2 ? argv[1] : NULL)
+                   ? EBB_OK
+                   : ebb__fail(ctx, EBB_USAGE,
+                               "there is no manual page '%.60s'; ebb help man lists them", argv[1]);
+    }
+    if (argc == 1 && ebb__cli_complete(list, argv[0])) {
         return EBB_OK;
     }
     if (argc == 1 && ebb__kind_find(argv[0]) != NULL) {
@@ -326,11 +169,11 @@ static ebb_status help_for(ebb_ctx *ctx, const main_list *list, int argc, char *
     if (argc > 1) {
         TRY(check_model(ctx, list, &command, argc - 1, argv + 1));
     }
-    print_help(command, kind_of(command, argc - 1, argv + 1));
+    print_help(command, ebb__cli_entry_kind(command, argc - 1, argv + 1));
     return EBB_OK;
 }
 
-static ebb_status run_command(cli_call *call, const main_list *list, const main_command *command,
+static ebb_status run_command(cli_call *call, const cli_entries *list, const cli_entry *command,
                               int argc, char **argv) {
     bool help = false;
     char called[32];
@@ -338,12 +181,12 @@ static ebb_status run_command(cli_call *call, const main_list *list, const main_
         if (has_kinds(list, command)) {
             print_kinds(list, command);
         } else {
-            print_help(command, kind_of(command, argc, argv));
+            print_help(command, ebb__cli_entry_kind(command, argc, argv));
         }
         return EBB_OK;
     }
     TRY(check_model(call->ctx, list, &command, argc, argv));
-    const model_kind *kind = kind_of(command, argc, argv);
+    const model_kind *kind = ebb__cli_entry_kind(command, argc, argv);
     int skip = command->model != NULL;
     (void)snprintf(called, sizeof called, "%s%s%s", command->name, skip ? " " : "",
                    skip ? command->model : "");
@@ -373,8 +216,8 @@ static ebb_status run_command(cli_call *call, const main_list *list, const main_
 }
 
 static ebb_status dispatch(cli_call *call, int argc, char **argv) {
-    const main_list list = list_commands();
-    const main_command *command = NULL;
+    const cli_entries list = ebb__cli_entries();
+    const cli_entry *command = NULL;
     if (argc < 2) {
         print_overview(&list, stderr);
         return EBB_USAGE;

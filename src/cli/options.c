@@ -11,7 +11,7 @@
 #define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
 #define ALL                                                                                        \
     (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_CODES | FOR_SCORE | FOR_CHRF |             \
-     FOR_REPORT | FOR_AVERAGE)
+     FOR_REPORT | FOR_AVERAGE | FOR_DEVICES)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
 _Static_assert(offsetof(cli_settings, run) == 0, "options of kinds have offsets in run");
@@ -34,6 +34,8 @@ static const train_option options[] = {
      "sentences to write"},
     {"codes", "Text", OPTION_INT, AT(codes), "N", "none", "none", {0}, RANGE(1, CODES_MOST_PAIRS), FOR_CODES, 0,
      "of learn: how many pairs; fewer where no more stand together twice"},
+    {"ids", "Text", OPTION_SWITCH, AT(ids), NULL, "false", NULL, {0}, ANY, FOR_CODES, 0,
+     "of apply with a folder of GPT-2's vocab.json and merges.txt: write numbers of pieces, not the pieces"},
     {"beam", "Translation", OPTION_INT, AT(beam), "N", "5", NULL, {0}, RANGE(1, 64), FOR_DECODE, 0,
      "translations of a sentence followed side by side; 1: always the likeliest next word"},
     {"nbest", "Translation", OPTION_INT, AT(nbest), "N", "1", NULL, {0}, RANGE(1, 64), FOR_DECODE, 0,

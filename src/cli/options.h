@@ -21,7 +21,7 @@ typedef struct cli_settings {
     double temperature, top_p, alpha, max_ratio;
     cli_tok tok;
     decode_unk unk;
-    bool json, verbose, quiet, curve, program, stop_at_eos;
+    bool json, verbose, quiet, curve, program, stop_at_eos, ids;
     bool given[OPTION_MAX]; /* by option: not merely the default */
     alloc_region region;    /* strings that came from files */
     ebb_ctx *ctx;

@@ -3,6 +3,8 @@
 
 #include "base/file.h"
 #include "cli/input.h"
+#include "data/codes.h"
+#include "data/vocab.h"
 #include "decode/words.h"
 
 #include <string.h>
@@ -65,7 +67,7 @@ static ebb_status on_read(void *user, decode_line *line, translate_next *got) {
 static ebb_status on_write(void *user, const decode_result *result) {
     sampler *s = user;
     const translate_hypothesis *best = &result->found->best[0];
-    text_joint joint = {.mode = result->mode};
+    text_joint joint = codes_joint(result->mode, result->target->codes);
     s->text.used = 0;
     TRY(ebb__page_put(&s->text, "%s", ""));
     for (int32_t i = 0; i < best->length; i++) {

@@ -148,8 +148,12 @@ static uint32_t add_piece(data_codes *codes, const char *bytes, size_t length) {
     return *slot - 1;
 }
 
-/* Whether a word can start with such a piece: a code point, marked or not, or the mark alone. */
+/* Whether a word can start with such a piece: a byte; a code point, marked or not; the mark alone.
+ */
 static bool is_first(codes_version version, const char *bytes, size_t length) {
+    if (version == CODES_BYTES) {
+        return length == 1;
+    }
     size_t point = codes_point(bytes, length);
     bool marked =
         length >= MARK_BYTES && memcmp(bytes + length - MARK_BYTES, mark, MARK_BYTES) == 0;
@@ -180,7 +184,7 @@ static void fill(const codes_builder *b, data_codes *codes, size_t *bad, const c
         for (int p = 0; p < 2 && *why == NULL; p++) {
             bool known = ebb__codes_find_piece(codes, parts[p].bytes, parts[p].length) >= 0 ||
                          is_first(b->version, parts[p].bytes, parts[p].length) ||
-                         has_space(parts[p].bytes, parts[p].length);
+                         (b->version != CODES_BYTES && has_space(parts[p].bytes, parts[p].length));
             *why = known    ? NULL
                    : p == 0 ? "its first piece is made by no line before"
                             : "its second piece is made by no line before";

@@ -2,7 +2,10 @@
  * word. Spaces at the beginning and the end of a line stay; between words there is one. */
 #include "data/codes_words.h"
 
+#include "data/codes_gpt2.h"
 #include "data/sink.h"
+
+#include <stdio.h>
 
 typedef struct codes_filter {
     const data_codes *codes;
@@ -59,13 +62,63 @@ static ebb_status put_item(codes_filter *f, const words_item *item) {
     return put_spaces(f, f->spaces);
 }
 
-ebb_status ebb__codes_apply(const data_codes *codes, const char *from, const char *to,
-                            codes_applied *out) {
+/* ---- codes of bytes ---- */
+
+static ebb_status put_number(data_sink *sink, int64_t number) {
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)number);
+    return ebb__sink_put(sink, digits, (size_t)n);
+}
+
+/* A token of the text: a piece, or a line end. */
+static ebb_status put_token(codes_filter *f, const gpt2_ids *ids, const text_token *token) {
+    if (token->kind == TEXT_EOS) {
+        f->inside = false;
+        return ebb__sink_put(&f->sink, "\n", 1);
+    }
+    TRY(ebb__sink_put(&f->sink, " ", f->inside));
+    f->inside = true;
+    f->done->pieces++;
+    return ids != NULL ? put_number(&f->sink, ebb__gpt2_id(ids, token->bytes, token->length))
+                       : ebb__codes_put_piece(&f->sink, CODES_BYTES, token->bytes, token->length);
+}
+
+static ebb_status apply_to_bytes(const data_codes *codes, const gpt2_ids *ids, const char *from,
+                                 const char *to, codes_applied *out) {
+    codes_filter f = {.done = out};
+    text_reader reader;
+    text_token token = {.kind = TEXT_EOS};
+    TRY(ebb__text_open(codes->ctx, from, TEXT_BPE, "apply codes", NULL, &reader));
+    ebb_status status = ebb__sink_open_any(codes->ctx, to, &f.sink);
+    if (status == EBB_OK) {
+        status = ebb__text_cut_with(&reader, codes);
+    }
+    while (status == EBB_OK && token.kind != TEXT_END) {
+        status = ebb__text_next(&reader, &token);
+        if (status == EBB_OK && token.kind != TEXT_END) {
+            status = put_token(&f, ids, &token);
+        }
+    }
+    out->words = reader.words - (reader.line - 1);
+    out->bytes = reader.bytes;
+    if (status == EBB_OK) {
+        status = ebb__sink_commit(&f.sink);
+    }
+    ebb__sink_close(&f.sink);
+    ebb__text_close(&reader);
+    return status;
+}
+
+ebb_status ebb__codes_apply(const data_codes *codes, const gpt2_ids *ids, const char *from,
+                            const char *to, codes_applied *out) {
     ebb_ctx *ctx = codes->ctx;
     codes_filter f = {.codes = codes, .cutter = {.ctx = ctx}, .done = out};
     words_reader reader;
     words_item item = {.kind = WORDS_BREAK};
     *out = (codes_applied){0};
+    if (codes_of_bytes(codes)) {
+        return apply_to_bytes(codes, ids, from, to, out);
+    }
     TRY(ebb__words_open(ctx, from, "apply codes", &reader));
     ebb_status status = ebb__sink_open_any(ctx, to, &f.sink);
     if (status == EBB_OK) {

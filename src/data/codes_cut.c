@@ -14,6 +14,20 @@
 static const char mark[] = "</w>";
 enum { MARK_BYTES = sizeof mark - 1, LEAST_ROOM = 64, HEAP_PER_NODE = 4 };
 
+enum {
+    NODE_BYTES = sizeof(codes_node) + HEAP_PER_NODE * sizeof(codes_join) + 2 * sizeof(uint32_t) +
+                 1 + CODES_JOINER_BYTES
+};
+
+static void set_views(codes_cutter *cutter, void *block, size_t room) {
+    cutter->room = room;
+    cutter->nodes = block;
+    cutter->heap = (codes_join *)(void *)(cutter->nodes + room);
+    cutter->fresh = (uint32_t *)(void *)(cutter->heap + HEAP_PER_NODE * room);
+    cutter->ends = cutter->fresh + room;
+    cutter->piece = (char *)(cutter->ends + room);
+}
+
 static ebb_status make_room(codes_cutter *cutter, size_t nodes) {
     size_t room = LEAST_ROOM;
     if (nodes <= cutter->room) {
@@ -23,19 +37,19 @@ static ebb_status make_room(codes_cutter *cutter, size_t nodes) {
         room *= 2;
     }
     void *block = NULL;
-    TRY(ebb__alloc(cutter->ctx, room,
-                   sizeof *cutter->nodes + HEAP_PER_NODE * sizeof *cutter->heap +
-                       sizeof *cutter->fresh + sizeof *cutter->ends + 1 + CODES_JOINER_BYTES,
-                   &block));
+    TRY(ebb__alloc(cutter->ctx, room, NODE_BYTES, &block));
     ebb__free(cutter->ctx, cutter->block);
     cutter->block = block;
-    cutter->room = room;
-    cutter->nodes = block;
-    cutter->heap = (codes_join *)(void *)(cutter->nodes + room);
-    cutter->fresh = (uint32_t *)(void *)(cutter->heap + HEAP_PER_NODE * room);
-    cutter->ends = cutter->fresh + room;
-    cutter->piece = (char *)(cutter->ends + room);
+    set_views(cutter, block, room);
     return EBB_OK;
+}
+
+size_t ebb__codes_cutter_bytes(size_t letters) {
+    return ((letters + 1) * NODE_BYTES + 7) / 8 * 8;
+}
+
+void ebb__codes_cutter_place(codes_cutter *cutter, size_t letters, void *memory) {
+    set_views(cutter, memory, letters + 1);
 }
 
 void ebb__codes_cutter_free(codes_cutter *cutter) {
@@ -129,12 +143,12 @@ static uint32_t piece_of(const data_codes *codes, const char *bytes, size_t leng
     return piece < 0 ? NONE : (uint32_t)piece;
 }
 
-/* The word as code points, with its mark; gives their number. */
+/* The word as code points, with its mark, or as bytes; gives their number. */
 static size_t part(const data_codes *codes, codes_cutter *c, const char *word, size_t length) {
     size_t n = 0, point;
     for (size_t at = 0; at < length; at += point, n++) {
         char marked[4 + MARK_BYTES];
-        point = codes_point(word + at, length - at);
+        point = codes->version == CODES_BYTES ? 1 : codes_point(word + at, length - at);
         bool last = at + point == length && codes->version == CODES_MARK_JOINED;
         memcpy(marked, word + at, point);
         memcpy(marked + point, mark, MARK_BYTES);
@@ -154,14 +168,9 @@ static size_t part(const data_codes *codes, codes_cutter *c, const char *word, s
     return n;
 }
 
-static void cut_anew(const data_codes *codes, codes_cutter *cutter, const char *word,
-                     size_t length) {
-    size_t n = part(codes, cutter, word, length);
-    cutter->n_heap = cutter->n_ends = 0;
-    for (size_t i = 0; i + 1 < n; i++) {
-        offer(codes, cutter, (uint32_t)i);
-    }
-    join_all(codes, cutter);
+/* The nodes that are left, as the result. */
+static void note_ends(codes_cutter *cutter) {
+    cutter->n_ends = 0;
     for (uint32_t node = 0; node != NONE; node = cutter->nodes[node].after) {
         uint32_t end = cutter->nodes[node].end;
         /* A mark that stayed alone has no bytes of its own. */
@@ -171,9 +180,52 @@ static void cut_anew(const data_codes *codes, codes_cutter *cutter, const char *
     }
 }
 
+static void cut_anew(const data_codes *codes, codes_cutter *cutter, const char *word,
+                     size_t length) {
+    size_t n = part(codes, cutter, word, length);
+    cutter->n_heap = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        offer(codes, cutter, (uint32_t)i);
+    }
+    join_all(codes, cutter);
+    note_ends(cutter);
+}
+
+/* ---- passing over pairs ---- */
+
+/* The earliest of the pairs that the throws leave, and of each node whether its pair was left. */
+static uint32_t throw_for_pairs(const data_codes *codes, codes_cutter *c, codes_throws *throws) {
+    uint32_t least = NONE;
+    for (uint32_t node = 0, after; (after = c->nodes[node].after) != NONE; node = after) {
+        uint32_t left = c->nodes[node].piece, right = c->nodes[after].piece;
+        bool known = left != NONE && right != NONE;
+        int64_t pair = known ? ebb__codes_find_pair(codes, left, right) : CODES_NONE;
+        bool taken = !codes_throw(throws) && pair >= 0;
+        c->nodes[node].rank = taken ? (uint32_t)pair : NONE;
+        least = taken && (uint32_t)pair < least ? (uint32_t)pair : least;
+    }
+    return least;
+}
+
+ebb_status ebb__codes_cut_dropping(const data_codes *codes, codes_cutter *cutter, const char *word,
+                                   size_t length, codes_throws *throws) {
+    uint32_t least = NONE;
+    TRY(make_room(cutter, length + 1));
+    (void)part(codes, cutter, word, length);
+    while ((least = throw_for_pairs(codes, cutter, throws)) != NONE) {
+        for (uint32_t node = 0; node != NONE; node = cutter->nodes[node].after) {
+            if (cutter->nodes[node].rank == least && cutter->nodes[node].after != NONE) {
+                join(codes, cutter, node);
+            }
+        }
+    }
+    note_ends(cutter);
+    return EBB_OK;
+}
+
 const char *ebb__codes_token(codes_cutter *cutter, const char *word, size_t i, size_t *length) {
     size_t begin = i > 0 ? cutter->ends[i - 1] : 0, n = cutter->ends[i] - begin;
-    if (i + 1 == cutter->n_ends) {
+    if (i + 1 == cutter->n_ends || cutter->plain) {
         *length = n;
         return word + begin;
     }
@@ -192,6 +244,7 @@ ebb_status ebb__codes_cutter_remember(codes_cutter *cutter) {
 ebb_status ebb__codes_cut(const data_codes *codes, codes_cutter *cutter, const char *word,
                           size_t length) {
     TRY(make_room(cutter, length + 1));
+    cutter->plain = codes->version == CODES_BYTES;
     if (cutter->known == NULL || length > CODES_SHORT) {
         cut_anew(codes, cutter, word, length);
         return EBB_OK;

@@ -77,11 +77,13 @@ ebb_status ebb__codes_learn(const words_list *words, uint64_t n, uint64_t most,
 
 /* ---- codes_apply.c ---- */
 
-/* The text `from` with its words cut, as `to`; "-" are the standard streams. */
+/* The text `from` with its words cut, as `to`; "-" are the standard streams. Codes of bytes: a line
+ * of pieces, written with letters, or of the numbers that `ids` has for them. */
+struct gpt2_ids;
 typedef struct codes_applied {
     uint64_t words, pieces, bytes;
 } codes_applied;
-ebb_status ebb__codes_apply(const data_codes *codes, const char *from, const char *to,
-                            codes_applied *out) EBB_MUST_CHECK;
+ebb_status ebb__codes_apply(const data_codes *codes, const struct gpt2_ids *ids, const char *from,
+                            const char *to, codes_applied *out) EBB_MUST_CHECK;
 
 #endif

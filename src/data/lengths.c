@@ -2,6 +2,8 @@
 #include "data/lengths.h"
 
 #include "base/alloc.h"
+#include "base/num.h"
+#include "data/file_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +131,7 @@ ebb_status ebb__lengths_finish(data_lengths *lengths) {
 typedef struct line_reader {
     text_reader text;
     const char *path;
+    uint32_t most;   /* length up to which throws of the codes may make a line longer */
     uint64_t lines;  /* read so far */
     uint64_t length; /* of the last one, its end included */
     bool ended;
@@ -141,9 +144,16 @@ static ebb_status refuse_eos(line_reader *reader) {
                      reader->path, (unsigned long long)reader->lines + 1);
 }
 
+/* Of a line whose pieces were `plain` without throws, and its end. */
+static void take_longer(line_reader *reader, uint64_t plain) {
+    uint64_t most = plain > reader->most ? plain : reader->most;
+    reader->length = reader->length > most ? most : num_larger(reader->length, plain);
+}
+
 /* The next line's length, or that there is none. */
 static ebb_status next_line(line_reader *reader) {
     text_token token;
+    uint64_t before = reader->text.plain;
     reader->length = 0;
     for (;;) {
         TRY(ebb__text_next(&reader->text, &token));
@@ -154,6 +164,9 @@ static ebb_status next_line(line_reader *reader) {
         reader->length += token.kind != TEXT_END;
         if (token.kind != TEXT_TOKEN) { /* bytes that end without a line end are a line too */
             reader->lines++;
+            if (reader->text.throws != NULL) {
+                take_longer(reader, reader->text.plain - before + (token.kind == TEXT_EOS));
+            }
             return EBB_OK;
         }
         if (token.length == 5 && memcmp(token.bytes, "<eos>", 5) == 0) {
@@ -213,19 +226,27 @@ static ebb_status refuse_all(const lengths_texts *texts, const data_lengths *fou
 ebb_status ebb__lengths_scan(ebb_ctx *ctx, const lengths_texts *texts, data_lengths *out) {
     bool pairs = texts->source != NULL;
     const char *phase = pairs ? "read pairs" : "read lengths";
-    line_reader source = {.path = texts->source}, target = {.path = texts->target};
+    line_reader source = {.path = texts->source, .most = texts->max_len + 1};
+    line_reader target = {.path = texts->target, .most = texts->max_len + 1};
     ebb_status status = EBB_OK;
     TRY(ebb__lengths_init(ctx, pairs, texts->max_len, out));
     out->split = texts->split && !pairs;
     if (pairs) {
+        TRY(ebb__file_pairs_check(ctx, texts->source, texts->target));
         TRY(ebb__text_open(ctx, texts->source, texts->mode, phase, NULL, &source.text));
     }
     status = pairs ? ebb__text_cut_with(&source.text, texts->source_codes) : EBB_OK;
+    if (status == EBB_OK && pairs) {
+        status = ebb__text_drop(&source.text, texts->drop, texts->seed, "codes.source");
+    }
     if (status == EBB_OK) {
         status = ebb__text_open(ctx, texts->target, texts->mode, phase, NULL, &target.text);
     }
     if (status == EBB_OK) {
         status = ebb__text_cut_with(&target.text, texts->target_codes);
+        if (status == EBB_OK) {
+            status = ebb__text_drop(&target.text, texts->drop, texts->seed, "codes.target");
+        }
         if (status == EBB_OK) {
             status = pairs ? scan_pairs(&source, &target, out) : scan_text(&target, out);
         }

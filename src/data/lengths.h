@@ -17,6 +17,11 @@ typedef struct lengths_texts {
     uint32_t max_len; /* tokens of a sentence without its end */
     bool split;       /* of one text: longer ones are split, else they are left out */
     const struct data_codes *source_codes, *target_codes; /* of TEXT_BPE */
+    /* Of TEXT_BPE, where sentences will be cut anew in every epoch (codes_drop.h): with which
+     * probability pairs are passed over. Lengths are then the larger of those with and without, but
+     * whether a sentence can be used is decided without. */
+    double drop;
+    uint64_t seed;
 } lengths_texts;
 
 /* Whether a pair of these lengths, ends included, is used at all. */

@@ -7,6 +7,7 @@
 #include "data/shuffle.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Batches of an epoch, where they are pooled. */
 static ebb_status count_pooled(sentence_batches *b) {
@@ -112,6 +113,40 @@ static void sort_entries(sentence_entry *entries, size_t n) {
     }
 }
 
+/* ---- cutting anew ---- */
+
+enum { DROP_SOURCE, DROP_TARGET };
+
+/* Cuts the sentence at a position of a side, up to its end, as the epoch has it. *ids and *n: what
+ * it is then; those of a sentence that has to stay as it is are in the staging memory. */
+static ebb_status cut_anew(const sentence_batches *b, int side, uint64_t epoch, uint64_t at,
+                           const uint32_t **ids, uint32_t *n) {
+    const tokens_reader *tokens = side == DROP_SOURCE ? b->source : b->target;
+    codes_drop *drop = &b->drop[side];
+    uint64_t left = tokens->count - at, stored = 0;
+    uint32_t *text = b->staging + 1;
+    size_t most = left < drop->room ? (size_t)left : drop->room;
+    TRY(ebb__tokens_read(tokens, at, most, text));
+    while (stored < most && text[stored] != VOCAB_EOS) {
+        stored++;
+    }
+    if (stored == most) {
+        return changed(b);
+    }
+    TRY(ebb__codes_drop_cut(drop, epoch, at, text, (uint32_t)stored + 1, n));
+    *ids = *n > 0 ? drop->ids : text;
+    *n = *n > 0 ? *n : (uint32_t)stored + 1;
+    return EBB_OK;
+}
+
+static ebb_status measure_anew(const sentence_batches *b, uint64_t epoch, sentence_entry *entry) {
+    const uint32_t *ids = NULL;
+    TRY(cut_anew(b, DROP_SOURCE, epoch, entry->source, &ids, &entry->source_len));
+    return cut_anew(b, DROP_TARGET, epoch, entry->target, &ids, &entry->target_len);
+}
+
+/* ---- pools, read ---- */
+
 enum { POOL_SENTENCES, POOL_BATCHES }; /* lists; from the latter on one a pool */
 
 static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t number) {
@@ -126,6 +161,9 @@ static ebb_status load_pool(const sentence_batches *b, uint64_t epoch, uint64_t 
     data_shuffle order = order_of(b, epoch, POOL_SENTENCES, b->sentences);
     for (uint64_t i = 0; i < pool->count; i++) {
         TRY(read_entry(b, in_turn(b, &order, first + i), &pool->entries[i]));
+        if (b->drop != NULL) {
+            TRY(measure_anew(b, epoch, &pool->entries[i]));
+        }
     }
     sort_entries(pool->entries, (size_t)pool->count);
     pool->epoch = epoch;
@@ -208,15 +246,43 @@ static void put_column(int64_t rows, uint32_t row, uint32_t steps, const uint32_
     }
 }
 
-static ebb_status fill_source(const sentence_batches *b, const data_shape *shape,
+static ebb_status fill_source(const sentence_batches *b, const sentence_place *place,
                               const sentence_entry *entry, uint32_t row,
                               const sentence_target *to) {
-    if (entry->source_len > 0) {
-        TRY(ebb__tokens_read(b->source, entry->source, entry->source_len, b->staging));
+    const data_shape *shape = &b->shapes.at[place->shape];
+    const uint32_t *ids = b->staging;
+    uint32_t n = entry->source_len;
+    if (n > 0 && b->drop != NULL) {
+        TRY(cut_anew(b, DROP_SOURCE, place->epoch, entry->source, &ids, &n));
+    } else if (n > 0) {
+        TRY(ebb__tokens_read(b->source, entry->source, n, b->staging));
     }
-    put_column(shape->rows, row, shape->source, b->staging, entry->source_len, VOCAB_EOS,
-               to->source);
-    to->lengths[row] = (int32_t)entry->source_len;
+    put_column(shape->rows, row, shape->source, ids, n, VOCAB_EOS, to->source);
+    to->lengths[row] = (int32_t)n;
+    return n == entry->source_len ? EBB_OK : changed(b);
+}
+
+/* Targets from staging[1] on. */
+static ebb_status read_target(const sentence_batches *b, const sentence_place *place,
+                              const sentence_entry *entry) {
+    /* The token before a sentence is the end of the line before; before a later part of a line it
+     * is the last one of the part before. */
+    size_t before = entry->target > 0;
+    const uint32_t *ids = NULL;
+    uint32_t n = 0;
+    b->staging[0] = VOCAB_EOS;
+    if (entry->target_len == 0) {
+        return EBB_OK;
+    }
+    if (b->drop == NULL) {
+        return ebb__tokens_read(b->target, entry->target - before, entry->target_len + before,
+                                b->staging + 1 - before);
+    }
+    TRY(cut_anew(b, DROP_TARGET, place->epoch, entry->target, &ids, &n));
+    if (n != entry->target_len) {
+        return changed(b);
+    }
+    memmove(b->staging + 1, ids, n * sizeof *ids);
     return EBB_OK;
 }
 
@@ -226,16 +292,9 @@ static ebb_status fill_row(const sentence_batches *b, const sentence_place *plac
     sentence_entry entry;
     TRY(find_entry(b, place, row, &entry));
     if (b->source != NULL) {
-        TRY(fill_source(b, shape, &entry, row, to));
+        TRY(fill_source(b, place, &entry, row, to));
     }
-    /* The token before a sentence is the end of the line before; before a later part of a line it
-     * is the last one of the part before. */
-    size_t before = entry.target > 0;
-    b->staging[0] = VOCAB_EOS;
-    if (entry.target_len > 0) {
-        TRY(ebb__tokens_read(b->target, entry.target - before, entry.target_len + before,
-                             b->staging + 1 - before));
-    }
+    TRY(read_target(b, place, &entry));
     put_column(shape->rows, row, shape->target, b->staging, entry.target_len, VOCAB_EOS,
                to->inputs);
     put_column(shape->rows, row, shape->target, b->staging + 1, entry.target_len, BATCH_IGNORED,

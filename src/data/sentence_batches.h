@@ -12,12 +12,16 @@
  * used once an epoch and a batch is a function of seed and step; only the last batch of an epoch
  * has empty rows.
  *
+ * Pools may be of sentences that are cut anew in every epoch (codes_drop.h): their lengths are then
+ * those of the epoch. One that is too long for all shapes stays as it is stored.
+ *
  * The positions and lengths of the sentences lie, shape by shape, in a file without a name that is
  * made at the start; their tokens lie in the token files. One pool at a time is in memory. */
 #ifndef DATA_SENTENCE_BATCHES_H
 #define DATA_SENTENCE_BATCHES_H
 
 #include "data/buckets.h"
+#include "data/codes_drop.h"
 #include "data/sentence_index.h"
 
 /* One pool, of `epoch`: entries in the order of lengths. */
@@ -43,6 +47,8 @@ typedef struct sentence_batches {
     bool pooled;
     uint32_t *staging;   /* the caller's; room for the longest sentence and one more */
     sentence_pool *pool; /* the caller's, if they are pooled: none, in so many bytes */
+    codes_drop *drop;    /* [2]: the caller's, source and target, of pooled pairs that are cut anew
+                            in every epoch; each has room for the longest shape. NULL: they are not */
 } sentence_batches;
 
 typedef struct sentence_options {
@@ -51,6 +57,7 @@ typedef struct sentence_options {
     data_shapes shapes; /* every sentence has one that holds it */
     uint64_t seed;
     bool shuffle;
+    double drop; /* share of pairs that are passed over when sentences are cut anew; 0: they are not */
     bool pooled; /* shapes have the same rows, and one is as long as all others on both sides */
 } sentence_options;
 

@@ -100,13 +100,14 @@ static bool is_special(const text_token *token) {
 }
 
 /* Adds the tokens of one class of a text; *full if they did not fit. */
-static ebb_status count_text(ebb_ctx *ctx, const char *path, const tally_options *options,
-                             tally_class class, tally_table *table, bool *full) {
+static ebb_status count_once(ebb_ctx *ctx, const char *path, const tally_options *options,
+                             double drop, tally_class class, tally_table *table, bool *full) {
     ebb_status status = EBB_OK;
     text_reader reader;
     text_token token;
     TRY(ebb__text_open(ctx, path, options->mode, "count tokens", NULL, &reader));
     TRY_OUT(ebb__text_cut_with(&reader, options->codes));
+    TRY_OUT(ebb__text_drop(&reader, drop, options->seed, "codes.count"));
     while (!*full) {
         TRY_OUT(ebb__text_next(&reader, &token));
         if (token.kind == TEXT_END) {
@@ -119,6 +120,14 @@ static ebb_status count_text(ebb_ctx *ctx, const char *path, const tally_options
 out:
     ebb__text_close(&reader);
     return status;
+}
+
+static ebb_status count_text(ebb_ctx *ctx, const char *path, const tally_options *options,
+                             tally_class class, tally_table *table, bool *full) {
+    TRY(count_once(ctx, path, options, 0, class, table, full));
+    return options->drop > 0 && !*full
+               ? count_once(ctx, path, options, options->drop, class, table, full)
+               : EBB_OK;
 }
 
 /* Counts one class of the texts. */

@@ -24,6 +24,9 @@ typedef struct tally_list {
 typedef struct tally_options {
     text_mode mode;
     const struct data_codes *codes; /* of TEXT_BPE */
+    double drop;   /* of TEXT_BPE: tokens of texts are counted also as they are where so large a
+                      share of pairs is passed over */
+    uint64_t seed; /* of that */
     const char *also;               /* a second text, counted together with the first; NULL: none */
     size_t keep;                    /* at most so many entries; 0 = all */
     size_t table_bytes;             /* for counting; raised to TALLY_LEAST_BYTES */

@@ -10,10 +10,6 @@
 
 #include <string.h>
 
-static bool is_space(unsigned char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Makes at least `count` unread bytes available unless the text ends before. */
 static ebb_status need(text_reader *reader, size_t count) {
     if (reader->end - reader->cursor >= count || reader->ended) {
@@ -68,7 +64,7 @@ static void give_end(text_reader *reader, text_token *out) {
 }
 
 static void count_word(text_reader *reader, unsigned char first) {
-    bool space = is_space(first);
+    bool space = text_is_space(first);
     reader->words += !space && !reader->word_open;
     reader->word_open = !space;
 }
@@ -95,7 +91,7 @@ static ebb_status next_word(text_reader *reader, text_token *out) {
             give_newline(reader, out);
             return EBB_OK;
         }
-        if (!is_space(first)) {
+        if (!text_is_space(first)) {
             break;
         }
         consume(reader, 1);
@@ -104,7 +100,7 @@ static ebb_status next_word(text_reader *reader, text_token *out) {
     for (;;) {
         size_t available = reader->end - reader->cursor;
         const unsigned char *start = reader->buffer + reader->cursor;
-        while (length < available && !is_space(start[length])) {
+        while (length < available && !text_is_space(start[length])) {
             if (start[length] == 0) {
                 return refuse_nul(reader);
             }
@@ -124,6 +120,65 @@ static ebb_status next_word(text_reader *reader, text_token *out) {
     return EBB_OK;
 }
 
+/* The next run of a line that is cut into bytes: with all its white space. */
+static ebb_status next_run(text_reader *reader, text_token *out) {
+    size_t length = 0;
+    for (;;) {
+        size_t available = reader->end - reader->cursor;
+        const char *start = (const char *)reader->buffer + reader->cursor;
+        length = ebb__codes_run(start, available, reader->ended);
+        bool ends = (available > 0 && start[0] == '\n') ||
+                    (available > 1 && start[0] == '\r' && start[1] == '\n');
+        if (length > 0 || ends || reader->ended) {
+            break;
+        }
+        if (available == TEXT_BUFFER_BYTES) {
+            length = available;
+            break;
+        }
+        TRY(need(reader, available + 1));
+    }
+    const char *start = (const char *)reader->buffer + reader->cursor;
+    if (length > TEXT_TOKEN_LIMIT) {
+        return refuse(reader, "more than 65535 bytes of one kind (letters, digits, white space, "
+                              "others) on end; split them, or use char or byte tokens");
+    }
+    if (length == 0) {
+        if (reader->cursor < reader->end && start[0] == '\r') {
+            consume(reader, 1);
+        }
+        if (reader->cursor == reader->end) {
+            give_end(reader, out);
+        } else {
+            give_newline(reader, out);
+        }
+        return EBB_OK;
+    }
+    if (memchr(start, 0, length) != NULL) {
+        return refuse_nul(reader);
+    }
+    for (size_t i = 0; i < length; i++) {
+        count_word(reader, (unsigned char)start[i]);
+    }
+    give_token(reader, length, out);
+    return EBB_OK;
+}
+
+static ebb_status cut(text_reader *reader, const text_token *word) {
+    codes_throws *throws = reader->throws;
+    TRY(ebb__codes_cut(reader->codes, reader->cutter, word->bytes, word->length));
+    reader->plain += reader->cutter->n_ends;
+    if (throws == NULL) {
+        return EBB_OK;
+    }
+    if (throws->place[0] != (uint32_t)reader->line) {
+        throws->place[0] = (uint32_t)reader->line;
+        throws->place[1] = (uint32_t)(reader->line >> 32);
+        throws->thrown = 0;
+    }
+    return ebb__codes_cut_dropping(reader->codes, reader->cutter, word->bytes, word->length, throws);
+}
+
 /* The pieces of a word, one a call. A piece is counted as a token when it is given; the word was
  * when it was read. */
 static ebb_status next_piece(text_reader *reader, text_token *out) {
@@ -132,14 +187,14 @@ static ebb_status next_piece(text_reader *reader, text_token *out) {
                          "text: words are to be cut without codes");
     }
     if (reader->word == NULL) {
-        TRY(next_word(reader, out));
+        TRY(codes_of_bytes(reader->codes) ? next_run(reader, out) : next_word(reader, out));
         if (out->kind != TEXT_TOKEN) {
             return EBB_OK;
         }
         reader->tokens--;
         reader->word = out->bytes;
         reader->piece = 0;
-        TRY(ebb__codes_cut(reader->codes, reader->cutter, out->bytes, out->length));
+        TRY(cut(reader, out));
     }
     size_t length = 0;
     const char *bytes = ebb__codes_token(reader->cutter, reader->word, reader->piece++, &length);
@@ -158,6 +213,15 @@ ebb_status ebb__text_cut_with(text_reader *reader, const struct data_codes *code
     reader->cutter->ctx = ctx;
     reader->codes = codes;
     return ebb__codes_cutter_remember(reader->cutter);
+}
+
+ebb_status ebb__text_drop(text_reader *reader, double share, uint64_t seed, const char *site) {
+    if (reader->mode != TEXT_BPE || share <= 0) {
+        return EBB_OK;
+    }
+    TRY(ebb__alloc(reader->source.ctx, 1, sizeof *reader->throws, &reader->throws));
+    *reader->throws = (codes_throws){.key = ebb__rng_key(seed, site), .share = (float)share};
+    return EBB_OK;
 }
 
 static ebb_status next_char(text_reader *reader, text_token *out) {
@@ -245,6 +309,8 @@ void ebb__text_close(text_reader *reader) {
         ebb__free(reader->source.ctx, reader->cutter);
         reader->cutter = NULL;
     }
+    ebb__free(reader->source.ctx, reader->throws);
+    reader->throws = NULL;
     ebb__source_close(&reader->source);
 }
 
@@ -252,7 +318,7 @@ size_t ebb__text_split(text_mode mode, const char **at, const char *end, const c
     const char *p = *at;
     size_t n = 1;
     bool words = mode == TEXT_WORD || mode == TEXT_BPE;
-    while (words && p < end && *p != '\n' && is_space((unsigned char)*p)) {
+    while (words && p < end && *p != '\n' && text_is_space((unsigned char)*p)) {
         p++;
     }
     p += mode == TEXT_CHAR && p < end && *p == '\r' && (p + 1 == end || p[1] == '\n');
@@ -262,7 +328,7 @@ size_t ebb__text_split(text_mode mode, const char **at, const char *end, const c
         size_t whole = ebb__utf8_length((const unsigned char *)p, (size_t)(end - p));
         n = whole > 0 ? whole : 1;
     }
-    while (words && n > 0 && p + n < end && !is_space((unsigned char)p[n])) {
+    while (words && n > 0 && p + n < end && !text_is_space((unsigned char)p[n])) {
         n++;
     }
     *token = p;
@@ -272,9 +338,10 @@ size_t ebb__text_split(text_mode mode, const char **at, const char *end, const c
 
 size_t ebb__text_join(text_joint *joint, const char *token, size_t length, bool *space) {
     size_t cut = length >= CODES_JOINER_BYTES ? length - CODES_JOINER_BYTES : length;
-    bool goes_on = joint->mode == TEXT_BPE && cut < length &&
+    bool goes_on = joint->mode == TEXT_BPE && !joint->plain && cut < length &&
                    memcmp(token + cut, CODES_JOINER, CODES_JOINER_BYTES) == 0;
-    *space = joint->inside && !joint->open && (joint->mode == TEXT_WORD || joint->mode == TEXT_BPE);
+    *space = joint->inside && !joint->open && !joint->plain &&
+             (joint->mode == TEXT_WORD || joint->mode == TEXT_BPE);
     joint->inside = true;
     joint->open = goes_on;
     return goes_on ? cut : length;

@@ -6,8 +6,8 @@
  *   char   one Unicode code point         the same; a carriage return before the newline is
  *          (strict UTF-8)                 part of the line end, not a character
  *   bpe    piece of a word, cut by        the same as of words
- *          codes (codes.h); one that
- *          its word goes on after ends
+ *          codes (codes.h); one that     (with codes of bytes \r before \n is part of the line
+ *          its word goes on after ends   end, and all other white space is in the pieces)
  *          in @@
  *   byte   one byte, nothing added or     the newline byte is <eos>; an unfinished last line
  *          left out: tokens = bytes       has none
@@ -53,6 +53,8 @@ typedef struct text_reader {
     struct codes_cutter *cutter;
     const char *word;
     size_t piece;
+    struct codes_throws *throws; /* NULL: no pair is passed over */
+    uint64_t plain;              /* pieces that there would have been so far without throws */
 } text_reader;
 
 /* `phase` and `tap` as in source.h. A text without any byte is EBB_DATA. */
@@ -60,6 +62,10 @@ ebb_status ebb__text_open(ebb_ctx *ctx, const char *path, text_mode mode, const 
                           struct XXH3_state_s *tap, text_reader *out) EBB_MUST_CHECK;
 /* Of TEXT_BPE, before the first token: what words are cut with, which must outlive the reader. */
 ebb_status ebb__text_cut_with(text_reader *reader, const struct data_codes *codes) EBB_MUST_CHECK;
+/* After that: pairs of the codes are passed over with this probability (codes.h), by throws that are
+ * a function of seed, site and line. */
+ebb_status ebb__text_drop(text_reader *reader, double share, uint64_t seed,
+                          const char *site) EBB_MUST_CHECK;
 /* TEXT_END at the end, and again when called again. Errors name file:line. */
 ebb_status ebb__text_next(text_reader *reader, text_token *out) EBB_MUST_CHECK;
 void ebb__text_close(text_reader *reader);
@@ -78,8 +84,14 @@ typedef struct text_joint {
     text_mode mode;
     bool inside; /* the line has a token */
     bool open;   /* the last one goes on in the next */
+    bool plain;  /* tokens hold the text's white space (codes.h: codes_joint) */
 } text_joint;
 size_t ebb__text_join(text_joint *joint, const char *token, size_t length, bool *space);
+
+/* White space between words. */
+static inline bool text_is_space(unsigned char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 /* Bytes of the byte order mark that a text starts with: 3, or 0 if there is none. */
 size_t ebb__utf8_mark(const void *bytes, size_t available);

@@ -36,11 +36,11 @@ static void set_views(data_vocab *vocab, void *block) {
 
 ebb_status ebb__vocab_init(ebb_ctx *ctx, uint64_t count, uint64_t pool_bytes, data_vocab *out) {
     *out = (data_vocab){.ctx = ctx};
-    if (count > INT32_MAX / 2 || pool_bytes > UINT32_MAX) {
+    if (count > VOCAB_MOST || pool_bytes > UINT32_MAX) {
         return ebb__fail(ctx, EBB_BUDGET,
-                         "vocabulary: %llu tokens of %llu bytes are more than ids can tell apart; "
-                         "limit the vocabulary",
-                         (unsigned long long)count, (unsigned long long)pool_bytes);
+                         "vocabulary: %llu tokens of %llu bytes are more than a vocabulary has (%d "
+                         "tokens, 4 GiB); limit it (--vocab N), or cut words into pieces (--tokens bpe)",
+                         (unsigned long long)count, (unsigned long long)pool_bytes, VOCAB_MOST);
     }
     void *block = NULL;
     uint64_t bytes = ebb__vocab_bytes_for(count, pool_bytes);
@@ -109,6 +109,8 @@ ebb_status ebb__vocab_build(ebb_ctx *ctx, const char *path, const vocab_options 
     tally_options counting = {
         .mode = options->mode,
         .codes = options->codes,
+        .drop = options->drop,
+        .seed = options->seed,
         .also = options->also,
         .keep = options->limit == 0 ? 0 : options->limit - VOCAB_SPECIALS,
         .table_bytes = options->table_bytes == 0 ? VOCAB_TABLE_BYTES : options->table_bytes,
@@ -157,6 +159,8 @@ ebb_status ebb__vocab_extend(data_vocab *vocab, const char *path, const vocab_op
     uint64_t bytes = 0, n = 0;
     tally_options counting = {.mode = options->mode,
                               .codes = options->codes,
+                              .drop = options->drop,
+                              .seed = options->seed,
                               .also = options->also,
                               .keep = options->limit + vocab->count,
                               .table_bytes = VOCAB_TABLE_BYTES,

@@ -11,11 +11,13 @@
 #include "data/text.h"
 
 enum { VOCAB_UNK = 0, VOCAB_EOS = 1, VOCAB_SPECIALS = 2 };
-enum { VOCAB_TABLE_BYTES = 16 << 20 };
+enum { VOCAB_TABLE_BYTES = 16 << 20, VOCAB_MOST = 1 << 23 /* entries */ };
 
 typedef struct vocab_options {
     text_mode mode;
     const struct data_codes *codes; /* of TEXT_BPE */
+    double drop;                    /* as in tally.h, and its seed */
+    uint64_t seed;
     const char *also;               /* a second text to count together with the first; NULL: none */
     size_t limit;                   /* entries in all, the two special ones included; 0 = all */
     size_t table_bytes; /* for counting; 0 = VOCAB_TABLE_BYTES. Changes speed, not the result */

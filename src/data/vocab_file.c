@@ -126,6 +126,7 @@ static ebb_status walk(ebb_ctx *ctx, const char *path, char *text, size_t bytes,
                 length = unescape(line, raw, vocab != NULL ? line : NULL, &why);
             }
         }
+        why = why == NULL && lines > VOCAB_MOST ? "more than 8388608 tokens" : why;
         if (why == NULL && vocab != NULL && !ebb__vocab_add(vocab, line, length)) {
             why = "a token that was there before";
         }

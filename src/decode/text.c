@@ -1,9 +1,12 @@
 /* text.c - hypotheses as text. */
 #include "decode/words.h"
 
+#include "data/codes.h"
+#include "data/vocab.h"
+
 void ebb__decode_text(const decode_result *result, const translate_hypothesis *one,
                       decode_put_fn put, void *user) {
-    text_joint joint = {.mode = result->mode};
+    text_joint joint = codes_joint(result->mode, result->target->codes);
     for (int32_t i = 0; i < one->length; i++) {
         size_t n = 0;
         bool space = false;

@@ -62,7 +62,7 @@ typedef struct translator {
     int64_t most_nodes, pool_size, n_cells;
     /* the programs' */
     run_place src, read_len; /* of sources that are read */
-    run_place memory, keys;  /* [max_src*B, H] */
+    run_place memory[NMT_MOST_MEMBERS], keys[NMT_MOST_MEMBERS]; /* [max_src*B, H] */
     size_t row_bytes;        /* of the memory: 4 H */
     run_place input_at[STEP_INPUTS];
     int32_t *input[STEP_INPUTS]; /* mapped except while a program runs */
@@ -74,6 +74,10 @@ typedef struct translator {
 } translator;
 
 /* ---- sizes ---- */
+
+static int32_t members_of(const translate_options *o) {
+    return o->members > 1 ? o->members : 1;
+}
 
 int64_t ebb__translate_pool(const translate_options *o) {
     return (o->attention ? 2 : POOL_PER_SLOT) * (int64_t)o->slots;
@@ -371,10 +375,12 @@ static ebb_status put_sources(translator *t, int32_t length, int32_t count) {
 
 /* What was read for `count` sentences becomes the memory of free slots. Sentence i of them goes to
  * the i-th free slot, lowest first: read_sentences() gives slots in the same order. */
-static ebb_status keep_memory(translator *t, int32_t program, int32_t length, int32_t count) {
-    const run_place read[] = {ebb__run_find_output(t->session, program, NMT_READ_MEMORY),
-                              ebb__run_find_output(t->session, program, NMT_READ_KEYS)};
-    const run_place kept[] = {t->memory, t->keys};
+static ebb_status keep_memory(translator *t, int32_t program, int32_t length, int32_t count,
+                              int32_t member) {
+    const run_place read[] = {
+        ebb__run_find_output(t->session, program, ebb__nmt_member(NMT_READ_MEMORY, member).text),
+        ebb__run_find_output(t->session, program, ebb__nmt_member(NMT_READ_KEYS, member).text)};
+    const run_place kept[] = {t->memory[member], t->keys[member]};
     void *from[2], *to[2];
     ebb_status status;
     TRY(ebb__run_map_all(t->session, read, 2, DEVICE_READ, from));
@@ -397,7 +403,9 @@ static ebb_status read_sentences(translator *t, int32_t count) {
     int32_t program = t->reads[which];
     TRY(put_sources(t, length, count));
     TRY(run_program(t, program));
-    TRY(keep_memory(t, program, length, count));
+    for (int32_t member = 0; member < members_of(t->o); member++) {
+        TRY(keep_memory(t, program, length, count, member));
+    }
     for (int32_t row = 0; row < count; row++) {
         int32_t at = free_slot(t, 0);
         TRY(start_sentence(t, t->order[t->next++], at));
@@ -562,9 +570,11 @@ static ebb_status begin(translator *t, translate_uses uses) {
     }
     t->src = ebb__run_find(session, NMT_READ_SRC);
     t->read_len = ebb__run_find(session, NMT_READ_LEN);
-    t->memory = ebb__run_find(session, NMT_STEP_MEMORY);
-    t->keys = ebb__run_find(session, NMT_STEP_KEYS);
-    t->row_bytes = (size_t)(t->memory.bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
+    for (int32_t i = 0; i < members_of(t->o); i++) {
+        t->memory[i] = ebb__run_find(session, ebb__nmt_member(NMT_STEP_MEMORY, i).text);
+        t->keys[i] = ebb__run_find(session, ebb__nmt_member(NMT_STEP_KEYS, i).text);
+    }
+    t->row_bytes = (size_t)(t->memory[0].bytes / ((uint64_t)t->o->max_src * (uint64_t)t->o->slots));
     t->input_at[IN_LEN] = ebb__run_find(session, NMT_STEP_LEN);
     t->input_at[IN_TOKEN] = ebb__run_find(session, NMT_STEP_TOKEN);
     t->input_at[IN_PARENT] = ebb__run_find(session, NMT_STEP_PARENT);

@@ -26,6 +26,7 @@ typedef struct translate_options {
     bool attention;
     bool attended; /* what every token attended to most is wanted */
     bool ban_unk;  /* no hypothesis has <unk> */
+    int32_t members; /* models of an ensemble; 0 is 1 (model/nmt_decode.h) */
 } translate_options;
 
 typedef struct translate_hypothesis {

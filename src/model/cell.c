@@ -20,7 +20,9 @@ ir_start ebb__model_uniform(int64_t inputs) {
 
 ebb_status ebb__model_param(model_builder *b, const char *name, int32_t rows, int32_t cols,
                             ir_start start, ir_val *out) {
-    TRY(ebb__model_variable(b, IR_PARAM, name, IR_F32, rows, cols, out));
+    char own[96];
+    (void)snprintf(own, sizeof own, MODEL_MEMBER "%s", b->member, name);
+    TRY(ebb__model_variable(b, IR_PARAM, b->member > 0 ? own : name, IR_F32, rows, cols, out));
     b->g->values[*out].start = start;
     return EBB_OK;
 }

@@ -8,6 +8,10 @@
 
 typedef enum lm_cell { LM_LSTM, LM_GRU, LM_RNN } lm_cell;
 
+/* What parameters of the others of an ensemble are called: "2:enc.weight_ih_l0". No name has a
+ * colon by itself. */
+#define MODEL_MEMBER "%d:"
+
 typedef struct model_builder {
     ir_graph *g;
     lm_cell cell;
@@ -15,6 +19,8 @@ typedef struct model_builder {
     double dropout; /* 0: none */
     uint64_t seed;  /* of the dropout masks */
     ir_val step;    /* i32 [1]; only with dropout */
+    int32_t member; /* of an ensemble, whose number its parameters have in front; 0: none, or the
+                     * first */
 } model_builder;
 
 /* Weights of one recurrent layer of width H, with G gates. */

@@ -5,7 +5,8 @@
  * hypothesis k of slot b. The memory of all slots is [Smax*B, H], time descending from position
  * Smax-1 on; a step for sources of at most S positions reads its last S blocks. Who runs a step
  * writes memory and keys of a new sentence there, row by row, and zeros the rows of its state, or
- * writes there what was read (NMT_READ_START).
+ * writes there what was read (NMT_READ_START). Of an ensemble every member has memory, keys and states
+ * of its own; sources and tokens are the same.
  */
 #ifndef MODEL_NMT_DECODE_H
 #define MODEL_NMT_DECODE_H
@@ -18,7 +19,16 @@ typedef struct nmt_decode {
     int64_t beam;    /* K */
     int64_t offers;  /* likeliest tokens given for every row */
     bool attention;  /* weights are wanted */
+    int32_t members; /* models of these sizes, each with weights of its own, whose probabilities and
+                      * attention weights are averaged; 0 is 1 */
 } nmt_decode;
+enum { NMT_MOST_MEMBERS = 16 };
+
+/* The name that a member has for a value below: that of the first is the name itself. */
+typedef struct nmt_name {
+    char text[64];
+} nmt_name;
+nmt_name ebb__nmt_member(const char *name, int32_t member);
 
 /* Reads `rows` sentences of at most S positions. */
 #define NMT_READ_SRC "decode.src" /* i32 [S*rows], time descending */

@@ -88,6 +88,15 @@ static void leaky_coded(const ir_graph *graph, const ir_node_rec *node, op_coded
 
 /* ---- samples ---- */
 
+/* Of probabilities, as it is used. */
+static const op_sample samples_log[] = {
+    {IN(F2(1, 1)), .fill = {FILL_UNIT}},
+    {IN(F1(7)), .fill = {FILL_POSITIVE}},
+    {IN(F2(3, 17)), .fill = {FILL_UNIT}},
+    {IN(F3(2, 5, 33)), .fill = {FILL_POSITIVE}},
+    {IN(F2(301, 19)), .fill = {FILL_UNIT}},
+};
+
 static const op_sample samples_one[] = {
     {IN(F2(1, 1))},
     {IN(F1(7))},
@@ -161,6 +170,9 @@ OP_DEFINE(add_row, .n_in = 2, .n_out = 1, .infer = infer_add_row, .grad = add_ro
 
 OP_DEFINE(tanh, POINTWISE(0), .n_in = 1, .infer = ebb__op_infer_same, .grad = tanh_grad,
           INPLACE({0, 0}), .work.flops = 20, .stash = {STASH_AGAIN}, SAMPLES(samples_one));
+
+OP_DEFINE(log, POINTWISE(OPF_NOGRAD), .n_in = 1, .infer = ebb__op_infer_same, INPLACE({0, 0}),
+          .work.flops = 20, SAMPLES(samples_log));
 
 OP_DEFINE(tanh_grad, POINTWISE(OPF_NOGRAD), .n_in = 2, .infer = ebb__op_infer_same,
           INPLACE({0, 0}, {1, 0}), .work.flops = 1, SAMPLES(samples_grad));

@@ -51,11 +51,12 @@ static bool same_attributes(const ir_attr *a, const ir_attr *b) {
 /* Of sums, where stages go from chunk to chunk of time steps: larger products, which are done while
  * the next chunk is awaited. The last stage has nobody to wait for, and does them in the end, but
  * where it waits for parts of the output layer (split_classes.c). */
-static int32_t span_of_sums(const pass_ranks *ranks, int32_t span) {
-    bool stages = pass_chunk_steps(ranks) > 0;
-    bool last =
-        stages && !pass_is_played(ranks) && ranks->rank % ranks->stages == ranks->stages - 1;
-    return last ? 0 : stages ? ranks->sum_steps : span;
+static int32_t sum_of(const pass_ranks *ranks, int32_t at, int32_t span) {
+    if (pass_chunk_steps(ranks) == 0) {
+        return span > 0 ? at / span : 0;
+    }
+    bool last = !pass_is_played(ranks) && ranks->rank % ranks->stages == ranks->stages - 1;
+    return last ? 0 : pass_sum_of(ranks, at);
 }
 
 /* Which chunk of time steps it belongs to: batches do not cross them. One product of all steps asks
@@ -65,7 +66,9 @@ static int32_t span_of(const batcher *b, const ir_node_rec *node, const pass_rol
     const pass_knobs *how = &b->unit->config->knobs;
     bool part = node->label.phase == IR_BACKWARD && r->out[0] == ROWS_SPLIT && how->merge > 0;
     int32_t span = part && how->span == 0 ? how->merge : how->span;
-    span = r->out[0] == ROWS_CARRY ? span_of_sums(&b->unit->config->ranks, span) : span;
+    if (r->out[0] == ROWS_CARRY) {
+        return sum_of(&b->unit->config->ranks, node->label.at, span);
+    }
     return span > 0 ? node->label.at / span : 0;
 }
 

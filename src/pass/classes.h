@@ -23,4 +23,8 @@ void ebb__classes_layer(const char *layer, int32_t stage, char *out, size_t byte
 bool ebb__classes_share(int32_t classes, double seconds, const double *before, int32_t stages,
                         int32_t *ends);
 
+/* Where one stage has all classes, which is no matter of `split`: the loss goes by chunks of time
+ * steps, as the layers do. */
+ebb_status ebb__classes_chunk(pass_unit *unit) EBB_MUST_CHECK;
+
 #endif

@@ -18,6 +18,7 @@
  * Gradients are wanted only when the next one is there: between starting a message and waiting for
  * it there is work. Where layers are parted (stages.c), what one stage hands on is waited for by
  * the next, and by itself only in the end. */
+#include "pass/classes.h"
 #include "pass/ranks.h"
 
 #include "grad/update.h"
@@ -597,6 +598,7 @@ static ebb_status run(pass_unit *unit) {
         return EBB_OK;
     }
     TRY(check(&c.r, ranks));
+    TRY(ebb__classes_chunk(unit));
     TRY(ebb__region_alloc(&unit->scratch, (size_t)ranks->count, sizeof *c.r.owned, &c.r.owned));
     return make(&c);
 }

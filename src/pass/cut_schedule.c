@@ -141,18 +141,28 @@ static int64_t urgency_of(purpose what, int64_t chunk, int64_t chunks) {
     }
 }
 
-/* Sums over time steps are done for several chunks at once (batch_find.c). */
+/* Sums over time steps are done for several chunks at once (batch_find.c): the first of them. */
 static int32_t chunk_of_sums(const rank_cutter *c, int32_t chunk, int32_t steps) {
-    int32_t together = c->unit->config->ranks.sum_steps / steps;
-    return together > 1 ? chunk / together * together : chunk;
+    const pass_ranks *ranks = &c->unit->config->ranks;
+    int32_t sum = pass_sum_of(ranks, chunk * steps);
+    return sum == 0 ? 0 : 1 + (sum - 1) * (ranks->sum_steps / steps);
+}
+
+/* Which task does a node of a chunk belong to? Sums are for each layer: whoever has nothing else to
+ * do should not be held up by all of them when something comes. */
+static size_t kind_of(const rank_cutter *c, ir_node n, int32_t chunk, int32_t chunks,
+                      purpose what) {
+    size_t kinds = PURPOSES + (size_t)c->g->n_layers;
+    size_t kind = what == FOR_SUMS ? PURPOSES + (size_t)c->g->nodes[n].label.layer : (size_t)what;
+    return ((size_t)c->home[n] * (size_t)chunks + (size_t)chunk) * kinds + kind;
 }
 
 /* Nodes of no chunk are tasks of their own. */
 static ebb_status find_tasks(player *p, int32_t steps, int32_t chunks) {
     const rank_cutter *c = p->c;
     const ir_graph *g = c->g;
-    size_t classes = (size_t)c->ranks * (size_t)chunks * PURPOSES;
-    int32_t *known = NULL; /* by rank, chunk, purpose */
+    size_t classes = (size_t)c->ranks * (size_t)chunks * (PURPOSES + (size_t)g->n_layers);
+    int32_t *known = NULL; /* by kind_of */
     bool *joint = NULL;
     int32_t *chunk_of = NULL;
     TRY(find_joint(c, &joint));
@@ -169,7 +179,7 @@ static ebb_status find_tasks(player *p, int32_t steps, int32_t chunks) {
             chunk = chunk_of_sums(c, chunk, steps);
         }
         if (grouped) {
-            at = &known[((size_t)c->home[n] * (size_t)chunks + (size_t)chunk) * PURPOSES + what];
+            at = &known[kind_of(c, n, chunk, chunks, what)];
         }
         if (*at < 0) {
             *at = p->n++;

@@ -12,6 +12,8 @@
 #include "op/pack.h"
 #include "pass/pass.h"
 
+enum { FEW_ROWS = 256 };
+
 /* A weight, as one kind of product reads it. */
 typedef struct layout_copy {
     ir_val weight;
@@ -29,6 +31,20 @@ typedef struct layout_copies {
 static bool is_step_product(const ir_graph *g, const ir_node_rec *node) {
     return node->op == OP_MATMUL && node->label.at >= 0 && node->attr.i[MATMUL_TRANS_A] == 0 &&
            node->attr.i[MATMUL_PACKED] == 0 && op_in_type(g, node, 2)->rank == 2;
+}
+
+/* Of a stage that goes through time in chunks: a product of all steps of one, repeated for the next
+ * (batch_time). Of many rows the weight is packed on the way. */
+static bool is_chunk_product(const pass_unit *unit, const ir_node_rec *node) {
+    const ir_graph *g = &unit->graph;
+    return pass_chunk_steps(&unit->config->ranks) > 0 && node->op == OP_MATMUL &&
+           node->label.at < 0 && node->attr.i[MATMUL_TRANS_A] == 0 &&
+           node->attr.i[MATMUL_PACKED] == 0 && op_in_type(g, node, 2)->rank == 2 &&
+           g->values[node->out].type.dim[0] <= FEW_ROWS;
+}
+
+static bool is_repeated(const pass_unit *unit, const ir_node_rec *node) {
+    return is_step_product(&unit->graph, node) || is_chunk_product(unit, node);
 }
 
 /* Products whose only reader cuts them by units. */
@@ -96,13 +112,13 @@ static ebb_status run(pass_unit *unit) {
     /* At most one copy a node is added. */
     TRY(ebb__pass_keys(g, &unit->scratch, (size_t)g->n_nodes + (size_t)n_order, 2, &keys));
     for (int32_t i = 0; i < n_order; i++) {
-        if (is_step_product(g, &g->nodes[g->order[i]])) {
+        if (is_repeated(unit, &g->nodes[g->order[i]])) {
             find_copy(&all, g, &g->nodes[g->order[i]])->readers++;
         }
     }
     for (int32_t i = 0; i < n_order; i++) {
         ir_node n = g->order[i];
-        if (!is_step_product(g, &g->nodes[n])) {
+        if (!is_repeated(unit, &g->nodes[n])) {
             continue;
         }
         layout_copy *copy = find_copy(&all, g, &g->nodes[n]);

@@ -120,10 +120,13 @@ static void find_writers(const ir_graph *g, ir_node *writer) {
     }
 }
 
-/* A reader of a view of a variable (slice, stack) reads the variable too. (A stack of several
- * variables keeps one writer; alias gives those copies.) */
+/* A reader of a slice of a variable reads the variable too. One of a join does not: variables lie
+ * in no join, so alias has them copied to where it stands, and only the join itself must come
+ * before the writer. */
 static void follow_view(const ir_node_rec *node, ir_val v, ir_node *writer) {
-    if (writer[v] != IR_NONE && (ebb__op(node->op)->flags & OPF_ALIAS) != 0) {
+    int32_t axis;
+    bool view = (ebb__op(node->op)->flags & OPF_ALIAS) != 0 && !ebb__op_is_join(node, &axis);
+    if (writer[v] != IR_NONE && view) {
         writer[node->out] = writer[v];
     }
 }

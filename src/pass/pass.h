@@ -127,8 +127,9 @@ typedef struct pass_ranks {
                             of its parts of the batch; 0: 1 */
     int32_t chunk_steps; /* time steps that stages hand on together, and go through all their layers
                             with; 0: there is no time */
-    int32_t sum_steps; /* time steps whose part of a weight's gradient is one product, in all stages
-                          but the last, which has all in one; a multiple of chunk_steps */
+    int32_t sum_steps; /* time steps whose part of a weight's gradient is one product (pass_sum_of),
+                          in all stages but the last, which has all in one unless the step is
+                          played; a multiple of chunk_steps */
     double early; /* share of the time steps whose loss the last stage does while forward goes on;
                      that of the others waits for backward, which begins with the last steps */
     const pass_stage *layers; /* the same for all programs: they share variables. NULL: as is best
@@ -140,6 +141,12 @@ typedef struct pass_ranks {
 /* Time steps of a chunk, where stages go through time in such; 0: they do not. */
 static inline int32_t pass_chunk_steps(const pass_ranks *ranks) {
     return ranks->stages > 1 ? ranks->chunk_steps : 0;
+}
+
+/* Which of the products of a weight's gradient has the time step, where stages go from chunk to
+ * chunk: the one that backward comes to last is of one chunk, since all wait for it in the end. */
+static inline int32_t pass_sum_of(const pass_ranks *ranks, int32_t at) {
+    return (at + ranks->sum_steps - ranks->chunk_steps) / ranks->sum_steps;
 }
 
 /* The stages share the output layer by its classes: those parts are the last of the list. */
@@ -244,7 +251,7 @@ extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pas
 
 /* Topological sort of graph->order by ascending keys[node] (among ready nodes the least key, then
  * the lower node id, comes first). Readers of a variable come before the node that defines its next
- * value. In the order as given, a view of a variable that has a next value must stand before its
+ * value. In the order as given, a slice of a variable that has a next value must stand before its
  * readers: only then do they wait for the writer. EBB_INTERNAL if there is no such order. */
 ebb_status ebb__pass_sort(ir_graph *graph, const int64_t *keys) EBB_MUST_CHECK;
 /* keys[node] = position in the order, times `step` (room for nodes to be put between). There is

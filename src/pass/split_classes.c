@@ -9,7 +9,7 @@
  * A value that has the classes along an axis is replaced by its parts; rows go in chunks, those of
  * the time steps that stages hand on together, so that a stage can do its part of one while others
  * are on their way. All ranks make the nodes of all parts; which rank does a part follows from its
- * layer (cut.c). */
+ * layer (cut.c). One part of all classes is the output layer as it was, by chunks of rows. */
 #include "op/pack.h"
 #include "op/squares.h"
 #include "pass/classes.h"
@@ -649,20 +649,34 @@ static ebb_status rename_whole(pass_unit *unit) {
     return EBB_OK;
 }
 
-static ebb_status run(pass_unit *unit) {
+static ebb_status take_apart(pass_unit *unit) {
     splitter s = {.unit = unit, .g = &unit->graph, .region = &unit->scratch};
     classes_output output;
-    if (!pass_has_parts(&unit->config->ranks)) {
-        return EBB_OK;
-    }
-    if (unit->alone) {
-        return rename_whole(unit);
-    }
     if (!find_output(&s, &output)) {
         return EBB_OK;
     }
     TRY(number_parts(&s, &output));
     return split(&s, &output);
+}
+
+static int32_t count_parts(const pass_ranks *ranks) {
+    int32_t at = 0, parts = 0;
+    for (int32_t i = 0; pass_has_parts(ranks) && i < ranks->n_layers; i++) {
+        parts += ranks->layers[i].end > at;
+        at = ranks->layers[i].end > at ? ranks->layers[i].end : at;
+    }
+    return parts;
+}
+
+ebb_status ebb__classes_chunk(pass_unit *unit) {
+    return count_parts(&unit->config->ranks) == 1 ? take_apart(unit) : EBB_OK;
+}
+
+static ebb_status run(pass_unit *unit) {
+    if (count_parts(&unit->config->ranks) <= 1) {
+        return EBB_OK;
+    }
+    return unit->alone ? rename_whole(unit) : take_apart(unit);
 }
 
 const pass_def ebb__pass_split = {.id = PASS_SPLIT, .run = run};

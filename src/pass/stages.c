@@ -129,9 +129,10 @@ typedef struct stage_parts {
     layer_list list;
     int32_t *same;  /* by layer */
     int32_t *stage; /* by number in the list */
-    /* The output layer, if all stages share it by its classes (split_classes.c), and what it takes:
-     * then it has no seconds in the list. */
+    /* The output layer, if it can go by its classes and chunks of time (split_classes.c), and what
+     * it takes if all stages share it: then it has no seconds in the list. */
     classes_output output;
+    bool has_output;
     double shared;
 } stage_parts;
 
@@ -204,27 +205,36 @@ ebb_status ebb__cut_stages(rank_cutter *c) {
 
 /* ---- cuts to choose from ---- */
 
-/* Takes the output layer out of the list, where it is the last and can be parted. */
-static void share_output(const rank_cutter *c, stage_parts *p) {
+/* Takes the output layer out of the list, where it is the last and can be parted. chunks: there is
+ * time, which stages go through in such; then it goes with them also if it is one stage's. */
+static void share_output(const rank_cutter *c, bool chunks, stage_parts *p) {
     const pass_config *config = c->unit->config;
     int32_t last = p->list.n - 1;
-    bool may = c->stages > 1 && config->stash == 0 && (config->disabled >> PASS_SPLIT & 1) == 0;
-    if (may && ebb__classes_find(c->g, &p->output) &&
-        p->list.layers[last] == first_of(p->same, p->output.layer)) {
+    bool may = (config->disabled >> PASS_SPLIT & 1) == 0;
+    p->has_output = c->stages > 1 && config->stash == 0 && (may || chunks) &&
+                    ebb__classes_find(c->g, &p->output) &&
+                    p->list.layers[last] == first_of(p->same, p->output.layer);
+    if (p->has_output && may) {
         p->shared = p->list.seconds[last];
         p->list.seconds[last] = 0;
     }
 }
 
-/* Parts of the output layer, that level the stages, behind the *n layers of a cut. */
+/* Parts of the output layer, that level the stages, or one of all classes, behind the *n layers of
+ * a cut. */
 static void add_parts(const rank_cutter *c, const stage_parts *p, pass_stage *layers, int32_t *n) {
     double before[PASS_MOST_RANKS] = {0};
-    int32_t ends[PASS_MOST_RANKS];
+    int32_t ends[PASS_MOST_RANKS] = {0};
+    int32_t classes = p->has_output ? c->g->values[p->output.weight].type.dim[0] : 0;
     for (int32_t i = 0; i < p->list.n; i++) {
         before[p->stage[i]] += p->list.seconds[i];
     }
-    bool parts = p->shared > 0 && ebb__classes_share(c->g->values[p->output.weight].type.dim[0],
-                                                     p->shared, before, c->stages, ends);
+    bool one = p->has_output && p->shared <= 0;
+    bool parts =
+        one || (p->shared > 0 && ebb__classes_share(classes, p->shared, before, c->stages, ends));
+    if (one) {
+        ends[c->stages - 1] = classes;
+    }
     for (int32_t s = 0; parts && s < c->stages; s++) {
         pass_stage *part = &layers[(*n)++];
         ebb__classes_layer(c->g->layers[p->output.layer], s, part->layer, sizeof part->layer);
@@ -315,7 +325,7 @@ ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_r
     stage_parts parts;
     TRY(ebb__region_alloc(c.region, (size_t)c.g->n_layers + 1, sizeof *c.stage, &c.stage));
     TRY(list_parts(&c, seconds, ranks->chunk_steps > 0, &parts));
-    share_output(&c, &parts);
+    share_output(&c, ranks->chunk_steps > 0, &parts);
     cut_search s = {.c = &c,
                     .parts = &parts,
                     .region = region,

@@ -583,6 +583,7 @@ static ebb_status refuse(ebb_plan *plan, const plan_options *options) {
                          plan->largest[i].what, plan->largest[i].bytes);
         used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
     }
+    plan->ctx->least_bytes = plan->ctx->error[0] == '\0' ? plan->least_bytes : 0;
     if (plan->budget_bytes < options->budget) {
         return ebb__fail(plan->ctx, EBB_BUDGET,
                          "the device gives at most %" PRIu64 " bytes in one piece, and the least "

@@ -15,6 +15,9 @@ enum {
     SUMS = 4,            /* products of a weight's gradient in a step */
 };
 
+/* What is tried: everything is kept, and weights are packed, as they are wherever there is room. */
+static const plan_choice KEEPS_ALL = {.knobs = {.pack = true}};
+
 int32_t ebb__plan_sum_steps(int64_t steps, int64_t chunk_steps) {
     int64_t share = (steps + SUMS - 1) / SUMS;
     return (int32_t)((share + chunk_steps - 1) / chunk_steps * chunk_steps);
@@ -35,13 +38,14 @@ typedef struct stages_trial {
     const forecast_network *network;
     int64_t nodes; /* compiled so far */
     int32_t steps; /* time steps of the program; 0: it has none */
+    int32_t rows;  /* of a time step, the most that a product has */
 } stages_trial;
 
 /* ---- cuts ---- */
 
 /* By layer: what a step of it takes alone, nothing saved. */
 static ebb_status price_layers(stages_trial *t, alloc_region *region, double **out) {
-    pass_config config = ebb__walk_config(t->options, &(plan_choice){0}, false);
+    pass_config config = ebb__walk_config(t->options, &KEEPS_ALL, false);
     pass_unit unit;
     config.ranks = (pass_ranks){0};
     config.training = t->program->training;
@@ -55,6 +59,9 @@ static ebb_status price_layers(stages_trial *t, alloc_region *region, double **o
         (*out)[node->label.layer] +=
             ebb__cost_seconds(unit.dev, &unit.graph, node, unit.kernels[n], 1);
         t->steps = node->label.at >= t->steps ? node->label.at + 1 : t->steps;
+        int32_t rows = unit.graph.values[node->out].type.dim[0];
+        bool product = node->op == OP_MATMUL && node->label.at >= 0;
+        t->rows = product && rows > t->rows ? rows : t->rows;
     }
     t->nodes += unit.graph.n_order;
 out:
@@ -105,7 +112,7 @@ static ebb_status list_rank(stages_trial *t, const pass_stages *stages, int32_t 
     options.members = 1;
     options.ranks.rank = rank;
     ebb__plan_take_stages(stages, &options.ranks);
-    pass_config config = ebb__walk_config(&options, &(plan_choice){0}, false);
+    pass_config config = ebb__walk_config(&options, &KEEPS_ALL, false);
     config.training = t->program->training;
     ebb_status status = ebb__plan_open(&unit, t->ctx, &config, t->program);
     status = status == EBB_OK ? ebb__plan_run_passes(&unit, PASS_FUSE) : status;
@@ -148,25 +155,38 @@ static void add_way(stages_list *list, pass_stages way) {
 }
 
 /* Beside what is usual. */
-static const int32_t chunks_a_stage[] = {2, 4, 6};
+static const int32_t chunks_a_stage[] = {2, 4, 6, 9};
 static const double early_shares[] = {0.7, 1.4};
 enum {
     N_CHUNKS = sizeof chunks_a_stage / sizeof *chunks_a_stage,
     N_SHARES = sizeof early_shares / sizeof *early_shares,
-    MOST_WAYS = MOST_CUTS + N_CHUNKS + N_SHARES
+    CUTS_BY_LENGTH = 3,
+    MOST_WAYS = MOST_CUTS + CUTS_BY_LENGTH * N_CHUNKS + N_SHARES + 1
 };
 
-/* The best way so far, with other lengths. */
-static ebb_status try_chunks(stages_trial *t, stages_list *list) {
-    const pass_stages best = list->at[0];
-    int64_t last = best.chunk_steps;
+/* Every chunk reads all weights of its stage, which prices of single products know nothing of:
+ * shorter ones than these were never faster, measured, and take more bytes. Of many stages each has
+ * less to read, and where one has the whole output layer the others wait longer for each. */
+static int32_t least_chunk(const stages_trial *t) {
+    enum { MOST = 80, LEAST = 40, ROWS_AND_STAGES = 320 };
+    bool split = (t->options->disabled >> PASS_SPLIT & 1) == 0;
+    int32_t rows = split ? ROWS_AND_STAGES / t->options->ranks.stages : LEAST;
+    rows = rows > MOST ? MOST : rows < LEAST ? LEAST : rows;
+    int32_t steps = t->rows > 0 ? (rows - 1) / t->rows + 1 : 1;
+    return steps < t->steps ? steps : t->steps;
+}
+
+/* A way with other lengths of chunks. */
+static ebb_status try_lengths(stages_trial *t, const pass_stages *cut, stages_list *list) {
+    int64_t last = cut->chunk_steps, least = least_chunk(t);
     for (size_t i = 0; i < N_CHUNKS; i++) {
         int64_t chunks = (int64_t)chunks_a_stage[i] * t->options->ranks.stages;
         int64_t chunk = (t->steps + chunks - 1) / chunks;
-        if (chunk == last || chunk == best.chunk_steps || chunk < 1 || t->nodes > MOST_NODES) {
+        chunk = chunk < least ? least : chunk;
+        if (chunk == last || chunk == cut->chunk_steps || t->nodes > MOST_NODES) {
             continue;
         }
-        pass_stages way = best;
+        pass_stages way = *cut;
         last = way.chunk_steps = (int32_t)chunk;
         way.sum_steps = ebb__plan_sum_steps(t->steps, chunk);
         TRY(try_stages(t, &way));
@@ -175,9 +195,30 @@ static ebb_status try_chunks(stages_trial *t, stages_list *list) {
     return EBB_OK;
 }
 
-/* The best way so far, with more or less of the loss done while forward goes on. */
+/* The best cuts so far: with long chunks another one may be ahead than with short ones. */
+static ebb_status try_chunks(stages_trial *t, stages_list *list) {
+    pass_stages best[CUTS_BY_LENGTH];
+    int32_t n = list->n < CUTS_BY_LENGTH ? list->n : CUTS_BY_LENGTH;
+    memcpy(best, list->at, (size_t)n * sizeof *best);
+    for (int32_t i = 0; i < n; i++) {
+        TRY(try_lengths(t, &best[i], list));
+    }
+    return EBB_OK;
+}
+
+/* Does the play of the step say what is done of the loss while forward goes on? */
+static bool has_parts(const stages_trial *t, const pass_stages *way) {
+    pass_ranks ranks = t->options->ranks;
+    ebb__plan_take_stages(way, &ranks);
+    return pass_has_parts(&ranks);
+}
+
+/* If not: the best way so far, with more or less of it. */
 static ebb_status try_early(stages_trial *t, stages_list *list) {
     const pass_stages best = list->at[0];
+    if (has_parts(t, &best)) {
+        return EBB_OK;
+    }
     for (size_t i = 0; i < N_SHARES && best.early > 0 && t->nodes <= MOST_NODES; i++) {
         pass_stages way = best;
         way.early = best.early * early_shares[i] < 1 ? best.early * early_shares[i] : 1;
@@ -185,6 +226,16 @@ static ebb_status try_early(stages_trial *t, stages_list *list) {
         add_way(list, way);
     }
     return EBB_OK;
+}
+
+/* Behind all others, not tried: the best with its output layer on the last stage, whose loss can
+ * then go in as few rows at a time as bytes ask for (pass/chunk.c). */
+static void add_smallest(const stages_trial *t, stages_list *list) {
+    pass_stages way = list->at[0];
+    if (has_parts(t, &way)) {
+        way.n_layers -= t->options->ranks.stages;
+        list->at[list->n++] = way;
+    }
 }
 
 ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
@@ -196,6 +247,10 @@ ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
     *out = (stages_list){.n = 0};
     TRY(ebb__region_alloc(region, MOST_WAYS, sizeof *out->at, &out->at));
     TRY(list_cuts(&t, region, cuts, &n));
+    for (int32_t i = 0; any_chunk && i < n && cuts[i].chunk_steps < least_chunk(&t); i++) {
+        cuts[i].chunk_steps = least_chunk(&t);
+        cuts[i].sum_steps = ebb__plan_sum_steps(t.steps, cuts[i].chunk_steps);
+    }
     for (int32_t i = 0; i < n && (i == 0 || t.nodes <= MOST_NODES / 2); i++) {
         TRY(try_stages(&t, &cuts[i]));
         add_way(out, cuts[i]);
@@ -203,5 +258,9 @@ ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
     if (any_chunk && t.steps > 0) {
         TRY(try_chunks(&t, out));
     }
-    return options->ranks.chunk_steps > 0 ? try_early(&t, out) : EBB_OK;
+    if (options->ranks.chunk_steps > 0) {
+        TRY(try_early(&t, out));
+    }
+    add_smallest(&t, out);
+    return EBB_OK;
 }

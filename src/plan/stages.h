@@ -5,8 +5,9 @@
 
 #include "plan/forecast.h"
 
-/* Ways to share the layers of the program, the one whose step is forecast to be shortest first; all
- * with options->ranks.chunk_steps, unless `any_chunk`. Prices are the built-in ones of one thread.
+/* Ways to share the layers of the program, the one whose step is forecast to be shortest first, and
+ * at the end one that may need the fewest bytes; all with options->ranks.chunk_steps, unless
+ * `any_chunk`. Prices are the built-in ones of one thread.
  * In `region`. EBB_USAGE if there are too few layers. */
 typedef struct stages_list {
     pass_stages *at;

@@ -149,17 +149,29 @@ static ebb_status read_rows(void *user, uint64_t from, void *data, size_t bytes)
     return EBB_OK;
 }
 
+/* The name that a tensor has in the file of its member: a number and a colon before it tell which
+ * that is, none the first. NULL: it is another member's. */
+static const char *name_in_file(const char *name, int32_t member) {
+    const char *colon = strchr(name, ':');
+    int32_t whose = colon != NULL ? (int32_t)strtol(name, NULL, 10) : 0;
+    return whose != member ? NULL : colon != NULL ? colon + 1 : name;
+}
+
 static ebb_status load_roles(run_session *session, uint32_t roles, const st_reader *reader,
-                             alloc_region *region, tensors_fits fits, void *user) {
+                             int32_t member, alloc_region *region, tensors_fits fits, void *user) {
     ranks_tensor *list = NULL;
     int32_t n = 0;
     TRY(ebb__ranks_tensors(session, roles, region, &list, &n));
     for (int32_t i = 0; i < n; i++) {
         const ranks_tensor *tensor = &list[i];
-        const st_tensor *t = ebb__safetensors_find(reader, tensor->name);
+        const char *name = name_in_file(tensor->name, member);
+        if (name == NULL) {
+            continue;
+        }
+        const st_tensor *t = ebb__safetensors_find(reader, name);
         if (t == NULL) {
             return ebb__fail(session->ctx, EBB_MODEL, "%s: tensor %s is missing", reader->path,
-                             tensor->name);
+                             name);
         }
         bool same = same_shape(tensor, t);
         tensors_fit fit = same || fits == NULL ? TENSORS_REFUSE : fits(user, tensor, t);
@@ -180,7 +192,7 @@ static ebb_status load_roles(run_session *session, uint32_t roles, const st_read
 ebb_status ebb__tensors_load(run_session *session, uint32_t roles, const st_reader *reader) {
     alloc_region region;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = load_roles(session, roles, reader, &region, NULL, NULL);
+    ebb_status status = load_roles(session, roles, reader, 0, &region, NULL, NULL);
     ebb__region_fini(&region);
     return status;
 }
@@ -216,16 +228,12 @@ ebb_status ebb__tensors_not_finite(run_session *session, char name[TENSORS_NAME]
     return status;
 }
 
-ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
-    return ebb__tensors_load_most(session, reader, NULL, NULL);
-}
-
-ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
-                                  void *user) {
+static ebb_status load_finite(run_session *session, const st_reader *reader, int32_t member,
+                              tensors_fits fits, void *user) {
     char bad[TENSORS_NAME];
     alloc_region region;
     ebb__region_init(&region, session->ctx);
-    ebb_status status = load_roles(session, TENSORS_MODEL, reader, &region, fits, user);
+    ebb_status status = load_roles(session, TENSORS_MODEL, reader, member, &region, fits, user);
     ebb__region_fini(&region);
     TRY(status);
     TRY(ebb__tensors_not_finite(session, bad));
@@ -235,4 +243,17 @@ ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader,
                            "%s: tensor %s holds a value that is not finite (NaN or infinite); "
                            "use weights from before training diverged",
                            reader->path, bad);
+}
+
+ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) {
+    return load_finite(session, reader, 0, NULL, NULL);
+}
+
+ebb_status ebb__tensors_load_member(run_session *session, const st_reader *reader, int32_t member) {
+    return load_finite(session, reader, member, NULL, NULL);
+}
+
+ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
+                                  void *user) {
+    return load_finite(session, reader, 0, fits, user);
 }

@@ -28,6 +28,9 @@ typedef tensors_fit (*tensors_fits)(void *user, const ranks_tensor *own, const s
 /* The same of the model; EBB_MODEL also if a tensor holds a value that is not finite: whatever such
  * a model predicts would be wrong and not seem so. */
 ebb_status ebb__tensors_load_weights(run_session *session, const st_reader *reader) EBB_MUST_CHECK;
+/* Those of a member of an ensemble: parameters whose names have its number in front. */
+ebb_status ebb__tensors_load_member(run_session *session, const st_reader *reader,
+                                    int32_t member) EBB_MUST_CHECK;
 ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
                                   void *user) EBB_MUST_CHECK;
 /* Name of the model's first tensor that holds a value that is NaN or infinite; empty: none does. */

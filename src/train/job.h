@@ -203,6 +203,9 @@ typedef struct decode_options {
     bool attention;
     bool fixed_batch; /* settings->batch sentences at once, or none fit; else fewer if need be */
     decode_unk unk;
+    const char *const *more; /* folders of runs whose probabilities are averaged with this one's, all
+                              * of the same settings of the model; they outlive the use */
+    int32_t n_more;
 } decode_options;
 typedef struct decode_line {
     const char *text; /* without its line end; valid until the next is read */

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "store/checkpoint.h"
+#include "train/weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,12 +36,26 @@ out:
     return status;
 }
 
+/* That weights from anywhere, if they say whose words they know, know those of the run. */
+static ebb_status check_words(ebb_ctx *ctx, const char *file, const char *dir, uint64_t hash) {
+    uint64_t theirs = 0;
+    bool known = false;
+    TRY(ebb__weights_vocab(ctx, file, &theirs, &known));
+    return !known || theirs == hash
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_MODEL,
+                           "%s: these weights were trained with another vocabulary or other codes "
+                           "than %s has, so that words would be mixed up",
+                           file, dir);
+}
+
 ebb_status ebb__trained_open(ebb_ctx *ctx, const train_settings *settings, const char *dir,
                              const char *lore, uint64_t hash, st_reader *out) {
     const char *which = settings->weights != NULL ? settings->weights : "best";
     char path[JOB_PATH_BYTES], why[256];
     bool last = strcmp(which, "last") == 0;
     if (!last && strcmp(which, "best") != 0) {
+        TRY(check_words(ctx, which, dir, hash));
         return ebb__safetensors_open(ctx, which, out);
     }
     TRY(ebb__job_path(ctx, dir, "best.safetensors", path));

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The installed package: `cmake --install` into a folder of its own, then examples/tiny_lm.c built as
-# a user would build it (pkg-config; shared, static, strict C11 with each compiler), a C++17 program,
-# and the list of exported symbols. Needs EBB_BUILD, the build folder; tools/run_tests.sh sets it.
+# a user would build it (pkg-config; shared, static, strict C11 with each compiler), a C++17 example,
+# both by find_package, and the list of exported symbols. Needs EBB_BUILD, the build folder; tools/run_tests.sh sets it.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -81,39 +81,28 @@ check "translate: what the command says" sh -c "cd '$work' && shared/bin/ebb dec
 check "shared and static say the same" cmp "$work/shared.out" "$work/static.out"
 check "static needs no libebb.so" sh -c "! ldd '$work/tiny_static' | grep libebb"
 
-cat >"$work/user.cc" <<'END'
-#include <ebb.h>
-#include <cstdio>
-#include <cstring>
-int main() {
-    ebb_ctx *ctx = nullptr;
-    ebb_graph *graph = nullptr;
-    ebb_program *program = nullptr;
-    if (ebb_ctx_new(&ctx) != EBB_OK || ebb_graph_new(ctx, &graph) != EBB_OK) {
-        return 1;
-    }
-    const int rows = 2;
-    ebb_output(graph, "y", ebb_relu(graph, ebb_input_f32(graph, "x", EBB_DIMS(rows, 2))));
-    ebb_options options = ebb_options_default();
-    options.optimizer = EBB_FORWARD;
-    const float x[] = {-1, 2, -3, 4}, want[] = {0, 2, 0, 4};
-    float y[4] = {};
-    if (ebb_compile(graph, &options, &program) != EBB_OK ||
-        ebb_program_set(program, "x", x, sizeof x) != EBB_OK ||
-        ebb_program_run(program, 0) != EBB_OK ||
-        ebb_program_get(program, "y", y, sizeof y) != EBB_OK || std::memcmp(y, want, sizeof y) != 0) {
-        std::puts(ebb_last_error(ctx));
-        return 1;
-    }
-    ebb_program_free(program);
-    ebb_graph_free(graph);
-    ebb_ctx_free(ctx);
-    return std::strcmp(ebb_version(), EBB_VERSION);
-}
-END
 read -ra found < <(flags "$work/shared" --cflags --libs ebb)
-check "C++17: compile" c++ -std=c++17 "${strict[@]}" "$work/user.cc" -o "$work/user" "${found[@]}"
-check "C++17: run" env LD_LIBRARY_PATH="$work/shared/lib" "$work/user"
+check "C++17: compile" c++ -std=c++17 "${strict[@]}" examples/relu.cc -o "$work/relu" "${found[@]}"
+check "C++17: run" env LD_LIBRARY_PATH="$work/shared/lib" "$work/relu"
+
+# find_package(ebb), of a prefix that was moved; sanitizers would have to be asked for.
+if [ ${#sanitize[@]} -eq 0 ]; then
+    mkdir "$work/user"
+    cp examples/relu.cc examples/tiny_lm.c "$work/user"
+    cat >"$work/user/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.16)
+project(user LANGUAGES C CXX)
+find_package(ebb 0 REQUIRED)
+add_executable(relu relu.cc)
+target_link_libraries(relu ebb::ebb)
+add_executable(tiny tiny_lm.c)
+target_link_libraries(tiny ebb::static)
+END
+    check "CMake: configure" cmake -S "$work/user" -B "$work/user/build" -DCMAKE_PREFIX_PATH="$work/static"
+    check "CMake: build" cmake --build "$work/user/build"
+    check "CMake: shared" "$work/user/build/relu"
+    check "CMake: static" "$work/user/build/tiny"
+fi
 
 echo '#include <ebb.h>' >"$work/header.c"
 for compiler in gcc clang; do

@@ -132,6 +132,33 @@ def test_translation_of_pieces():
     refused(2, "train", "nmt", "--train", *train, *NMT, "--tokens", "bpe", "--codes-apart", "--tie-src", "--out", "x", says="only one can hold")
 
 
+def test_dropout():
+    train, valid = pairs("t"), pairs("v", 30, 2)
+    options = ["train", "nmt", "--train", *train, "--valid", *valid, "--hidden", "16", "--batch", "8", "--shapes", "3", "--lr", "0.02", "--valid-metric", "bleu",
+               "--tokens", "bpe", "--codes", "25", "--codes-dropout", "0.3", "--tune", "off", "--quiet"]
+    wide = ebb(*options, "--epochs", "4", "--threads", "2", "--out", "wide", "--json").json()
+    assert wide["planned_peak_bytes"] == wide["measured_peak_bytes"] and wide["buckets"]["strategy"] == "pool"
+    least = ebb("plan", *options[1:], "--threads", "1", "--json").json()["least_bytes"]
+    narrow = ebb(*options, "--epochs", "4", "--threads", "1", "--memory", least, "--out", "narrow", "--json").json()
+    assert narrow["measured_peak_bytes"] <= least
+    ebb(*options, "--epochs", "4", "--steps", "23", "--threads", "1", "--out", "parts")
+    ebb(*options, "--epochs", "4", "--threads", "1", "--out", "parts")
+    assert read("wide/last.safetensors") == read("narrow/last.safetensors") == read("parts/last.safetensors")
+    assert [line["valid_bleu"] for line in metrics("narrow")] == [line["valid_bleu"] for line in metrics("wide")]
+    # Pieces that only dropout makes are words of the model too; nothing is unknown.
+    assert len(read("wide/vocab.tgt.txt").split()) > 30
+    assert ebb("eval", "nmt", "wide", *valid, "--json").json()["unknown"] == 0
+    # Without it, or with another share, it is another run, and not the same bits.
+    refused(2, *[o if o != "0.3" else "0.2" for o in options], "--epochs", "5", "--out", "wide", says="codes-dropout")
+    ebb(*[o if o != "0.3" else "0.0001" for o in options], "--epochs", "4", "--threads", "1", "--out", "other")
+    assert read("wide/last.safetensors") != read("other/last.safetensors")
+    refused(2, *options, "--bucket", "optimal", "--out", "x", says="--bucket pool or auto")
+    refused(2, *options, "--batch-tokens", "50", "--out", "x", says="--batch N")
+    refused(2, *options, "--codes-dropout", "1", "--out", "x", says="codes-dropout")
+    plain = [o for o in options if o not in ["--tokens", "bpe", "--codes", "25"]]
+    refused(2, *plain, "--out", "x", says="--tokens bpe")
+
+
 def test_shared_vocabulary():
     train = pairs("t")
     ebb("train", "nmt", "--train", *train, *NMT, "--steps", "4", "--tokens", "bpe", "--codes", "25", "--tie-src", "--samples", "1", "--valid", *train, "--out", "tied", "--quiet")

@@ -72,6 +72,8 @@ def test_pairs():
     assert weights("one") == weights("three")
     refused(2, *nmt, "--train", "-", "-", "--out", "four", says="only one text")
     refused(3, *nmt, "--train", "[ab].src", "a.tgt", "--out", "five", says="lines")
+    # As many lines in all, but not file by file.
+    refused(3, *nmt, "--train", "[ab].src", "b.tgt,a.tgt", "--out", "six", says=["a.src has 25 lines, b.tgt has 35", "number 1"])
 
 
 def test_scores():

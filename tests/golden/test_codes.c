@@ -30,7 +30,7 @@ static void compare_cut(help_room *room, const char *name, const char *text) {
     file_of(text, "txt", text_path);
     file_of(name, "cut", cut);
     assert_int_equal(ebb__codes_load(room->ctx, codes_path, EBB_DATA, &codes), EBB_OK);
-    assert_int_equal(ebb__codes_apply(&codes, text_path, room->path[1], &done), EBB_OK);
+    assert_int_equal(ebb__codes_apply(&codes, NULL, text_path, room->path[1], &done), EBB_OK);
     assert_true(done.pieces > done.words && done.words > 0);
     expect_same(room->path[1], cut);
     ebb__codes_free(&codes);

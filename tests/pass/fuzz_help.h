@@ -1,7 +1,7 @@
 /* fuzz_help.h - what the tests of random graphs share: random pass subsets, threads and budgets
  * under which the verifier accepts, bytes handed out are the planned ones, and three training steps
  * give the bits of the reference interpreter. EBB_FUZZ_ROUNDS and EBB_FUZZ_SEED make longer or
- * other runs. */
+ * other runs, EBB_FUZZ_ONLY names the one test to run where there are several. */
 #ifndef TESTS_PASS_FUZZ_HELP_H
 #define TESTS_PASS_FUZZ_HELP_H
 

@@ -52,6 +52,13 @@ def test_translates_as_the_command_does():
     small = package.Run("run", memory=run.plan.least_bytes + (1 << 20), threads=2)
     assert small.translate(lines[:20]) == wanted[:20]
     assert run.translate([]) == [] and run.translate([""]) == [""]
+    for unk in ["ban", "keep"]:
+        assert run.translate(lines[:9], unk=unk) == ebb("decode", "run", "--threads", "1", "--unk", unk, input="\n".join(lines[:9]).encode()).out.splitlines()
+    raises(package.UsageError, lambda: run.translate(lines, unk="drop"), "drop")
+    last = package.Run("run", weights="last").translate(lines[:9])
+    assert last == ebb("decode", "run", "--threads", "1", "--weights", "last", input="\n".join(lines[:9]).encode()).out.splitlines()
+    assert package.Run("run", weights="run/last.safetensors").translate(lines[:9]) == last
+    raises(package.ModelError, lambda: package.Run("run", weights="none.safetensors").translate(lines), "none.safetensors")
     raises(package.DataError, lambda: run.translate(["a\nb"]), "line 0 holds a line end")
     raises(package.UsageError, lambda: run.translate("one text"), "list of lines")
     raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1 is no text")
@@ -79,6 +86,9 @@ def test_trains_resumes_generates_and_scores():
     pieces = []
     written = run.generate(tokens=30, temperature=0.5, seed=3, prompt="w1 w2", on_text=pieces.append)
     assert written == "".join(pieces) == ebb("generate", "run", "--length", "30", "--temperature", "0.5", "--seed", "3", "--prompt", "w1 w2", "--threads", "1").out
+    drawn = run.generate(tokens=40, seed=5, top_k=4, top_p=0.9, stop_at_eos=True)
+    assert drawn == ebb("generate", "run", "--length", "40", "--seed", "5", "--top-k", "4", "--top-p", "0.9", "--stop-at-eos", "--threads", "1").out
+    raises(package.UsageError, lambda: run.generate(top_p=0.0), "top_p 0")
     def enough(piece):
         raise RuntimeError("enough")
     try:

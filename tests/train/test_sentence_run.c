@@ -41,7 +41,7 @@ static void stopped_at_any_poll_ends_with_the_same_bits(void **state) {
 static bucket_plan plan_of(const run_room *room, bucket_strategy strategy) {
     ebb_ctx *ctx = test_ctx_new();
     lengths_texts texts = {
-        NULL, room->train.text, TEXT_WORD, (uint32_t)room->s.max_len, false, NULL, NULL};
+        NULL, room->train.text, TEXT_WORD, (uint32_t)room->s.max_len, false, NULL, NULL, 0, 0};
     bucket_options options = {.strategy = strategy,
                               .shapes = (int32_t)room->s.shapes,
                               .batch = {room->s.batch, room->s.batch_tokens, 0}};

@@ -16,7 +16,7 @@ static ebb_status scan(help_room *room, const char *source, const char *target, 
     }
     help_write_text(room->path[1], target);
     lengths_texts texts = {
-        source != NULL ? room->path[0] : NULL, room->path[1], mode, max_len, false, NULL, NULL};
+        source != NULL ? room->path[0] : NULL, room->path[1], mode, max_len, false, NULL, NULL, 0, 0};
     return ebb__lengths_scan(room->ctx, &texts, out);
 }
 
@@ -633,7 +633,7 @@ static void pools_pad_little(void **state) {
 /* ---- failures ---- */
 
 static ebb_status whole_job(help_room *room) {
-    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, 100, false, NULL, NULL};
+    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, 100, false, NULL, NULL, 0, 0};
     data_lengths lengths;
     ebb_status status = ebb__lengths_scan(room->ctx, &texts, &lengths);
     for (int i = 0; status == EBB_OK && i < BUCKET_STRATEGIES; i++) {

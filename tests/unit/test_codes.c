@@ -2,6 +2,7 @@
  * and that every failure is reported. Equality with subword-nmt: tests/golden/test_codes.c. */
 #include "data_help.h"
 
+#include "data/codes_drop.h"
 #include "data/codes_words.h"
 
 static ebb_status learn(help_room *room, const char *text, uint64_t n, data_codes *out) {
@@ -150,6 +151,162 @@ static void budget(void **state) {
     free(word);
 }
 
+/* ---- dropout ---- */
+
+enum { MOST_LETTERS = 24 };
+
+/* As subword-nmt has it, on strings: before each join a throw for every pair of neighbours; the
+ * earliest pair of those left is joined wherever it was left, from left to right. Gives the pieces
+ * joined by '|'. */
+static void drop_plainly(const char *const *pairs, const char *word, codes_throws *throws,
+                         char *joined) {
+    char pieces[MOST_LETTERS][MOST_LETTERS + 5];
+    int n = (int)strlen(word), best = 0;
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(pieces[i], sizeof pieces[i], "%c%s", word[i], i + 1 == n ? "</w>" : "");
+    }
+    while (best >= 0) {
+        int rank[MOST_LETTERS];
+        best = -1;
+        for (int i = 0; i + 1 < n; i++) {
+            bool left = !codes_throw(throws);
+            char pair[2 * MOST_LETTERS + 16] = "";
+            strcat(strcat(strcat(pair, pieces[i]), " "), pieces[i + 1]);
+            rank[i] = -1;
+            for (int k = 0; left && rank[i] < 0 && pairs[k] != NULL; k++) {
+                rank[i] = strcmp(pairs[k], pair) == 0 ? k : -1;
+            }
+            best = rank[i] >= 0 && (best < 0 || rank[i] < best) ? rank[i] : best;
+        }
+        for (int i = 0, old = 0, all = n; best >= 0 && old < all; i++, old++) {
+            memmove(pieces[i], pieces[old], sizeof pieces[i]);
+            if (old + 1 < all && rank[old] == best) {
+                strcat(pieces[i], pieces[++old]);
+                n--;
+            }
+        }
+    }
+    *joined = '\0';
+    for (int i = 0; i < n; i++) {
+        strcat(strcat(joined, i > 0 ? "|" : ""), pieces[i]);
+    }
+    joined[strlen(joined) - strlen("</w>")] = '\0';
+}
+
+static void pairs_passed_over(void **state) {
+    static const char *const pairs[] = {"a b",  "b a",   "ab a",  "a a", "b b</w>",
+                                        "ab ab", "aa b", "ba ba", "b a</w>", NULL};
+    help_room *room = *state;
+    data_codes codes;
+    codes_cutter cutter = {.ctx = room->ctx};
+    char text[256] = "#version: 0.2\n", word[MOST_LETTERS + 1], want[128], found[128];
+    uint64_t dice = 1;
+    int differs = 0;
+    for (int i = 0; pairs[i] != NULL; i++) {
+        strcat(strcat(text, pairs[i]), "\n");
+    }
+    help_write_text(room->path[0], text);
+    assert_int_equal(ebb__codes_load(room->ctx, room->path[0], EBB_DATA, &codes), EBB_OK);
+    void *memory = malloc(ebb__codes_cutter_bytes(MOST_LETTERS));
+    assert_non_null(memory);
+    ebb__codes_cutter_place(&cutter, MOST_LETTERS, memory);
+    for (uint32_t i = 0; i < 3000; i++) {
+        static const float shares[] = {0.0F, 0.1F, 0.5F, 1.0F};
+        size_t length = 1 + i % MOST_LETTERS, begin = 0;
+        for (size_t k = 0; k < length; k++) {
+            dice = dice * 6364136223846793005U + 1442695040888963407U;
+            word[k] = dice >> 40 & 1 ? 'a' : 'b';
+        }
+        word[length] = '\0';
+        codes_throws own = {.key = ebb__rng_key(7, "x"), .place = {i}, .share = shares[i / 24 % 4]};
+        codes_throws same = own;
+        assert_int_equal(ebb__codes_cut_dropping(&codes, &cutter, word, length, &own), EBB_OK);
+        found[0] = '\0';
+        for (size_t k = 0; k < cutter.n_ends; begin = cutter.ends[k++]) {
+            strncat(strcat(found, k > 0 ? "|" : ""), word + begin, cutter.ends[k] - begin);
+        }
+        drop_plainly(pairs, word, &same, want);
+        assert_string_equal(found, want);
+        assert_int_equal(own.thrown, same.thrown);
+        assert_true(own.share < 1 || cutter.n_ends == length);
+        size_t pieces = cutter.n_ends;
+        assert_int_equal(ebb__codes_cut(&codes, &cutter, word, length), EBB_OK);
+        assert_true(own.share > 0 || cutter.n_ends == pieces);
+        differs += cutter.n_ends != pieces;
+    }
+    assert_true(differs > 500);
+    free(memory);
+    ebb__codes_free(&codes);
+}
+
+/* The words stay, the pieces do not; and where there is no room, or no such piece, they do. */
+static void sentences_cut_anew(void **state) {
+    static const char *const text = "walked walking talked talking walks talks he he he\n"
+                                    "walked talked walking talks he walks talking\n";
+    help_room *room = *state;
+    data_codes codes;
+    data_vocab vocab, few;
+    codes_drop drop;
+    assert_int_equal(learn(room, text, 20, &codes), EBB_OK);
+    vocab_options options = {.mode = TEXT_BPE, .codes = &codes};
+    assert_int_equal(ebb__vocab_build(room->ctx, room->path[0], &options, &few), EBB_OK);
+    options.drop = 0.5;
+    assert_int_equal(ebb__vocab_build(room->ctx, room->path[0], &options, &vocab), EBB_OK);
+    assert_true(vocab.count > few.count);
+    uint32_t ids[64], n = 0, made = 0, others = 0;
+    text_reader reader;
+    text_token token;
+    assert_int_equal(
+        ebb__text_open(room->ctx, room->path[0], TEXT_BPE, "read", NULL, &reader), EBB_OK);
+    assert_int_equal(ebb__text_cut_with(&reader, &codes), EBB_OK);
+    do {
+        assert_int_equal(ebb__text_next(&reader, &token), EBB_OK);
+        ids[n++] = token.kind == TEXT_EOS ? VOCAB_EOS
+                                          : ebb__vocab_find(&vocab, token.bytes, token.length);
+    } while (token.kind != TEXT_EOS);
+    ebb__text_close(&reader);
+    void *memory = malloc(ebb__codes_drop_bytes(64));
+    assert_non_null(memory);
+    ebb__codes_drop_make(&vocab, 0.5, 3, "side", 64, memory, &drop);
+    for (uint64_t epoch = 0; epoch < 50; epoch++) {
+        uint32_t before[64], again = 0;
+        char line[512] = "";
+        text_joint joint = {.mode = TEXT_BPE};
+        assert_int_equal(ebb__codes_drop_cut(&drop, epoch, 9, ids, n, &made), EBB_OK);
+        assert_true(made > 0 && drop.ids[made - 1] == VOCAB_EOS);
+        others += made != n;
+        for (uint32_t i = 0; i + 1 < made; i++) {
+            size_t length = 0;
+            bool space = false;
+            const char *piece = ebb__vocab_token(&vocab, drop.ids[i], &length);
+            length = ebb__text_join(&joint, piece, length, &space);
+            strncat(strcat(line, space ? " " : ""), piece, length);
+        }
+        assert_memory_equal(line, text, strlen(line));
+        assert_int_equal(text[strlen(line)], '\n');
+        memcpy(before, drop.ids, made * sizeof *before);
+        assert_int_equal(ebb__codes_drop_cut(&drop, epoch + 1, 9, ids, n, &again), EBB_OK);
+        assert_int_equal(ebb__codes_drop_cut(&drop, epoch, 9, ids, n, &again), EBB_OK);
+        assert_int_equal(again, made);
+        assert_memory_equal(before, drop.ids, made * sizeof *before);
+    }
+    assert_true(others > 40);
+    ebb__codes_drop_make(&vocab, 1.0, 3, "side", n, memory, &drop);
+    assert_int_equal(ebb__codes_drop_cut(&drop, 0, 9, ids, n, &made), EBB_OK);
+    assert_true(made == 0 || made == n); /* all letters do not fit: words stay, or all does */
+    ebb__codes_drop_make(&few, 1.0, 3, "side", 64, memory, &drop);
+    uint32_t known[] = {2, 3, VOCAB_UNK, 4, VOCAB_EOS};
+    assert_int_equal(ebb__codes_drop_cut(&drop, 0, 9, known, 5, &made), EBB_OK);
+    for (uint32_t i = 0, unknown = 0; i < made; i++) {
+        unknown += drop.ids[i] == VOCAB_UNK;
+        assert_true(i + 1 < made || unknown == 1);
+    }
+    free(memory);
+    ebb__vocab_free(&vocab);
+    ebb__vocab_free(&few);
+    ebb__codes_free(&codes);
+}
+
 static ebb_status all_of_it(help_room *room) {
     data_codes codes = {.ctx = room->ctx}, again = {.ctx = room->ctx};
     codes_applied done;
@@ -157,7 +314,7 @@ static ebb_status all_of_it(help_room *room) {
     TRY_OUT(learn(room, "the then that the there\n", 6, &codes));
     TRY_OUT(ebb__codes_save(&codes, room->path[1]));
     TRY_OUT(ebb__codes_load(room->ctx, room->path[1], EBB_MODEL, &again));
-    TRY_OUT(ebb__codes_apply(&again, room->path[0], room->path[2], &done));
+    TRY_OUT(ebb__codes_apply(&again, NULL, room->path[0], room->path[2], &done));
 out:
     ebb__codes_free(&codes);
     ebb__codes_free(&again);
@@ -175,6 +332,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(any_bytes, help_setup, help_teardown),
         cmocka_unit_test_setup_teardown(bad_files, help_setup, help_teardown),
         cmocka_unit_test_setup_teardown(budget, help_setup, help_teardown),
+        cmocka_unit_test_setup_teardown(pairs_passed_over, help_setup, help_teardown),
+        cmocka_unit_test_setup_teardown(sentences_cut_anew, help_setup, help_teardown),
         cmocka_unit_test_setup_teardown(failures, help_setup, help_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

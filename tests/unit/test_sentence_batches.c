@@ -13,7 +13,7 @@ static void refuse(help_room *room, const char *source, const char *target, cons
     data_lengths found;
     help_write_text(room->path[0], source);
     help_write_text(room->path[1], target);
-    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, 5, false, NULL, NULL};
+    lengths_texts texts = {room->path[0], room->path[1], TEXT_WORD, 5, false, NULL, NULL, 0, 0};
     ebb_status status = ebb__lengths_scan(room->ctx, &texts, &found);
     ebb__lengths_free(&found);
     help_expect(room->ctx, status, EBB_DATA, part);
@@ -86,7 +86,7 @@ static void write_texts(help_room *room, int lines) {
 
 static ebb_status choose_shapes(help_room *room, const form *how, sentence_options *out) {
     lengths_texts texts = {
-        how->pairs ? room->path[0] : NULL, room->path[1], TEXT_WORD, MAX_LEN, false, NULL, NULL};
+        how->pairs ? room->path[0] : NULL, room->path[1], TEXT_WORD, MAX_LEN, false, NULL, NULL, 0, 0};
     bucket_options options = {.strategy = how->pooled ? BUCKET_POOL : BUCKET_OPTIMAL, .shapes = 5};
     data_lengths found;
     bucket_plan plan = {.ctx = NULL};

@@ -46,7 +46,7 @@ typedef struct fixture {
 } fixture;
 
 static void open_fixture(help_room *room, uint32_t max_len, bool split, fixture *f) {
-    lengths_texts texts = {NULL, room->path[0], TEXT_WORD, max_len, split, NULL, NULL};
+    lengths_texts texts = {NULL, room->path[0], TEXT_WORD, max_len, split, NULL, NULL, 0, 0};
     sentence_options options = {
         .max_len = max_len,
         .split = split,

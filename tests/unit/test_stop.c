@@ -42,7 +42,7 @@ static ebb_status build_vocab(help_room *room) {
 
 static ebb_status scan_lengths(help_room *room) {
     data_lengths lengths = {.ctx = room->ctx};
-    lengths_texts texts = {room->path[0], room->path[0], TEXT_WORD, 100, false, NULL, NULL};
+    lengths_texts texts = {room->path[0], room->path[0], TEXT_WORD, 100, false, NULL, NULL, 0, 0};
     ebb_status status = ebb__lengths_scan(room->ctx, &texts, &lengths);
     ebb__lengths_free(&lengths);
     return status;

@@ -14,6 +14,7 @@
     X(MUL, mul)                             \
     X(SCALE, scale)                         \
     X(ADD_ROW, add_row)                     \
+    X(LOG, log)                             \
     X(TANH, tanh)                           \
     X(TANH_GRAD, tanh_grad)                 \
     X(SIGMOID, sigmoid)                     \

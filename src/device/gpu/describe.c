@@ -56,8 +56,7 @@ int32_t ebb__gpu_stages(const gpu_form *form) {
     return n;
 }
 
-void ebb__gpu_groups(const gpu_stage *stage, const op_call *call, size_t groups[2]) {
-    gpu_extent extent = stage->extent(call);
+void ebb__gpu_groups(const gpu_stage *stage, gpu_extent extent, size_t groups[2]) {
     bool all = stage->tile_wide == 0;
     groups[0] = all ? 1 : (size_t)((extent.units + stage->tile_wide - 1) / stage->tile_wide);
     groups[1] = (size_t)((extent.rows + stage->tile_high - 1) / stage->tile_high);

@@ -33,6 +33,9 @@ typedef struct gpu_form {
     /* Whether the node can be done so; NULL: every one. */
     bool (*able)(const ir_graph *graph, const ir_node_rec *node);
     size_t (*workspace)(const ir_graph *graph, const ir_node_rec *node); /* NULL: none */
+    /* Rows and units where it is part of a run: one launch that does not ask what others of the
+     * launch wrote, beyond its own units. NULL: it never is. */
+    gpu_extent (*in_runs)(const op_call *call);
     bool for_cpu; /* tried first where the device is a CPU, last elsewhere */
 } gpu_form;
 
@@ -40,7 +43,9 @@ typedef struct gpu_kernel {
     op_code op;
     bool element; /* one stage whose items touch only what belongs to their row and unit */
     gpu_form forms[GPU_MAX_FORMS];
-    const char *(*accept)(const ir_graph *graph, const ir_node_rec *node); /* as device_kernel's */
+    /* As device_kernel's; the second of CPUs only. */
+    const char *(*accept)(const ir_graph *graph, const ir_node_rec *node);
+    double (*extra_bytes)(const ir_graph *graph, const ir_node_rec *node);
 } gpu_kernel;
 
 typedef struct gpu_family {
@@ -59,7 +64,7 @@ int32_t ebb__gpu_kernel_list(device_kernel *out, bool is_cpu);
 
 /* How many launches the call takes, and of launch s its groups. */
 int32_t ebb__gpu_stages(const gpu_form *form);
-void ebb__gpu_groups(const gpu_stage *stage, const op_call *call, size_t groups[2]);
+void ebb__gpu_groups(const gpu_stage *stage, gpu_extent extent, size_t groups[2]);
 
 /* The descriptor of the call, whose views have addresses from `base` on; `out` has room for
  * gpu_call_bytes. */
@@ -67,6 +72,20 @@ static inline size_t gpu_call_bytes(const op_call *call) {
     return sizeof(gpu_call) + (size_t)(call->n_in + call->n_out) * sizeof(gpu_view);
 }
 void ebb__gpu_describe(const op_call *call, const gpu_form *form, const char *base, void *out);
+
+/* ---- runs.c ---- */
+enum { GPU_MAX_RUN = DEVICE_MAX_RUN };
+typedef struct gpu_run {
+    char name[32], text[GPU_MAX_RUN * 64 + 256];
+    gpu_stage launch; /* without its extent, which is: */
+    gpu_extent extent;
+} gpu_run;
+/* How many instructions from the first on, of those that are joined to it, can be one launch. */
+int32_t ebb__gpu_run_length(const device_kernel *kernels, const device_instr *const *instrs,
+                            int32_t count);
+/* The kernel that carries out these n; false: it would be too long. */
+bool ebb__gpu_run_text(const device_kernel *kernels, const device_instr *const *run, int32_t n,
+                       gpu_run *out);
 
 /* The text of all kernels, in the order in which it is compiled (made by cmake/embed.cmake). */
 extern const char *const ebb__gpu_source[];

@@ -67,12 +67,14 @@ static device_kernel as_device_kernel(const gpu_kernel *kernel, bool is_cpu) {
     device_kernel out = {.name = ebb__op((int)kernel->op)->schema.name,
                          .op = kernel->op,
                          .accept = kernel->accept,
+                         .extra_bytes = is_cpu ? kernel->extra_bytes : NULL,
                          .ranges = kernel->element};
     if (kernel->forms[1].name != NULL) {
         out.forms = is_cpu ? forms_of_cpu : forms_of_gpu;
         out.form_name = kernel->op == OP_MATMUL ? form_name : NULL;
     }
     for (int32_t f = 0; f < GPU_MAX_FORMS && kernel->forms[f].name != NULL; f++) {
+        out.ranges = out.ranges || (is_cpu && kernel->forms[f].in_runs != NULL);
         out.workspace = kernel->forms[f].workspace != NULL ? workspace_of : out.workspace;
     }
     return out;

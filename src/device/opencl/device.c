@@ -182,7 +182,8 @@ static ebb_status open_state(ebb_ctx *ctx, cl_state *state, const device_choice 
     state->queue =
         state->api.clCreateCommandQueue(state->context, state->id, CL_QUEUE_PROFILING, &code);
     TRY(ebb__cl_check(ctx, code, state->facts.name));
-    TRY(ebb__cl_build(ctx, state, choice->folder));
+    TRY(choice->folder != NULL ? ebb__strdup(ctx, choice->folder, &state->folder) : EBB_OK);
+    TRY(ebb__cl_build(ctx, state, ""));
     TRY(fill_table(ctx, state));
     return ebb__cl_selftest(ctx, &state->table);
 }
@@ -206,8 +207,8 @@ void ebb__cl_close(const device *dev) {
     for (int32_t i = 0; i < state->n_entries; i++) {
         (void)state->api.clReleaseKernel(state->entries[i].kernel);
     }
-    if (state->program != NULL) {
-        (void)state->api.clReleaseProgram(state->program);
+    for (int32_t i = 0; i < state->n_programs; i++) {
+        (void)state->api.clReleaseProgram(state->programs[i]);
     }
     if (state->queue != NULL) {
         (void)state->api.clReleaseCommandQueue(state->queue);
@@ -216,6 +217,8 @@ void ebb__cl_close(const device *dev) {
         (void)state->api.clReleaseContext(state->context);
     }
     ebb__cl_unload(&state->api);
+    ebb__free(state->ctx, state->programs);
+    ebb__free(state->ctx, state->folder);
     ebb__free(state->ctx, state->entries);
     ebb__free(state->ctx, state->kernels);
     ebb__free(state->ctx, state);

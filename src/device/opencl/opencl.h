@@ -56,8 +56,9 @@ typedef struct cl_facts {
     const char *unusable; /* why; NULL: it can be used */
 } cl_facts;
 
+enum { CL_ENTRY_BYTES = 64 };
 typedef struct cl_entry {
-    const char *name;
+    char name[CL_ENTRY_BYTES];
     cl_handle kernel;
 } cl_entry;
 
@@ -66,18 +67,35 @@ typedef struct cl_state {
     device table;
     device_kernel *kernels;
     cl_facts facts;
-    cl_handle id, context, queue, program;
+    cl_handle id, context, queue;
+    cl_handle *programs; /* the first has all kernels; others, kernels of runs beside them */
+    int32_t n_programs;
+    char *folder;      /* for what was compiled; NULL: none */
     cl_entry *entries; /* kernels that were asked for */
     int32_t n_entries;
     device_counts counts;
     ebb_ctx *ctx;
 } cl_state;
 
+/* Host memory for one place that is mapped again and again, twice: while the device still reads
+ * what was written, the other half is mapped. */
+typedef struct cl_slot {
+    size_t offset, bytes; /* the place */
+    void *data[2];
+    cl_handle written[2]; /* copies to the device that may still read them; NULL: none */
+    bool mapped[2];
+    uint64_t used; /* when it was mapped last */
+} cl_slot;
+
+enum { CL_SLOTS = 16 };
+
 typedef struct cl_buffer {
     cl_state *state;
     cl_handle memory;
     char *base; /* addresses that programs hold: nothing can be read or written there */
     size_t bytes;
+    cl_slot slots[CL_SLOTS];
+    uint64_t maps;
 } cl_buffer;
 
 static inline cl_state *cl_state_of(const device *dev) {
@@ -104,8 +122,10 @@ ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
 /* selftest.c: EBB_USAGE with what it got wrong if the device's numbers are not the CPU's. */
 ebb_status ebb__cl_selftest(ebb_ctx *ctx, const device *dev) EBB_MUST_CHECK;
 
-/* program.c: compiles all kernels, or takes what was compiled before from the folder. */
-ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *folder) EBB_MUST_CHECK;
+/* program.c: compiles all kernels and more text, or takes what was compiled before from the folder.
+ */
+ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *more) EBB_MUST_CHECK;
+cl_handle ebb__cl_known(const cl_state *state, const char *entry); /* NULL: not asked for yet */
 ebb_status ebb__cl_kernel(ebb_ctx *ctx, cl_state *state, const char *entry,
                           cl_handle *out) EBB_MUST_CHECK;
 

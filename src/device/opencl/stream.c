@@ -43,6 +43,23 @@ static void destroy(device_stream *stream) {
 
 /* ---- loading ---- */
 
+static ebb_status set_launch(device_stream *stream, const gpu_stage *stage, gpu_extent extent,
+                             cl_launch *out) {
+    size_t groups[2];
+    TRY(ebb__cl_kernel(stream->ctx, stream->state, stage->entry, &out->kernel));
+    ebb__gpu_groups(stage, extent, groups);
+    if (groups[0] * (size_t)stage->wide > UINT32_MAX ||
+        groups[1] * (size_t)stage->high > UINT32_MAX) {
+        return ebb__fail(stream->ctx, EBB_USAGE, "opencl: %s: more than 2^32 items", stage->entry);
+    }
+    out->groups[0] = (uint32_t)groups[0];
+    out->groups[1] = (uint32_t)groups[1];
+    out->items[0] = (uint16_t)stage->wide;
+    out->items[1] = (uint16_t)stage->high;
+    return EBB_OK;
+}
+
+/* The descriptor of an instruction, and its launches. */
 static ebb_status prepare(device_stream *stream, const char *base, uint64_t at, device_instr *instr,
                           char *image) {
     const gpu_form *form =
@@ -51,21 +68,87 @@ static ebb_status prepare(device_stream *stream, const char *base, uint64_t at, 
     ebb__gpu_describe(&instr->call, form, base, image);
     for (int32_t s = 0; s < prepared.n; s++) {
         const gpu_stage *stage = &form->stages[s];
-        cl_launch *launch = &prepared.launches[s];
-        size_t groups[2];
-        TRY(ebb__cl_kernel(stream->ctx, stream->state, stage->entry, &launch->kernel));
-        ebb__gpu_groups(stage, &instr->call, groups);
-        if (groups[0] * (size_t)stage->wide > UINT32_MAX ||
-            groups[1] * (size_t)stage->high > UINT32_MAX) {
-            return ebb__fail(stream->ctx, EBB_USAGE, "opencl: %s: more than 2^32 items",
-                             stage->entry);
-        }
-        launch->groups[0] = (uint32_t)groups[0];
-        launch->groups[1] = (uint32_t)groups[1];
-        launch->items[0] = (uint16_t)stage->wide;
-        launch->items[1] = (uint16_t)stage->high;
+        TRY(set_launch(stream, stage, stage->extent(&instr->call), &prepared.launches[s]));
     }
     memcpy(instr->prepared, &prepared, sizeof prepared);
+    return EBB_OK;
+}
+
+/* What a program is loaded with: its instructions, runs of them, the texts of those. */
+typedef struct cl_loading {
+    device_instr *const *instrs;
+    int32_t count;
+    char *text; /* kernels of runs that are not known yet */
+    size_t bytes, room;
+} cl_loading;
+
+static const device_instr *const *as_list(const cl_loading *l, int32_t at) {
+    return (const device_instr *const *)(const void *)(l->instrs + at);
+}
+
+/* Appends the text of a run's kernel, unless it is known, or there already. */
+static ebb_status add_run(device_stream *stream, cl_loading *l, const gpu_run *run) {
+    size_t bytes = strlen(run->text);
+    if (ebb__cl_known(stream->state, run->name) != NULL ||
+        (l->text != NULL && strstr(l->text, run->name) != NULL)) {
+        return EBB_OK;
+    }
+    if (l->bytes + bytes + 1 > l->room) {
+        l->room = 2 * (l->bytes + bytes + 1);
+        TRY(ebb__realloc(stream->ctx, l->text, l->room, 1, &l->text));
+    }
+    memcpy(l->text + l->bytes, run->text, bytes + 1);
+    l->bytes += bytes;
+    return EBB_OK;
+}
+
+/* The run that begins with instruction i, if one does: its length, else 1. */
+static int32_t run_at(const device_stream *stream, const cl_loading *l, int32_t i, gpu_run *run) {
+    const device_kernel *kernels = stream->state->kernels;
+    int32_t n = ebb__gpu_run_length(kernels, as_list(l, i), l->count - i);
+    return n > 1 && ebb__gpu_run_text(kernels, as_list(l, i), n, run) ? n : 1;
+}
+
+/* The first launches for all of them; what it counts is the second span of its descriptor. */
+static ebb_status join_run(device_stream *stream, const cl_loading *l, int32_t i, int32_t n,
+                           const gpu_run *run, char *image) {
+    cl_prepared prepared;
+    gpu_call head;
+    for (int32_t k = 0; k < n; k++) {
+        memcpy(&prepared, l->instrs[i + k]->prepared, sizeof prepared);
+        prepared.n = k == 0 ? 1 : 0;
+        if (k == 0) {
+            TRY(set_launch(stream, &run->launch, run->extent, &prepared.launches[0]));
+        }
+        memcpy(l->instrs[i + k]->prepared, &prepared, sizeof prepared);
+    }
+    memcpy(&head, image, sizeof head);
+    head.span[1][0] = (int32_t)run->extent.rows;
+    head.span[1][1] = (int32_t)run->extent.units;
+    memcpy(image, &head, sizeof head);
+    return EBB_OK;
+}
+
+static ebb_status load_all(device_stream *stream, cl_loading *l, const char *base, uint64_t at,
+                           char *image) {
+    gpu_run run;
+    for (int32_t i = 0, n; i < l->count; i += n) {
+        n = run_at(stream, l, i, &run);
+        TRY(n > 1 ? add_run(stream, l, &run) : EBB_OK);
+    }
+    if (l->bytes > 0) {
+        TRY(ebb__cl_build(stream->ctx, stream->state, l->text));
+    }
+    size_t done = 0;
+    for (int32_t i = 0, n; i < l->count; i += n) {
+        char *first = image + done;
+        n = run_at(stream, l, i, &run);
+        for (int32_t k = 0; k < n; k++) {
+            TRY(prepare(stream, base, at + done, l->instrs[i + k], image + done));
+            done += gpu_call_bytes(&l->instrs[i + k]->call);
+        }
+        TRY(n > 1 ? join_run(stream, l, i, n, &run, first) : EBB_OK);
+    }
     return EBB_OK;
 }
 
@@ -73,7 +156,8 @@ static ebb_status load(device_stream *stream, void *memory, uint64_t at,
                        device_instr *const *instrs, int32_t count) {
     cl_buffer *buffer = memory;
     cl_state *state = stream->state;
-    size_t bytes = 0, done = 0;
+    cl_loading l = {.instrs = instrs, .count = count};
+    size_t bytes = 0;
     char *image = NULL;
     stream->memory = buffer->memory;
     for (int32_t i = 0; i < count; i++) {
@@ -84,16 +168,14 @@ static ebb_status load(device_stream *stream, void *memory, uint64_t at,
     }
     ebb_status status = EBB_OK;
     TRY(ebb__alloc(stream->ctx, 1, bytes, &image));
-    for (int32_t i = 0; i < count; i++) {
-        TRY_OUT(prepare(stream, buffer->base, at + done, instrs[i], image + done));
-        done += gpu_call_bytes(&instrs[i]->call);
-    }
+    TRY_OUT(load_all(stream, &l, buffer->base, at, image));
     state->counts.copies++;
     status = ebb__cl_check(stream->ctx,
                            state->api.clEnqueueWriteBuffer(state->queue, buffer->memory, 1, at,
                                                            bytes, image, 0, NULL, NULL),
                            "writing a program");
 out:
+    ebb__free(stream->ctx, l.text);
     ebb__free(stream->ctx, image);
     return status;
 }
@@ -149,7 +231,9 @@ static ebb_status run_instr(device_stream *stream, const device_instr *instr,
         status = launch_one(stream, &prepared->launches[s], prepared->at + (uint64_t)s,
                             observe != NULL ? &events[s] : NULL);
     }
-    if (observe != NULL && status == EBB_OK && s > 0) {
+    if (observe != NULL && status == EBB_OK && s == 0) {
+        observe(user, instr, 0.0); /* the first of its run has the time of all */
+    } else if (observe != NULL && status == EBB_OK) {
         status = tell(stream, instr, events, s, observe, user);
     }
     for (int32_t i = 0; observe != NULL && i < s; i++) {

@@ -86,7 +86,7 @@ static void put_word(text_sink *sink, int32_t token, const char *text, size_t n)
     bool space = false;
     if (token == VOCAB_EOS) {
         put_text(sink, "\n", 1);
-        sink->joint = (text_joint){.mode = sink->joint.mode};
+        sink->joint = (text_joint){.mode = sink->joint.mode, .plain = sink->joint.plain};
         return;
     }
     n = ebb__text_join(&sink->joint, text, n, &space);
@@ -189,7 +189,7 @@ ebb_status ebb__lm_generate_open(ebb_ctx *ctx, const train_settings *settings, c
 ebb_status ebb__lm_generate(kind_open *open, const generate_options *options, generate_fn emit,
                             void *user) {
     generator *g = (generator *)open;
+    text_joint joint = codes_joint(g->u.s.tokens, ebb__use_vocab(&g->u, KIND_TARGET)->codes);
     TRY(ebb__ranks_zero(g->u.session, IR_STATE));
-    return generate(&g->u, options,
-                    &(text_sink){emit, user, {.mode = g->u.s.tokens}, .wanted = true});
+    return generate(&g->u, options, &(text_sink){emit, user, joint, .wanted = true});
 }

@@ -45,7 +45,8 @@ static ebb_status build_decode(ir_graph *graph, const train_settings *s, const j
                     .most = o->max_src,
                     .beam = o->beam,
                     .offers = ebb__translate_offers(o, request->vocab),
-                    .attention = o->attention || o->attended};
+                    .attention = o->attention || o->attended,
+                    .members = o->members};
     d.model.src_vocab = request->src_vocab;
     d.model.tgt_vocab = request->vocab;
     d.model.src_len = length;
@@ -132,10 +133,12 @@ static translate_options translation_of(const nmt_corpus *nmt) {
                                .ratio = 2};
 }
 
-/* Words are needed where translations are shown, or pieces of words are scored. */
+/* Words are needed where translations are shown, or pieces of words are scored, or words are cut
+ * anew in every epoch. */
 static bool needs_words(const nmt_corpus *nmt) {
     const train_settings *s = nmt->texts.base.s;
-    return nmt->translate.slots > 0 && (s->samples > 0 || s->tokens == TEXT_BPE);
+    return s->codes_dropout > 0 ||
+           (nmt->translate.slots > 0 && (s->samples > 0 || s->tokens == TEXT_BPE));
 }
 
 static ebb_status choose(corpus *c, job_request *request) {
@@ -165,20 +168,20 @@ static ebb_status score(corpus *c, run_session *session, const job_observer *obs
 
 static ebb_status begin(corpus *c, run_session *session) {
     nmt_corpus *nmt = (nmt_corpus *)c;
+    text_vocabs *vocabs = &nmt->texts.vocabs;
+    if (needs_words(nmt)) { /* the words again, now where they were planned to be */
+        TRY(ebb__vocabs_load(c->ctx, c->dir, !c->resumed, vocabs));
+        ebb__vocabs_move(vocabs, ebb__run_host(session, JOB_VOCAB, NULL));
+        ebb__sentence_set_words(&nmt->texts.train,
+                                (const data_vocab *[]){ebb__vocabs_of(vocabs, KIND_SOURCE),
+                                                       ebb__vocabs_of(vocabs, KIND_TARGET)});
+    }
     TRY(ebb__sentence_set_reader(&nmt->texts.train, session, JOB_TRAIN, &ebb__nmt_inputs,
                                  &c->train));
-    if (c->s->valid_path != NULL) {
-        TRY(ebb__sentence_set_reader(&nmt->texts.valid, session, JOB_VALID, &ebb__nmt_inputs,
-                                     &c->valid));
-    }
-    if (!needs_words(nmt)) {
-        return EBB_OK;
-    }
-    /* The words again, now where they were planned to be. */
-    text_vocabs *vocabs = &nmt->texts.vocabs;
-    TRY(ebb__vocabs_load(c->ctx, c->dir, !c->resumed, vocabs));
-    ebb__vocabs_move(vocabs, ebb__run_host(session, JOB_VOCAB, NULL));
-    return EBB_OK;
+    return c->s->valid_path == NULL
+               ? EBB_OK
+               : ebb__sentence_set_reader(&nmt->texts.valid, session, JOB_VALID, &ebb__nmt_inputs,
+                                          &c->valid);
 }
 
 /* ---- the kind ---- */

@@ -29,6 +29,8 @@ static const train_option options[] = {
     TEXT_CODES,
     {"codes-apart", "Data", OPTION_SWITCH, AT(codes_apart), NULL, "false", NULL, {0}, ANY, RUN | TEXTS, MATH | OPTION_RARE | OPTION_BPE,
      "learn codes for sources and targets by themselves, --codes each; else both texts together have --codes"},
+    {"codes-dropout", "Data", OPTION_REAL, AT(codes_dropout), "P", "0", NULL, {0}, BELOW(0, 1), RUN, MATH | OPTION_RARE | OPTION_BPE,
+     "share of pairs passed over whenever a word is cut for training, so that it comes in other pieces in every epoch; sentences are pooled then (--bucket)"},
     TEXT_VOCAB,
     {"src-vocab", "Data", OPTION_INT, AT(src_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL | FOR_DATA_BUILD, MATH,
      "the same for sources only; vocab: that of --vocab"},
@@ -151,10 +153,25 @@ static ebb_status check_sizes(ebb_ctx *ctx, const train_settings *run) {
     return EBB_OK;
 }
 
+/* Sentences that are cut anew have other lengths in every epoch: pools of them have as many batches
+ * whatever these are. */
+static ebb_status check_dropout(ebb_ctx *ctx, const train_settings *s) {
+    bool pooled = s->bucket == BUCKET_POOL || s->bucket == BUCKET_AUTO;
+    if (s->codes_dropout == 0 || (pooled && s->batch > 0 && s->batch_tokens == 0)) {
+        return EBB_OK;
+    }
+    return ebb__fail(ctx, EBB_USAGE,
+                     pooled ? "--codes-dropout changes lengths from epoch to epoch: it needs "
+                              "batches of so many sentences, --batch N"
+                            : "--codes-dropout changes lengths from epoch to epoch: it needs "
+                              "--bucket pool or auto");
+}
+
 ebb_status ebb__nmt_resolve(ebb_ctx *ctx, train_settings *s) {
     s->src_vocab = s->src_vocab == 0 ? s->vocab : s->src_vocab;
     s->tgt_vocab = s->tgt_vocab == 0 ? s->vocab : s->tgt_vocab;
     TRY(ebb__text_resolve(ctx, s));
+    TRY(check_dropout(ctx, s));
     return check_sizes(ctx, s);
 }
 

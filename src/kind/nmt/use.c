@@ -160,7 +160,8 @@ static void close_plan(line_decoder *d) {
     ebb__free(d->u.ctx, d->tokens);
     ebb__use_close(&d->u);
     d->tokens = NULL;
-    d->u = (model_use){.ctx = d->u.ctx, .s = d->u.s};
+    d->u = (model_use){
+        .ctx = d->u.ctx, .s = d->u.s, .more = d->u.more, .n_more = d->u.n_more};
     d->words = (decode_words){0};
     d->base.session = NULL;
 }
@@ -201,8 +202,12 @@ ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *settings, co
     ebb_status status;
     TRY(ebb__alloc(ctx, 1, sizeof *d, &d));
     *d = (line_decoder){.base = {.close = close_decoder},
-                        .u = {.ctx = ctx, .s = *settings},
-                        .o = {.slots = (int32_t)settings->batch,
+                        .u = {.ctx = ctx,
+                              .s = *settings,
+                              .more = options->more,
+                              .n_more = options->n_more},
+                        .o = {.members = options->n_more + 1,
+                              .slots = (int32_t)settings->batch,
                               .beam = (int32_t)options->beam,
                               .nbest = (int32_t)options->nbest,
                               .max_src = (int32_t)settings->max_len + 1,

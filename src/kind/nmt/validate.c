@@ -2,6 +2,7 @@
  * of them to look at: see nmt.h. */
 #include "kind/nmt/nmt.h"
 
+#include "data/codes.h"
 #include "score/bleu.h"
 
 #include <string.h>
@@ -21,6 +22,7 @@ typedef struct validator {
     uint32_t most;
     uint64_t *hashes; /* of words that pieces make, of a translation and a target; so: */
     uint32_t *symbols;
+    size_t room; /* words of both: a piece hardly ever holds two */
     bool stopped;
 } validator;
 
@@ -43,7 +45,7 @@ static ebb_status read_source(void *user, int32_t *ids, int32_t room, int32_t *n
 static ebb_status text_of(const validator *r, kind_side side, const int32_t *ids, int32_t n,
                           char **out) {
     const data_vocab *vocab = r->v->vocabs[side];
-    text_joint joint = {.mode = r->v->tokens};
+    text_joint joint = codes_joint(r->v->tokens, vocab->codes);
     size_t bytes = 1, length = 0;
     for (int32_t i = 0; i < n; i++) {
         (void)ebb__vocab_token(vocab, (uint32_t)ids[i], &length);
@@ -88,37 +90,60 @@ static bool is_sample(const nmt_validation *v, uint64_t number) {
            v->observer != NULL && v->observer->sample != NULL;
 }
 
+/* A word whose pieces come one after the other. */
+typedef struct word_hash {
+    XXH3_state_t state;
+    bool open, unknown;
+} word_hash;
+
+/* The word ends: it is the symbol behind the `words` there are. */
+static size_t end_word(validator *r, word_hash *word, size_t words) {
+    if (!word->open || words == r->room) {
+        return words;
+    }
+    word->open = false;
+    r->hashes[words] = XXH3_64bits_digest(&word->state);
+    size_t same = 0;
+    while (r->hashes[same] != r->hashes[words]) {
+        same++;
+    }
+    r->symbols[words] = word->unknown ? BLEU_NEVER : (uint32_t)same;
+    return words + 1;
+}
+
+static void add_byte(word_hash *word, const char *byte, bool unknown) {
+    if (!word->open) {
+        XXH3_64bits_reset(&word->state);
+        word->unknown = false;
+    }
+    word->open = true;
+    word->unknown = word->unknown || unknown;
+    XXH3_64bits_update(&word->state, byte, 1);
+}
+
 /* Words that the pieces make, as symbols behind the first `first`, equal where the words are; gives
- * their number. One with a piece that the vocabulary has not never matches. */
+ * their number. One with a piece that the vocabulary has not never matches. White space is between
+ * pieces or, of codes of bytes, in them. */
 static size_t join_words(validator *r, const uint32_t *ids, uint32_t n, size_t first) {
     const data_vocab *vocab = r->v->vocabs[KIND_TARGET];
-    text_joint joint = {.mode = TEXT_BPE};
+    text_joint joint = codes_joint(TEXT_BPE, vocab->codes);
     size_t words = first;
-    XXH3_state_t hash;
-    bool unknown = false;
+    word_hash word = {.open = false};
     for (uint32_t i = 0; i < n; i++) {
         size_t length = 0;
-        bool space = false, begins = !joint.open;
+        bool space = false;
         const char *piece = ebb__vocab_token(vocab, ids[i], &length);
         length = ebb__text_join(&joint, piece, length, &space);
-        if (begins) {
-            XXH3_64bits_reset(&hash);
-            unknown = false;
+        words = space ? end_word(r, &word, words) : words;
+        for (size_t at = 0; at < length; at++) {
+            if (text_is_space((unsigned char)piece[at])) {
+                words = end_word(r, &word, words);
+            } else {
+                add_byte(&word, piece + at, ids[i] == VOCAB_UNK);
+            }
         }
-        XXH3_64bits_update(&hash, piece, length);
-        unknown = unknown || ids[i] == VOCAB_UNK;
-        if (joint.open && i + 1 < n) {
-            continue;
-        }
-        r->hashes[words] = XXH3_64bits_digest(&hash);
-        size_t same = 0;
-        while (r->hashes[same] != r->hashes[words]) {
-            same++;
-        }
-        r->symbols[words] = unknown ? BLEU_NEVER : (uint32_t)same;
-        words++;
     }
-    return words - first;
+    return end_word(r, &word, words) - first;
 }
 
 static ebb_status score_translation(void *user, const translate_result *result) {
@@ -158,6 +183,7 @@ ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, double *bleu
         r.most = num_larger32(r.most, v->pairs->shapes.at[i].target);
     }
     size_t words = (size_t)(v->options.ratio * v->options.max_src) + MORE_TOKENS + r.most;
+    r.room = words;
     ebb_status status;
     TRY_OUT(ebb__alloc(ctx, r.most, sizeof *r.ids, &r.ids));
     TRY_OUT(ebb__alloc(ctx, v->tokens == TEXT_BPE ? words : 0, sizeof *r.hashes, &r.hashes));

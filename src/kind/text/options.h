@@ -32,13 +32,13 @@ extern const char *const ebb__text_cells[];
 
 #define TEXT_CODES \
     {"codes", "Data", OPTION_INT, AT(codes), "N|FILE|DIR", "8000", NULL, {0}, RANGE(1, CODES_MOST_PAIRS), RUN | TEXTS, MATH | OPTION_OR_TEXT | OPTION_BPE, \
-     "of --tokens bpe: pairs of pieces to learn from the text, or a file of codes (ebb data codes, subword-nmt), or the folder of a run to take them from"}, \
+     "of --tokens bpe: pairs of pieces to learn from the text, or a file of codes (ebb data codes, subword-nmt), or the folder of a run to take them from, or one with GPT-2's vocab.json and merges.txt"}, \
     {"codes-from", "Data", OPTION_TEXT, AT(codes_from), "FILE|DIR", "none", "none", {0}, ANY, RUN | TEXTS, MATH | OPTION_RARE | OPTION_BPE, \
      "the file or folder of --codes by itself, as in config files"}
 
 #define TEXT_VOCAB \
     {"vocab", "Data", OPTION_INT, AT(vocab), "N|FILE|DIR", "10000", "all", {0}, RANGE(1, 1e8), MODEL | FOR_DATA_BUILD, MATH | OPTION_OR_TEXT, \
-     "most frequent tokens kept, the others become <unk>; all: every token of the text, as with --tokens bpe by default; a file, or the folder of a run: those of its vocabulary"}, \
+     "most frequent tokens kept, the others become <unk>; all: every token of the text, as with --tokens bpe by default; a file, or the folder of a run: those of its vocabulary; a folder with GPT-2's vocab.json: its pieces"}, \
     {"vocab-from", "Data", OPTION_TEXT, AT(vocab_from), "FILE|DIR", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, MATH | OPTION_RARE, \
      "the file or folder of --vocab by itself, as in config files"}, \
     {"new-words", "Data", OPTION_INT, AT(new_words), "N", "none", "none", {0}, RANGE(1, 1e8), RUN | FOR_DATA_BUILD, MATH | OPTION_RARE, \

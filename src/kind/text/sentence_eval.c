@@ -126,7 +126,7 @@ ebb_status ebb__sentence_eval(model_use *u, const char *dir, const char *const t
     TRY_OUT(ebb__use_open_vocabs(u, dir, &request));
     const data_codes *codes[KIND_SIDES] = {ebb__vocabs_codes(&u->vocabs, KIND_SOURCE),
                                            ebb__vocabs_codes(&u->vocabs, KIND_TARGET)};
-    TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, codes, false, &set));
+    TRY_OUT(ebb__sentence_set_scan(u->ctx, &u->s, texts, codes, false, 0, &set));
     TRY_OUT(ebb__sentence_set_choose_few(&u->s, &set));
     request.shapes = request.valid_shapes = ebb__sentence_set_shapes(&set);
     if (observer != NULL && observer->line != NULL) {

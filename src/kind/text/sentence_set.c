@@ -65,16 +65,22 @@ static void report_left_out(ebb_ctx *ctx, const lengths_texts *texts, const data
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
                                   const char *const texts[KIND_SIDES],
                                   const data_codes *const codes[KIND_SIDES], bool silent,
-                                  sentence_set *set) {
-    lengths_texts scanned = {texts[KIND_SOURCE],   texts[KIND_TARGET], s->tokens,
-                             (uint32_t)s->max_len, s->split_long,      codes[KIND_SOURCE],
-                             codes[KIND_TARGET]};
+                                  double drop, sentence_set *set) {
+    lengths_texts scanned = {.source = texts[KIND_SOURCE],
+                             .target = texts[KIND_TARGET],
+                             .mode = s->tokens,
+                             .max_len = (uint32_t)s->max_len,
+                             .split = s->split_long,
+                             .source_codes = codes[KIND_SOURCE],
+                             .target_codes = codes[KIND_TARGET],
+                             .drop = drop,
+                             .seed = s->seed};
     TRY(ebb__lengths_scan(ctx, &scanned, &set->lengths));
     if (!silent) {
         report_left_out(ctx, &scanned, &set->lengths);
     }
     set->options = (sentence_options){
-        .max_len = scanned.max_len, .split = set->lengths.split, .seed = s->seed};
+        .max_len = scanned.max_len, .split = set->lengths.split, .drop = drop, .seed = s->seed};
     set->sentences = set->lengths.used;
     set->left_out = set->lengths.over + set->lengths.empty;
     return EBB_OK;
@@ -146,6 +152,11 @@ static ebb_status take_stored(const train_settings *s, const char *dir, const jo
 
 static ebb_status choose(const train_settings *s, const job_request *sizes, sentence_set *set) {
     bucket_plan plan = {.ctx = NULL};
+    train_settings pooled = *s;
+    if (set->options.drop > 0) { /* lengths change, and only pools do not mind */
+        pooled.bucket = BUCKET_POOL;
+        s = &pooled;
+    }
     if (s->bucket == BUCKET_POOL && s->batch_tokens > 0) {
         return ebb__fail(set->lengths.ctx, EBB_USAGE,
                          "--bucket pool: with batches counted in tokens every epoch would have "
@@ -180,6 +191,25 @@ static bool is_pooled(const sentence_set *set) {
 static uint64_t pool_bytes(const sentence_set *set) {
     return is_pooled(set)
                ? ebb__sentence_pool_bytes(set->sentences, (uint64_t)set->options.shapes.at[0].rows)
+               : 0;
+}
+
+/* Positions of the longest shape, of one side. */
+static uint32_t longest_side(const data_shapes *shapes, kind_side side) {
+    uint32_t most = 0;
+    for (int32_t i = 0; i < shapes->n; i++) {
+        const data_shape *shape = &shapes->at[i];
+        most = num_larger32(most, side == KIND_SOURCE ? shape->source : shape->target);
+    }
+    return most;
+}
+
+/* To cut sentences anew: behind the pool. */
+static uint64_t drop_bytes(const sentence_set *set) {
+    const data_shapes *shapes = &set->options.shapes;
+    return set->options.drop > 0
+               ? ebb__codes_drop_bytes(longest_side(shapes, KIND_SOURCE)) +
+                     ebb__codes_drop_bytes(longest_side(shapes, KIND_TARGET))
                : 0;
 }
 
@@ -218,7 +248,7 @@ ebb_status ebb__sentence_sets_choose(corpus *c, sentence_set *train, sentence_se
     request->shapes = ebb__sentence_set_shapes(train);
     count_batches(train, request);
     request->valid_shapes = ebb__sentence_set_shapes(valid);
-    request->pool_bytes = pool_bytes(train);
+    request->pool_bytes = pool_bytes(train) + drop_bytes(train);
     request->most_batch = train->own_rows ? train->enough_tokens : train->sentences;
     return EBB_OK;
 }
@@ -293,6 +323,25 @@ static ebb_status bind(sentence_set *set, run_session *session, job_use use,
                              "the plan lacks a program for a shape of the sentences, or an input");
 }
 
+void ebb__sentence_set_words(sentence_set *set, const data_vocab *const vocabs[KIND_SIDES]) {
+    for (int side = 0; side < KIND_SIDES; side++) {
+        set->drop[side].vocab = vocabs[side];
+    }
+}
+
+/* In the memory behind the pool. */
+static void make_drops(sentence_set *set, uint8_t *memory) {
+    static const char *const sites[KIND_SIDES] = {"codes.source", "codes.target"};
+    const sentence_options *o = &set->options;
+    for (int side = 0; side < KIND_SIDES; side++) {
+        uint32_t room = longest_side(&o->shapes, (kind_side)side);
+        ebb__codes_drop_make(set->drop[side].vocab, o->drop, o->seed, sites[side], room, memory,
+                             &set->drop[side]);
+        memory += ebb__codes_drop_bytes(room);
+    }
+    set->batches.drop = set->drop;
+}
+
 ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job_use use,
                                     const sentence_inputs *names, job_reader *out) {
     uint64_t bytes = 0;
@@ -300,8 +349,12 @@ ebb_status ebb__sentence_set_reader(sentence_set *set, run_session *session, job
     TRY(bind(set, session, use, names));
     set->batches.staging = (uint32_t *)(void *)memory;
     if (is_pooled(set)) {
-        set->batches.pool = (sentence_pool *)(void *)(memory + bytes - pool_bytes(set));
+        memory += bytes - pool_bytes(set) - drop_bytes(set);
+        set->batches.pool = (sentence_pool *)(void *)memory;
         set->batches.pool->epoch = UINT64_MAX;
+    }
+    if (set->options.drop > 0) {
+        make_drops(set, memory + pool_bytes(set));
     }
     *out = (job_reader){.n_batches = set->batches.windows, .batches = set, .fill = fill};
     return EBB_OK;

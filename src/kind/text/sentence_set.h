@@ -22,7 +22,8 @@ typedef struct sentence_set {
     bool own_rows;          /* batches are counted in tokens: a shape has rows of its own */
     /* Once there is a reader: where its batches go, and the program of each shape. */
     run_session *session;
-    run_place places[4]; /* as sentence_target has them */
+    codes_drop drop[KIND_SIDES]; /* where options.drop says so */
+    run_place places[4];         /* as sentence_target has them */
     int32_t programs[DATA_MOST_SHAPES];
     double *line_sums; /* of an evaluation: losses by entry of the index (line_scores.h) */
 } sentence_set;
@@ -44,13 +45,14 @@ uint64_t ebb__sentence_staging(const job_request *request);
 
 void ebb__sentence_set_init(sentence_set *set); /* nothing is open */
 /* Counts the lengths of the sentences of `texts`, whose words `codes` cut (NULL: they do not). What
- * is left out is said, with where to look, unless `silent`. Sets set->options: of a shape,
+ * is left out is said, with where to look, unless `silent`. Sentences will be cut anew in every
+ * epoch if `drop`, the share of pairs that is passed over then, is not 0. Sets set->options: of a shape,
  * sentences come in the order of the text unless the caller then sets options.shuffle, before
  * storing. */
 ebb_status ebb__sentence_set_scan(ebb_ctx *ctx, const train_settings *s,
                                   const char *const texts[KIND_SIDES],
                                   const data_codes *const codes[KIND_SIDES], bool silent,
-                                  sentence_set *set) EBB_MUST_CHECK;
+                                  double drop, sentence_set *set) EBB_MUST_CHECK;
 /* Chooses shapes, longest first, for the sentences to train on and to validate (if there are any):
  * for the former as the settings say or, where the run is resumed, those stored in c->buckets,
  * which are noted there otherwise. Again whenever the settings' batch has changed. Where batches
@@ -77,6 +79,8 @@ ebb_status ebb__sentence_set_held(const sentence_set *set, const char *dir) EBB_
 typedef struct sentence_inputs {
     const char *source, *lengths, *inputs, *labels;
 } sentence_inputs;
+/* With options.drop, before there is a reader: the vocabularies, which stay where they are. */
+void ebb__sentence_set_words(sentence_set *set, const data_vocab *const vocabs[KIND_SIDES]);
 /* Its batches, for the programs of the use, which have an item a shape. The plan's JOB_STAGING must
  * have the bytes of ebb__sentence_staging; a pool takes its end. EBB_INTERNAL if the session has no
  * such programs or inputs. */

@@ -2,6 +2,7 @@
 #include "kind/text/text_corpus.h"
 
 #include "base/file.h"
+#include "data/codes_gpt2.h"
 #include "data/codes_words.h"
 #include "kind/text/use.h"
 
@@ -25,12 +26,17 @@ static ebb_status scan(text_corpus *t) {
     const corpus *c = &t->base;
     const data_codes *codes[KIND_SIDES] = {ebb__vocabs_codes(&t->vocabs, KIND_SOURCE),
                                            ebb__vocabs_codes(&t->vocabs, KIND_TARGET)};
+    if (c->s->codes_dropout > 0 && codes_of_bytes(codes[KIND_TARGET])) {
+        return ebb__fail(c->ctx, EBB_USAGE,
+                         "--codes-dropout passes over pairs of words' codes; these are codes of "
+                         "bytes (merges.txt and vocab.json): leave it out");
+    }
     TRY(ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, false).at, codes, c->silent,
-                               &t->train));
+                               c->s->codes_dropout, &t->train));
     t->train.options.shuffle = true;
     return c->s->valid_path == NULL ? EBB_OK
                                     : ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, true).at,
-                                                             codes, c->silent, &t->valid);
+                                                             codes, c->silent, 0, &t->valid);
 }
 
 /* ---- codes ---- */
@@ -82,8 +88,13 @@ static ebb_status load_codes(ebb_ctx *ctx, const train_settings *s, const char *
     char path[JOB_PATH_BYTES];
     TRY(ebb__vocabs_codes_path(ctx, s, side, from, false, path));
     if (is_folder(from) && !ebb__file_exists(path)) {
+        if (ebb__gpt2_is_folder(from)) {
+            return ebb__codes_load(ctx, from, EBB_MODEL, out);
+        }
         return ebb__fail(ctx, EBB_MODEL,
-                         "%s: the folder has no %s: is it of a run with --tokens bpe%s?", from,
+                         "%s: the folder has no %s: is it of a run with --tokens bpe%s? (GPT-2's "
+                         "codes are merges.txt and vocab.json)",
+                         from,
                          strrchr(path, '/') + 1, s->codes_apart ? " and --codes-apart" : "");
     }
     return ebb__codes_load(ctx, is_folder(from) ? path : from, EBB_MODEL, out);
@@ -131,6 +142,8 @@ static ebb_status count_words(ebb_ctx *ctx, uint64_t most, bool add, text_vocabs
         vocab_options options = {
             .mode = s->tokens,
             .codes = ebb__vocabs_codes(v, (kind_side)side),
+            .drop = s->codes_dropout,
+            .seed = s->seed,
             .also = shared ? texts.at[KIND_TARGET] : NULL,
             .limit = (size_t)(side == KIND_SOURCE ? limits.src_vocab : limits.vocab),
             .max_bytes = most};
@@ -143,13 +156,23 @@ static ebb_status count_words(ebb_ctx *ctx, uint64_t most, bool add, text_vocabs
     return EBB_OK;
 }
 
-/* Vocabularies that were given: those of a run, or a file for every side. */
+/* A vocabulary that GPT-2's files are. */
+static ebb_status load_pieces(ebb_ctx *ctx, const char *from, data_vocab *out) {
+    gpt2_ids ids;
+    TRY(ebb__gpt2_load_ids(ctx, from, EBB_MODEL, &ids));
+    *out = ids.pieces;
+    return EBB_OK;
+}
+
+/* Vocabularies that were given: those of a run, GPT-2's, or a file for every side. */
 static ebb_status load_words(ebb_ctx *ctx, const char *from, text_vocabs *v) {
     char path[JOB_PATH_BYTES];
     for (int side = 0; side < KIND_SIDES; side++) {
         if (ebb__vocabs_has(v->s, (kind_side)side)) {
             TRY(ebb__vocabs_path(ctx, v->s, (kind_side)side, from, false, path));
-            TRY(ebb__vocab_load(ctx, is_folder(from) ? path : from, &v->at[side]));
+            TRY(!ebb__file_exists(path) && ebb__gpt2_is_folder(from)
+                    ? load_pieces(ctx, from, &v->at[side])
+                    : ebb__vocab_load(ctx, is_folder(from) ? path : from, &v->at[side]));
         }
     }
     ebb__vocabs_join_codes(v);

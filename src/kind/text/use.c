@@ -83,10 +83,38 @@ ebb_status ebb__use_check_init(const corpus *c, uint64_t own) {
 
 /* ---- all of it ---- */
 
+/* That another member of the ensemble has the same words: what is averaged is about one and the
+ * same token. */
+static ebb_status check_member(const model_use *u, const char *first, const char *dir,
+                               uint64_t hash) {
+    text_vocabs vocabs = {.s = &u->s};
+    ebb_status status = ebb__vocabs_load(u->ctx, dir, false, &vocabs);
+    if (status == EBB_OK && ebb__vocabs_hash(&vocabs) != hash) {
+        status = ebb__fail(u->ctx, EBB_MODEL,
+                           "%s: has another vocabulary or other codes than %s: only models of one "
+                           "vocabulary can be averaged; train with --vocab and --codes of one run",
+                           dir, first);
+    }
+    ebb__vocabs_free(&vocabs);
+    return status;
+}
+
+static ebb_status load_member(model_use *u, const char *dir, uint64_t hash, int32_t member) {
+    st_reader reader = {0};
+    TRY(ebb__trained_open(u->ctx, &u->s, dir, u->s.kind->vocab_file(&u->s, KIND_TARGET), hash,
+                          &reader));
+    ebb_status status = ebb__tensors_load_member(u->session, &reader, member);
+    ebb__safetensors_close(&reader);
+    return status;
+}
+
 /* The vocabularies move into the arena before that is touched, so that they never count twice. */
 ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request *request) {
     ebb_plan *plan = NULL;
-    st_reader reader = {0};
+    uint64_t hash = ebb__vocabs_hash(&u->vocabs);
+    for (int32_t i = 0; i < u->n_more; i++) {
+        TRY(check_member(u, dir, u->more[i], hash));
+    }
     ebb_status status = ebb__job_compile_run(u->ctx, &u->s, request, &plan);
     if (status != EBB_OK) {
         ebb__plan_free(plan);
@@ -95,11 +123,10 @@ ebb_status ebb__use_open_model(model_use *u, const char *dir, const job_request 
     TRY(ebb__run_open(u->ctx, plan, &u->session));
     ebb__vocabs_move(&u->vocabs, ebb__run_host(u->session, JOB_VOCAB, NULL));
     ebb__run_touch(u->session);
-    TRY(ebb__trained_open(u->ctx, &u->s, dir, u->s.kind->vocab_file(&u->s, KIND_TARGET),
-                          ebb__vocabs_hash(&u->vocabs), &reader));
-    status = ebb__tensors_load_weights(u->session, &reader);
-    ebb__safetensors_close(&reader);
-    return status;
+    for (int32_t i = 0; i <= u->n_more; i++) {
+        TRY(load_member(u, i == 0 ? dir : u->more[i - 1], hash, i));
+    }
+    return EBB_OK;
 }
 
 ebb_status ebb__use_open_fitting(model_use *u, const char *dir, const job_request *request) {
@@ -124,7 +151,9 @@ ebb_status ebb__use_open(model_use *u, const char *dir, job_request request) {
 /* Takes the next word, if it is one that can be cut; a longer one is a token as it is. */
 static ebb_status next_word(model_use *u, kind_side side, use_line *line, use_token *out) {
     const data_vocab *vocab = ebb__use_vocab(u, side);
-    size_t n = ebb__text_split(u->s.tokens, &line->at, line->end, &out->text);
+    size_t n = codes_of_bytes(vocab->codes)
+                   ? ebb__codes_split(&line->at, line->end, &out->text)
+                   : ebb__text_split(u->s.tokens, &line->at, line->end, &out->text);
     out->bytes = n;
     if (n == 0 || vocab->codes == NULL || n > TEXT_TOKEN_LIMIT) {
         out->id = n > 0 ? ebb__vocab_find(vocab, out->text, n) : VOCAB_EOS;

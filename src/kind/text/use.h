@@ -23,6 +23,8 @@ typedef struct model_use {
     text_vocabs vocabs;
     codes_cutter cutter; /* of TEXT_BPE */
     run_session *session;
+    const char *const *more; /* folders of the other members of an ensemble; NULL: there are none */
+    int32_t n_more;
 } model_use;
 
 /* Opens the run in `dir` as u->s says; what else to plan is in `request`. The vocabularies lie in

@@ -2,10 +2,11 @@
  * below, which OpenCL C 1.2 and CUDA C both know how to say. It is the first text of every program.
  *
  * What makes the bits those of the CPU: no a * b + c is contracted, fma stands where it is written;
- * division and square root are rounded correctly; no vector types, no atomics, no subgroups, no
+ * division and square root are rounded correctly; no atomics, no subgroups, no
  * shapes in the text. A group has at most 256 items and 32 KiB of SHARED memory, and all its items
  * come to every BARRIER. Products of rows and pitches have 64 bits. The memory is not `restrict`:
- * results may lie where operands do.
+ * results may lie where operands do. `wide` is eight floats that go together, for CPUs, whose
+ * compilers do not find them by themselves: a vector where the language has one.
  */
 #define GPU_KERNELS
 #ifdef __OPENCL_VERSION__
@@ -28,13 +29,22 @@ typedef ulong uint64_t;
 #define GROUP(d) ((int32_t)get_group_id(d))
 #define ITEM(d) ((int32_t)get_local_id(d))
 #define WG(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
+#ifdef __FMA__ /* a CPU, by clang: its builtin is seen through where loops are made vectors */
+#define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#else
 #define FMA(a, b, c) fma(a, b, c)
+#endif
 #define SQRT(x) sqrt(x)
 #define FMA64(a, b, c) fma(a, b, c)
 #define SQRT64(x) sqrt(x)
 #define BITS(x) as_int(x)
 #define FLOAT(n) as_float(n)
 #define MULHI(a, b) mul_hi(a, b)
+#define wide float8
+#define WIDE_SET(x) ((float8)(x))
+#define WIDE_LOAD(p) vload8(0, p)
+#define WIDE_STORE(v, p) vstore8(v, 0, p)
+#define WIDE_FMA(a, b, c) fma(a, b, c)
 #define INF INFINITY
 #else
 #ifdef __CUDACC_RTC__
@@ -63,8 +73,37 @@ typedef unsigned long long uint64_t;
 #define BITS(x) __float_as_int(x)
 #define FLOAT(n) __int_as_float(n)
 #define MULHI(a, b) __umulhi(a, b)
+typedef struct wide {
+    float at[8];
+} wide;
+DEVICE wide WIDE_SET(float x) {
+    wide v;
+    for (int i = 0; i < 8; i++) {
+        v.at[i] = x;
+    }
+    return v;
+}
+DEVICE wide WIDE_LOAD(const float *p) {
+    wide v;
+    for (int i = 0; i < 8; i++) {
+        v.at[i] = p[i];
+    }
+    return v;
+}
+DEVICE void WIDE_STORE(wide v, float *p) {
+    for (int i = 0; i < 8; i++) {
+        p[i] = v.at[i];
+    }
+}
+DEVICE wide WIDE_FMA(wide a, wide b, wide c) {
+    for (int i = 0; i < 8; i++) {
+        a.at[i] = FMA(a.at[i], b.at[i], c.at[i]);
+    }
+    return a;
+}
 #define INF __int_as_float(0x7f800000)
 #endif
+#define UNROLL _Pragma("unroll") /* before a loop with a constant number of turns */
 #define INT32_MAX 0x7fffffff
 #define INT32_MIN (-0x7fffffff - 1)
 

@@ -88,70 +88,143 @@ KERNEL void WG(16, 16) k_matmul_tile(ARGS) {
     }
 }
 
-/* ---- for devices that are CPUs: an item does PANEL_ROWS x 16 chains, without shared memory ----
+/* ---- for devices that are CPUs: an item does 16 columns of many rows, without shared memory ----
  *
- * Sixteen columns of b that follow each other are two vectors of such a device, or one; its
- * compiler finds them. A b whose columns do not follow each other is packed first. */
+ * Sixteen columns of b that follow each other are two `wide`; six rows of them are as many sums as
+ * such a device has registers for. Chains go on from the result after every PANEL_DEPTH of k, so that
+ * this part of b stays near. A b whose columns do not follow each other, or which many rows read, is
+ * packed first. */
 #define PANEL_ROWS 6
+#define PANEL_HIGH 96 /* rows of an item */
 #define PANEL_COLUMNS 16
+#define PANEL_DEPTH 512
 
-/* A transposed b in panels of 16 columns, in the workspace: an item for each k and column. */
+/* b in panels of 16 columns, zeros behind the last, in the workspace: an item for each k and
+ * column. */
 KERNEL void WG(64, 4) k_matmul_pack(ARGS) {
     GLOBAL const gpu_call *c = CALL(at);
-    int32_t n = GROUP(1) * 4 + ITEM(1), k = GROUP(0) * 64 + ITEM(0), count = IN(2)->cols;
-    int32_t wide = (IN(2)->rows + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
-    if (k < count && n < wide) {
-        GLOBAL float *panel = WORKSPACE(float) + (int64_t)(n / PANEL_COLUMNS) * count * PANEL_COLUMNS;
-        panel[k * PANEL_COLUMNS + n % PANEL_COLUMNS] = n < IN(2)->rows ? F32(IN(2), n)[k] : 0.0f;
+    bool trans = c->i[1] != 0;
+    int32_t count = trans ? IN(2)->cols : IN(2)->rows, columns = trans ? IN(2)->rows : IN(2)->cols;
+    int32_t x = GROUP(0) * 64 + ITEM(0), y = GROUP(1) * 4 + ITEM(1);
+    int32_t n = trans ? y : x, k = trans ? x : y;
+    if (x < SPAN(at)[1] && y < SPAN(at)[0]) {
+        GLOBAL float *panel =
+            WORKSPACE(float) + (int64_t)(n / PANEL_COLUMNS) * count * PANEL_COLUMNS;
+        float w = 0.0f;
+        if (n < columns) {
+            w = trans ? F32(IN(2), n)[k] : F32(IN(2), k)[n];
+        }
+        panel[(int64_t)k * PANEL_COLUMNS + n % PANEL_COLUMNS] = w;
     }
 }
 
-KERNEL void WG(1, 1) k_matmul_panel(ARGS) {
-    GLOBAL const gpu_call *c = CALL(at);
+/* So many of 8 floats, zeros behind them. */
+DEVICE wide load_some(GLOBAL const float *from, int32_t columns) {
+    float some[8];
+    for (int32_t j = 0; j < 8; j++) {
+        some[j] = j < columns ? from[j] : 0.0f;
+    }
+    return WIDE_LOAD(some);
+}
+DEVICE void store_some(wide v, GLOBAL float *to, int32_t columns) {
+    float some[8];
+    WIDE_STORE(v, some);
+    for (int32_t j = 0; j < 8 && j < columns; j++) {
+        to[j] = some[j];
+    }
+}
+
+/* Rows [m, m + 6) of the panel of `columns` columns at n, k from k0 on; b is at k0. */
+DEVICE void panel_rows(GLOBAL char *arena, GLOBAL const gpu_call *c, const product *p, int32_t m,
+                       int64_t n, int32_t columns, GLOBAL const float *b, int64_t b_step,
+                       bool wide_b, int32_t k0) {
+    bool whole = columns == PANEL_COLUMNS;
+    GLOBAL const float *a = F32(IN(1), 0) + k0 * p->a_step;
+    int32_t depth = p->k - k0 < PANEL_DEPTH ? p->k - k0 : PANEL_DEPTH;
+    GLOBAL const gpu_view *start = k0 == 0 ? IN(0) : OUT(0);
+    wide sum[PANEL_ROWS][2];
+    int64_t from[PANEL_ROWS];
+    UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
+        int32_t row = m + i < p->m ? m + i : p->m - 1;
+        from[i] = row * p->a_row;
+        sum[i][0] = sum[i][1] = WIDE_SET(0.0f);
+        if (HAS(start)) {
+            GLOBAL const float *s = F32(start, start->rank == 1 && k0 == 0 ? 0 : row) + n;
+            sum[i][0] = whole ? WIDE_LOAD(s) : load_some(s, columns);
+            sum[i][1] = whole ? WIDE_LOAD(s + 8) : load_some(s + 8, columns - 8);
+        }
+    }
+    if (wide_b) {
+        for (int32_t k = 0; k < depth; k++, b += b_step, a += p->a_step) {
+            wide b0 = WIDE_LOAD(b), b1 = WIDE_LOAD(b + 8);
+            UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
+                wide x = WIDE_SET(a[from[i]]);
+                sum[i][0] = WIDE_FMA(x, b0, sum[i][0]);
+                sum[i][1] = WIDE_FMA(x, b1, sum[i][1]);
+            }
+        }
+    } else {
+        for (int32_t k = 0; k < depth; k++, b += b_step, a += p->a_step) {
+            wide b0 = load_some(b, columns), b1 = load_some(b + 8, columns - 8);
+            UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
+                wide x = WIDE_SET(a[from[i]]);
+                sum[i][0] = WIDE_FMA(x, b0, sum[i][0]);
+                sum[i][1] = WIDE_FMA(x, b1, sum[i][1]);
+            }
+        }
+    }
+    UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
+        GLOBAL float *y = F32(OUT(0), m + i) + n;
+        if (m + i < p->m && whole) {
+            WIDE_STORE(sum[i][0], y);
+            WIDE_STORE(sum[i][1], y + 8);
+        } else if (m + i < p->m) {
+            store_some(sum[i][0], y, columns);
+            store_some(sum[i][1], y + 8, columns - 8);
+        }
+    }
+}
+
+DEVICE void panel_of(GLOBAL char *arena, GLOBAL const gpu_call *c, bool packed) {
     product p = product_of(c);
     int32_t per_group = (int32_t)((p.units + PANEL_COLUMNS - 1) / PANEL_COLUMNS);
     int32_t group = p.lanes > 0 ? GROUP(0) / per_group : 0;
     int64_t limit = p.lanes > 0 ? (group + 1) * p.units : p.n;
-    int64_t n0 = p.lanes > 0 ? group * p.units + (int64_t)(GROUP(0) % per_group) * PANEL_COLUMNS
-                             : (int64_t)GROUP(0) * PANEL_COLUMNS;
-    int32_t m0 = GROUP(1) * PANEL_ROWS;
-    bool packed = c->i[1] != 0 && p.lanes == 0;
-    GLOBAL const float *a = F32(IN(1), 0);
-    GLOBAL const float *b = packed ? WORKSPACE(float) + n0 * p.k : F32(IN(2), 0) + column_of(&p, (int32_t)n0);
+    int64_t n = p.lanes > 0 ? group * p.units + (int64_t)(GROUP(0) % per_group) * PANEL_COLUMNS
+                            : (int64_t)GROUP(0) * PANEL_COLUMNS;
+    int32_t columns = limit - n < PANEL_COLUMNS ? (int32_t)(limit - n) : PANEL_COLUMNS;
+    GLOBAL const float *b =
+        packed ? WORKSPACE(float) + n * p.k : F32(IN(2), 0) + column_of(&p, (int32_t)n);
     int64_t b_step = packed ? PANEL_COLUMNS : p.b_step;
-    int32_t columns = limit - n0 < PANEL_COLUMNS ? (int32_t)(limit - n0) : PANEL_COLUMNS;
-    float sum[PANEL_ROWS][PANEL_COLUMNS];
-    int64_t from[PANEL_ROWS];
-    for (int32_t i = 0; i < PANEL_ROWS; i++) {
-        int32_t m = m0 + i < p.m ? m0 + i : p.m - 1;
-        from[i] = m * p.a_row;
-        for (int32_t j = 0; j < PANEL_COLUMNS; j++) {
-            sum[i][j] = j < columns ? START(m, n0 + j) : 0.0f;
+    bool wide_b = packed || p.lanes > 0 || columns == PANEL_COLUMNS;
+    int32_t end = (GROUP(1) + 1) * PANEL_HIGH < p.m ? (GROUP(1) + 1) * PANEL_HIGH : p.m;
+    for (int32_t k0 = 0; k0 < p.k; k0 += PANEL_DEPTH) {
+        for (int32_t m = GROUP(1) * PANEL_HIGH; m < end; m += PANEL_ROWS) {
+            panel_rows(arena, c, &p, m, n, columns, b + k0 * b_step, b_step, wide_b, k0);
         }
     }
-    if (columns == PANEL_COLUMNS || packed || p.lanes > 0) {
-        for (int32_t k = 0; k < p.k; k++) {
-            GLOBAL const float *w = b + k * b_step;
-            for (int32_t i = 0; i < PANEL_ROWS; i++) {
-                float x = a[from[i] + k * p.a_step];
-                for (int32_t j = 0; j < PANEL_COLUMNS; j++) {
-                    sum[i][j] = FMA(x, w[j], sum[i][j]);
-                }
-            }
-        }
-    } else {
-        for (int32_t k = 0; k < p.k; k++) {
-            for (int32_t i = 0; i < PANEL_ROWS; i++) {
-                float x = a[from[i] + k * p.a_step];
-                for (int32_t j = 0; j < columns; j++) {
-                    sum[i][j] = FMA(x, b[k * b_step + j], sum[i][j]);
-                }
+}
+
+/* Sixteen units from u on, in all their columns, of some rows: a product that is part of a run. */
+DEVICE void panel_units(GLOBAL char *arena, GLOBAL const gpu_call *c, int32_t u, int32_t first,
+                        int32_t end) {
+    product p = product_of(c);
+    int32_t columns = (int32_t)(p.units - u < PANEL_COLUMNS ? p.units - u : PANEL_COLUMNS);
+    bool wide_b = p.lanes > 0 || columns == PANEL_COLUMNS;
+    for (int32_t g = 0; g < p.groups; g++) {
+        int64_t n = g * p.units + u;
+        GLOBAL const float *b = F32(IN(2), 0) + column_of(&p, (int32_t)n);
+        for (int32_t k0 = 0; k0 < p.k; k0 += PANEL_DEPTH) {
+            for (int32_t m = first; m < end; m += PANEL_ROWS) {
+                panel_rows(arena, c, &p, m, n, columns, b + k0 * p.b_step, p.b_step, wide_b, k0);
             }
         }
     }
-    for (int32_t i = 0; i < PANEL_ROWS && m0 + i < p.m; i++) {
-        for (int32_t j = 0; j < columns; j++) {
-            F32(OUT(0), m0 + i)[n0 + j] = sum[i][j];
-        }
-    }
+}
+
+KERNEL void WG(1, 1) k_matmul_panel(ARGS) {
+    panel_of(arena, CALL(at), false);
+}
+KERNEL void WG(1, 1) k_matmul_packed(ARGS) {
+    panel_of(arena, CALL(at), true);
 }

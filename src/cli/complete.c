@@ -1,0 +1,254 @@
+/* complete.c - scripts that complete the command in bash, zsh and fish: its commands, kinds, options
+ * and the values of those that are a choice; everything else is completed as a file. */
+#include "cli/entries.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_OPTIONS = 2 * OPTION_MAX, MOST_HELP = 72 };
+
+typedef struct entry_options {
+    const train_option *at[MOST_OPTIONS];
+    size_t n;
+} entry_options;
+
+static entry_options options_of(const cli_entry *entry) {
+    entry_options list;
+    list.n = ebb__cli_entry_options(entry, list.at, MOST_OPTIONS);
+    return list;
+}
+
+/* "train lm" */
+static void put_called(const cli_entry *entry) {
+    printf("%s%s%s", entry->name, entry->model != NULL ? " " : "",
+           entry->model != NULL ? entry->model : "");
+}
+
+/* The first entry of every name, in turn. */
+static bool is_first(const cli_entries *list, size_t i) {
+    return i == 0 || ebb__cli_entry_find(list, list->at[i].name, NULL) == &list->at[i];
+}
+
+static void put_names(const cli_entries *list) {
+    for (size_t i = 0; i < list->n; i++) {
+        if (is_first(list, i)) {
+            printf("%s ", list->at[i].name);
+        }
+    }
+    (void)fputs("help", stdout);
+}
+
+static void put_kinds(const cli_entries *list, const char *name) {
+    const char *between = "";
+    for (size_t i = 0; i < list->n; i++) {
+        if (strcmp(list->at[i].name, name) == 0) {
+            printf("%s%s", between, list->at[i].model);
+            between = " ";
+        }
+    }
+}
+
+static bool takes_file(const train_option *option) {
+    return option->kind == OPTION_TEXT ||
+           (option->value != NULL && (strstr(option->value, "FILE") != NULL ||
+                                      strstr(option->value, "DIR") != NULL));
+}
+
+/* What is said of an option in a line: the first part of its help. `special` is escaped by a
+ * backslash; a quote ends the shell's string, stands by itself, and begins it again. */
+static void put_brief(const char *help, const char *special, const char *quote) {
+    size_t n = strcspn(help, ";:(");
+    n = n > MOST_HELP ? MOST_HELP : n;
+    while (n > 0 && (help[n - 1] == ' ' || help[n - 1] == ',')) {
+        n--;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (help[i] == '\'') {
+            (void)fputs(quote, stdout);
+        } else {
+            printf("%s%c", strchr(special, help[i]) != NULL ? "\\" : "", help[i]);
+        }
+    }
+}
+
+/* ---- bash ---- */
+
+static void put_bash_entry(const cli_entry *entry) {
+    entry_options options = options_of(entry);
+    (void)fputs("    '", stdout);
+    put_called(entry);
+    (void)fputs("')\n        options='--help", stdout);
+    for (size_t i = 0; i < options.n; i++) {
+        printf(" --%s", options.at[i]->name);
+    }
+    (void)fputs("'\n        case $previous in\n", stdout);
+    for (size_t i = 0; i < options.n; i++) {
+        if (options.at[i]->kind == OPTION_CHOICE) {
+            printf("        --%s) values='%s' ;;\n", options.at[i]->name,
+                   ebb__option_choices(options.at[i], " ").text);
+        }
+    }
+    puts("        esac\n        ;;");
+}
+
+static void put_bash(const cli_entries *list) {
+    puts("# Completes ebb in bash. Written by `ebb help bash`.\n"
+         "_ebb() {\n"
+         "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
+         "    local first=${COMP_WORDS[1]} called options='' values='' kinds=''\n"
+         "    COMPREPLY=()\n"
+         "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
+    (void)fputs("        mapfile -t COMPREPLY < <(compgen -W '", stdout);
+    put_names(list);
+    puts(" --help --version' -- \"$word\")\n        return\n    fi\n    called=$first\n"
+         "    case $first in");
+    for (size_t i = 0; i < list->n; i++) {
+        if (is_first(list, i) && list->at[i].model != NULL) {
+            printf("    %s) kinds='", list->at[i].name);
+            put_kinds(list, list->at[i].name);
+            puts("' ;;");
+        }
+    }
+    puts("    esac\n"
+         "    if [ -n \"$kinds\" ]; then\n"
+         "        if [ \"$COMP_CWORD\" -eq 2 ]; then\n"
+         "            mapfile -t COMPREPLY < <(compgen -W \"$kinds\" -- \"$word\")\n"
+         "            return\n"
+         "        fi\n"
+         "        called=\"$first ${COMP_WORDS[2]}\"\n"
+         "    fi\n"
+         "    case $called in");
+    for (size_t i = 0; i < list->n; i++) {
+        put_bash_entry(&list->at[i]);
+    }
+    puts("    esac\n"
+         "    if [ -n \"$values\" ]; then\n"
+         "        mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$word\")\n"
+         "    elif [ \"${word:0:1}\" = - ]; then\n"
+         "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
+         "    fi\n"
+         "}\n"
+         "complete -o default -F _ebb ebb");
+}
+
+/* ---- zsh ---- */
+
+static void put_zsh_entry(const cli_entry *entry) {
+    entry_options options = options_of(entry);
+    (void)fputs("    '", stdout);
+    put_called(entry);
+    (void)fputs("')\n        _arguments '--help[this text]'", stdout);
+    for (size_t i = 0; i < options.n; i++) {
+        const train_option *option = options.at[i];
+        printf(" \\\n            '--%s[", option->name);
+        put_brief(option->help, ":[]\\", "'\\''");
+        (void)putchar(']');
+        if (option->kind == OPTION_CHOICE) {
+            printf(":value:(%s)", ebb__option_choices(option, " ").text);
+        } else if (option->kind != OPTION_SWITCH) {
+            (void)fputs(takes_file(option) ? ":file:_files" : ":value:", stdout);
+        }
+        (void)putchar('\'');
+    }
+    puts(" \\\n            '*:file:_files'\n        ;;");
+}
+
+static void put_zsh(const cli_entries *list) {
+    (void)fputs("#compdef ebb\n# Completes ebb in zsh. Written by `ebb help zsh`.\n"
+                "_ebb() {\n"
+                "    local called=$words[2] kinds=''\n"
+                "    if (( CURRENT == 2 )); then\n"
+                "        compadd -- ",
+                stdout);
+    put_names(list);
+    puts("\n        return\n    fi\n    case $called in");
+    for (size_t i = 0; i < list->n; i++) {
+        if (is_first(list, i) && list->at[i].model != NULL) {
+            printf("    %s) kinds='", list->at[i].name);
+            put_kinds(list, list->at[i].name);
+            puts("' ;;");
+        }
+    }
+    puts("    esac\n"
+         "    if [[ -n $kinds ]]; then\n"
+         "        if (( CURRENT == 3 )); then\n"
+         "            compadd -- ${=kinds}\n"
+         "            return\n"
+         "        fi\n"
+         "        called=\"$called $words[3]\"\n"
+         "        shift words\n"
+         "        (( CURRENT-- ))\n"
+         "    fi\n"
+         "    shift words\n"
+         "    (( CURRENT-- ))\n"
+         "    case $called in");
+    for (size_t i = 0; i < list->n; i++) {
+        put_zsh_entry(&list->at[i]);
+    }
+    puts("    esac\n}\n_ebb \"$@\"");
+}
+
+/* ---- fish ---- */
+
+static void put_fish_entry(const cli_entry *entry) {
+    entry_options options = options_of(entry);
+    for (size_t i = 0; i < options.n; i++) {
+        const train_option *option = options.at[i];
+        (void)fputs("complete -c ebb -n '__ebb_called ", stdout);
+        put_called(entry);
+        printf("' -l %s -d '", option->name);
+        put_brief(option->help, "\\", "\\'");
+        (void)putchar('\'');
+        if (option->kind == OPTION_CHOICE) {
+            printf(" -x -a '%s'", ebb__option_choices(option, " ").text);
+        } else if (option->kind != OPTION_SWITCH) {
+            (void)fputs(takes_file(option) ? " -r -F" : " -x", stdout);
+        }
+        (void)putchar('\n');
+    }
+}
+
+static void put_fish(const cli_entries *list) {
+    puts("# Completes ebb in fish. Written by `ebb help fish`.\n"
+         "function __ebb_called\n"
+         "    set -l words (commandline -opc)\n"
+         "    test (count $words) -gt (count $argv); or return 1\n"
+         "    for i in (seq (count $argv))\n"
+         "        test \"$words[(math $i + 1)]\" = \"$argv[$i]\"; or return 1\n"
+         "    end\n"
+         "end\n"
+         "function __ebb_words\n"
+         "    test (count (commandline -opc)) -eq $argv[1]\n"
+         "end");
+    for (size_t i = 0; i < list->n; i++) {
+        const cli_entry *entry = &list->at[i];
+        if (is_first(list, i)) {
+            printf("complete -c ebb -f -n '__ebb_words 1' -a %s -d '", entry->name);
+            put_brief(entry->summary, "\\", "\\'");
+            puts("'");
+        }
+        if (entry->model != NULL) {
+            printf("complete -c ebb -f -n '__ebb_called %s; and __ebb_words 2' -a %s -d '",
+                   entry->name, entry->model);
+            put_brief(entry->summary, "\\", "\\'");
+            puts("'");
+        }
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        put_fish_entry(&list->at[i]);
+    }
+}
+
+bool ebb__cli_complete(const cli_entries *list, const char *shell) {
+    static const struct {
+        const char *shell;
+        void (*put)(const cli_entries *list);
+    } shells[] = {{"bash", put_bash}, {"zsh", put_zsh}, {"fish", put_fish}};
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
+        if (strcmp(shell, shells[i].shell) == 0) {
+            shells[i].put(list);
+            return true;
+        }
+    }
+    return false;
+}
