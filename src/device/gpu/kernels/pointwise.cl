@@ -89,27 +89,35 @@ ELEMENT(sgd) {
     PUT(0) = sgd_next(GET(0), CLIPPED(GET(1), IN(2)), c->f[0], F32(IN(3), 0)[0]);
 }
 
-ELEMENT(sgd_momentum) {
-    float w = GET(0), g = CLIPPED(GET(1), IN(3)), m = GET(2), wd = c->f[1];
+DEVICE float momentum_next(float w, float g, float mu, float wd, float lr, float *m) {
     g = wd != 0.0f ? FMA(wd, w, g) : g;
-    m = FMA(c->f[0], m, g);
-    PUT(0) = FMA(-F32(IN(4), 0)[0], m, w);
+    *m = FMA(mu, *m, g);
+    return FMA(-lr, *m, w);
+}
+
+ELEMENT(sgd_momentum) {
+    float m = GET(2), g = CLIPPED(GET(1), IN(3));
+    PUT(0) = momentum_next(GET(0), g, c->f[0], c->f[1], F32(IN(4), 0)[0], &m);
     PUT(1) = m;
 }
 
-ELEMENT(adam) {
-    float w = GET(0), g = CLIPPED(GET(1), IN(4)), m = GET(2), v = GET(3);
+DEVICE float adam_next(float w, float g, GLOBAL const gpu_call *c, GLOBAL const float *hyper,
+                       float *m, float *v) {
     float b1 = c->f[0], b2 = c->f[1], eps = c->f[2], wd = c->f[3];
-    GLOBAL const float *hyper = F32(IN(5), 0);
     if (wd != 0.0f && c->i[0] != 0) { /* decoupled */
         w = FMA(-(hyper[0] * wd), w, w);
     } else if (wd != 0.0f) {
         g = FMA(wd, w, g);
     }
-    m = FMA(1.0f - b1, g - m, m);
-    v = FMA((1.0f - b2) * g, g, b2 * v);
-    float denom = SQRT(v) / hyper[2] + eps;
-    PUT(0) = FMA(-hyper[1], m / denom, w);
+    *m = FMA(1.0f - b1, g - *m, *m);
+    *v = FMA((1.0f - b2) * g, g, b2 * *v);
+    float denom = SQRT(*v) / hyper[2] + eps;
+    return FMA(-hyper[1], *m / denom, w);
+}
+
+ELEMENT(adam) {
+    float m = GET(2), v = GET(3), g = CLIPPED(GET(1), IN(4));
+    PUT(0) = adam_next(GET(0), g, c, F32(IN(5), 0), &m, &v);
     PUT(1) = m;
     PUT(2) = v;
 }
