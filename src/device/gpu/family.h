@@ -37,7 +37,8 @@ static inline gpu_extent by_sums(const op_call *call) {
     {.op = OP_##upper,                                                                             \
      .element = true,                                                                              \
      .forms = {{.name = "", .stages = {{#lower, extent, 64, 4, 64, 4}}}}},
-/* The same where an item reads what belongs to others, or counts something else: no part of a run. */
+/* The same where an item reads what belongs to others, or counts something else: no part of a run.
+ */
 #define GPU_ITEMS(upper, lower, extent)                                                            \
     {.op = OP_##upper, .forms = {{.name = "", .stages = {{#lower, extent, 64, 4, 64, 4}}}}},
 /* 16 items for each row: groups of 16 lanes x 16 rows. */

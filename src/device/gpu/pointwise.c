@@ -8,6 +8,7 @@ static const gpu_kernel kernels[] = {
     GPU_ELEMENT(MUL, mul, by_result)
     GPU_ELEMENT(SCALE, scale, by_result)
     GPU_ELEMENT(ADD_ROW, add_row, by_result)
+    GPU_ELEMENT(LOG, log, by_result)
     GPU_ELEMENT(TANH, tanh, by_result)
     GPU_ELEMENT(TANH_GRAD, tanh_grad, by_result)
     GPU_ELEMENT(SIGMOID, sigmoid, by_result)
@@ -21,6 +22,7 @@ static const gpu_kernel kernels[] = {
     GPU_ELEMENT(SGD, sgd, by_result)
     GPU_ELEMENT(SGD_MOMENTUM, sgd_momentum, by_result)
     GPU_ELEMENT(ADAM, adam, by_result)
+    GPU_ELEMENT(AVERAGE, average, by_result)
 };
 /* clang-format on */
 GPU_FAMILY(pointwise, kernels);

@@ -3,7 +3,7 @@
 
 /* clang-format off */
 static const gpu_kernel kernels[] = {
-    GPU_ELEMENT(SUM_ROWS, sum_rows, by_result)
+    GPU_ITEMS(SUM_ROWS, sum_rows, by_result)
     GPU_LANES(SUM_ALL, sum_all, once)
     GPU_LANES(SUM_SQUARES, sum_squares, by_sums)
     GPU_LANES(SUM_SQUARES_PART, sum_squares_part, by_sums)

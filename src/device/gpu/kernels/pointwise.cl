@@ -16,6 +16,9 @@ ELEMENT(scale) {
 ELEMENT(add_row) {
     PUT(0) = GET(0) + F32(IN(1), 0)[u];
 }
+ELEMENT(log) {
+    PUT(0) = math_log(GET(0));
+}
 ELEMENT(tanh) {
     PUT(0) = math_tanh(GET(0));
 }
@@ -87,6 +90,11 @@ DEVICE float sgd_next(float w, float g, float wd, float lr) {
 
 ELEMENT(sgd) {
     PUT(0) = sgd_next(GET(0), CLIPPED(GET(1), IN(2)), c->f[0], F32(IN(3), 0)[0]);
+}
+
+ELEMENT(average) {
+    float mean = GET(0);
+    PUT(0) = FMA(F32(IN(2), 0)[3], GET(1) - mean, mean);
 }
 
 DEVICE float momentum_next(float w, float g, float mu, float wd, float lr, float *m) {
