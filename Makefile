@@ -41,6 +41,9 @@ build_fuzz = if tools/setup.sh fuzz; then \
 # Without MPI all is built but its plugin, and the tests of that are skipped.
 setup_mpi = tools/setup.sh mpi || echo "without MPI (above): its tests are skipped" >&2
 
+# Without an OpenCL driver the tests of that device are skipped, loudly.
+setup_device = tools/setup.sh device || echo "without OpenCL (above): its tests are skipped" >&2
+
 # Without NumPy the tests of the Python package that need it are skipped.
 setup_python = tools/setup.sh python || echo "without NumPy (above): its tests are skipped" >&2
 
@@ -49,6 +52,7 @@ test:
 	@tools/setup.sh test
 	@$(setup_mpi)
 	@$(setup_python)
+	@$(setup_device)
 	@$(call build,$(BUILD))
 	@$(if $(or $(if $(T),,all),$(findstring fuzz,$(T)),$(findstring search,$(T))),$(build_fuzz))
 	@tools/run_tests.sh $(BUILD) $(T)

@@ -3,6 +3,8 @@
 
   bench/ranks.py                 the model of 8 layers of 400, batch 20, 35 steps, vocabulary 10,000
   bench/ranks.py --rounds 5 --ranks 4 --virtual     what four processes with a core each would take
+  bench/ranks.py --ranks 4 --virtual --network 1G,50us --parts      the same, each on a host of its own
+  bench/ranks.py --ranks 4 --virtual --batches 8 20 40 80 160       over batches
 
 Every measurement is `mpirun -n N ebb bench lm ... --json`, one thread a process; ways take turns, best
 and median of the rounds are shown. `messages` and `compute` are steps that leave the rest out (--only).
@@ -30,6 +32,7 @@ def options():
     parser.add_argument("--steps", type=int, default=6, metavar="N", help="timed, of each (default 6)")
     parser.add_argument("--batches", type=int, nargs="+", default=[20], metavar="N", help="default 20")
     parser.add_argument("--virtual", action="store_true", help="seconds of a virtual clock")
+    parser.add_argument("--network", metavar="RATE,LATENCY", help="of --virtual: 1G,50us (default shared memory)")
     parser.add_argument("--parts", action="store_true", help="also messages alone and compute alone")
     parser.add_argument("model", nargs="*", help="options of ebb bench lm in place of the model's, after --")
     return parser.parse_args()
@@ -65,7 +68,7 @@ def measure(o, batch):
     table = list(ways(o, batch))
     found = {name: [] for name, _, _ in table}
     parts = {name: {} for name, _, _ in table}
-    extra = ["--virtual"] if o.virtual else []
+    extra = (["--virtual"] if o.virtual else []) + (["--network", o.network] if o.network else [])
     for k in range(o.rounds):
         for name, ranks, words in table:
             print(f"batch {batch}, round {k + 1} of {o.rounds}: {name}", file=sys.stderr, flush=True)
@@ -80,16 +83,19 @@ def show(o, batch):
     table, found, parts = measure(o, batch)
     first, same = table[0][0], table[1][0]
     words = batch * 35
-    print(f"\nBatch {batch}, {o.ranks} processes{', virtual seconds' if o.virtual else ''}, best of {o.rounds} (median):\n")
-    print("| | words/s | of one process | of the same shards | largest process, MB | balance | waits | messages, s | compute, s |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    clock = ", virtual seconds" if o.virtual else ""
+    wire = f", {o.network}" if o.network else ", shared memory"
+    print(f"\nBatch {batch}, {o.ranks} processes{wire}{clock}, best of {o.rounds} (median):\n")
+    print("| | words/s | of one process | of the same shards | largest process, MB | sent, MB | balance | waits | bubble | messages, s | compute, s |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, ranks, _ in table:
         times = [seconds(o, r) for r in found[name]]
         best = min(times)
         base, shards = (min(seconds(o, r) for r in found[n]) for n in (first, same))
-        result = found[name][0]
+        result = found[name][times.index(best)]
         bytes_ = [r["planned_peak_bytes"] for r in result["ranks"]]
-        busy = [r["cpu_seconds"] for r in result["ranks"]]
+        busy = [r["busy_seconds"] for r in result["ranks"]]
+        sent = sum(r["sent_bytes"] for r in result["ranks"])
         for r in result["ranks"]:
             assert r["planned_peak_bytes"] == r["measured_peak_bytes"], (name, r)
         reference = first if "stages" in name else same
@@ -97,7 +103,8 @@ def show(o, batch):
         assert all(r["weights_hash"] == expected for r in found[name]), f"{name}: other bits"
         part = [f"{parts[name][p]:.3f}" if p in parts[name] else "" for p in ("messages", "compute")]
         print(f"| {name} | {words / best:.0f} ({words / statistics.median(times):.0f}) | {base / best:.2f}x | {shards / best:.2f}x | "
-              f"{max(bytes_) / 1e6:.0f} | {min(busy) / max(busy):.2f} | {result['exposed_share']:.0%} | {part[0]} | {part[1]} |")
+              f"{max(bytes_) / 1e6:.0f} | {sent / 1e6:.1f} | {min(busy) / max(busy):.2f} | {result['exposed_share']:.0%} | "
+              f"{result['bubble_share']:.0%} | {part[0]} | {part[1]} |")
 
 
 def main():

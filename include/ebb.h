@@ -416,16 +416,16 @@ EBB_API ebb_status ebb_run_draw(ebb_run *run, ebb_text_fn fn, void *user) EBB_MU
 /* Lines of text: NUL ends one, and it has no line end. A run of another kind is EBB_USAGE, in all
  * the calls below. While they work ebb_ctx_on_stop() is asked again and again: EBB_STOPPED. */
 
-/* What becomes of a word that the model has not: the source word that it attended to most stands for
- * it; it is never written, the next likeliest is; or it stays, as <unk>. */
+/* What becomes of a word that the model has not: the source word that it attended to most stands
+ * for it; it is never written, the next likeliest is; or it stays, as <unk>. */
 typedef enum ebb_unk { EBB_UNK_REPLACE, EBB_UNK_BAN, EBB_UNK_KEEP } ebb_unk;
 
 /* Always starts as ebb_translate_options_default(). */
 typedef struct ebb_translate_options {
     uint32_t version;
-    int32_t beam;  /* 5: translations of a line followed side by side, 1 to 64 */
-    int32_t nbest; /* 1: of them wanted, at most beam */
-    int32_t unk;   /* EBB_UNK_REPLACE: what becomes of <unk>, an ebb_unk */
+    int32_t beam;          /* 5: translations of a line followed side by side, 1 to 64 */
+    int32_t nbest;         /* 1: of them wanted, at most beam */
+    int32_t unk;           /* EBB_UNK_REPLACE: what becomes of <unk>, an ebb_unk */
     double length_penalty; /* 1: score = log probability / length^this */
     double max_ratio;      /* 2: a translation has at most so many tokens for one, and 10 */
     uint64_t reserved[8];  /* 0 */

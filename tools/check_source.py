@@ -73,6 +73,8 @@ def may_include(source, target):
     if source.as_posix() == "device/registry.c":
         return target.startswith("device/") or target.split("/")[0] in LOWER["device"]
     if target.startswith("device/") and target.count("/") > 1:
+        if target.startswith("device/gpu/") and source.parts[:2] == ("device", "opencl"):
+            return True
         return source.parent.as_posix().startswith(Path(target).parent.as_posix())
     layer, wanted = source.parts[0], target.split("/")[0]
     return wanted == layer or wanted in LOWER.get(layer, [])

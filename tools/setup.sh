@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks for what ebb needs and, as root on Debian or Ubuntu, installs what is missing.
-# Usage: tools/setup.sh build|test|fuzz|mpi|python|coverage|lint|deb
+# Usage: tools/setup.sh build|test|fuzz|mpi|device|python|coverage|lint|deb
 # Elsewhere, or without root, names the missing packages and exits 1. Silent when all is there.
 set -u
 
@@ -47,6 +47,12 @@ LIST
     elif [ "$1" = mpi ]; then
         echo "libopenmpi-dev module ompi-c"
         echo "openmpi-bin tool mpirun"
+    elif [ "$1" = device ]; then
+        # OpenCL on the CPU, and a simulator that finds races. Programs need none of it to be built.
+        echo "ocl-icd-libopencl1 library libOpenCL.so.1"
+        echo "pocl-opencl-icd file /etc/OpenCL/vendors/pocl.icd"
+        echo "clinfo tool clinfo"
+        echo "oclgrind tool oclgrind"
     elif [ "$1" = python ]; then
         echo "python3-numpy numpy -"
     elif [ "$1" = deb ]; then
@@ -66,6 +72,8 @@ missing_for() {
         tool) has_tool "$what" ;;
         header) has_header "$what" ;;
         module) pkg-config --exists "$what" 2>/dev/null ;;
+        library) /sbin/ldconfig -p 2>/dev/null | grep -qF "$what" ;;
+        file) [ -e "$what" ] ;;
         fuzzer) has_fuzzer ;;
         numpy) has_numpy ;;
         esac || echo "$package"
@@ -74,9 +82,9 @@ missing_for() {
 
 purpose=${1:-build}
 case $purpose in
-build | test | fuzz | mpi | python | coverage | lint | deb) ;;
+build | test | fuzz | mpi | device | python | coverage | lint | deb) ;;
 *)
-    echo "usage: tools/setup.sh build|test|fuzz|mpi|python|coverage|lint|deb" >&2
+    echo "usage: tools/setup.sh build|test|fuzz|mpi|device|python|coverage|lint|deb" >&2
     exit 2
     ;;
 esac

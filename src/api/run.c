@@ -312,9 +312,11 @@ static bool is_same_decoding(const decode_options *a, const decode_options *b) {
 }
 
 static ebb_status open_translating(ebb_run *run, const ebb_translate_options *o) {
-    decode_options wanted = {
-        .beam = o->beam, .nbest = o->nbest, .alpha = o->length_penalty, .max_ratio = o->max_ratio,
-        .unk = (decode_unk)o->unk};
+    decode_options wanted = {.beam = o->beam,
+                             .nbest = o->nbest,
+                             .alpha = o->length_penalty,
+                             .max_ratio = o->max_ratio,
+                             .unk = (decode_unk)o->unk};
     if (run->use == USE_TRANSLATE && is_same_decoding(&run->decode, &wanted)) {
         return EBB_OK;
     }
@@ -379,9 +381,13 @@ static bool give_text(void *user, const char *text, size_t bytes) {
 
 static ebb_status generate(text_call *c, const ebb_generate_options *o) {
     ebb_run *run = c->run;
-    generate_options asked = {
-        .tokens = o->tokens, .temperature = o->temperature, .seed = o->seed, .prompt = o->prompt,
-        .top_k = o->top_k, .top_p = o->top_p, .stop_at_eos = o->stop_at_eos != 0};
+    generate_options asked = {.tokens = o->tokens,
+                              .temperature = o->temperature,
+                              .seed = o->seed,
+                              .prompt = o->prompt,
+                              .top_k = o->top_k,
+                              .top_p = o->top_p,
+                              .stop_at_eos = o->stop_at_eos != 0};
     TRY(begin(run, "ebb_run_generate", run->s.kind->generate != NULL));
     TRY(check_struct(run->ctx, "ebb_generate_options", o->version, o->reserved,
                      sizeof o->reserved));

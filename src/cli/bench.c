@@ -42,6 +42,18 @@ static bool add_ranks(json_t *to, const job_bench_result *r) {
                                clock > 0 ? ebb__cli_json_real(clock) : json_null()) == 0;
 }
 
+static bool add_device(json_t *to, const job_bench_result *r) {
+    json_t *own = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "device_bytes", ebb__cli_json_bytes(r->device_bytes),
+        "device_bytes_allocated", ebb__cli_json_bytes(r->device_bytes_allocated), "host_bytes",
+        ebb__cli_json_bytes(r->host_bytes), "launches", ebb__cli_json_real(r->launches), "copies",
+        ebb__cli_json_real(r->copies), "waits", ebb__cli_json_real(r->waits), "host_syncs",
+        ebb__cli_json_real(r->host_syncs));
+    bool done = own != NULL && json_object_update(to, own) == 0;
+    json_decref(own);
+    return done;
+}
+
 static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
     char rate[32];
     (void)snprintf(rate, sizeof rate, "%s_per_second", s->kind->unit);
@@ -64,6 +76,7 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
     bool done = object != NULL &&
                 ebb__cli_add_forms(object, s->kind, r->forms, r->n_forms, r->chunk_images);
     done = done && (r->n_ranks == 0 || add_ranks(object, r));
+    done = done && (r->device_bytes == 0 || add_device(object, r));
     if (done && r->profile != NULL) {
         done = json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) == 0;
     }
@@ -113,6 +126,14 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
         printf("sparse bytes          %" PRIu64 " of %" PRIu64 " used by the last step\n"
                "fallback steps        %" PRIu64 "\n",
                r->sparse_used_bytes, r->sparse_reserved_bytes, r->fallback_steps);
+    }
+    if (r->device_bytes > 0) {
+        printf("device bytes          %" PRIu64 " planned, %" PRIu64 " allocated; host %" PRIu64
+               "\n"
+               "of the device         %.6g launches, %.6g copies, %.6g waits, %.6g of them inside "
+               "a step\n",
+               r->device_bytes, r->device_bytes_allocated, r->host_bytes, r->launches, r->copies,
+               r->waits, r->host_syncs);
     }
     if (r->joules >= 0) {
         printf("joules                %.3f a step\n", r->joules);

@@ -22,7 +22,8 @@ typedef struct cli_progress {
 
 typedef struct cli_call {
     ebb_ctx *ctx;
-    comm_link *link; /* of the processes that mpirun started; NULL: it started none */
+    comm_link *link;   /* of the processes that mpirun started; NULL: it started none */
+    const device *dev; /* that --device opened; NULL: none was */
     cli_settings settings;
     const char **words; /* arguments that are no options */
     int n_words;
@@ -48,6 +49,12 @@ ebb_status ebb__cli_data_codes(cli_call *call);
 ebb_status ebb__cli_tune(cli_call *call);
 ebb_status ebb__cli_decode(cli_call *call);
 ebb_status ebb__cli_report(cli_call *call);
+ebb_status ebb__cli_devices(cli_call *call);
+
+/* ---- devices.c ---- */
+
+/* The device of the settings, closed by main() after all else. */
+ebb_status ebb__cli_open_device(cli_call *call) EBB_MUST_CHECK;
 
 /* ---- output.c ---- */
 

@@ -1,5 +1,5 @@
-/* complete.c - scripts that complete the command in bash, zsh and fish: its commands, kinds, options
- * and the values of those that are a choice; everything else is completed as a file. */
+/* complete.c - scripts that complete the command in bash, zsh and fish: its commands, kinds,
+ * options and the values of those that are a choice; everything else is completed as a file. */
 #include "cli/entries.h"
 
 #include <stdio.h>
@@ -50,8 +50,8 @@ static void put_kinds(const cli_entries *list, const char *name) {
 
 static bool takes_file(const train_option *option) {
     return option->kind == OPTION_TEXT ||
-           (option->value != NULL && (strstr(option->value, "FILE") != NULL ||
-                                      strstr(option->value, "DIR") != NULL));
+           (option->value != NULL &&
+            (strstr(option->value, "FILE") != NULL || strstr(option->value, "DIR") != NULL));
 }
 
 /* What is said of an option in a line: the first part of its help. `special` is escaped by a
@@ -213,9 +213,8 @@ static void put_fish(const cli_entries *list) {
          "function __ebb_called\n"
          "    set -l words (commandline -opc)\n"
          "    test (count $words) -gt (count $argv); or return 1\n"
-         "    for i in (seq (count $argv))\n"
-         "        test \"$words[(math $i + 1)]\" = \"$argv[$i]\"; or return 1\n"
-         "    end\n"
+         "    set -l last (math (count $argv) + 1)\n"
+         "    test \"$words[2..$last]\" = \"$argv\"\n"
          "end\n"
          "function __ebb_words\n"
          "    test (count (commandline -opc)) -eq $argv[1]\n"

@@ -1,5 +1,6 @@
 /* data_codes.c - `ebb data codes learn FILE... OUT --codes N` and `ebb data codes apply CODES FILE
- * OUT`: byte-pair codes without a model; CODES may be a folder with GPT-2's files. "-" are the standard streams. */
+ * OUT`: byte-pair codes without a model; CODES may be a folder with GPT-2's files. "-" are the
+ * standard streams. */
 #include "cli/command.h"
 
 #include "base/file.h"

@@ -192,8 +192,8 @@ ebb_status ebb__cli_decode(cli_call *call) {
     const cli_settings *asked = &call->settings;
     decoder d = {.call = call, .began = ebb__clock_seconds()};
     d.attending = asked->attention != NULL || asked->attention_svg != NULL;
-    decode_options options = {asked->beam,      asked->nbest, asked->alpha,
-                              asked->max_ratio, d.attending,  ebb__cli_given(asked, "batch"),
+    decode_options options = {asked->beam,      asked->nbest,    asked->alpha,
+                              asked->max_ratio, d.attending,     ebb__cli_given(asked, "batch"),
                               asked->unk,       call->words + 1, call->n_words - 1};
     decode_io io = {&d, on_read, on_write, on_stop};
     decode_summary summary = {0};

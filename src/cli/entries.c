@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 /* What every kind of model takes part in, if it says so. */
 static const struct {
     const char *name;
@@ -29,9 +28,9 @@ static const cli_entry others[] = {
     {"decode", NULL, NULL, FOR_DECODE, -1, ebb__cli_decode, "decode DIR... [options] <SRC >HYP",
      "translate with a trained model",
      "Translates standard input to standard output, line by line, with the best\n"
-     "weights of the run in the folder DIR. Lines are answered as they come. Of several\n"
-     "DIR, runs of one vocabulary and of the same sizes, every word is chosen by the\n"
-     "mean of their probabilities.\n"},
+     "weights of the run in the folder DIR. Lines are answered as they come. With\n"
+     "several DIR, runs of one vocabulary and of the same sizes, every word is chosen\n"
+     "by the mean of their probabilities.\n"},
     {"generate", NULL, NULL, FOR_GENERATE, 1, ebb__cli_generate, "generate DIR [options]",
      "let a trained model write text",
      "Writes text with the best weights of the run in the folder DIR.\n"},
@@ -49,6 +48,10 @@ static const cli_entry others[] = {
      "Writes a page about the run in the folder DIR that needs nothing else: the bytes\n"
      "of a step, time against memory, how training went, translations or what is taken\n"
      "for what, all settings.\n"},
+    {"devices", NULL, NULL, FOR_DEVICES, 0, ebb__cli_devices, "devices [options]",
+     "what can compute here",
+     "Lists what --device can name: each device with its memory, the most of it that can\n"
+     "be had in one piece, and why it cannot be used, if so.\n"},
     {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE|NET [options]",
      "what a safetensors file holds; a net as text",
      "Checks a safetensors file whole and lists what it holds. Of a net, by its name\n"
@@ -67,9 +70,9 @@ static const cli_entry others[] = {
      "  ebb data codes learn FILE... OUT --codes N\n"
      "  ebb data codes apply CODES FILE OUT\n\n"
      "A piece that is not the last of its word ends in @@. - is standard input or\n"
-     "output. Files and pieces are those of subword-nmt. CODES may also be a folder with\n"
-     "GPT-2's vocab.json and merges.txt: pieces are then written with its letters for\n"
-     "bytes or, with --ids, as numbers. train --tokens bpe does all of this by itself.\n"},
+     "output. Files and pieces are those of subword-nmt. CODES may also be a folder\n"
+     "with GPT-2's vocab.json and merges.txt: pieces are then written with its letters\n"
+     "for bytes or, with --ids, as numbers. train --tokens bpe does it all by itself.\n"},
     {"data", "plan", NULL, FOR_DATA_PLAN, 0, ebb__cli_data_plan,
      "data plan --lm FILE | --nmt SRC TGT", "which shapes batches are best padded to",
      "Counts how long the sentences of a text are, or of two texts line by line, and\n"
@@ -96,9 +99,9 @@ static void add_kinds(cli_entries *list, size_t verb) {
         for (size_t i = 0; i < kind->n_commands; i++) {
             const kind_command *c = &kind->commands[i];
             if (c->command == of_kinds[verb].id && list->n < CLI_MOST_ENTRIES - N_OTHERS) {
-                list->at[list->n++] = (cli_entry){
-                    of_kinds[verb].name, kind->name, kind,       c->command, c->n_words,
-                    of_kinds[verb].run,  c->usage,   c->summary, c->details};
+                list->at[list->n++] =
+                    (cli_entry){of_kinds[verb].name, kind->name, kind,       c->command, c->n_words,
+                                of_kinds[verb].run,  c->usage,   c->summary, c->details};
             }
         }
     }
@@ -115,8 +118,7 @@ cli_entries ebb__cli_entries(void) {
     return list;
 }
 
-const cli_entry *ebb__cli_entry_find(const cli_entries *list, const char *name,
-                                     const char *model) {
+const cli_entry *ebb__cli_entry_find(const cli_entries *list, const char *name, const char *model) {
     for (size_t i = 0; i < list->n; i++) {
         const cli_entry *c = &list->at[i];
         if (strcmp(c->name, name) == 0 &&

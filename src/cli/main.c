@@ -63,8 +63,7 @@ static kind_names names_of_kinds(const cli_entries *list, const cli_entry *comma
     kind_names names = {""};
     size_t used = 0;
     const char *name = command->name;
-    for (const cli_entry *c = command; c < list->at + list->n && strcmp(c->name, name) == 0;
-         c++) {
+    for (const cli_entry *c = command; c < list->at + list->n && strcmp(c->name, name) == 0; c++) {
         bool last = !has_kinds(list, c);
         int n = snprintf(names.text + used, sizeof names.text - used, "%s%s",
                          c == command ? ""
@@ -78,7 +77,7 @@ static kind_names names_of_kinds(const cli_entries *list, const cli_entry *comma
 
 static void print_version(void) {
     char line[512] = "";
-    ebb__device_default()->describe(line, sizeof line);
+    ebb__device_default()->describe(ebb__device_default(), line, sizeof line);
     printf("ebb %s\n%s\n", ebb_version(), line);
 }
 
@@ -211,6 +210,7 @@ static ebb_status run_command(cli_call *call, const cli_entries *list, const cli
         command->id == FOR_PLAN && !call->settings.json ? stdout : stderr;
     ebb_ctx_on_log(call->ctx, ebb__cli_log, &call->progress);
     ebb__cli_find_tuning(&call->settings, command->id);
+    TRY(ebb__cli_open_device(call));
     return command->run(call);
 }
 
@@ -278,6 +278,7 @@ int main(int argc, char **argv) {
     }
     status = ebb__cli_leave_ranks(&call, status, quiet, print_error);
     ebb__cli_settings_fini(&call.settings);
+    ebb__device_close(call.dev);
     ebb_ctx_free(call.ctx);
     return (int)status;
 }

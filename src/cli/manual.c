@@ -1,5 +1,5 @@
-/* manual.c - manual pages as man(1) reads them (macros of man(7)): one of the command, one of each of
- * its commands, from the same tables as help. */
+/* manual.c - manual pages as man(1) reads them (macros of man(7)): one of the command, one of each
+ * of its commands, from the same tables as help. */
 #include "cli/entries.h"
 
 #include <stdio.h>
@@ -19,7 +19,8 @@ static page_name name_of(const cli_entry *entry) {
     return name;
 }
 
-/* Text that is nothing but text: no request at the beginning of a line, hyphens that can be copied. */
+/* Text that is nothing but text: no request at the beginning of a line, hyphens that can be copied.
+ */
 static void put_text(const char *text, size_t n) {
     bool begins = true;
     for (size_t i = 0; i < n; i++) {

@@ -11,7 +11,7 @@
 #define USE (FOR_EVAL | FOR_GENERATE | FOR_DECODE | FOR_PREDICT)
 #define ALL                                                                                        \
     (MODEL | USE | TEXTS | FOR_INSPECT | FOR_DATA | FOR_CODES | FOR_SCORE | FOR_CHRF |             \
-     FOR_REPORT | FOR_AVERAGE)
+     FOR_REPORT | FOR_AVERAGE | FOR_DEVICES)
 #undef AT
 #define AT(field) offsetof(cli_settings, field)
 _Static_assert(offsetof(cli_settings, run) == 0, "options of kinds have offsets in run");
@@ -58,6 +58,10 @@ static const train_option options[] = {
      "how lines are split: as sacreBLEU does by default, or at white space only, for text that is tokenised already"},
     OPTION_MEMORY(MODEL | USE),
     OPTION_THREADS(MODEL | USE),
+    {"device", "Machine", OPTION_TEXT, AT(device), "NAME", "cpu", NULL, {0}, ANY, MODEL | USE, 0,
+     "what computes: cpu; opencl, or opencl:0.1, device 1 of platform 0, whose memory --memory then limits; auto: a GPU of opencl's that can be used, else cpu. `ebb devices` lists them; never changes a result"},
+    {"host-memory", "Machine", OPTION_SIZE, AT(run.host_memory), "SIZE", "auto", NULL, {0}, ANY, MODEL | USE, 0,
+     "with --device opencl, most bytes used of the host; auto: as many as are needed"},
     {"tune", "Machine", OPTION_TEXT, AT(tune), "DIR", "auto", "auto", {0}, ANY, MODEL | USE, 0,
      "folder for times that products were measured to take on this machine; off: built-in ones; auto: $EBB_TUNE, else the user's cache folder; never changes a result"},
     {"seconds", "Machine", OPTION_REAL, AT(run.tune_seconds), "X", "60", NULL, {0}, RANGE(0, 1e6), FOR_TUNE, 0,
@@ -79,7 +83,7 @@ static const train_option options[] = {
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", OPTION_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},
-    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_CODES | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF, 0,
+    {"json", "General", OPTION_SWITCH, AT(json), NULL, "false", NULL, {0}, ANY, MODEL | FOR_DATA_BUILD | FOR_CODES | FOR_EVAL | FOR_PREDICT | FOR_INSPECT | FOR_SCORE | FOR_CHRF | FOR_DEVICES, 0,
      "results as one JSON object on standard output"},
     {"quiet", "General", OPTION_SWITCH, AT(quiet), NULL, "false", NULL, {0}, ANY, ALL, 0,
      "no plan, no progress: only warnings and errors"},

@@ -15,7 +15,7 @@ typedef enum cli_tok { TOK_13A, TOK_NONE } cli_tok;
 
 typedef struct cli_settings {
     train_settings run; /* first: options of kinds have offsets in it */
-    const char *config, *prompt, *tune, *svg, *attention, *attention_svg;
+    const char *config, *prompt, *tune, *device, *svg, *attention, *attention_svg;
     char tune_folder[512]; /* what run.tune_folder points to */
     int64_t length, lines, codes, beam, nbest, top, top_k;
     double temperature, top_p, alpha, max_ratio;

@@ -189,8 +189,20 @@ static json_t *decisions_json(const ebb_plan *plan) {
     return list;
 }
 
+/* Of a device with a memory of its own, the host's bytes beside it. */
+static json_t *with_device(json_t *object, const ebb_plan *plan) {
+    if (object != NULL && device_apart(plan->dev) &&
+        (json_object_set_new(object, "device_bytes", ebb__cli_json_bytes(plan->device_bytes)) !=
+             0 ||
+         json_object_set_new(object, "host_bytes", ebb__cli_json_bytes(plan->host_bytes)) != 0)) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
 json_t *ebb__cli_plan_json(const ebb_plan *plan) {
-    return json_pack(
+    json_t *object = json_pack(
         "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o}",
         "schema", 1, "peak_bytes", ebb__cli_json_bytes(plan->peak_bytes), "keep_all_bytes",
         ebb__cli_json_bytes(plan->keep_all_bytes), "least_bytes",
@@ -203,6 +215,7 @@ json_t *ebb__cli_plan_json(const ebb_plan *plan) {
         "recomputed_nodes", plan->recomputed_nodes, "seconds_per_step_keep_all",
         ebb__cli_json_real(plan->seconds_per_step_keep_all), "decisions", decisions_json(plan),
         "sparse_reserved_bytes", ebb__cli_json_bytes(plan->programs[plan->lead].size.heap_bytes));
+    return with_device(object, plan);
 }
 
 bool ebb__cli_add_forms(json_t *to, const model_kind *kind, const plan_form *forms, int32_t n,

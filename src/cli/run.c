@@ -33,8 +33,8 @@ bool ebb__cli_same_model(const cli_settings *a, const cli_settings *b, const cha
         const train_option *o = ebb__cli_option(a->run.kind, i);
         bool model = (strcmp(o->group, "Model") == 0 && o->kind != OPTION_REAL) ||
                      strcmp(o->name, "tokens") == 0 || strcmp(o->name, "codes-apart") == 0;
-        if (model && memcmp((const char *)a + o->offset, (const char *)b + o->offset,
-                            bytes_of(o)) != 0) {
+        if (model &&
+            memcmp((const char *)a + o->offset, (const char *)b + o->offset, bytes_of(o)) != 0) {
             *option = o->name;
             return false;
         }
@@ -76,6 +76,8 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir, cli_set
     if (ebb__cli_given(asked, "threads")) {
         run->run.threads = asked->run.threads;
     }
+    run->run.dev = asked->run.dev;
+    run->run.host_memory = asked->run.host_memory;
     run->run.weights = asked->run.weights;
     run->run.tune_folder = asked->run.tune_folder;
     run->run.tune_seconds = asked->run.tune_seconds;

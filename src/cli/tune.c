@@ -139,7 +139,7 @@ static json_t *sample_json(const job_tune_report *r, const cost_sample *sample) 
 static json_t *report_json(const job_tune_report *r) {
     char cpu[512] = "";
     json_t *entries = json_array();
-    r->survey->dev->describe(cpu, sizeof cpu);
+    r->survey->dev->describe(r->survey->dev, cpu, sizeof cpu);
     for (int32_t i = 0; i < r->survey->n_samples; i++) {
         (void)json_array_append_new(entries, sample_json(r, &r->survey->samples[i]));
     }

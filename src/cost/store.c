@@ -60,7 +60,7 @@ typedef struct store_origin {
 static ebb_status origin_of(ebb_ctx *ctx, const device *dev, store_origin *out) {
     XXH64_hash_t hash = 0;
     out->machine[0] = '\0';
-    dev->describe(out->machine, sizeof out->machine);
+    dev->describe(dev, out->machine, sizeof out->machine);
     for (int32_t i = 0; i < dev->n_kernels; i++) {
         const device_kernel *kernel = &dev->kernels[i];
         const op_def *op = ebb__op((int)kernel->op);

@@ -562,8 +562,8 @@ ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const co
     }
     qsort(turns, (size_t)n, sizeof *turns, compare_turns);
     TRY_OUT(ebb__alloc(s.ctx, MOST_RUNS, sizeof *s.runs, &s.runs));
-    TRY_OUT(s.dev->stream.create(s.ctx, s.members, &s.stream));
-    TRY_OUT(s.dev->buffer.create(s.ctx, s.pool_bytes, &pool));
+    TRY_OUT(s.dev->stream.create(s.dev, s.ctx, s.members, &s.stream));
+    TRY_OUT(s.dev->buffer.create(s.dev, s.ctx, s.pool_bytes, &pool));
     s.pool = pool;
     status = run_turns(&s, survey, table, turns, n, limits, out);
     out->seconds = ebb__clock_seconds() - start;

@@ -179,8 +179,8 @@ size_t ebb__codes_run(const char *start, size_t available, bool whole);
 size_t ebb__codes_split(const char **at, const char *end, const char **run);
 /* The letter that stands for a byte, in UTF-8: gives its bytes. */
 size_t ebb__codes_letter(unsigned char byte, char out[2]);
-/* The bytes that letters stand for, at most as many (`out` may be `text`; NULL: only counted); gives
- * their number, CODES_NONE if a letter stands for none. */
+/* The bytes that letters stand for, at most as many (`out` may be `text`; NULL: only counted);
+ * gives their number, CODES_NONE if a letter stands for none. */
 int64_t ebb__codes_from_letters(const char *text, size_t length, char *out);
 /* How tokens that these codes made (NULL: none did) are joined to a text. */
 static inline text_joint codes_joint(text_mode mode, const data_codes *codes) {

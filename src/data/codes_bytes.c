@@ -14,7 +14,14 @@
 /* ---- parting a line ---- */
 
 /* What stands at a place: a class, the end of the line, or more bytes must be seen to tell. */
-typedef enum run_sight { SIGHT_OTHER, SIGHT_LETTER, SIGHT_NUMBER, SIGHT_SPACE, SIGHT_END, SIGHT_MORE } run_sight;
+typedef enum run_sight {
+    SIGHT_OTHER,
+    SIGHT_LETTER,
+    SIGHT_NUMBER,
+    SIGHT_SPACE,
+    SIGHT_END,
+    SIGHT_MORE
+} run_sight;
 _Static_assert((int)SIGHT_SPACE == (int)UNICODE_SPACE, "classes are sights");
 
 static uint32_t point_of(const unsigned char *c, size_t n) {
@@ -73,7 +80,7 @@ static size_t spaces_at(const char *start, const char *end, bool whole) {
         last = at;
         at += bytes;
     }
-    return sight == SIGHT_MORE                  ? 0
+    return sight == SIGHT_MORE                   ? 0
            : sight == SIGHT_END || last == start ? (size_t)(at - start)
                                                  : (size_t)(last - start);
 }

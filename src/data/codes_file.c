@@ -1,6 +1,7 @@
 /* codes_file.c - files of codes, as subword-nmt writes and reads them: `#version: 0.2`, then a pair
  * a line, its two pieces with a space between. Without the first line the version is 0.1. Codes of
- * bytes have `#version: bytes`; GPT-2's merges.txt are such lines behind a first one of any version.
+ * bytes have `#version: bytes`; GPT-2's merges.txt are such lines behind a first one of any
+ * version.
  *
  * A file is checked wholly before it is believed. It is read whole: it has a bound, and is of the
  * size of the codes made of it. */

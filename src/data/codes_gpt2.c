@@ -236,8 +236,7 @@ static ebb_status add_pieces(json_walk *w, gpt2_ids *out) {
     return EBB_OK;
 }
 
-ebb_status ebb__gpt2_load_ids(ebb_ctx *ctx, const char *folder, ebb_status failure,
-                              gpt2_ids *out) {
+ebb_status ebb__gpt2_load_ids(ebb_ctx *ctx, const char *folder, ebb_status failure, gpt2_ids *out) {
     char path[PATH_BYTES];
     char *text = NULL;
     size_t bytes = 0;

@@ -9,8 +9,8 @@
 
 enum { GPT2_MOST_ENTRIES = 1 << 21 };
 
-/* The entries of vocab.json as a vocabulary: behind <unk> and <eos>, by their numbers. An entry that
- * is spelled as one of these two is that one, so it has no place of its own. */
+/* The entries of vocab.json as a vocabulary: behind <unk> and <eos>, by their numbers. An entry
+ * that is spelled as one of these two is that one, so it has no place of its own. */
 typedef struct gpt2_ids {
     data_vocab pieces;
     uint32_t own[VOCAB_SPECIALS]; /* numbers of such entries, ascending */

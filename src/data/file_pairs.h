@@ -1,6 +1,6 @@
-/* file_pairs.h - two lists of files, line by line translations of each other: that every file of one
- * has as many lines as the file of its place in the other. Lists of other numbers of files are only
- * compared as a whole, by who reads them. */
+/* file_pairs.h - two lists of files, line by line translations of each other: that every file of
+ * one has as many lines as the file of its place in the other. Lists of other numbers of files are
+ * only compared as a whole, by who reads them. */
 #ifndef DATA_FILE_PAIRS_H
 #define DATA_FILE_PAIRS_H
 

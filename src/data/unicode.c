@@ -18,10 +18,10 @@ static const uint32_t runs[] = {
 
 static unicode_class ascii_class(uint32_t point) {
     uint32_t letter = (point | 0x20) - 'a';
-    return letter < 26                                          ? UNICODE_LETTER
-           : point - '0' < 10                                   ? UNICODE_NUMBER
+    return letter < 26                                        ? UNICODE_LETTER
+           : point - '0' < 10                                 ? UNICODE_NUMBER
            : point == ' ' || (point >= '\t' && point <= '\r') ? UNICODE_SPACE
-                                                                : UNICODE_OTHER;
+                                                              : UNICODE_OTHER;
 }
 
 unicode_class ebb__unicode_class(uint32_t point) {

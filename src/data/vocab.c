@@ -37,10 +37,11 @@ static void set_views(data_vocab *vocab, void *block) {
 ebb_status ebb__vocab_init(ebb_ctx *ctx, uint64_t count, uint64_t pool_bytes, data_vocab *out) {
     *out = (data_vocab){.ctx = ctx};
     if (count > VOCAB_MOST || pool_bytes > UINT32_MAX) {
-        return ebb__fail(ctx, EBB_BUDGET,
-                         "vocabulary: %llu tokens of %llu bytes are more than a vocabulary has (%d "
-                         "tokens, 4 GiB); limit it (--vocab N), or cut words into pieces (--tokens bpe)",
-                         (unsigned long long)count, (unsigned long long)pool_bytes, VOCAB_MOST);
+        return ebb__fail(
+            ctx, EBB_BUDGET,
+            "vocabulary: %llu tokens of %llu bytes are more than a vocabulary has (%d "
+            "tokens, 4 GiB); limit it (--vocab N), or cut words into pieces (--tokens bpe)",
+            (unsigned long long)count, (unsigned long long)pool_bytes, VOCAB_MOST);
     }
     void *block = NULL;
     uint64_t bytes = ebb__vocab_bytes_for(count, pool_bytes);

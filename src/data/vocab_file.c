@@ -151,7 +151,13 @@ ebb_status ebb__vocab_load(ebb_ctx *ctx, const char *path, data_vocab *out) {
     if (!ebb__file_exists(path)) {
         return ebb__fail(ctx, EBB_MODEL, "vocabulary %s: there is no such file", path);
     }
-    TRY_OUT(ebb__file_read_all(ctx, path, VOCAB_FILE_LIMIT, &text, &bytes));
+    status = ebb__file_read_all(ctx, path, VOCAB_FILE_LIMIT, &text, &bytes);
+    if (status == EBB_DATA) { /* larger than any vocabulary */
+        ebb__ctx_clear(ctx);
+        status = ebb__fail(ctx, EBB_MODEL, "vocabulary %s: more than %d bytes are no vocabulary",
+                           path, (int)VOCAB_FILE_LIMIT);
+    }
+    TRY_OUT(status);
     TRY_OUT(walk(ctx, path, text, bytes, &count, &pool_bytes, NULL));
     if (count < VOCAB_SPECIALS) {
         TRY_OUT(ebb__fail(ctx, EBB_MODEL,

@@ -61,9 +61,9 @@ typedef struct translator {
     size_t search_bytes;
     int64_t most_nodes, pool_size, n_cells;
     /* the programs' */
-    run_place src, read_len; /* of sources that are read */
+    run_place src, read_len;                                    /* of sources that are read */
     run_place memory[NMT_MOST_MEMBERS], keys[NMT_MOST_MEMBERS]; /* [max_src*B, H] */
-    size_t row_bytes;        /* of the memory: 4 H */
+    size_t row_bytes;                                           /* of the memory: 4 H */
     run_place input_at[STEP_INPUTS];
     int32_t *input[STEP_INPUTS]; /* mapped except while a program runs */
     /* the pool's state */
@@ -104,8 +104,7 @@ int32_t ebb__translate_lengths(int32_t max_src, int32_t lengths[TRANSLATE_MOST_L
     return n;
 }
 
-/* Tokens of a translation, <eos> included, of a source of so many, likewise. */
-static int32_t limit_of(const translate_options *o, int32_t source) {
+int32_t ebb__translate_limit(const translate_options *o, int32_t source) {
     return (int32_t)(o->ratio * (double)(source - 1)) + SPARE_TOKENS + 1;
 }
 
@@ -113,7 +112,7 @@ static beam_options search_options(const translate_options *o, int32_t source) {
     return (beam_options){.beam = o->beam,
                           .nbest = o->nbest,
                           .alpha = o->alpha,
-                          .limit = limit_of(o, source),
+                          .limit = ebb__translate_limit(o, source),
                           .eos = VOCAB_EOS,
                           .bans = o->ban_unk,
                           .banned = VOCAB_UNK};
@@ -121,7 +120,7 @@ static beam_options search_options(const translate_options *o, int32_t source) {
 
 /* How many a sentence takes with all that is found for it. */
 static int64_t cells_of(const translate_options *o, int32_t source) {
-    int64_t limit = limit_of(o, source);
+    int64_t limit = ebb__translate_limit(o, source);
     int64_t one = limit + (o->attended ? limit : 0) + (o->attention ? limit * source : 0);
     return source + o->nbest * one;
 }

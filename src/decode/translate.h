@@ -24,8 +24,8 @@ typedef struct translate_options {
     double alpha;    /* score = log probability / length^alpha, <eos> included */
     double ratio;    /* a hypothesis has at most ratio * source + 10 tokens */
     bool attention;
-    bool attended; /* what every token attended to most is wanted */
-    bool ban_unk;  /* no hypothesis has <unk> */
+    bool attended;   /* what every token attended to most is wanted */
+    bool ban_unk;    /* no hypothesis has <unk> */
     int32_t members; /* models of an ensemble; 0 is 1 (model/nmt_decode.h) */
 } translate_options;
 
@@ -72,6 +72,9 @@ uint64_t ebb__translate_bytes(const translate_options *options);
 int64_t ebb__translate_pool(const translate_options *options);
 int32_t ebb__translate_read_rows(const translate_options *options);
 int32_t ebb__translate_offers(const translate_options *options, int64_t vocab);
+
+/* Tokens of a translation, <eos> included, of a source of so many, likewise. */
+int32_t ebb__translate_limit(const translate_options *options, int32_t source);
 
 /* By which use the programs were requested; each has an item a length (plan_request). */
 typedef struct translate_uses {

@@ -14,6 +14,8 @@ enum { DEVICE_PREPARED_BYTES = 128, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16 }
  * run, since the node only names bytes of others. */
 enum { DEVICE_KERNEL_REFERENCE = -1, DEVICE_KERNEL_NONE = -2 };
 
+typedef struct device device;
+
 typedef struct device_kernel {
     const char *name; /* "matmul.xsmm" */
     op_code op;
@@ -71,7 +73,7 @@ typedef enum device_access { DEVICE_READ = 1, DEVICE_WRITE = 2 } device_access;
 /* Memory of the device, which starts as zeros. A buffer is whatever the device takes it for; only
  * its own functions look into it. */
 typedef struct device_buffer_table {
-    ebb_status (*create)(ebb_ctx *ctx, size_t bytes, void **out);
+    ebb_status (*create)(const device *dev, ebb_ctx *ctx, size_t bytes, void **out);
     void (*touch)(void *buffer, size_t bytes); /* makes every page resident */
     void (*destroy)(ebb_ctx *ctx, void *buffer, size_t bytes);
     /* Where it begins, as the device's kernels know it: byte i lies i behind. Programs hold such
@@ -90,8 +92,13 @@ typedef struct device_stream device_stream;
 typedef void (*device_observe_fn)(void *user, const device_instr *instr, double seconds);
 
 typedef struct device_stream_table {
-    ebb_status (*create)(ebb_ctx *ctx, int members, device_stream **out);
+    ebb_status (*create)(const device *dev, ebb_ctx *ctx, int members, device_stream **out);
     void (*destroy)(device_stream *stream);
+    /* Before a program runs for the first time, when its instructions are written: makes their
+     * kernels ready, and writes what these are to find in the device's memory, from byte `at` on
+     * (device.instr_bytes for each, device.view_bytes for each view). NULL: nothing to do. */
+    ebb_status (*load)(device_stream *stream, void *buffer, uint64_t at,
+                       device_instr *const *instrs, int32_t count);
     /* Runs the instructions in order, each run with all members; allocates nothing. What fails
      * (a device that is gone, a message that does not arrive) is said when all have stopped.
      * observe (optional) is called by member 0 after each instruction with its seconds: the time
@@ -100,16 +107,34 @@ typedef struct device_stream_table {
                       device_observe_fn observe, void *user);
 } device_stream_table;
 
-typedef struct device {
+/* What a device was asked to do since it was opened. */
+typedef struct device_counts {
+    uint64_t launches;                     /* of kernels */
+    uint64_t copies;                       /* between its memory and the host's */
+    uint64_t waits;                        /* of the host for the device */
+    uint64_t syncs;                        /* those of them inside a program */
+    uint64_t allocations, allocated_bytes; /* of its memory, now */
+} device_counts;
+
+struct device {
     const char *name; /* "cpu" */
+    void *state;      /* its own; NULL: it has none */
+    bool refuses;     /* ops without a kernel are refused when a graph is compiled: no reference can
+                         run where the host does not reach */
     const device_kernel *kernels;
     int32_t n_kernels;
     device_buffer_table buffer;
     device_stream_table stream;
     /* A line for --version: model, ISA, libraries. */
-    void (*describe)(char *text, size_t bytes);
+    void (*describe)(const device *dev, char *text, size_t bytes);
     /* The most flop/s that so many members reach together, measured; takes part of a second. */
-    ebb_status (*measure_peak)(ebb_ctx *ctx, int members, double *flops_per_second);
+    ebb_status (*measure_peak)(const device *dev, ebb_ctx *ctx, int members,
+                               double *flops_per_second);
+    device_counts (*counts)(const device *dev); /* NULL: it does not count */
+    uint64_t memory_bytes, largest_bytes; /* its memory, and the most of it that can be had in one
+                                             piece; 0: the host's, without a limit */
+    int32_t instr_bytes, view_bytes; /* in its memory, of a program: for each instruction and view;
+                                        0: programs lie in the host's memory alone */
     /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one
      * member. */
     double flops_per_second, bytes_per_second, seconds_per_instr;
@@ -124,9 +149,39 @@ typedef struct device {
     int32_t run_units;  /* of a run, that a member takes at a time: full panels, few enough bytes
                            for its own cache, little enough work for others to take over */
     int32_t run_floats; /* the same of maps: floats of one, which are whole rows of pixels */
-} device;
+};
 
 const device *ebb__device_default(void);
+
+/* Which device: "cpu"; "opencl", its first that can be used, or "opencl:P.D", device D of platform
+ * P; "auto", the first of opencl's that is no CPU, else cpu. NULL: cpu. In `folder` compiled
+ * kernels are kept; NULL: nowhere. */
+typedef struct device_choice {
+    const char *name, *folder;
+} device_choice;
+/* EBB_USAGE with a sentence if there is no such device, or it cannot be used. What was opened is
+ * closed after all buffers and streams, by the context that opened it. */
+ebb_status ebb__device_open(ebb_ctx *ctx, const device_choice *choice,
+                            const device **out) EBB_MUST_CHECK;
+void ebb__device_close(const device *dev); /* also NULL, and the default */
+
+/* A device that may be chosen, and what it says of itself. */
+typedef struct device_info {
+    char id[24]; /* "cpu", "opencl:0.0" */
+    char what[200];
+    uint64_t memory_bytes, largest_bytes;
+    bool fma, fp64, is_cpu;
+    char why_not[256]; /* it cannot be used; "": it can */
+} device_info;
+/* All of them; those that look usable are opened and asked to compute. */
+ebb_status ebb__device_each(ebb_ctx *ctx, const char *folder,
+                            void (*tell)(void *user, const device_info *info),
+                            void *user) EBB_MUST_CHECK;
+
+/* Whether its memory is planned apart from the host's: a budget is then one of the device. */
+static inline bool device_apart(const device *dev) {
+    return dev->instr_bytes > 0;
+}
 
 /* The device that somebody chose; NULL: the default. */
 static inline const device *device_or_default(const device *chosen) {

@@ -5,8 +5,8 @@
  * hypothesis k of slot b. The memory of all slots is [Smax*B, H], time descending from position
  * Smax-1 on; a step for sources of at most S positions reads its last S blocks. Who runs a step
  * writes memory and keys of a new sentence there, row by row, and zeros the rows of its state, or
- * writes there what was read (NMT_READ_START). Of an ensemble every member has memory, keys and states
- * of its own; sources and tokens are the same.
+ * writes there what was read (NMT_READ_START). Of an ensemble every member has memory, keys and
+ * states of its own; sources and tokens are the same.
  */
 #ifndef MODEL_NMT_DECODE_H
 #define MODEL_NMT_DECODE_H

@@ -90,10 +90,8 @@ static void leaky_coded(const ir_graph *graph, const ir_node_rec *node, op_coded
 
 /* Of probabilities, as it is used. */
 static const op_sample samples_log[] = {
-    {IN(F2(1, 1)), .fill = {FILL_UNIT}},
-    {IN(F1(7)), .fill = {FILL_POSITIVE}},
-    {IN(F2(3, 17)), .fill = {FILL_UNIT}},
-    {IN(F3(2, 5, 33)), .fill = {FILL_POSITIVE}},
+    {IN(F2(1, 1)), .fill = {FILL_UNIT}},    {IN(F1(7)), .fill = {FILL_POSITIVE}},
+    {IN(F2(3, 17)), .fill = {FILL_UNIT}},   {IN(F3(2, 5, 33)), .fill = {FILL_POSITIVE}},
     {IN(F2(301, 19)), .fill = {FILL_UNIT}},
 };
 

@@ -78,15 +78,20 @@ static ebb_status infer_pull(const ir_graph *graph, const ir_node_rec *node, ir_
                                   : ebb__op_bad(graph, node, "what is pulled is f32");
 }
 
+/* starts and heaps, states, then anything. */
 static ebb_status infer_give_up(const ir_graph *graph, const ir_node_rec *node, ir_type *out) {
-    int32_t heaps = node->attr.i[GIVE_UP_HEAPS];
-    if (heaps < 1 || 2 * (int64_t)heaps > node->n_in) {
-        return ebb__op_bad(graph, node, "%d operands cannot be %d heaps with their starts",
-                           node->n_in, heaps);
+    int32_t heaps = node->attr.i[GIVE_UP_HEAPS], states = node->attr.i[GIVE_UP_STATES];
+    if (heaps < 0 || states < 0 || 2 * (int64_t)heaps + states > node->n_in) {
+        return ebb__op_bad(graph, node,
+                           "%d operands cannot be %d heaps with their starts and %d states",
+                           node->n_in, heaps, states);
     }
     for (int32_t i = 0; i < heaps; i++) {
         TRY(ebb__op_need(graph, node, i, IR_I32));
         TRY(ebb__op_need_heap(graph, node, heaps + i));
+    }
+    for (int32_t i = 0; i < states; i++) {
+        TRY(ebb__op_need_list(graph, node, 2 * heaps + i, IR_I32, GIVE_UP_WORDS));
     }
     out[0] = op_list(IR_I32, GIVE_UP_WORDS);
     return EBB_OK;
@@ -156,6 +161,10 @@ static const op_sample samples_give_up[] = {
      .fill = {FILL_SMALL_INT, FILL_SMALL_INT}, .attr = {.i = {2}}},
     {IN(STARTS(2, 40), VALUES(IR_U8)), .fill = {FILL_SMALL_INT, FILL_BYTE}, .attr = {.i = {1}}},
     {IN(STARTS(2, 40), VALUES(IR_U16)), .fill = {FILL_SMALL_INT, FILL_BYTE}, .attr = {.i = {1}}},
+    {IN(I1(GIVE_UP_WORDS), I1(GIVE_UP_WORDS), F1(5)), .fill = {FILL_SMALL_INT, FILL_SMALL_INT},
+     .attr = {.i = {0, 2}}},
+    {IN(STARTS(1, 300), F1(3), I1(GIVE_UP_WORDS)),
+     .fill = {FILL_SMALL_INT, FILL_NORMAL, FILL_SMALL_INT}, .attr = {.i = {1, 1, 1}}},
 };
 static const op_sample samples_heap[] = {{.attr = TYPE_F1(1)},
                                          {.attr = TYPE_F1(7)},
@@ -177,7 +186,7 @@ OP_DEFINE(sparse_pull, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .n_in = 3, 
           .flags = OPF_NOGRAD | OPF_DECODES, .layout = LAYOUT_STEPS, .infer = infer_pull,
           .cost = cost_pull, SAMPLES(samples_pull));
 
-OP_DEFINE(give_up, .schema.ints = {"heaps"}, .n_in = 1, .n_out = 1,
+OP_DEFINE(give_up, .schema.ints = {"heaps", "states", "later"}, .n_in = 0, .n_out = 1,
           .flags = OPF_NOGRAD | OPF_VARIADIC | OPF_STOPS, .layout = LAYOUT_MAPS,
           .infer = infer_give_up, .cost = cost_none, SAMPLES(samples_give_up));
 
@@ -187,6 +196,18 @@ OP_DEFINE(heap, .schema.ints = {OP_ATTR_TYPE_NAMES, "dtype"}, .n_in = 0, .n_out 
           .infer = infer_heap, .cost = cost_none, SAMPLES(samples_heap));
 
 /* ---- nodes by what they mean ---- */
+
+bool ebb__op_stops(const ir_node_rec *node) {
+    return (ebb__op(node->op)->flags & OPF_STOPS) != 0 && node->attr.i[GIVE_UP_LATER] == 0;
+}
+
+bool ebb__op_agrees(const ir_node_rec *node) {
+    return ebb__op_stops(node) && node->attr.i[GIVE_UP_HEAPS] == 0;
+}
+
+bool ebb__op_is_vote(const ir_node_rec *node) {
+    return node->op == OP_GIVE_UP && node->attr.i[GIVE_UP_LATER] != 0 && node->n_in == 0;
+}
 
 ebb_status ebb__op_heap(ir_graph *graph, ir_dtype dtype, int32_t values, ir_val *out) {
     ir_type type = op_list(dtype, values);

@@ -25,7 +25,9 @@ enum { OP_HEAP_BLOCK = 256, OP_HEAP_FULL = -1, OP_HEAP_FIRST = 1, OP_HEAP_MOST_P
 /* Attribute of sparse_starts: values of the heap that it and all before it may take; of
  * sparse_push: values of the heap from then on, 0: as many as before. */
 enum { HEAP_CAPACITY };
-enum { GIVE_UP_HEAPS }; /* attribute of give_up: how many heaps it looks at */
+/* Attributes of give_up: how many heaps it looks at; how many results of others like it; and
+ * whether it only looks, since ranks share the step and give it up together (pass/agree.c). */
+enum { GIVE_UP_HEAPS, GIVE_UP_STATES, GIVE_UP_LATER };
 enum { GIVE_UP_FULL, GIVE_UP_USED, GIVE_UP_WORDS }; /* its result */
 
 /* The format of the codes of a heap; bits 32: it holds f32; 0: there is no such heap. */
@@ -40,6 +42,13 @@ static inline op_format op_heap_format(ir_dtype dtype) {
 static inline ir_dtype op_heap_dtype(int32_t bits) {
     return bits == 0 ? IR_F32 : bits == 8 ? IR_U8 : bits == 16 ? IR_U16 : IR_DTYPES;
 }
+
+/* The step may end behind the node. */
+bool ebb__op_stops(const ir_node_rec *node);
+/* It does if it does on any rank. */
+bool ebb__op_agrees(const ir_node_rec *node);
+/* What a rank has to say, where it has no heaps. */
+bool ebb__op_is_vote(const ir_node_rec *node);
 
 /* Operand i is a heap. */
 ebb_status ebb__op_need_heap(const ir_graph *graph, const ir_node_rec *node,

@@ -15,8 +15,14 @@
  *   V_SELECT(m, a, b)    lanes of a where m is all ones, of b where m is 0
  *   V_BITS(v), V_FLOAT(n) the same bits as VI, as V
  *   V_POWER(n)           the float of bits n << 23, higher bits lost: 2^(n - 127) by n mod 256
- * and may use + - * / on V; + - & | >> (arithmetic) on VI.
+ * and may use + - * / on V; + - & | >> (arithmetic) on VI. Kernels of other devices include it too
+ * (device/gpu/kernels/dialect.h), so it keeps to what their languages know; they define
+ *   MATH_DEFINE, MATH_INF  how a function begins; infinity
  */
+#ifndef MATH_DEFINE
+#define MATH_DEFINE static inline
+#define MATH_INF __builtin_inff()
+#endif
 
 /* 1.5 * 2^23: adding it rounds to an integer, which then is the low part of the bits. With a bias
  * added too, a shift by 23 makes of them the power of two of that exponent. */
@@ -29,7 +35,7 @@
 /* Within 1.1 ulp. Above 88.7228... inf; results below the normal range are rounded to subnormals,
  * below about -103.97 to 0; NaN stays NaN. e^x = 2^n e^r, |r| <= ln(2)/2; the polynomial is the
  * best one of relative error with a constant term of 1. */
-static inline V MATH_FN(exp)(V x) {
+MATH_DEFINE V MATH_FN(exp)(V x) {
     V magic = V_SET(MATH_MAGIC + 254.0f);
     V y = V_MIN(V_SET(89.0f), V_MAX(V_SET(-104.0f), x));
     V t = V_FMA(y, V_SET(MATH_LOG2E), magic);
@@ -44,13 +50,13 @@ static inline V MATH_FN(exp)(V x) {
     p = V_FMA(p, r, V_SET(1.0f));
     p = V_FMA(p, r, V_SET(1.0f));
     /* 2^n in two factors, so that both ends of the range are rounded once and correctly. */
-    VI bits = V_BITS(t), half = bits >> 1;
-    return (p * V_POWER(half)) * V_POWER(bits - half);
+    VI bits = V_BITS(t), first = bits >> 1;
+    return (p * V_POWER(first)) * V_POWER(bits - first);
 }
 
 /* Within 1.1 ulp; log(+-0) = -inf, negative or NaN: NaN. After fdlibm's logf. */
-static inline V MATH_FN(log)(V x) {
-    V zero = V_SET(0.0f), one = V_SET(1.0f), inf = V_SET(__builtin_inff());
+MATH_DEFINE V MATH_FN(log)(V x) {
+    V zero = V_SET(0.0f), one = V_SET(1.0f), inf = V_SET(MATH_INF);
     VI regular = V_LESS(zero, x) & V_LESS(x, inf);
     V y = V_SELECT(regular, x, one);
     VI tiny = V_LESS(y, V_SET(0x1p-126f));
@@ -75,7 +81,7 @@ static inline V MATH_FN(log)(V x) {
  * by 2^-30, which keeps e^-x in range for every x down to -104, where the result becomes 0. Above
  * 30 it is 1 in any case. The division rounds well enough for a polynomial one degree below exp's.
  */
-static inline V MATH_FN(sigmoid)(V x) {
+MATH_DEFINE V MATH_FN(sigmoid)(V x) {
     V magic = V_SET(MATH_MAGIC + 97.0f), unit = V_SET(0x1p-30f);
     V y = V_MIN(V_SET(30.0f), V_MAX(V_SET(-104.0f), x));
     V t = V_FMA(y, V_SET(-MATH_LOG2E), magic);
@@ -94,7 +100,7 @@ static inline V MATH_FN(sigmoid)(V x) {
 /* Within 4 ulp; odd, -0 included; never beyond 1. With u = e^2a - 1, tanh(a) = u / (u + 2), which
  * loses nothing where a is small: u = 2^k (e^2r - 1) + (2^k - 1), and the polynomial is the best
  * one for (e^2r - 1) / r. From 9.02 on the quotient is 1. */
-static inline V MATH_FN(tanh)(V x) {
+MATH_DEFINE V MATH_FN(tanh)(V x) {
     V magic = V_SET(MATH_MAGIC + 127.0f);
     V a = V_MIN(V_SET(9.5f), V_FLOAT(V_BITS(x) & VI_SET(INT32_MAX)));
     V t = V_FMA(a, V_SET(2.0f * MATH_LOG2E), magic);

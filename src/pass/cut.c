@@ -44,6 +44,7 @@ typedef struct cutter {
     bool *done;      /* by value: this rank has made it by now */
     bool *is_late;   /* by value: on other ranks, only nodes that are not needed read it */
     bool *is_handed; /* by value: on another rank, a node of a shard reads it */
+    bool *is_early;  /* by value: it has come to this rank while the step may be given up */
     ir_val *now;     /* by value: what stands for it on this rank */
     cut_message *open; /* started, not waited for */
     int32_t n_open;
@@ -129,86 +130,6 @@ static ebb_status find_homes(rank_cutter *c) {
     return EBB_OK;
 }
 
-/* ---- states ---- */
-
-/* What a state becomes: the parts of all shards one after the other; NULL: it is not made so. */
-static const ir_node_rec *parts_of_next(const cutter *c, ir_val state) {
-    const ir_graph *g = c->r.g;
-    const ir_node_rec *node = &g->nodes[g->values[g->values[state].next].def];
-    int32_t axis;
-    if (!ebb__op_is_join(node, &axis) && node->n_in == 1 && rank_home(&c->r, node->out) < 0) {
-        ir_node def = g->values[ir_in(g, node, 0)].def; /* a copy of them */
-        node = def == IR_NONE ? node : &g->nodes[def];
-    }
-    return ebb__op_is_join(node, &axis) && axis == 0 && node->n_in == c->r.shards ? node : NULL;
-}
-
-/* Every reader takes rows of its own rank. */
-static bool is_read_by_shards(const cutter *c, ir_val state, int32_t rows) {
-    const ir_graph *g = c->r.g;
-    bool apart = true;
-    for (int32_t i = 0; apart && i < g->n_order; i++) {
-        const ir_node_rec *node = &g->nodes[g->order[i]];
-        for (int32_t k = 0; apart && k < node->n_in; k++) {
-            op_range range;
-            apart = ir_in(g, node, k) != state ||
-                    (ebb__op_is_slice(node, &range) && range.axis == 0 && node->label.shard >= 0 &&
-                     range.begin == node->label.shard * rows && range.len == rows);
-        }
-    }
-    return apart;
-}
-
-/* What the rank's rows of the state become. All ranks make the nodes of all: they go by one order,
- * and so by one numbering. */
-static ebb_status join_parts(cutter *c, const ir_node_rec *parts, int32_t group, ir_val *out) {
-    ir_graph *g = c->r.g;
-    int32_t first = rank_first_shard(&c->r, group), end = rank_first_shard(&c->r, group + 1);
-    ir_val own, *list = NULL;
-    ir_node made = g->n_nodes;
-    TRY(ebb__region_alloc(c->r.region, (size_t)(end - first), sizeof *list, &list));
-    for (int32_t k = first; k < end; k++) {
-        list[k - first] = ir_in(g, parts, k);
-    }
-    g->label = parts->label;
-    TRY(ebb__op_join(g, 0, list, end - first, &own));
-    TRY(ebb__op_copy(g, own, out)); /* backward still reads the state that it overwrites */
-    return ebb__cut_settle(&c->r, made, rank_home(&c->r, list[0]));
-}
-
-/* A rank has the rows of its shards of what is carried from step to step. */
-static ebb_status narrow_state(cutter *c, ir_val state) {
-    ir_graph *g = c->r.g;
-    ir_value *value = &g->values[state];
-    const ir_node_rec *found = value->next == IR_NONE ? NULL : parts_of_next(c, state);
-    int32_t rows = value->type.dim[0] / c->r.shards;
-    int32_t first = rank_first_shard(&c->r, rank_group(&c->r));
-    int32_t end = rank_first_shard(&c->r, rank_group(&c->r) + 1);
-    if (found == NULL || c->r.shards == 1 || value->type.dim[0] % c->r.shards != 0 ||
-        !is_read_by_shards(c, state, rows)) {
-        return EBB_OK;
-    }
-    const ir_node_rec parts = *found;
-    value->first_row = first * rows;
-    value->all_rows = value->type.dim[0];
-    value->type.dim[0] = (end - first) * rows;
-    for (int32_t i = 0; i < g->n_order; i++) {
-        ir_node_rec *node = &g->nodes[g->order[i]];
-        bool own = node->label.shard >= first && node->label.shard < end;
-        if (node->n_in > 0 && ir_in(g, node, 0) == state && own) {
-            ebb__op_shift_slice(node, -first * rows);
-        }
-    }
-    for (int32_t group = 0; group < rank_groups(&c->r); group++) {
-        ir_val next;
-        TRY(join_parts(c, &parts, group, &next));
-        if (group == rank_group(&c->r)) {
-            g->values[state].next = next;
-        }
-    }
-    return EBB_OK;
-}
-
 /* ---- who wants what ---- */
 
 /* The ranks that have a variable: of the optimiser's state, who uses it; of others, who does its
@@ -227,11 +148,13 @@ static uint64_t holders_of(const cutter *c, ir_val v) {
     return value->role == IR_INPUT ? ~(uint64_t)0 : ranks;
 }
 
-/* The learner of every rank looks at the norm; the rest is for reports. */
+/* The learner of every rank looks at the norm, and all go on, or give up, together; the rest is for
+ * reports. */
 static uint64_t readers_of_output(const cutter *c, const ir_value *value) {
-    bool everybody = value->name != NULL && (strcmp(value->name, UPDATE_NORM) == 0 ||
+    bool looked_at = value->name != NULL && (strcmp(value->name, UPDATE_NORM) == 0 ||
                                              strcmp(value->name, UPDATE_BAD) == 0);
-    return everybody ? ~(uint64_t)0 >> (PASS_MOST_RANKS - c->r.ranks) : 1;
+    bool agreed = value->def != IR_NONE && value->def == c->r.agreed;
+    return looked_at || agreed ? ~(uint64_t)0 >> (PASS_MOST_RANKS - c->r.ranks) : 1;
 }
 
 /* A value is wanted by ranks: those that do not have it from its maker, or must make it. */
@@ -447,10 +370,15 @@ static ebb_status append(ir_graph *g, ir_node n) {
     return EBB_OK;
 }
 
+static ebb_status agree(cutter *c, const ir_node_rec *node);
+
 static ebb_status visit(cutter *c, ir_node n) {
     ir_graph *g = c->r.g;
     const ir_node_rec node = g->nodes[n];
     TRY(finish_operands(c, &node, c->does[n]));
+    if (n == c->r.agreed) {
+        return agree(c, &node);
+    }
     if (rank_has(c->does[n], c->r.me)) {
         for (int32_t k = 0; k < node.n_in; k++) {
             ir_val v = ir_in(g, &node, k);
@@ -496,8 +424,63 @@ static ebb_status finish_handed(cutter *c) {
     return EBB_OK;
 }
 
+/* Where the step may be given up, no message is on its way: neither will those that come later be
+ * sent then, nor may these be met by others. The rank reads what it has and may change, so that it
+ * is changed later, and is a link of the chain itself. */
+static ebb_status agree(cutter *c, const ir_node_rec *node) {
+    ir_graph *g = c->r.g;
+    ir_val *in = NULL, out;
+    int32_t n = c->r.ranks;
+    for (int32_t i = 0; i < c->n_open; i++) {
+        cut_message *m = &c->open[i];
+        if (m->started[0] == IR_NONE) { /* whatever is to be beside it is for reports */
+            m->beside = IR_NONE;
+            TRY(start_receiving(c, m));
+        }
+    }
+    for (ir_val x = 0; x < c->n_values; x++) {
+        uint64_t wait = c->started[x] == 0 ? 0 : c->wants[x] & ~c->arrived[x];
+        TRY(rank_home(&c->r, x) == HOME_ALL ? EBB_OK : finish_all(c, x, wait, true));
+    }
+    TRY(finish_handed(c));
+    TRY(ebb__region_alloc(c->r.region, (size_t)node->n_in + 1, sizeof *in, &in));
+    for (int32_t k = 0; k < c->r.ranks; k++) {
+        in[k] = c->now[ir_in(g, node, k)];
+    }
+    if (c->after != IR_NONE) {
+        in[n++] = c->after;
+    }
+    for (int32_t k = c->r.ranks; k < node->n_in; k++) {
+        ir_val v = ir_in(g, node, k);
+        if (g->values[v].role != IR_TEMP && rank_has(holders_of(c, v), c->r.me)) {
+            in[n++] = v;
+        }
+    }
+    g->label = own_label(c, node->label);
+    TRY(ebb__op_emit(g, OP_GIVE_UP, in, n, &node->attr, &out));
+    g->values[out].output = true;
+    g->values[node->out].output = false;
+    for (ir_val x = 0; x < c->n_values; x++) {
+        c->is_early[x] = c->now[x] != x;
+    }
+    return ebb__op_slice(g, out, 0, 0, 1, &c->after);
+}
+
+/* What stands for the next value of a variable here. What came too early to lie there is copied. */
+static ebb_status hold_next(cutter *c, ir_val v) {
+    ir_graph *g = c->r.g;
+    ir_val x = g->values[v].next, next = c->now[x];
+    if (c->is_early[x]) {
+        g->label = own_label(c, g->nodes[g->values[x].def].label);
+        g->label.phase = IR_UPDATE;
+        TRY(ebb__op_copy(g, c->now[x], &next));
+    }
+    g->values[v].next = next;
+    return EBB_OK;
+}
+
 /* Variables that other ranks have go; the others hold what stands for their next value here. */
-static void hold(cutter *c) {
+static ebb_status hold(cutter *c) {
     ir_graph *g = c->r.g;
     for (ir_val v = 0; v < c->n_values; v++) {
         ir_value *value = &g->values[v];
@@ -505,12 +488,13 @@ static void hold(cutter *c) {
             value->role = IR_TEMP;
             value->next = IR_NONE;
         } else if (value->next != IR_NONE) {
-            value->next = c->now[value->next];
+            TRY(hold_next(c, v));
         }
     }
     if (g->loss != IR_NONE && !rank_has(c->does[g->values[g->loss].def], c->r.me)) {
         g->loss = c->now[g->loss] != g->loss ? c->now[g->loss] : (ir_val)IR_NONE;
     }
+    return EBB_OK;
 }
 
 /* The chain of messages has its end, so that none is dropped. */
@@ -527,9 +511,8 @@ static ebb_status make(cutter *c) {
     TRY(ebb__cut_stages(&c->r));
     TRY(find_homes(&c->r));
     TRY(ebb__cut_reduce(&c->r));
-    for (ir_val v = 0, n = g->n_values; v < n; v++) {
-        TRY(g->values[v].role == IR_STATE ? narrow_state(c, v) : EBB_OK);
-    }
+    TRY(ebb__cut_states(&c->r));
+    TRY(ebb__cut_agree(&c->r));
     TRY(ebb__cut_align(&c->r));
     TRY(ebb__pass_drop_dead(g));
     TRY(ebb__cut_lag(&c->r));
@@ -540,7 +523,7 @@ static ebb_status make(cutter *c) {
     TRY(REGION_ARRAYS(c->r.region, ARRAY(list, nn), ARRAY(c->does, nn), ARRAY(c->wants, nv),
                       ARRAY(c->arrived, nv), ARRAY(c->started, nv), ARRAY(c->is_held, nv),
                       ARRAY_NONE(c->reader, nv), ARRAY(c->done, nv), ARRAY(c->is_late, nv),
-                      ARRAY(c->is_handed, nv)));
+                      ARRAY(c->is_handed, nv), ARRAY(c->is_early, nv)));
     TRY(ebb__pass_same(g, c->r.region, &c->now));
     memcpy(list, g->order, (size_t)n_list * sizeof *list);
     find_wants(c);
@@ -550,7 +533,7 @@ static ebb_status make(cutter *c) {
     }
     TRY(finish_held(c));
     TRY(finish_handed(c));
-    hold(c);
+    TRY(hold(c));
     TRY(hold_messages(c));
     TRY(ebb__pass_drop_dead(g));
     return ebb__ir_compact(g, NULL, NULL);

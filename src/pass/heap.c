@@ -10,6 +10,8 @@
  * all elements of all its values together (pass_density), and where they do not fit the step is
  * given up: give_up stands behind the last value of the heap and before whatever changes a
  * variable, so that the step can be done once more by a program without heaps (run/session.c).
+ * Ranks that share a step do so together, before the first update (agree.c): then give_up only says
+ * how it stands.
  *
  * A heap takes up values until the first of them is read. So where a few images go through the
  * whole net before the next, be they a shard or a chunk, their heaps do not exist at once.
@@ -74,6 +76,9 @@ typedef struct heaper {
     int32_t n_heaps;
     ir_val *written; /* variables that forward itself changes, behind two of a heap */
     int32_t n_written;
+    ir_node vote;   /* where ranks give up together, what this one has to say; else IR_NONE */
+    ir_val *states; /* then: of its heaps */
+    int32_t n_states;
 } heaper;
 
 static bool is_view(const ir_node_rec *node) {
@@ -331,12 +336,15 @@ static ebb_status set_keys(heaper *h, ir_node first, int64_t key) {
 }
 
 /* It reads all that forward writes, so that it comes before that. It is an output only so that it
- * stays. */
+ * stays. Where ranks give up together, it only says how it stands. */
 static ebb_status emit_give_up(heaper *h, const heap *full) {
-    ir_attr attr = {.i = {[GIVE_UP_HEAPS] = 1}};
+    ir_attr attr = {.i = {[GIVE_UP_HEAPS] = 1, [GIVE_UP_LATER] = h->vote != IR_NONE}};
     ir_val out;
     h->written[0] = full->last;
     h->written[1] = full->content;
+    if (h->vote != IR_NONE) {
+        return ebb__op_emit(h->g, OP_GIVE_UP, h->written, 2, &attr, &h->states[h->n_states++]);
+    }
     TRY(ebb__op_emit(h->g, OP_GIVE_UP, h->written, 2 + h->n_written, &attr, &out));
     h->g->values[out].output = true;
     return EBB_OK;
@@ -372,6 +380,18 @@ static ebb_status push(heaper *h, ir_val v) {
         TRY(emit_give_up(h, to));
     }
     return set_keys(h, first, key);
+}
+
+/* What the rank has to say: whether one of its heaps was full. */
+static ebb_status emit_vote(heaper *h) {
+    ir_graph *g = h->g;
+    ir_node first = g->n_nodes;
+    ir_attr attr = {.i = {[GIVE_UP_STATES] = h->n_states, [GIVE_UP_LATER] = 1}};
+    ir_val out;
+    g->label = g->nodes[h->vote].label;
+    TRY(ebb__op_emit(g, OP_GIVE_UP, h->states, h->n_states, &attr, &out));
+    h->now[g->nodes[h->vote].out] = out;
+    return set_keys(h, first, h->keys[h->vote]);
 }
 
 /* ---- reading ---- */
@@ -515,11 +535,13 @@ static ebb_status open_heaper(heaper *h) {
                       ARRAY(h->blocked, nv), ARRAY_NONE(h->heap_of, nv), ARRAY(h->front, nv),
                       ARRAY_NONE(h->layers, (size_t)g->n_layers + 1), ARRAY_NONE(h->bits, nv),
                       ARRAY_NONE(h->starts, nv), ARRAY_NONE(h->whole, nv), ARRAY(h->whole_at, nv),
-                      ARRAY(h->now, nv), ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1)));
+                      ARRAY(h->now, nv), ARRAY(h->heaps, nv), ARRAY(h->written, nv + 1),
+                      ARRAY(h->states, nv)));
     TRY(ebb__pass_keys(g, region, h->cap_keys, KEY_STEP, &h->keys));
     ebb__heap_shares(h->unit, h->share);
     for (int32_t i = 0; i < h->n_order; i++) {
         h->order[i] = g->order[i];
+        h->vote = ebb__op_is_vote(&g->nodes[g->order[i]]) ? g->order[i] : h->vote;
         const ir_node_rec *node = &g->nodes[g->order[i]];
         if (!pass_is_late(node) && makes_bits(node)) {
             h->bits[ir_in(g, node, 0)] = node->out;
@@ -542,7 +564,8 @@ static ebb_status fill_heaps(pass_unit *unit) {
                 .g = g,
                 .n_values = g->n_values,
                 .n_order = g->n_order,
-                .cap_keys = (size_t)g->n_nodes};
+                .cap_keys = (size_t)g->n_nodes,
+                .vote = IR_NONE};
     TRY(open_heaper(&h));
     find_reads(&h);
     block_joins(&h);
@@ -558,6 +581,7 @@ static ebb_status fill_heaps(pass_unit *unit) {
     if (h.n_heaps == 0) {
         return EBB_OK;
     }
+    TRY(h.vote != IR_NONE ? emit_vote(&h) : EBB_OK);
     ebb__pass_rewire(g, h.now, h.n_values);
     TRY(ebb__pass_sort(g, h.keys));
     return ebb__pass_drop_dead(g);

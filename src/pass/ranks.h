@@ -19,6 +19,7 @@ typedef struct rank_cutter {
     size_t cap_home;
     bool *needed;    /* by node, from ebb__cut_align: gradients are made of what it gives */
     uint64_t *owned; /* by rank: bytes of gradients that it applies */
+    ir_node agreed;  /* where ranks find out whether all go on with the step; IR_NONE: nowhere */
 } rank_cutter;
 
 static inline bool rank_has(uint64_t mask, int32_t rank) {
@@ -71,6 +72,10 @@ ebb_status ebb__cut_schedule(const rank_cutter *c, int32_t steps, int32_t chunks
 ebb_status ebb__cut_stages(rank_cutter *c) EBB_MUST_CHECK;
 /* reduce.c: sums of gradients over ranks are added up, and updates done, by their owners. */
 ebb_status ebb__cut_reduce(rank_cutter *c) EBB_MUST_CHECK;
+/* cut_states.c: makes them rows of states where it can. */
+ebb_status ebb__cut_states(rank_cutter *c) EBB_MUST_CHECK;
+/* agree.c: finds c->agreed, which all ranks do. */
+ebb_status ebb__cut_agree(rank_cutter *c) EBB_MUST_CHECK;
 /* The norm, and updates: whoever has a parameter wants them, also where one rank alone has made one
  * of the gradients. */
 bool ebb__cut_is_for_all(const ir_node_rec *node);

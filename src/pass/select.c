@@ -22,6 +22,19 @@ int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node) {
     return DEVICE_KERNEL_REFERENCE;
 }
 
+/* Never run elsewhere behind somebody's back. */
+static ebb_status refuse(const pass_unit *unit, const ir_node_rec *node) {
+    const op_def *op = ebb__op(node->op);
+    return op->message != MESSAGE_NONE
+               ? ebb__fail(unit->ctx, EBB_USAGE,
+                           "several processes and device %s cannot be had together; use "
+                           "--device cpu",
+                           unit->dev->name)
+               : ebb__fail(unit->ctx, EBB_USAGE,
+                           "%s: op %s has no kernel on device %s; use --device cpu",
+                           unit->graph.layers[node->label.layer], op->schema.name, unit->dev->name);
+}
+
 static ebb_status run(pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     size_t n = (size_t)g->n_nodes + 1;
@@ -31,6 +44,9 @@ static ebb_status run(pass_unit *unit) {
         ir_node id = g->order[i];
         int32_t k = ebb__pass_kernel(unit, &g->nodes[id]);
         unit->kernels[id] = k;
+        if (k == DEVICE_KERNEL_REFERENCE && unit->dev->refuses) {
+            return refuse(unit, &g->nodes[id]);
+        }
         if (k < 0) {
             continue;
         }

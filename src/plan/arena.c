@@ -1,9 +1,11 @@
 /* arena.c - the memory that all programs share: which variables there are, where everything lies,
  * and programs compiled to those addresses.
  *
- *   host [ extras | programs ]   device [ variables | transients ]
+ *   host [ extras | programs ]   device [ descriptors | variables | transients ]
  */
 #include "plan/plan.h"
+
+#include "op/heap.h"
 
 #include <string.h>
 
@@ -93,7 +95,7 @@ uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end) {
     uint64_t at = 0, rounding = 0;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
-        at += plan_align(v->bytes);
+        at += v->extra && device_apart(plan->dev) ? 0 : plan_align(v->bytes);
         rounding = v->extra ? rounding : plan_align(v->bytes) - v->bytes;
     }
     *end = at - rounding;
@@ -115,7 +117,13 @@ int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item) {
 /* ---- addresses ---- */
 
 void ebb__plan_lay_out(ebb_plan *plan) {
-    uint64_t host = 0, at = 0, end = 0; /* end: without the last one's rounding */
+    uint64_t host = 0, at = 0, end; /* end: without the last one's rounding */
+    bool apart = device_apart(plan->dev);
+    for (int32_t i = 0; apart && i < plan->n_programs; i++) {
+        plan->programs[i].descriptors = at;
+        at += plan->programs[i].size.program_bytes;
+    }
+    end = at;
     for (int32_t i = 0; i < plan->n_variables; i++) {
         plan_variable *v = &plan->variables[i];
         v->offset = v->extra ? host : at;
@@ -129,13 +137,13 @@ void ebb__plan_lay_out(ebb_plan *plan) {
         plan_program *program = &plan->programs[i];
         uint64_t transients = program->size.transient_bytes;
         program->offset = host;
-        host += program->size.program_bytes;
+        host += program->size.instr_bytes;
         plan->transient_bytes =
             transients > plan->transient_bytes ? transients : plan->transient_bytes;
     }
     plan->host_bytes = host;
     plan->device_bytes = plan->transient_bytes > 0 ? at + plan->transient_bytes : end;
-    plan->peak_bytes = plan->host_bytes + plan->device_bytes;
+    plan->peak_bytes = plan->device_bytes + (apart ? 0 : plan->host_bytes);
 }
 
 static void bind(const ebb_plan *plan, pass_unit *unit) {
@@ -191,6 +199,7 @@ static ebb_status check_size(const plan_program *program) {
     const plan_placement *p = program->unit.placement;
     ebb__plan_size_unit(&program->unit, &size);
     return size.program_bytes == program->size.program_bytes &&
+                   size.instr_bytes == program->size.instr_bytes &&
                    p->transient_bytes == program->size.transient_bytes
                ? EBB_OK
                : ebb__fail(program->unit.ctx, EBB_INTERNAL,
@@ -201,6 +210,14 @@ static ebb_status check_size(const plan_program *program) {
                            (unsigned long long)program->size.transient_bytes);
 }
 
+static bool agrees(const ir_graph *g) {
+    bool any = false;
+    for (int32_t i = 0; i < g->n_order; i++) {
+        any = any || ebb__op_agrees(&g->nodes[g->order[i]]);
+    }
+    return any;
+}
+
 /* A step that is given up must leave variables as they were. */
 static ebb_status check_stops(const pass_unit *unit) {
     const ir_graph *g = &unit->graph;
@@ -208,7 +225,7 @@ static ebb_status check_stops(const pass_unit *unit) {
     bool written = false, late = false;
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
-        late = late || (written && (ebb__op(node->op)->flags & OPF_STOPS) != 0);
+        late = late || (written && ebb__op_stops(node));
         for (int32_t k = 0; (ebb__op(node->op)->flags & OPF_ALIAS) == 0 && k < node->n_out; k++) {
             int32_t block = p->block[node->out + k];
             written = written || (block >= 0 && p->blocks[block].variable != IR_NONE);
@@ -230,6 +247,7 @@ ebb_status ebb__plan_compile(ebb_plan *plan, int32_t index) {
     TRY(ebb__plan_run_passes(unit, PASS_COUNT));
     TRY(check_size(program));
     TRY(check_stops(unit));
+    program->agrees = agrees(&unit->graph);
     bind(plan, unit);
     if ((program->config.disabled & (1U << PASS_VERIFY)) == 0) { /* else nobody will run it */
         TRY(ebb__plan_check(unit, plan->device_bytes));

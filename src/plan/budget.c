@@ -584,12 +584,29 @@ static ebb_status refuse(ebb_plan *plan, const plan_options *options) {
         used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
     }
     plan->ctx->least_bytes = plan->ctx->error[0] == '\0' ? plan->least_bytes : 0;
+    if (plan->budget_bytes < options->budget) {
+        return ebb__fail(plan->ctx, EBB_BUDGET,
+                         "the device gives at most %" PRIu64 " bytes in one piece, and the least "
+                         "that works is %" PRIu64 " bytes; largest: %s",
+                         plan->budget_bytes, plan->least_bytes, largest);
+    }
     return ebb__fail(
         plan->ctx, EBB_BUDGET,
         "the budget of %" PRIu64 " bytes is too small: the least that works is %" PRIu64
         " bytes (%s %" PRIu64 "); largest: %s",
         plan->budget_bytes, plan->least_bytes,
         options->budget_name != NULL ? options->budget_name : "budget", plan->least_bytes, largest);
+}
+
+/* What the host has to have beside a device apart. */
+static ebb_status check_host(const ebb_plan *plan, const plan_options *options) {
+    return !device_apart(plan->dev) || options->host_budget == 0 ||
+                   plan->host_bytes <= options->host_budget
+               ? EBB_OK
+               : ebb__fail(plan->ctx, EBB_BUDGET,
+                           "the host's budget of %" PRIu64 " bytes is too small: this plan takes "
+                           "%" PRIu64 " bytes beside the device (--host-memory %" PRIu64 ")",
+                           options->host_budget, plan->host_bytes, plan->host_bytes);
 }
 
 static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) {
@@ -614,7 +631,8 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
         TRY(ebb__plan_products(plan));
     }
     plan->plan_seconds = ebb__clock_seconds() - start - s->look_up_seconds;
-    return choice->peak_bytes <= plan->budget_bytes ? EBB_OK : refuse(plan, s->options);
+    return choice->peak_bytes <= plan->budget_bytes ? check_host(plan, s->options)
+                                                    : refuse(plan, s->options);
 }
 
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,
@@ -641,6 +659,9 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
         plan->dev = device_or_default(options->dev);
         plan->members = options->members;
         plan->budget_bytes = options->budget;
+        if (plan->dev->largest_bytes > 0 && plan->dev->largest_bytes < plan->budget_bytes) {
+            plan->budget_bytes = plan->dev->largest_bytes;
+        }
         ebb__region_init(&plan->stages, ctx);
         status =
             ebb__plan_even_stages(ctx, requests, options, &plan->stages, &s->own_options.ranks);

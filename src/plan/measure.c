@@ -90,9 +90,14 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
     }
     out->n_nodes = g->n_order;
     out->recomputed_nodes = ebb__plan_recomputed(unit);
-    out->program_bytes =
+    out->instr_bytes =
         plan_align((uint64_t)out->n_instrs * (sizeof(device_instr) + sizeof(device_instr *)) +
                    (uint64_t)out->n_views * sizeof(op_view));
+    out->program_bytes =
+        device_apart(unit->dev)
+            ? plan_align((uint64_t)out->n_instrs * (uint64_t)unit->dev->instr_bytes +
+                         (uint64_t)out->n_views * (uint64_t)unit->dev->view_bytes)
+            : out->instr_bytes;
 }
 
 static ebb_status run_until(pass_unit *unit, pass_config *config, pass_id end) {

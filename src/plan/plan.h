@@ -2,7 +2,12 @@
  * planned over one arena and one set of variables, with the bytes and seconds it will take.
  *
  *   host   = [ what the caller needs beside tensors | programs ]
- *   device = [ variables: weights, optimiser, state, inputs | transient values ]
+ *   device = [ descriptors of programs | variables: weights, optimiser, state, inputs | transients
+ * ]
+ *
+ * Where the device's memory is the host's, there are no descriptors and both are one budget; where
+ * it is apart (device_apart), the budget, the peak and its parts are the device's alone, and the
+ * host's bytes are told, and limited, beside them.
  *
  * All programs share the variables (by name) and overlay the transient part. An address is a space,
  * which follows from what lies there, and an offset in it; instructions get the device's addresses
@@ -47,6 +52,7 @@ typedef struct plan_options {
     int members;
     uint64_t budget;         /* bytes; UINT64_MAX: no limit */
     const char *budget_name; /* what messages call it: "--memory" */
+    uint64_t host_budget;    /* bytes, of a device apart; 0: no limit */
     uint32_t disabled;       /* bit per pass_id */
     plan_chunks chunks;      /* how nets over images may be cut, and ... */
     plan_encode encode;      /* ... what else may save memory */
@@ -76,7 +82,9 @@ typedef struct plan_size {
     uint64_t transient_bytes; /* of the placement; before it is made, the load */
     uint64_t gradient_bytes;  /* gradients among the transients when most of those are alive */
     uint64_t heap_bytes;      /* of heaps of sparse values that are there at once (pass/heap.c) */
-    uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are */
+    uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are; of a
+                                 device apart, of their descriptors */
+    uint64_t instr_bytes;     /* of the instructions in the host's memory, in any case */
     uint64_t program_hash;    /* of kernels, forms and places */
     double seconds, product_seconds; /* of a step, of its products alone; by built-in times */
     int32_t n_instrs, n_views, n_nodes, recomputed_nodes;
@@ -181,7 +189,9 @@ typedef struct plan_program {
     bool has_unit;
     plan_size size;
     uint64_t offset;        /* of the program itself in the host's space */
+    uint64_t descriptors;   /* of a device apart: where they begin in its space */
     bool shared;            /* other ranks run their parts of it */
+    bool agrees;            /* then: all do a step once more if it does not fit one of them */
     plan_messages messages; /* of one that is shared, once it is compiled, until they are proved */
     int32_t fallback; /* number of the program that does the same where this one gives up, which
                          none else asks for; 0: it never does */
@@ -197,13 +207,14 @@ typedef struct ebb_plan {
     int32_t n_forms;
     uint64_t activation_bytes; /* not weights, gradients, optimiser; but data, programs, unused */
     double seconds_per_step, seconds_per_step_keep_all, plan_seconds;
-    double words_per_step;             /* of the mean step: the caller fills it in, for reports */
-    uint64_t host_bytes, device_bytes; /* of the two spaces: together the peak */
-    uint64_t transient_base;           /* in the device's space */
-    uint64_t transient_bytes;          /* of the program that has most */
-    int32_t lead;                      /* the leading program, whose plans are listed (budget.c) */
-    int32_t recomputed_nodes;          /* of the leading program */
-    plan_decision *decisions;          /* first what is computed again; the most bytes first */
+    double words_per_step; /* of the mean step: the caller fills it in, for reports */
+    uint64_t host_bytes,
+        device_bytes;         /* of the two spaces: together the peak, or it is the second */
+    uint64_t transient_base;  /* in the device's space */
+    uint64_t transient_bytes; /* of the program that has most */
+    int32_t lead;             /* the leading program, whose plans are listed (budget.c) */
+    int32_t recomputed_nodes; /* of the leading program */
+    plan_decision *decisions; /* first what is computed again; the most bytes first */
     int32_t n_decisions;
     uint64_t hash; /* equal: the same kernels on the same addresses in the same order */
     int32_t nodes; /* of all programs together */

@@ -148,6 +148,9 @@ static void report_variables(ebb_plan *plan) {
     for (int32_t i = 0; i < plan->n_variables; i++) {
         const plan_variable *v = &plan->variables[i];
         ir_kind kind = plan_kind_of_role(v->role);
+        if (v->extra && device_apart(plan->dev)) {
+            continue;
+        }
         credit(plan, v->layer, kind, v->bytes);
         plan_large item = {.type = v->type, .bytes = v->bytes, .kind = kind};
         (void)snprintf(item.what, sizeof item.what, "%.90s", v->name);

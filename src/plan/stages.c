@@ -36,9 +36,10 @@ typedef struct stages_trial {
     const plan_request *program;
     const plan_options *options;
     const forecast_network *network;
-    int64_t nodes; /* compiled so far */
-    int32_t steps; /* time steps of the program; 0: it has none */
-    int32_t rows;  /* of a time step, the most that a product has */
+    int64_t nodes;  /* compiled so far */
+    int32_t steps;  /* time steps of the program; 0: it has none */
+    double weights; /* bytes of all parameters */
+    int32_t rows;   /* of a time step, the fewest that a product has; 0: there is none */
 } stages_trial;
 
 /* ---- cuts ---- */
@@ -60,8 +61,12 @@ static ebb_status price_layers(stages_trial *t, alloc_region *region, double **o
             ebb__cost_seconds(unit.dev, &unit.graph, node, unit.kernels[n], 1);
         t->steps = node->label.at >= t->steps ? node->label.at + 1 : t->steps;
         int32_t rows = unit.graph.values[node->out].type.dim[0];
-        bool product = node->op == OP_MATMUL && node->label.at >= 0;
-        t->rows = product && rows > t->rows ? rows : t->rows;
+        bool product = (ebb__op(node->op)->flags & OPF_HEAVY) != 0 && node->label.at >= 0;
+        t->rows = product && (t->rows == 0 || rows < t->rows) ? rows : t->rows;
+    }
+    for (ir_val v = 0; v < unit.graph.n_values; v++) {
+        const ir_value *value = &unit.graph.values[v];
+        t->weights += value->role == IR_PARAM ? (double)ebb__ir_type_bytes(&value->type) : 0;
     }
     t->nodes += unit.graph.n_order;
 out:
@@ -165,15 +170,25 @@ enum {
 };
 
 /* Every chunk reads all weights of its stage, which prices of single products know nothing of:
- * shorter ones than these were never faster, measured, and take more bytes. Of many stages each has
- * less to read, and where one has the whole output layer the others wait longer for each. */
+ * unless caches hold these, shorter ones than this were never faster, measured, and take more
+ * bytes. Of many stages each has less to read, and where one has the whole output layer the others
+ * wait longer for each. */
 static int32_t least_chunk(const stages_trial *t) {
     enum { MOST = 80, LEAST = 40, ROWS_AND_STAGES = 320 };
     bool split = (t->options->disabled >> PASS_SPLIT & 1) == 0;
     int32_t rows = split ? ROWS_AND_STAGES / t->options->ranks.stages : LEAST;
     rows = rows > MOST ? MOST : rows < LEAST ? LEAST : rows;
-    int32_t steps = t->rows > 0 ? (rows - 1) / t->rows + 1 : 1;
-    return steps < t->steps ? steps : t->steps;
+    /* As they are, packed for forward and for backward, and what becomes their gradient. */
+    double share = 4 * t->weights / t->options->ranks.stages;
+    bool few = t->rows == 0 || share <= device_or_default(t->options->dev)->cache_bytes;
+    int32_t steps = few ? 1 : (rows - 1) / t->rows + 1;
+    int32_t most = (t->steps - 1) / (2 * t->options->ranks.stages) + 1; /* or all wait for all */
+    return steps < most ? steps : most;
+}
+
+/* As many of the longest program, which options are for, as are usual; whole chunks. */
+static int32_t sum_steps(const stages_trial *t, int64_t chunk) {
+    return (int32_t)((t->options->ranks.sum_steps + chunk - 1) / chunk * chunk);
 }
 
 /* A way with other lengths of chunks. */
@@ -188,7 +203,7 @@ static ebb_status try_lengths(stages_trial *t, const pass_stages *cut, stages_li
         }
         pass_stages way = *cut;
         last = way.chunk_steps = (int32_t)chunk;
-        way.sum_steps = ebb__plan_sum_steps(t->steps, chunk);
+        way.sum_steps = sum_steps(t, chunk);
         TRY(try_stages(t, &way));
         add_way(list, way);
     }
@@ -249,7 +264,7 @@ ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
     TRY(list_cuts(&t, region, cuts, &n));
     for (int32_t i = 0; any_chunk && i < n && cuts[i].chunk_steps < least_chunk(&t); i++) {
         cuts[i].chunk_steps = least_chunk(&t);
-        cuts[i].sum_steps = ebb__plan_sum_steps(t.steps, cuts[i].chunk_steps);
+        cuts[i].sum_steps = sum_steps(&t, cuts[i].chunk_steps);
     }
     for (int32_t i = 0; i < n && (i == 0 || t.nodes <= MOST_NODES / 2); i++) {
         TRY(try_stages(&t, &cuts[i]));

@@ -159,7 +159,9 @@ static void fill_bands(const sweep *s) {
 
 static void add_fixed(const ebb_plan *plan, plan_timeline *out) {
     for (int32_t i = 0; i < plan->n_variables; i++) {
-        out->fixed[plan_kind_of_role(plan->variables[i].role)] += plan->variables[i].bytes;
+        if (!plan->variables[i].extra || !device_apart(plan->dev)) {
+            out->fixed[plan_kind_of_role(plan->variables[i].role)] += plan->variables[i].bytes;
+        }
     }
     for (int32_t i = 0; i < plan->n_programs; i++) {
         out->fixed[IR_PROGRAM] += plan->programs[i].size.program_bytes;

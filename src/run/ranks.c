@@ -17,6 +17,7 @@ typedef enum order_kind {
     ORDER_DRAW,  /* with a seed */
     ORDER_READ,  /* sends bytes of a variable */
     ORDER_WRITE, /* receives them */
+    ORDER_SERVE, /* what nobody here knows of: run_session.serve */
     ORDER_END,   /* with a status */
 } order_kind;
 
@@ -79,8 +80,9 @@ static ebb_status move_place(run_session *s, run_place place, unsigned access, i
 
 /* ---- who has what ---- */
 
+/* What programs have that the rank runs for itself is its own. */
 static bool is_told(const plan_variable *v) {
-    return !v->extra && v->role != IR_SCRATCH;
+    return !v->extra && v->role != IR_SCRATCH && v->shared;
 }
 
 /* The messages of a follower: sizes, then what they are of. */
@@ -197,6 +199,32 @@ out:
     return status;
 }
 
+/* Another program of the same step has the same messages, so that it need not be proved: one rank
+ * may have it and others not. */
+static ebb_status check_fallback(run_session *s, const plan_program *program) {
+    const plan_messages *own = &program->messages;
+    const plan_messages *other = &s->plan->programs[program->fallback].messages;
+    bool same = own->n == other->n;
+    for (int32_t i = 0; same && i < own->n; i++) {
+        const plan_message *a = &own->at[i], *b = &other->at[i];
+        same = a->kind == b->kind && a->peer == b->peer && a->tag == b->tag &&
+               a->value == b->value && a->dtype == b->dtype && a->start == b->start &&
+               a->bytes == b->bytes;
+    }
+    return same ? EBB_OK
+                : ebb__fail(s->ctx, EBB_INTERNAL, "programs %s and %s have other messages",
+                            program->name, s->plan->programs[program->fallback].name);
+}
+
+/* Of the programs that ranks share, those that all have. */
+static bool is_proved(const ebb_plan *plan, int32_t index) {
+    bool fallback = false;
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        fallback = fallback || plan->programs[i].fallback == index;
+    }
+    return plan->programs[index].shared && (index == 0 || !fallback);
+}
+
 ebb_status ebb__ranks_prove(run_session *session) {
     ebb_plan *plan = session->plan;
     int32_t shared = 0;
@@ -204,15 +232,18 @@ ebb_status ebb__ranks_prove(run_session *session) {
         return EBB_OK;
     }
     for (int32_t i = 0; i < plan->n_programs; i++) {
-        shared += plan->programs[i].shared;
+        shared += is_proved(plan, i);
     }
     for (int32_t i = 0; i < plan->n_programs; i++) {
         const plan_program *program = &plan->programs[i];
         ebb_status verdict = EBB_OK;
-        if (program->shared) {
+        if (is_proved(plan, i)) {
             TRY(ebb__comm_rank(session->link) == 0
                     ? prove_program(session, program, shared, &verdict)
                     : tell_messages(session, &program->messages, shared));
+            if (program->fallback > 0 && verdict == EBB_OK) {
+                verdict = check_fallback(session, program);
+            }
             TRY(ebb__comm_agree(session->link, verdict, session->lost_seconds));
         }
     }
@@ -414,7 +445,7 @@ static ebb_status send_inputs(run_session *s, int to) {
 static ebb_status receive_inputs(run_session *s) {
     for (int32_t i = 0; i < s->plan->n_variables; i++) {
         const plan_variable *v = &s->plan->variables[i];
-        TRY(v->role == IR_INPUT && !v->extra ? move_place(s, run_at(v), DEVICE_WRITE, 0) : EBB_OK);
+        TRY(v->role == IR_INPUT && is_told(v) ? move_place(s, run_at(v), DEVICE_WRITE, 0) : EBB_OK);
     }
     return EBB_OK;
 }
@@ -481,6 +512,19 @@ ebb_status ebb__ranks_refresh(run_session *session) {
     return status;
 }
 
+ebb_status ebb__ranks_serve(run_session *session, int32_t rank, int32_t what) {
+    run_order order = {ORDER_SERVE, what, 0, 0};
+    return send_to(session, rank, TAG_ORDER, &order, sizeof order);
+}
+
+ebb_status ebb__ranks_give(run_session *session, int32_t rank, const void *data, size_t bytes) {
+    return bytes == 0 ? EBB_OK : send_to(session, rank, TAG_DATA, data, bytes);
+}
+
+ebb_status ebb__ranks_take(run_session *session, int32_t rank, void *data, size_t bytes) {
+    return bytes == 0 ? EBB_OK : receive_from(session, rank, TAG_DATA, data, bytes);
+}
+
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) {
     return order_all(session, (run_order){ORDER_END, (int32_t)how, 0, 0});
 }
@@ -508,6 +552,11 @@ static ebb_status carry_out(run_session *s, const run_order *order) {
     case ORDER_READ:
     case ORDER_WRITE:
         return move_bytes(s, order);
+    case ORDER_SERVE:
+        if (s->serve != NULL) {
+            return s->serve(s->serve_user, s, order->index);
+        }
+        break;
     case ORDER_END:
         return (ebb_status)order->index;
     }

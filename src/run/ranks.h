@@ -64,6 +64,12 @@ ebb_status ebb__ranks_check(run_session *session) EBB_MUST_CHECK;
  * since.
  */
 ebb_status ebb__ranks_refresh(run_session *session) EBB_MUST_CHECK;
+/* Has a rank serve (run_session.serve); what they then give each other, both ways. */
+ebb_status ebb__ranks_serve(run_session *session, int32_t rank, int32_t what) EBB_MUST_CHECK;
+ebb_status ebb__ranks_give(run_session *session, int32_t rank, const void *data,
+                           size_t bytes) EBB_MUST_CHECK;
+ebb_status ebb__ranks_take(run_session *session, int32_t rank, void *data,
+                           size_t bytes) EBB_MUST_CHECK;
 /* Ends the others' following, with EBB_OK or EBB_STOPPED. */
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) EBB_MUST_CHECK;
 

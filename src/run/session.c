@@ -17,7 +17,7 @@ uint64_t ebb__run_budget(double percent) {
 static void note(run_session *s, uint64_t *high, uint64_t end) {
     if (end > *high) {
         *high = end;
-        uint64_t both = s->host_high + s->device_high;
+        uint64_t both = s->device_high + (device_apart(s->plan->dev) ? 0 : s->host_high);
         s->measured_bytes = both > s->measured_bytes ? both : s->measured_bytes;
     }
 }
@@ -69,12 +69,18 @@ static ebb_status open_session(run_session *s) {
     ebb__region_trim(s->ctx);
     TRY(ebb__map(s->ctx, (size_t)plan->host_bytes, &host));
     s->host = host;
-    TRY(dev->buffer.create(s->ctx, (size_t)plan->device_bytes, &s->buffer));
-    TRY(dev->stream.create(s->ctx, plan->members, &s->stream));
+    TRY(dev->buffer.create(dev, s->ctx, (size_t)plan->device_bytes, &s->buffer));
+    TRY(dev->stream.create(dev, s->ctx, plan->members, &s->stream));
     TRY(ebb__plan_emit(plan, s->host, dev->buffer.address(s->buffer), s->programs));
     for (int32_t i = 0; i < plan->n_programs; i++) {
         const plan_program *program = &plan->programs[i];
-        note(s, &s->host_high, program->offset + program->size.program_bytes);
+        note(s, &s->host_high, program->offset + program->size.instr_bytes);
+        if (dev->stream.load != NULL) {
+            device_instr *const *list = (void *)(uintptr_t)s->programs[i];
+            TRY(dev->stream.load(s->stream, s->buffer, program->descriptors, list,
+                                 program->size.n_instrs));
+            note(s, &s->device_high, program->descriptors + program->size.program_bytes);
+        }
     }
     ebb__plan_release(plan);
     return EBB_OK;
@@ -145,12 +151,17 @@ static ebb_status run_list(run_session *s, const device_instr *const *list, int3
 static ebb_status look_at_stop(run_session *s, const device_instr *instr, uint64_t *used,
                                bool *stopped) {
     const char *base = s->plan->dev->buffer.address(s->buffer), *data = instr->call.out[0].data;
+    const int32_t *attr = instr->call.attr->i;
     int32_t state[GIVE_UP_WORDS];
     TRY(ebb__run_read(s, (run_place){(uint64_t)(data - base), sizeof state}, state));
-    ir_dtype dtype = instr->call.in[instr->call.attr->i[GIVE_UP_HEAPS]].type.dtype;
-    *used += (uint64_t)state[GIVE_UP_USED] * ebb__ir_dtype_bytes(dtype);
-    s->sparse_bytes = *used > s->sparse_bytes ? *used : s->sparse_bytes;
-    *stopped = state[GIVE_UP_FULL] != 0;
+    if (attr[GIVE_UP_HEAPS] > 0) {
+        ir_dtype dtype = instr->call.in[attr[GIVE_UP_HEAPS]].type.dtype;
+        *used += (uint64_t)state[GIVE_UP_USED] * ebb__ir_dtype_bytes(dtype);
+        s->sparse_bytes = *used > s->sparse_bytes ? *used : s->sparse_bytes;
+    }
+    /* Of messages alone, or work alone, nothing is to be told of others. */
+    bool whole = !s->no_messages && !s->no_compute;
+    *stopped = state[GIVE_UP_FULL] != 0 && attr[GIVE_UP_LATER] == 0 && whole;
     return EBB_OK;
 }
 
@@ -223,8 +234,9 @@ static void note_try(run_session *session, bool stopped) {
 }
 
 ebb_status ebb__run_step(run_session *session, int32_t index) {
-    int32_t fallback = session->plan->programs[index].fallback;
-    bool stopped = fallback > 0 && session->steps_untried > 0;
+    const plan_program *program = &session->plan->programs[index];
+    int32_t fallback = program->fallback;
+    bool stopped = (fallback > 0 || program->agrees) && session->steps_untried > 0;
     session->asked = index;
     if (session->plan->programs[index].shared) {
         session->copies_fresh = false;
@@ -247,7 +259,8 @@ ebb_status ebb__run_step(run_session *session, int32_t index) {
         return EBB_OK;
     }
     session->fallback_steps++;
-    return run_program(session, fallback, &stopped);
+    /* Who has no heaps itself does it again as it is. */
+    return run_program(session, fallback > 0 ? fallback : index, &stopped);
 }
 
 /* ---- the door ---- */

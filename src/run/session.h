@@ -43,6 +43,9 @@ typedef struct run_session {
     bool copies_fresh; /* of other ranks' variables (ebb__ranks_refresh) */
     struct run_ranks *ranks; /* of a leader: what other ranks have (ranks.h); NULL: it is none */
     double lost_seconds;     /* without a sign of life, before a rank that is waited for is lost */
+    /* Of a follower: what it does for the leader beside steps (ebb__ranks_serve); NULL: nothing. */
+    ebb_status (*serve)(void *user, struct run_session *session, int32_t what);
+    void *serve_user;
     bool no_compute, no_messages; /* for measurements: steps leave one of them out */
     /* For who reports a loss: the step that runs, from 1, and that of the newest checkpoint, -1:
      * none. Followers hear of both with every step. */

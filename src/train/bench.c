@@ -75,10 +75,33 @@ static bench_talk talk_of(const run_session *session) {
     return talk;
 }
 
+static device_counts counts_of(const run_session *session) {
+    const device *dev = session->plan->dev;
+    return dev->counts != NULL ? dev->counts(dev) : (device_counts){0};
+}
+
+/* Of the timed steps. */
+static void note_counts(const run_session *session, const device_counts *before, int64_t steps,
+                        job_bench_result *out) {
+    device_counts now = counts_of(session);
+    double n = (double)steps;
+    if (!device_apart(session->plan->dev)) {
+        return;
+    }
+    out->device_bytes = session->plan->device_bytes;
+    out->host_bytes = session->plan->host_bytes;
+    out->device_bytes_allocated = now.allocated_bytes;
+    out->launches = (double)(now.launches - before->launches) / n;
+    out->copies = (double)(now.copies - before->copies) / n;
+    out->waits = (double)(now.waits - before->waits) / n;
+    out->host_syncs = (double)(now.syncs - before->syncs) / n;
+}
+
 static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64_t steps,
                             double *seconds, job_bench_result *out, bench_talk *of_steps) {
     run_session *session = trainer->session;
     uint64_t calls = 0;
+    device_counts counted = {0};
     meter before = {0}, after = {0};
     bench_talk talk = {0};
     TRY(ebb__ranks_draw(session, s->seed));
@@ -87,6 +110,7 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
         if (i == WARM_UP) {
             ebb__meter_read(&before);
             talk = talk_of(session);
+            counted = counts_of(session);
         }
         double start = ebb__clock_seconds();
         TRY(unless_diverged(session->ctx, ebb__trainer_step(trainer, 0, s->lr)));
@@ -98,6 +122,7 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
         }
     }
     ebb__meter_read(&after);
+    note_counts(session, &counted, steps, out);
     *of_steps = talk_of(session);
     of_steps->messages = (of_steps->messages - talk.messages) / (double)steps;
     of_steps->bytes = (of_steps->bytes - talk.bytes) / (double)steps;
@@ -146,7 +171,7 @@ static ebb_status run_profiled(run_trainer *trainer, const train_settings *s, in
     }
     out->allocations_after_first_step += session->ctx->mem.calls - calls;
     ebb__profile_finish(profile);
-    return plan->dev->measure_peak(session->ctx, plan->members, &profile->peak_flops);
+    return plan->dev->measure_peak(plan->dev, session->ctx, plan->members, &profile->peak_flops);
 }
 
 /* What every process found, to rank 0. */

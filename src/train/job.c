@@ -4,6 +4,7 @@
 #include "base/host.h"
 #include "base/rng.h"
 #include "comm/comm.h"
+#include "decode/deal.h"
 #include "plan/stages.h"
 
 #include <stdio.h>
@@ -19,7 +20,18 @@ uint64_t ebb__job_budget(const train_settings *settings) {
     if (settings->budget > 0) {
         return settings->budget;
     }
-    return ebb__run_budget(memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT);
+    double percent = memory->form == MEMORY_PERCENT ? memory->percent : RUN_AUTO_PERCENT;
+    const device *dev = device_or_default(settings->dev);
+    return dev->memory_bytes > 0 ? (uint64_t)((double)dev->memory_bytes * percent / 100.0)
+                                 : ebb__run_budget(percent);
+}
+
+/* What --host-memory stands for beside a device; 0: no limit. */
+static uint64_t host_budget(const train_settings *settings) {
+    const train_memory *memory = &settings->host_memory;
+    return memory->form == MEMORY_BYTES     ? memory->bytes
+           : memory->form == MEMORY_PERCENT ? ebb__run_budget(memory->percent)
+                                            : 0;
 }
 
 uint64_t ebb__job_list_bytes(const train_settings *settings) {
@@ -32,6 +44,9 @@ uint64_t ebb__job_list_bytes(const train_settings *settings) {
  * join have a host each. */
 int ebb__job_threads(const train_settings *settings) {
     int here = 1, cores = ebb__host_cores();
+    if (device_apart(device_or_default(settings->dev))) {
+        return 1; /* it divides work by itself */
+    }
     if (settings->threads > 0) {
         return (int)settings->threads;
     }
@@ -92,18 +107,20 @@ static pass_ranks ranks_of(const train_settings *s) {
     return ranks;
 }
 
-/* A step that does not fit would have to be given up by all processes: none has sparse values. */
+/* A device apart has no sparse values: it would have to be waited for in the middle of a step, to
+ * see whether they fit. */
 static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
-    bool many = ebb__settings_ranks(s) > 1;
+    bool apart = device_apart(device_or_default(s->dev));
     return (plan_options){.dev = s->dev,
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
+                          .host_budget = host_budget(s),
                           .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
                           .encode = s->encode,
                           .stash = stash_bits[s->stash],
-                          .density = many ? (pass_density){0} : s->density,
+                          .density = apart ? (pass_density){0} : s->density,
                           .ranks = ranks_of(s),
                           .update = update_of(s),
                           .explain = s->explain,
@@ -159,6 +176,12 @@ static void add_decoding(job_programs *p) {
     }
 }
 
+/* Sentences are dealt out to all processes, where each has all weights: see deal.h. */
+static bool deals(const train_settings *s, const job_request *request) {
+    return request->decode.slots > 0 && request->train && ebb__settings_ranks(s) > 1 &&
+           s->stages <= 1;
+}
+
 /* A copy, since a plan may be compiled again later. */
 static ebb_status take_ways(job_programs *p) {
     const pass_stages *ways = p->settings.ways;
@@ -189,7 +212,7 @@ ebb_status ebb__job_programs_new(ebb_ctx *ctx, const train_settings *settings,
     if (request->valid) {
         add_programs(p, &request->valid_shapes, JOB_VALID);
     }
-    if (request->decode.slots > 0 && !request->follows) {
+    if (request->decode.slots > 0 && (!request->follows || deals(settings, request))) {
         add_decoding(p);
     }
     ebb_status status = settings->ways != NULL ? take_ways(p) : EBB_OK;
@@ -219,7 +242,7 @@ static ebb_status look_up(void *user, const cost_table **table) {
 static ebb_status compile(job_programs *p, ebb_plan **plan) {
     const train_settings *settings = &p->settings;
     const job_request *request = &p->request;
-    plan_extra extras[5];
+    plan_extra extras[6];
     int32_t n_extras = 0;
     p->options.stop = p->ctx->stop;
     p->options.stop_user = p->ctx->stop_user;
@@ -235,10 +258,16 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
     if (!request->follows && request->line_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_LINES, request->line_bytes};
     }
-    if (!request->follows && request->decode.slots > 0) {
+    const bool dealt = deals(settings, request);
+    if (request->decode.slots > 0 && (!request->follows || dealt)) {
         extras[n_extras++] = (plan_extra){TRANSLATE_ROOM, ebb__translate_bytes(&request->decode)};
     }
-    if (settings->tune_folder != NULL) {
+    if (dealt) {
+        const pass_ranks *ranks = &p->options.ranks;
+        extras[n_extras++] =
+            (plan_extra){DEAL_ROOM, ebb__deal_bytes(&request->decode, ranks->count, ranks->rank)};
+    }
+    if (settings->tune_folder != NULL && !device_apart(device_or_default(settings->dev))) {
         p->options.look_up = look_up;
         p->options.look_up_user = p;
     }

@@ -74,6 +74,10 @@ typedef struct job_bench_result {
     uint64_t allocations_after_first_step;
     /* Of sparse values: planned, and used by the last step; steps, of all, that did not fit. */
     uint64_t sparse_reserved_bytes, sparse_used_bytes, fallback_steps;
+    /* Of a device with a memory of its own (device_bytes > 0): planned, allocated, of the host; in
+     * a timed step, in the mean: launches, copies, waits for the device, those inside the step. */
+    uint64_t device_bytes, device_bytes_allocated, host_bytes;
+    double launches, copies, waits, host_syncs;
     int threads;
     uint64_t plan_hash;
     plan_form forms[FORMS_MOST]; /* as in ebb_plan */
@@ -199,8 +203,8 @@ typedef struct decode_options {
     bool attention;
     bool fixed_batch; /* settings->batch sentences at once, or none fit; else fewer if need be */
     decode_unk unk;
-    const char *const *more; /* folders of runs whose probabilities are averaged with this one's, all
-                              * of the same settings of the model; they outlive the use */
+    const char *const *more; /* folders of runs whose probabilities are averaged with this one's,
+                              * all of the same settings of the model; they outlive the use */
     int32_t n_more;
 } decode_options;
 typedef struct decode_line {

@@ -27,7 +27,8 @@ typedef enum option_command {
     FOR_DATA_BUILD = 1 << 13,
     FOR_PREDICT = 1 << 14,
     FOR_CODES = 1 << 15, /* data codes: texts, no model */
-    FOR_AVERAGE = 1 << 16
+    FOR_AVERAGE = 1 << 16,
+    FOR_DEVICES = 1 << 17
 } option_command;
 
 typedef enum option_kind {

@@ -4,6 +4,7 @@
 #include "train/job_int.h"
 
 #include "comm/comm.h"
+#include "decode/deal.h"
 #include "run/ranks.h"
 
 #include <inttypes.h>
@@ -71,6 +72,13 @@ ebb_status ebb__job_lost(const run_session *session, ebb_status status) {
                      loss.rank, peer->pid, peer->host, loss.how, when, saved);
 }
 
+/* Of what the leader has others do beside steps there is one thing: translation. */
+static ebb_status serve(void *user, run_session *session, int32_t sentences) {
+    const job_request *request = user;
+    return ebb__deal_serve(session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ},
+                           &request->decode, sentences);
+}
+
 ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
     job_shared *shared = NULL;
     ebb_plan *plan = NULL;
@@ -94,6 +102,8 @@ ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
     }
     TRY_OUT(ebb__run_new(ctx, plan, &session));
     TRY_OUT(ebb__job_open_ranks(&own, session));
+    session->serve = serve;
+    session->serve_user = &shared->request;
     status = ebb__ranks_follow(session);
 out:
     status = ebb__job_lost(session, status);

@@ -53,6 +53,16 @@ static ebb_status pick(ebb_ctx *ctx, const train_settings *settings, const job_r
     return EBB_OK;
 }
 
+/* The one that most steps are of: where sentences have several lengths, no rare one decides. */
+static const plan_request *most_common(const job_programs *p) {
+    const plan_request *most = &p->list[0];
+    for (int32_t i = 1; i < p->n; i++) {
+        bool more = p->list[i].training && p->list[i].share > most->share;
+        most = more ? &p->list[i] : most;
+    }
+    return most;
+}
+
 ebb_status ebb__job_choose_stages(ebb_ctx *ctx, const train_settings *settings,
                                   const job_request *request, alloc_region *region,
                                   pass_stages *ways, const pass_stages **out) {
@@ -67,7 +77,7 @@ ebb_status ebb__job_choose_stages(ebb_ctx *ctx, const train_settings *settings,
     TRY(ebb__job_programs_new(ctx, settings, request, &p));
     bool any_chunk = settings->chunk_steps == 0 && p->options.ranks.chunk_steps > 0;
     ebb_status status =
-        ebb__plan_list_stages(ctx, &p->list[0], &p->options, &network, any_chunk, region, &list);
+        ebb__plan_list_stages(ctx, most_common(p), &p->options, &network, any_chunk, region, &list);
     ebb__job_programs_free(p);
     TRY(status);
     TRY(pick(ctx, settings, request, &list, ways));

@@ -99,7 +99,7 @@ def test_list_of_memory():
     large = [*SMALL, "--hidden", "160", "--vocab", "2000", "--tune", "off"]
     for other in range(2):
         free = [rank["planned_peak_bytes"] for rank in forecast(2, "--stages", "2", size=large)["ranks"]]
-        budgets = [free[rank] * 8 // 10 if rank == other else 1 << 30 for rank in range(2)]
+        budgets = [free[rank] * 7 // 10 if rank == other else 1 << 30 for rank in range(2)]
         taken = [rank["planned_peak_bytes"] for rank in forecast(2, "--stages", "2", "--memory", ",".join(map(str, budgets)), size=large)["ranks"]]
         assert taken[other] <= budgets[other] and taken[1 - other] > free[1 - other], (free, budgets, taken)
     refused(4, "plan", "lm", *SMALL, "--ranks", "2", "--memory", "1G,1K", says=["rank 1 of 2", "budget of 1024 bytes"])
@@ -111,6 +111,14 @@ def test_chunk_steps():
     chosen = forecast(2, "--stages", "2", size=size)["seconds_per_step"]
     for steps in 2, 3:  # 6 and 4 chunks: among those that are tried
         assert chosen <= 1.1 * forecast(2, "--stages", "2", "--chunk-steps", steps, size=size)["seconds_per_step"], steps
+
+
+def test_loss_by_chunks():
+    """Where one stage has the whole output layer, its loss goes with the chunks of the layers: in one piece the
+    others wait for it, and 1.9 is all that can be had here."""
+    size = ["--layers", "4", "--hidden", "96", "--embed", "64", "--vocab", "1500", "--batch", "16", "--bptt", "24", "--threads", "1", "--tune", "off"]
+    f = forecast(4, "--stages", "4", "--disable", "split", "--chunk-steps", "2", size=size)
+    assert f["speedup"] > 2.15, f
 
 
 def test_text():

@@ -81,8 +81,9 @@ def test_fish():
     if lacks("fish"):
         return
     subprocess.run(["fish", "-n", "ebb.fish"], check=True)
-    offered = subprocess.run(["fish", "-N", "-c", "source ebb.fish; complete -C 'ebb train nmt --optimizer '"], capture_output=True, text=True, check=True)
-    assert "adam" in offered.stdout, offered.stdout
+    for line, offers in [("ebb train nmt --optimizer ", "adam"), ("ebb tra", "train"), ("ebb train ", "nmt"), ("ebb decode run --be", "--beam")]:
+        done = subprocess.run(["fish", "-N", "-c", f"source ebb.fish; complete -C '{line}'"], capture_output=True, text=True, check=True)
+        assert offers in done.stdout and done.stderr == "", (line, done)
 
 
 def test_package_for_debian():

@@ -23,7 +23,7 @@ OF = {
     "generate": ["length", "temperature", "top-k", "top-p", "stop-at-eos", "prompt", "seed"],
     "inspect": ["json"],
     "data grammar": ["lines", "seed"],
-    "data codes": ["codes"],
+    "data codes": ["codes", "ids"],
 }
 
 

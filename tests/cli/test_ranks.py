@@ -5,6 +5,7 @@ TSan, to which MPI's own threads look like races. EBB_RANKS_KILLS=30: so many ki
 import json
 import os
 import random
+import re
 import signal
 import shutil
 import subprocess
@@ -100,6 +101,22 @@ def test_bench_cnn():
     check_bench(["cnn", "--net", "resnet20_cifar", "--batch", "8", "--shards", "2"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
 
 
+def test_sparse_maps():
+    """What does not fit the heaps of one process makes all do the step once more; the same bits, in as few bytes as there are plans for."""
+    write("net.txt", "input 1 24 24\n" + 4 * "conv 8 3 pad 1\nrelu\n" + "gap\nflatten\nfc 3\n")
+    bench = ["bench", "cnn", "--net", "net.txt", "--batch", "32", "--shards", "2", "--steps", "3", "--threads", "1", "--disable", "recompute,chunk", "--json"]
+    whole = ebb(*bench, "--density", "none").json()
+    for count, density, full, *more in [(2, "0.1", True), (2, "0.9", False), (4, "0.1", True, "--stages", "2", "--reduce", "copies")]:
+        command = [*bench, "--density", density, *more]
+        least = re.search(r"the least that works is (\d+) bytes", mpi(count, *command, "--memory", "100k", expect=4)[1])
+        shared = json.loads(mpi(count, *command, "--memory", least.group(1))[0])
+        assert shared["weights_hash"] == whole["weights_hash"] and shared["loss"] == whole["loss"], (count, density, more)
+        assert (shared["fallback_steps"] > 0) == full, (count, density, more, shared)
+        assert shared["sparse_reserved_bytes"] > 0 or more, shared  # of the first process, which has none where it has few layers
+        for rank in shared["ranks"]:
+            assert rank["planned_peak_bytes"] == rank["measured_peak_bytes"] > 0 and rank["allocations_after_first_step"] == 0, rank
+
+
 def test_virtual():
     """More processes than cores, by a clock of their own: a slow network takes the time that its messages need, and changes nothing else."""
     command = ["bench", "lm", "--hidden", "12", "--batch", "4", "--bptt", "4", "--vocab", "50", "--layers", "2", "--shards", "4", "--threads", "1",
@@ -154,13 +171,18 @@ def test_train_nmt():
     pairs("t", 80)
     pairs("v", 11, seed=2)
     command = ["train", "nmt", "--hidden", "8", "--batch", "4", "--shards", "2", "--threads", "1", "--feed", "--dropout", "0.2", "--train", "t.src",
-               "t.tgt", "--valid", "v.src", "v.tgt", "--valid-metric", "bleu", "--epochs", "2"]
-    ebb(*command, "--out", "whole")
-    assert any("valid_bleu" in line for line in metrics("whole"))
-    mpi(2, *command, "--out", "two", "--reduce", "central")
-    check_same("two")
-    mpi(4, *command, "--out", "four", "--stages", "2")  # the first process translates with weights that others have
-    check_same("four")
+               "t.tgt", "--valid", "v.src", "v.tgt", "--valid-metric", "bleu", "--samples", "3", "--epochs", "2"]
+    scores = lambda folder: [line["valid_bleu"] for line in metrics(folder) if "valid_bleu" in line]
+    shown = lambda said: [line for line in said.splitlines() if line.split()[:1] in (["source"], ["reference"], ["translation"])]
+    alone = ebb(*command, "--out", "whole")
+    assert len(scores("whole")) == 2 and len(shown(alone.err)) == 2 * 3 * 3
+    for count, more in [(2, ["--reduce", "central"]),  # sentences are dealt out, texts come back in order
+                        (4, ["--stages", "2"])]:  # the first process translates with weights that others have
+        folder = f"run{count}"
+        out, err = mpi(count, *command, "--out", folder, *more)
+        check_same(folder)
+        assert scores(folder) == scores("whole"), (scores(folder), scores("whole"))
+        assert shown(err) == shown(alone.err), (err, alone.err)
 
 
 NET = "input 1 8 8\nconv 6 3 pad 1 nobias\nbn\nrelu\nmaxpool 2\nconv 8 3 pad 1\nrelu\ngap\nflatten\ndropout 0.1\nfc 3\n"

@@ -8,9 +8,13 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 from ebbtest import EBB, SANITIZED, digest, ebb, main_with_mpi, text, wait_for_step
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+from two_hosts import TwoHosts, missing  # noqa: E402
 
 LONG = bool(os.environ.get("EBB_LONG"))
 LOST_AFTER = 1
@@ -218,74 +222,26 @@ def test_rank_that_fails():
         fails(8, "rank 1 (pid ", [EBB, *large], limited("-v 700000", *large))
 
 
-AGENT = """#!/bin/sh
-# HOST COMMAND...: what mpirun has instead of ssh
-host=$1; shift
-exec ip netns exec "$host" unshare --uts sh -c 'hostname "$0"; eval "$@"' "$host" "$*"
-"""
-
-
-def hosts(names):
-    """Two network namespaces with a link between them. On the way TCP gives up after seconds: else
-    mpirun itself would wait for its other half for a quarter of an hour."""
-    run = lambda *words: subprocess.run(words, check=True, capture_output=True)
-    for name in names:
-        run("ip", "netns", "add", name)
-    run("ip", "link", "add", "eth", "netns", names[0], "type", "veth", "peer", "name", "eth", "netns", names[1])
-    for i, name in enumerate(names):
-        run("ip", "-n", name, "addr", "add", f"10.77.0.{i + 1}/24", "dev", "eth")
-        run("ip", "-n", name, "link", "set", "lo", "up")
-        run("ip", "-n", name, "link", "set", "eth", "up")
-        run("ip", "netns", "exec", name, "sysctl", "-q", "-w", "net.ipv4.tcp_retries2=3")
-        os.makedirs(f"/etc/netns/{name}", exist_ok=True)
-        with open(f"/etc/netns/{name}/hosts", "w", encoding="utf8") as file:
-            file.write("127.0.0.1 localhost\n" + "".join(f"10.77.0.{k + 1} {other}\n" for k, other in enumerate(names)))
-
-
-def remove_hosts(names):
-    for name in names:
-        pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
-        for pid in map(int, pids):  # a daemon of mpirun that was cut off stays
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-        shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
-
-
 def test_host_that_is_cut_off():
     """The link between two hosts goes down: a rank of the other one is named."""
-    names = [f"ebb{os.getpid()}a", f"ebb{os.getpid()}b"]
-    if not LONG or os.geteuid() != 0 or not shutil.which("ip"):
+    if not LONG or missing() is not None:
         if LONG:
-            print("SKIP: network namespaces need root, and ip (iproute2)")
+            print(f"SKIP: {missing()}")
         return
-    with open("agent.sh", "w", encoding="utf8") as file:
-        file.write(AGENT)
-    os.chmod("agent.sh", 0o755)
-    try:
-        hosts(names)
-        where = ["--host", f"{names[0]}:2,{names[1]}:2", "-np", "4", "--oversubscribe", "--bind-to", "none"]
-        for name, value in [("plm_rsh_agent", os.path.abspath("agent.sh")), ("btl", "tcp,self"), ("mpi_yield_when_idle", "1"),
-                            ("btl_tcp_if_include", "10.77.0.0/24"), ("oob_tcp_if_include", "10.77.0.0/24")]:
-            where += ["--mca", name, value]
-        with open("said", "w+", encoding="utf8") as said:
-            mpirun = subprocess.Popen(["sh", "agent.sh", names[0], "exec", "mpirun", *where, EBB, *BENCH, "--lost-after", str(LOST_AFTER)],
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=environment())
-            time.sleep(5)
-            assert mpirun.poll() is None
-            begin = time.time()
-            subprocess.run(["ip", "-n", names[1], "link", "set", "eth", "down"], check=True)
-            code = mpirun.wait(HANG)
-            seconds = time.time() - begin
-            said.seek(0)
-            lines = [line for line in said.read().splitlines() if line.startswith("ebb: ")]
+    with TwoHosts(".") as hosts, open("said", "w+", encoding="utf8") as said:
+        mpirun = subprocess.Popen(hosts.command(2, EBB, *BENCH, "--lost-after", LOST_AFTER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=said, env=environment())
+        time.sleep(5)
+        assert mpirun.poll() is None
+        begin = time.time()
+        hosts.cut()
+        code = mpirun.wait(HANG)
+        seconds = time.time() - begin
+        said.seek(0)
+        lines = [line for line in said.read().splitlines() if line.startswith("ebb: ")]
         assert code == 9 and len(lines) == 1, f"exit {code}: {lines}"
-        assert re.match(rf"ebb: rank [23] \(pid \d+ on {names[1]}\) does not answer: lost at step ", lines[0]), lines
+        assert re.match(rf"ebb: rank [23] \(pid \d+ on {hosts.names[1]}\) does not answer: lost at step ", lines[0]), lines
         print(f"cut off: {seconds:.1f} s: {lines[0]}")
-    finally:
-        remove_hosts(names)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,20 @@ def test_given_vocabularies():
     refused(2, "train", "lm", "--train", "u", *TINY, "--init", "first", "--vocab", "second", "--out", "x", says="another vocabulary")
 
 
+def test_files_of_any_length():
+    """A file with more tokens than a vocabulary has is refused in a line, however long it is."""
+    text("t")
+    with open("huge", "wb") as file:
+        file.write(b"<unk>\n<eos>\n")
+        for first in range(0, 10 ** 7, 10 ** 5):
+            file.write("".join(f"w{i}\n" for i in range(first, first + 10 ** 5)).encode())
+    refused(5, "train", "lm", *TINY, "--train", "t", "--vocab", "huge", "--steps", "2", "--out", "x", says=["huge:8388609", "more than 8388608 tokens"])
+    with open("huge", "wb") as file:
+        file.truncate(2 * 10 ** 9)
+    refused(5, "train", "lm", *TINY, "--train", "t", "--vocab", "huge", "--steps", "2", "--out", "x", says="huge")
+    assert not os.path.exists("x/config")
+
+
 def test_new_words():
     first_run()
     second()

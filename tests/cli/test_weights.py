@@ -14,7 +14,6 @@ def perplexity(*options):
 
 
 
-
 def test_best_last_file():
     train, held = text("good"), text("held")
     ebb(*RUN, "--train", train, "--valid", held, "--epochs", "6", "--lr", "3", "--out", "run")
@@ -51,6 +50,16 @@ def tensors(path):
 
 def as_float(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def test_a_file_of_other_words():
+    ebb(*RUN, "--train", text("good"), "--steps", "3", "--out", "run")
+    with open("other", "wb") as file:  # as many words, all others
+        file.write(open("good", "rb").read().replace(b"w", b"v"))
+    ebb(*RUN, "--train", "other", "--steps", "3", "--out", "strange")
+    said = refused(5, "generate", "run", "--weights", "strange/last.safetensors", says=["strange/last.safetensors", "another vocabulary"])
+    assert "run has" in said
+    refused(5, "eval", "lm", "run", "good", "--weights", "strange/last.safetensors", says="another vocabulary")
 
 
 def test_average():

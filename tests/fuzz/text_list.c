@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Patterns of many stars take long, as the system's glob is made; slashes would leave the folder. */
+/* Patterns of many stars take long, as the system's glob is made; slashes would leave the folder.
+ */
 static bool is_tame(const char *names) {
     size_t stars = 0;
     for (const char *c = names; *c != '\0'; c++) {
@@ -27,8 +28,8 @@ void fuzz_text_list(fuzz_room *room, fuzz_input input) {
     }
     for (const char *at = names; is_tame(names) && *at != '\0';) {
         size_t length = strcspn(at, ",");
-        used += (size_t)snprintf(given + used, sizeof given - used, "%s%s/%.*s", used > 0 ? "," : "",
-                                 room->folder, (int)length, at);
+        used += (size_t)snprintf(given + used, sizeof given - used, "%s%s/%.*s",
+                                 used > 0 ? "," : "", room->folder, (int)length, at);
         fuzz_require(used < sizeof given, "the test has no room");
         at += length;
         n += *at == ',';

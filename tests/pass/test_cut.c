@@ -277,7 +277,6 @@ static ebb_plan *some_plan(ebb_ctx *ctx, const plan_request *request, const pass
     const uint32_t before = (1U << PASS_CUT) - 1;
     pass_config config = *all;
     config.knobs = some_knobs(dice);
-    config.knobs.encode &= 1; /* one rank cannot give a step up */
     if (all->ranks.chunk_steps > 0) {
         config.knobs.span = all->ranks.chunk_steps;
     }
@@ -287,6 +286,7 @@ static ebb_plan *some_plan(ebb_ctx *ctx, const plan_request *request, const pass
                             .members = config.members,
                             .disabled = config.disabled,
                             .update = all->update,
+                            .density = all->density,
                             .ranks = all->ranks};
     bool by_itself = all->ranks.stages == 1 || all->ranks.layers != NULL;
     return by_itself && test_below(dice, 4) == 0 ? by_budget(ctx, request, &options, dice)
@@ -334,14 +334,14 @@ static bool can_choose(ebb_ctx *ctx, const plan_request *request, const pass_con
 
 static void show_case(uint64_t seed, int32_t shards, const pass_config *all) {
     if (getenv("EBB_FUZZ_SHOW") != NULL) {
-        print_message("seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
-                      "momentum %g, clip %g, stash %d, training %d, disabled %x, layers %d, "
-                      "classes %d\n",
-                      (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
-                      (int)all->ranks.reduce, (int)all->update.optimizer,
-                      (double)all->update.momentum, (double)all->update.clip, all->stash,
-                      all->training, all->disabled, all->ranks.layers != NULL,
-                      pass_has_parts(&all->ranks));
+        print_message(
+            "seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
+            "momentum %g, clip %g, stash %d, density %g, training %d, disabled %x, layers %d, "
+            "classes %d\n",
+            (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
+            (int)all->ranks.reduce, (int)all->update.optimizer, (double)all->update.momentum,
+            (double)all->update.clip, all->stash, all->density.cut, all->training, all->disabled,
+            all->ranks.layers != NULL, pass_has_parts(&all->ranks));
     }
 }
 
@@ -354,6 +354,7 @@ static void cut_round(uint64_t seed, fuzz_make make) {
                        .update = some_update(&dice),
                        .disabled = test_below(&dice, 4) == 0 ? 1U << PASS_SIMPLIFY : 0};
     all.stash = formats[test_below(&dice, 6)];
+    all.density = test_below(&dice, 2) == 0 ? (pass_density){0} : some_density(&dice);
     const test_dice drawn = dice;
     ir_graph whole;
     alloc_region region;
@@ -444,6 +445,12 @@ static void matrices(void **state) {
 static void matrices_found(void **state) {
     (void)state;
     cut_round(65, test_random_matrices);
+}
+
+/* What a receive waits for beside the message lies with gaps between its rows: nobody reads it. */
+static void rows_found(void **state) {
+    (void)state;
+    cut_round(117, make_rows);
 }
 
 static void nets(void **state) {
@@ -606,6 +613,7 @@ int main(void) {
                                        cmocka_unit_test(rows),
                                        cmocka_unit_test(matrices),
                                        cmocka_unit_test(matrices_found),
+                                       cmocka_unit_test(rows_found),
                                        cmocka_unit_test(nets)};
     cmocka_set_test_filter(getenv("EBB_FUZZ_ONLY")); /* NULL: all */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ def test_translates_as_the_command_does():
     last = package.Run("run", weights="last").translate(lines[:9])
     assert last == ebb("decode", "run", "--threads", "1", "--weights", "last", input="\n".join(lines[:9]).encode()).out.splitlines()
     assert package.Run("run", weights="run/last.safetensors").translate(lines[:9]) == last
-    raises(package.ModelError, lambda: package.Run("run", weights="none.safetensors").translate(lines), "none.safetensors")
+    raises(package.InputOutputError, lambda: package.Run("run", weights="none.safetensors").translate(lines), "none.safetensors")
     raises(package.DataError, lambda: run.translate(["a\nb"]), "line 0 holds a line end")
     raises(package.UsageError, lambda: run.translate("one text"), "list of lines")
     raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1 is no text")

@@ -52,7 +52,8 @@ static inline void far_destroy(ebb_ctx *ctx, void *memory, size_t bytes) {
     far.open = NULL;
 }
 
-static inline ebb_status far_create(ebb_ctx *ctx, size_t bytes, void **out) {
+static inline ebb_status far_create(const device *dev, ebb_ctx *ctx, size_t bytes, void **out) {
+    (void)dev;
     far_buffer *buffer = NULL;
     void *pages = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *buffer, &buffer));
@@ -116,8 +117,9 @@ static inline ebb_status far_unmap(ebb_ctx *ctx, void *memory, size_t offset, si
 
 /* ---- programs ---- */
 
-static inline ebb_status far_open_stream(ebb_ctx *ctx, int members, device_stream **out) {
-    (void)members;
+static inline ebb_status far_open_stream(const device *dev, ebb_ctx *ctx, int members,
+                                         device_stream **out) {
+    (void)dev, (void)members;
     TRY(ebb__alloc(ctx, 1, sizeof **out, out));
     (*out)->ctx = ctx;
     return EBB_OK;
@@ -157,7 +159,7 @@ static inline const device *test_far_device(void) {
         far.table.n_kernels = 0;
         far.table.buffer = (device_buffer_table){far_create,  far_touch,      far_destroy,
                                                  far_address, .map = far_map, .unmap = far_unmap};
-        far.table.stream = (device_stream_table){far_open_stream, far_close_stream, far_run};
+        far.table.stream = (device_stream_table){far_open_stream, far_close_stream, .run = far_run};
     }
     return &far.table;
 }

@@ -56,8 +56,9 @@ static inline void fake_kernel(const op_call *call) {
     (void)call;
 }
 
-static inline ebb_status fake_create(ebb_ctx *ctx, int members, device_stream **out) {
-    (void)ctx;
+static inline ebb_status fake_create(const device *dev, ebb_ctx *ctx, int members,
+                                     device_stream **out) {
+    (void)dev, (void)ctx;
     (void)members;
     *out = (device_stream *)(void *)&fake;
     return EBB_OK;
@@ -107,7 +108,8 @@ static inline ebb_status fake_run(device_stream *stream, const device_instr *con
     return EBB_OK;
 }
 
-static inline void fake_describe(char *text, size_t bytes) {
+static inline void fake_describe(const device *dev, char *text, size_t bytes) {
+    (void)dev;
     (void)snprintf(text, bytes, "%s", fake.machine);
 }
 
@@ -131,7 +133,7 @@ static inline device fake_device(void) {
                         .machine = "a machine"};
     dev.kernels = fake_kernels;
     dev.n_kernels = 2;
-    dev.stream = (device_stream_table){fake_create, fake_destroy, fake_run};
+    dev.stream = (device_stream_table){fake_create, fake_destroy, .run = fake_run};
     dev.describe = fake_describe;
     return dev;
 }

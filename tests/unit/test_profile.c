@@ -261,7 +261,7 @@ static void peak_is_measured_or_refused(void **state) {
         for (uint64_t n = 1; status != EBB_OK; n++) {
             assert_in_range(n, 1, 100);
             ctx->mem.fail_at = n;
-            status = dev->measure_peak(ctx, members, &flops);
+            status = dev->measure_peak(dev, ctx, members, &flops);
             ctx->mem.fail_at = 0;
             assert_true(status == EBB_OK ? flops > 1e6 && n > 1 : status == EBB_NOMEM);
             ebb__ctx_clear(ctx);

@@ -185,7 +185,7 @@ static void any_number_of_members_gives_the_same_bits(void **state) {
         device_stream *stream;
         test_program p;
         program_open(&p, ctx, sizes[s]);
-        assert_int_equal(dev->stream.create(ctx, sizes[s], &stream), EBB_OK);
+        assert_int_equal(dev->stream.create(dev, ctx, sizes[s], &stream), EBB_OK);
         for (int repeat = 0; repeat < 10; repeat++) {
             refill(&p);
             uint64_t calls = ctx->mem.calls;
@@ -224,7 +224,7 @@ static void observer_sees_each_instruction_in_order(void **state) {
     program_open(&expected, ctx, 0);
     run_reference(&expected);
     program_open(&p, ctx, 3);
-    assert_int_equal(dev->stream.create(ctx, 3, &stream), EBB_OK);
+    assert_int_equal(dev->stream.create(dev, ctx, 3, &stream), EBB_OK);
     test_watch w = {.program = &p, .caller = pthread_self()};
     dev->stream.run(stream, p.list, p.count, watch, &w);
     assert_int_equal(w.seen, p.count);
@@ -287,7 +287,7 @@ static void times_are_those_of_all_members(void **state) {
         {.run = wait_kernel, .call = {.members = 2}, .joined = true, .node = 1}};
     const device_instr *list[2] = {&instrs[0], &instrs[1]};
     memset(&lopsided, 0, sizeof lopsided);
-    assert_int_equal(dev->stream.create(ctx, 2, &stream), EBB_OK);
+    assert_int_equal(dev->stream.create(dev, ctx, 2, &stream), EBB_OK);
     double start = ebb__clock_seconds();
     dev->stream.run(stream, list, 2, hear, &lopsided);
     double wall = ebb__clock_seconds() - start;
@@ -307,7 +307,7 @@ static void failed_creation_leaves_nothing(void **state) {
         device_stream *stream;
         assert_in_range(n, 1, 100);
         ctx->mem.fail_at = n;
-        status = dev->stream.create(ctx, 2, &stream);
+        status = dev->stream.create(dev, ctx, 2, &stream);
         ctx->mem.fail_at = 0;
         if (status == EBB_OK) {
             assert_true(n > 1);
@@ -328,7 +328,7 @@ static void buffer_is_zero_and_writable_to_its_last_byte(void **state) {
     ebb_ctx *ctx = new_ctx();
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         void *buffer;
-        assert_int_equal(dev->buffer.create(ctx, sizes[s], &buffer), EBB_OK);
+        assert_int_equal(dev->buffer.create(dev, ctx, sizes[s], &buffer), EBB_OK);
         dev->buffer.touch(buffer, sizes[s]);
         unsigned char *bytes = buffer, any = 0;
         for (size_t i = 0; i < sizes[s]; i++) {
@@ -349,9 +349,9 @@ static void device_says_what_it_is(void **state) {
     (void)state;
     const device *dev = ebb__device_default();
     char text[256] = "", tiny[4];
-    dev->describe(text, sizeof text);
+    dev->describe(dev, text, sizeof text);
     assert_true(strlen(text) > 0);
-    dev->describe(tiny, sizeof tiny); /* cut, not overrun */
+    dev->describe(dev, tiny, sizeof tiny); /* cut, not overrun */
     assert_int_equal(strlen(tiny), 3);
     assert_true(dev->flops_per_second > 0 && dev->bytes_per_second > 0);
 }

@@ -195,7 +195,8 @@ static const device_kernel kernels[] = {
 
 /* Large pages where the system has them: panels of weights are read across rows, a page each. They
  * never reach beyond the mapping, all of which touch() makes resident anyway. */
-static ebb_status buffer_create(ebb_ctx *ctx, size_t bytes, void **out) {
+static ebb_status buffer_create(const device *dev, ebb_ctx *ctx, size_t bytes, void **out) {
+    (void)dev;
     TRY(ebb__map(ctx, bytes, out));
     (void)madvise(*out, bytes, MADV_HUGEPAGE);
     return EBB_OK;
@@ -211,7 +212,8 @@ static void *buffer_address(void *buffer) {
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
-static void describe(char *text, size_t bytes) {
+static void describe(const device *dev, char *text, size_t bytes) {
+    (void)dev;
     const host_cpu *cpu = ebb__host_cpu();
 #ifndef EBB_NO_XSMM
     const char *version = ebb__cpu_xsmm_version();
@@ -231,7 +233,7 @@ const device ebb__cpu_device = {
     .kernels = kernels,
     .n_kernels = (int32_t)(sizeof kernels / sizeof *kernels),
     .buffer = {buffer_create, ebb__map_touch, buffer_destroy, .address = buffer_address},
-    .stream = {ebb__cpu_stream_create, ebb__cpu_stream_destroy, ebb__cpu_stream_run},
+    .stream = {ebb__cpu_stream_create, ebb__cpu_stream_destroy, .run = ebb__cpu_stream_run},
     .describe = describe,
     .measure_peak = ebb__cpu_measure_peak,
     /* One core of a 2020s server, well fed. */

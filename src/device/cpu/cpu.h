@@ -210,13 +210,15 @@ static inline int32_t cpu_shares(int members, int64_t each, int32_t most) {
 ebb_status ebb__cpu_xsmm_no_code(ebb_ctx *ctx) EBB_MUST_CHECK;
 #endif
 
-ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out);
+ebb_status ebb__cpu_stream_create(const device *dev, ebb_ctx *ctx, int members,
+                                  device_stream **out);
 void ebb__cpu_stream_destroy(device_stream *stream);
 ebb_status ebb__cpu_stream_run(device_stream *stream, const device_instr *const *instrs,
                                int32_t count, device_observe_fn observe, void *user);
 
 /* probe.c */
-ebb_status ebb__cpu_measure_peak(ebb_ctx *ctx, int members, double *flops_per_second);
+ebb_status ebb__cpu_measure_peak(const device *dev, ebb_ctx *ctx, int members,
+                                 double *flops_per_second);
 
 extern const device ebb__cpu_device;
 

@@ -53,8 +53,10 @@ static void run_trials(void *arg, int member, int members) {
     }
 }
 
-ebb_status ebb__cpu_measure_peak(ebb_ctx *ctx, int members, double *flops_per_second) {
+ebb_status ebb__cpu_measure_peak(const device *dev, ebb_ctx *ctx, int members,
+                                 double *flops_per_second) {
     probe_trial trial = {.chains = ebb__cpu_probe_base};
+    (void)dev;
     *flops_per_second = 0;
 #ifndef EBB_NO_AVX2
     if (ebb__host_cpu()->avx2_fma) {

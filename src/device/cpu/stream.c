@@ -43,8 +43,10 @@ void ebb__cpu_stream_destroy(device_stream *stream) {
     }
 }
 
-ebb_status ebb__cpu_stream_create(ebb_ctx *ctx, int members, device_stream **out) {
+ebb_status ebb__cpu_stream_create(const device *dev, ebb_ctx *ctx, int members,
+                                  device_stream **out) {
     device_stream *stream = NULL;
+    (void)dev;
     *out = NULL;
     TRY(ebb__alloc(ctx, 1, sizeof *stream, &stream));
     stream->ctx = ctx;

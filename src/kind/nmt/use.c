@@ -160,8 +160,7 @@ static void close_plan(line_decoder *d) {
     ebb__free(d->u.ctx, d->tokens);
     ebb__use_close(&d->u);
     d->tokens = NULL;
-    d->u = (model_use){
-        .ctx = d->u.ctx, .s = d->u.s, .more = d->u.more, .n_more = d->u.n_more};
+    d->u = (model_use){.ctx = d->u.ctx, .s = d->u.s, .more = d->u.more, .n_more = d->u.n_more};
     d->words = (decode_words){0};
     d->base.session = NULL;
 }
@@ -201,23 +200,21 @@ ebb_status ebb__nmt_decode_open(ebb_ctx *ctx, const train_settings *settings, co
     line_decoder *d = NULL;
     ebb_status status;
     TRY(ebb__alloc(ctx, 1, sizeof *d, &d));
-    *d = (line_decoder){.base = {.close = close_decoder},
-                        .u = {.ctx = ctx,
-                              .s = *settings,
-                              .more = options->more,
-                              .n_more = options->n_more},
-                        .o = {.members = options->n_more + 1,
-                              .slots = (int32_t)settings->batch,
-                              .beam = (int32_t)options->beam,
-                              .nbest = (int32_t)options->nbest,
-                              .max_src = (int32_t)settings->max_len + 1,
-                              .alpha = options->alpha,
-                              .ratio = options->max_ratio,
-                              .attention = options->attention,
-                              .attended = options->unk == DECODE_UNK_REPLACE,
-                              .ban_unk = options->unk == DECODE_UNK_BAN},
-                        .replaces = options->unk == DECODE_UNK_REPLACE,
-                        .most_src = MOST_SOURCE};
+    *d = (line_decoder){
+        .base = {.close = close_decoder},
+        .u = {.ctx = ctx, .s = *settings, .more = options->more, .n_more = options->n_more},
+        .o = {.members = options->n_more + 1,
+              .slots = (int32_t)settings->batch,
+              .beam = (int32_t)options->beam,
+              .nbest = (int32_t)options->nbest,
+              .max_src = (int32_t)settings->max_len + 1,
+              .alpha = options->alpha,
+              .ratio = options->max_ratio,
+              .attention = options->attention,
+              .attended = options->unk == DECODE_UNK_REPLACE,
+              .ban_unk = options->unk == DECODE_UNK_BAN},
+        .replaces = options->unk == DECODE_UNK_REPLACE,
+        .most_src = MOST_SOURCE};
     TRY_OUT(ebb__alloc(ctx, strlen(dir) + 1, 1, &d->dir));
     memcpy(d->dir, dir, strlen(dir) + 1);
     TRY_OUT(open_plan(d, options->fixed_batch));

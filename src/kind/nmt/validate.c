@@ -3,6 +3,7 @@
 #include "kind/nmt/nmt.h"
 
 #include "data/codes.h"
+#include "decode/deal.h"
 #include "score/bleu.h"
 
 #include <string.h>
@@ -188,8 +189,8 @@ ebb_status ebb__nmt_validate(ebb_ctx *ctx, const nmt_validation *v, double *bleu
     TRY_OUT(ebb__alloc(ctx, r.most, sizeof *r.ids, &r.ids));
     TRY_OUT(ebb__alloc(ctx, v->tokens == TEXT_BPE ? words : 0, sizeof *r.hashes, &r.hashes));
     TRY_OUT(ebb__alloc(ctx, v->tokens == TEXT_BPE ? words : 0, sizeof *r.symbols, &r.symbols));
-    status = ebb__translate(v->session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ},
-                            &v->options, &io);
+    status = ebb__deal_translate(v->session, (translate_uses){JOB_DECODE_STEP, JOB_DECODE_READ},
+                                 &v->options, &io);
     if (r.stopped && status == EBB_STOPPED) {
         ebb__ctx_clear(ctx);
         status = EBB_OK;

@@ -1,0 +1,18 @@
+# Writes the texts of kernels into a C file: cmake -DOUT=FILE -DTEXTS="a;b" -P embed.cmake
+# A text is a string of its own, in the order given, behind a #line that names its file.
+set(code "/* made by cmake/embed.cmake */\n#include <stdint.h>\n")
+string(APPEND code "extern const char *const ebb__gpu_source[];\nextern const int32_t ebb__gpu_sources;\n")
+set(list "")
+set(count 0)
+foreach(path IN LISTS TEXTS)
+    get_filename_component(name "${path}" NAME)
+    file(READ "${path}" bytes HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+    string(HEX "#line 1 \"${name}\"\n" head)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," head "${head}")
+    string(APPEND code "static const char text${count}[] = {${head}${bytes}0};\n")
+    string(APPEND list "text${count}, ")
+    math(EXPR count "${count} + 1")
+endforeach()
+string(APPEND code "const char *const ebb__gpu_source[] = {${list}};\nconst int32_t ebb__gpu_sources = ${count};\n")
+file(WRITE "${OUT}" "${code}")

@@ -1,0 +1,60 @@
+/* move.cl - ops that only move elements of any dtype (op/ref/move.inc, pack.inc). */
+
+#define BYTES_AT(view, r, j) (arena + (view)->at + ((r) * (view)->ld + (j)) * (view)->element_bytes)
+
+DEVICE void move_element(GLOBAL const char *from, GLOBAL char *to, int32_t bytes) {
+    if (bytes == 4) {
+        *(GLOBAL int32_t *)to = *(GLOBAL const int32_t *)from;
+    } else if (bytes == 8) {
+        *(GLOBAL int64_t *)to = *(GLOBAL const int64_t *)from;
+    } else if (bytes == 2) {
+        *(GLOBAL int16_t *)to = *(GLOBAL const int16_t *)from;
+    } else {
+        *to = *from;
+    }
+}
+
+ELEMENT(copy) {
+    move_element(BYTES_AT(IN(0), r, u), BYTES_AT(OUT(0), r, u), OUT(0)->element_bytes);
+}
+
+/* Row (i * outer + o) * n + k of the result is row (o * inner + i) * n + k of the operand; of a list
+ * it is columns. */
+ELEMENT(regroup) {
+    bool list = IN(0)->rank == 1;
+    int64_t outer = c->i[0], inner = c->i[1], to = list ? u : r;
+    int64_t n = (list ? c->units : c->rows) / (outer * inner);
+    int64_t block = to / n, from = (block % outer * inner + block / outer) * n + to % n;
+    move_element(BYTES_AT(IN(0), list ? 0 : from, list ? from : u), BYTES_AT(OUT(0), r, u),
+                 OUT(0)->element_bytes);
+}
+
+ELEMENT(fill) {
+    GLOBAL char *to = BYTES_AT(OUT(0), r, u);
+    float value = c->f[0];
+    if (OUT(0)->dtype == 0) {
+        *(GLOBAL float *)to = value;
+    } else if (OUT(0)->dtype == 2) {
+        *(GLOBAL double *)to = (double)value;
+    } else {
+        *(GLOBAL int32_t *)to = (int32_t)value;
+    }
+}
+
+ELEMENT(transpose) {
+    PUT(0) = F32(IN(0), u)[r];
+}
+
+/* The columns of b in panels (op/pack.h): row r of the result is a panel. */
+ELEMENT(pack) {
+    bool trans = c->i[0] != 0;
+    int64_t groups = c->i[1] > 1 ? c->i[1] : 1, lanes = c->i[2] > 1 ? c->i[2] : 1;
+    int64_t units = (trans ? IN(0)->rows : IN(0)->cols) / groups, wide = groups * lanes;
+    int64_t k = u / wide, group = u % wide / lanes, unit = r * lanes + u % lanes;
+    int64_t n = group * units + unit;
+    float x = 0.0f;
+    if (unit < units) {
+        x = trans ? F32(IN(0), n)[k] : F32(IN(0), k)[n];
+    }
+    PUT(0) = x;
+}

@@ -1,0 +1,305 @@
+/* device.c - devices of OpenCL: what is there, what each says of itself, and one that is opened. */
+#include "device/opencl/opencl.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PLATFORMS = 16, MOST_DEVICES = 32, LEAST_GROUP = 256, LEAST_LOCAL = 32 << 10 };
+
+/* ---- what is there ---- */
+
+static void ask_text(const cl_api *api, cl_handle id, uint32_t what, char out[96]) {
+    size_t got = 0;
+    char text[256] = "";
+    if (api->clGetDeviceInfo(id, what, sizeof text - 1, text, &got) != CL_OK) {
+        text[0] = '\0';
+    }
+    (void)snprintf(out, 96, "%.95s", text);
+}
+
+static uint64_t ask_number(const cl_api *api, cl_handle id, uint32_t what, size_t bytes) {
+    uint64_t number = 0;
+    uint32_t small = 0;
+    if (bytes == sizeof small) {
+        return api->clGetDeviceInfo(id, what, bytes, &small, NULL) == CL_OK ? small : 0;
+    }
+    return api->clGetDeviceInfo(id, what, bytes, &number, NULL) == CL_OK ? number : 0;
+}
+
+/* Capabilities that no kernel can do without. What a device computes is asked of the device
+ * (selftest), not of its flags. */
+static const char *why_unusable(const cl_api *api, cl_handle id, const cl_facts *f) {
+    char version[96];
+    int major = 0, minor = 0;
+    ask_text(api, id, CL_INFO_VERSION, version);
+    if (sscanf(version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 12) {
+        return "it is older than OpenCL 1.2";
+    }
+    return ask_number(api, id, CL_INFO_AVAILABLE, 4) == 0       ? "it is not available"
+           : ask_number(api, id, CL_INFO_COMPILER, 4) == 0      ? "it has no compiler"
+           : ask_number(api, id, CL_INFO_LITTLE_ENDIAN, 4) == 0 ? "it stores numbers the other way"
+           : f->fp64 == 0                  ? "it has no numbers of 64 bits (fp64)"
+           : (f->fp32 & CL_FP_DENORM) == 0 ? "it has no subnormal numbers"
+           : ask_number(api, id, CL_INFO_GROUP_ITEMS, sizeof(size_t)) < LEAST_GROUP
+               ? "its groups have fewer than 256 items"
+           : ask_number(api, id, CL_INFO_LOCAL_BYTES, 8) < LEAST_LOCAL
+               ? "its groups have less than 32 KiB of local memory"
+               : NULL;
+}
+
+static cl_facts facts_of(const cl_api *api, cl_handle platform, cl_handle id) {
+    cl_facts f = {.unusable = NULL};
+    size_t got = 0;
+    (void)api->clGetPlatformInfo(platform, CL_INFO_PLATFORM_VERSION, sizeof f.platform - 1,
+                                 f.platform, &got);
+    ask_text(api, id, CL_INFO_NAME, f.name);
+    ask_text(api, id, CL_INFO_DRIVER, f.driver);
+    f.bytes = ask_number(api, id, CL_INFO_GLOBAL_BYTES, 8);
+    f.largest_buffer = ask_number(api, id, CL_INFO_LARGEST_BUFFER, 8);
+    f.kind = ask_number(api, id, CL_INFO_TYPE, 8);
+    f.fp32 = ask_number(api, id, CL_INFO_FP32, 8);
+    f.fp64 = ask_number(api, id, CL_INFO_FP64, 8);
+    f.unusable = why_unusable(api, id, &f);
+    return f;
+}
+
+/* The devices of platform p, in the driver's order; 0 where it has none. */
+static uint32_t devices_of(const cl_api *api, cl_handle platform, cl_handle out[MOST_DEVICES]) {
+    uint32_t found = 0;
+    int32_t code = api->clGetDeviceIDs(platform, CL_KIND_ALL, MOST_DEVICES, out, &found);
+    return code != CL_OK ? 0 : found < MOST_DEVICES ? found : MOST_DEVICES;
+}
+
+static uint32_t platforms_of(const cl_api *api, cl_handle out[MOST_PLATFORMS]) {
+    uint32_t found = 0;
+    int32_t code = api->clGetPlatformIDs(MOST_PLATFORMS, out, &found);
+    return code != CL_OK ? 0 : found < MOST_PLATFORMS ? found : MOST_PLATFORMS;
+}
+
+/* ---- opening one ---- */
+
+/* "opencl:P.D" by numbers, "opencl": the first that can be used. */
+static ebb_status choose(ebb_ctx *ctx, cl_state *state, const char *name) {
+    cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
+    uint32_t p_wanted = UINT32_MAX, d_wanted = UINT32_MAX;
+    char rest = '\0';
+    bool any = strchr(name, ':') == NULL;
+    if (!any && sscanf(name, "opencl:%u.%u%c", &p_wanted, &d_wanted, &rest) != 2) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--device %.40s: write opencl:PLATFORM.DEVICE, two numbers as "
+                         "'ebb devices' shows them",
+                         name);
+    }
+    uint32_t n = platforms_of(&state->api, platforms);
+    const char *why = NULL;
+    for (uint32_t p = 0; p < n; p++) {
+        uint32_t m = devices_of(&state->api, platforms[p], devices);
+        for (uint32_t d = 0; d < m; d++) {
+            cl_facts facts = facts_of(&state->api, platforms[p], devices[d]);
+            bool meant = any ? facts.unusable == NULL : p == p_wanted && d == d_wanted;
+            why = facts.unusable != NULL ? facts.unusable : why;
+            if (meant && facts.unusable != NULL) {
+                return ebb__fail(ctx, EBB_USAGE, "--device %.40s: %s: %s", name, facts.name,
+                                 facts.unusable);
+            }
+            if (meant) {
+                state->id = devices[d];
+                state->facts = facts;
+                return EBB_OK;
+            }
+        }
+    }
+    return n == 0 ? ebb__fail(ctx, EBB_USAGE,
+                              "--device %.40s: OpenCL has no driver here; install one (for CPUs, "
+                              "Debian: pocl-opencl-icd), or use --device cpu",
+                              name)
+                  : ebb__fail(ctx, EBB_USAGE,
+                              "--device %.40s: no such device that can be used%s%s; "
+                              "'ebb devices' shows all",
+                              name, why != NULL ? ": " : "", why != NULL ? why : "");
+}
+
+static void describe(const device *dev, char *text, size_t bytes) {
+    const cl_facts *f = &cl_state_of(dev)->facts;
+    (void)snprintf(text, bytes, "%s, %s, driver %s", f->name, f->platform, f->driver);
+}
+
+static device_counts counts(const device *dev) {
+    return cl_state_of(dev)->counts;
+}
+
+static ebb_status measure_peak(const device *dev, ebb_ctx *ctx, int members,
+                               double *flops_per_second) {
+    (void)ctx, (void)members;
+    *flops_per_second = dev->flops_per_second;
+    return EBB_OK;
+}
+
+static ebb_status fill_table(ebb_ctx *ctx, cl_state *state) {
+    bool is_cpu = (state->facts.kind & CL_KIND_CPU) != 0;
+    int32_t n = ebb__gpu_kernel_list(NULL, is_cpu);
+    TRY(ebb__alloc(ctx, (size_t)n, sizeof *state->kernels, &state->kernels));
+    (void)ebb__gpu_kernel_list(state->kernels, is_cpu);
+    state->table = (device){.name = "opencl",
+                            .state = state,
+                            .refuses = true,
+                            .kernels = state->kernels,
+                            .n_kernels = n,
+                            .buffer = ebb__cl_buffer_table,
+                            .stream = ebb__cl_stream_table,
+                            .describe = describe,
+                            .measure_peak = measure_peak,
+                            .counts = counts,
+                            .memory_bytes = state->facts.bytes,
+                            .largest_bytes = state->facts.largest_buffer,
+                            .instr_bytes = (int32_t)sizeof(gpu_call),
+                            .view_bytes = (int32_t)sizeof(gpu_view),
+                            .flops_per_second = is_cpu ? 80e9 : 2e12,
+                            .bytes_per_second = is_cpu ? 20e9 : 200e9,
+                            .seconds_per_instr = 8e-6,
+                            .scalar_share = 1.0 / 32,
+                            .bus_members = 1,
+                            .cache_bytes = is_cpu ? 16 << 20 : 0,
+                            .cache_speed = is_cpu ? 4 : 1,
+                            .meeting_seconds = 0,
+                            .panel_lanes = is_cpu ? 16 : 0,
+                            .gate_lanes = is_cpu ? 16 : 0,
+                            .row_grain = 16,
+                            .run_units = 32,
+                            .run_floats = 16 << 10};
+    return EBB_OK;
+}
+
+static ebb_status open_state(ebb_ctx *ctx, cl_state *state, const device_choice *choice) {
+    int32_t code = CL_OK;
+    TRY(ebb__cl_load(ctx, &state->api));
+    TRY(choose(ctx, state, choice->name));
+    state->context = state->api.clCreateContext(NULL, 1, &state->id, NULL, NULL, &code);
+    TRY(ebb__cl_check(ctx, code, state->facts.name));
+    state->queue =
+        state->api.clCreateCommandQueue(state->context, state->id, CL_QUEUE_PROFILING, &code);
+    TRY(ebb__cl_check(ctx, code, state->facts.name));
+    TRY(choice->folder != NULL ? ebb__strdup(ctx, choice->folder, &state->folder) : EBB_OK);
+    TRY(ebb__cl_build(ctx, state, ""));
+    TRY(fill_table(ctx, state));
+    return ebb__cl_selftest(ctx, &state->table);
+}
+
+ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice, const device **out) {
+    cl_state *state = NULL;
+    TRY(ebb__alloc(ctx, 1, sizeof *state, &state));
+    *state = (cl_state){.ctx = ctx};
+    state->table.state = state;
+    ebb_status status = open_state(ctx, state, choice);
+    if (status != EBB_OK) {
+        ebb__cl_close(&state->table);
+        return status;
+    }
+    *out = &state->table;
+    return EBB_OK;
+}
+
+void ebb__cl_close(const device *dev) {
+    cl_state *state = cl_state_of(dev);
+    for (int32_t i = 0; i < state->n_entries; i++) {
+        (void)state->api.clReleaseKernel(state->entries[i].kernel);
+    }
+    for (int32_t i = 0; i < state->n_programs; i++) {
+        (void)state->api.clReleaseProgram(state->programs[i]);
+    }
+    if (state->queue != NULL) {
+        (void)state->api.clReleaseCommandQueue(state->queue);
+    }
+    if (state->context != NULL) {
+        (void)state->api.clReleaseContext(state->context);
+    }
+    ebb__cl_unload(&state->api);
+    ebb__free(state->ctx, state->programs);
+    ebb__free(state->ctx, state->folder);
+    ebb__free(state->ctx, state->entries);
+    ebb__free(state->ctx, state->kernels);
+    ebb__free(state->ctx, state);
+}
+
+/* ---- all of them ---- */
+
+typedef struct cl_walk {
+    ebb_ctx *ctx;
+    const char *folder;
+    void (*tell)(void *user, const device_info *info);
+    void *user;
+} cl_walk;
+
+/* Opens it, so that it has compiled all kernels and computed something. */
+static ebb_status try_one(const cl_walk *w, const cl_facts *facts, uint32_t p, uint32_t d) {
+    device_info info = {.memory_bytes = facts->bytes,
+                        .largest_bytes = facts->largest_buffer,
+                        .fma = (facts->fp32 & CL_FP_FMA) != 0,
+                        .fp64 = facts->fp64 != 0,
+                        .is_cpu = (facts->kind & CL_KIND_CPU) != 0};
+    const device *dev = NULL;
+    (void)snprintf(info.id, sizeof info.id, "opencl:%u.%u", p, d);
+    (void)snprintf(info.what, sizeof info.what, "%s, driver %s", facts->name, facts->driver);
+    device_choice choice = {info.id, w->folder};
+    if (facts->unusable != NULL) {
+        (void)snprintf(info.why_not, sizeof info.why_not, "%s", facts->unusable);
+    } else if (ebb__cl_open(w->ctx, &choice, &dev) != EBB_OK) {
+        (void)snprintf(info.why_not, sizeof info.why_not, "%.255s", ebb_last_error(w->ctx));
+        ebb__ctx_clear(w->ctx);
+    } else {
+        ebb__cl_close(dev);
+    }
+    w->tell(w->user, &info);
+    return EBB_OK;
+}
+
+ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
+                        void (*tell)(void *user, const device_info *info), void *user) {
+    cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
+    const cl_walk w = {ctx, folder, tell, user};
+    cl_api api;
+    if (ebb__cl_load(ctx, &api) != EBB_OK) {
+        device_info none = {.id = "opencl", .what = "no driver"};
+        (void)snprintf(none.why_not, sizeof none.why_not, "%.255s", ebb_last_error(ctx));
+        ebb__ctx_clear(ctx);
+        tell(user, &none);
+        return EBB_OK;
+    }
+    uint32_t n = platforms_of(&api, platforms);
+    for (uint32_t p = 0; p < n; p++) {
+        uint32_t m = devices_of(&api, platforms[p], devices);
+        for (uint32_t d = 0; d < m; d++) {
+            cl_facts facts = facts_of(&api, platforms[p], devices[d]);
+            TRY(try_one(&w, &facts, p, d));
+        }
+    }
+    if (n == 0) {
+        tell(user, &(device_info){.id = "opencl",
+                                  .what = "no driver",
+                                  .why_not = "install one (for CPUs, Debian: pocl-opencl-icd)"});
+    }
+    return EBB_OK; /* the library stays: drivers do not bear to be taken out */
+}
+
+typedef struct cl_found {
+    char id[24];
+} cl_found;
+
+static void take_gpu(void *user, const device_info *info) {
+    cl_found *found = user;
+    if (found->id[0] == '\0' && info->why_not[0] == '\0' && !info->is_cpu) {
+        (void)snprintf(found->id, sizeof found->id, "%s", info->id);
+    }
+}
+
+ebb_status ebb__cl_open_gpu(ebb_ctx *ctx, const device_choice *choice, const device *other,
+                            const device **out) {
+    cl_found found = {""};
+    TRY(ebb__cl_each(ctx, choice->folder, take_gpu, &found));
+    *out = other;
+    return found.id[0] == '\0' ? EBB_OK
+                               : ebb__cl_open(ctx, &(device_choice){found.id, choice->folder}, out);
+}

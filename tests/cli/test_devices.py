@@ -1,0 +1,105 @@
+"""--device: what is listed, what is refused and how it is said; what goes wrong in a driver ends in one line, and what was saved stays."""
+import os
+import shutil
+import subprocess
+
+from ebbtest import EBB, SANITIZED, TINY, digest, ebb, main, refused, text
+
+BUILD = os.path.dirname(EBB)
+SHIM = os.path.join(BUILD, "tests", "cli", "shim", "libOpenCL.so.1")
+MODEL = [*TINY, "--vocab", "40", "--steps", "2"]
+
+
+def devices():
+    return ebb("devices", "--json").json()["devices"]
+
+
+def usable():
+    found = any(d["usable"] and d["device"] != "cpu" for d in devices())
+    if not found:
+        print("SKIPPED: no OpenCL device that can be used", flush=True)
+    return found and not SANITIZED
+
+
+def library():
+    """Where the real library is: what the loader would take."""
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    return next((line.split()[-1] for line in listed.splitlines() if "libOpenCL.so.1 " in line), None)
+
+
+def failing(what, code, *args, says):
+    env = {"LD_LIBRARY_PATH": os.path.dirname(SHIM), "EBB_SHIM": what, "EBB_SHIM_LIBRARY": library()}
+    result = ebb(*args, "--device", "opencl", expect=code, env=env)
+    lines = [line for line in result.err.splitlines() if line.startswith("ebb: ")]
+    assert len(lines) == 1 and all(part in lines[0] for part in says), (what, result.err)
+
+
+def test_listed():
+    found = devices()
+    assert found[0]["device"] == "cpu" and found[0]["usable"], found
+    for d in found:
+        assert d["usable"] == (d["why_not"] == ""), d
+    assert "cpu" in ebb("devices").out
+
+
+def test_refused():
+    refused(2, "bench", "lm", *MODEL, "--device", "tpu", says=["--device tpu", "auto"])
+    refused(2, "bench", "lm", *MODEL, "--device", "opencl:x", says="opencl:PLATFORM.DEVICE")
+    if usable():
+        refused(2, "bench", "lm", *MODEL, "--device", "opencl:99.0", says="ebb devices")
+
+
+def test_no_driver():
+    if library() is not None:
+        result = ebb("bench", "lm", *MODEL, "--device", "opencl", expect=2, env={"OCL_ICD_VENDORS": "/nowhere"})
+        assert "no driver" in result.err and "--device cpu" in result.err, result.err
+
+
+def test_same_bits_and_bytes():
+    if not usable():
+        return
+    one = ebb("bench", "lm", *MODEL, "--json").json()
+    plan = ebb("plan", "lm", *MODEL, "--device", "opencl", "--json").json()
+    for memory in (plan["keep_all_bytes"], plan["least_bytes"]):
+        two = ebb("bench", "lm", *MODEL, "--device", "opencl", "--memory", memory, "--json").json()
+        assert two["weights_hash"] == one["weights_hash"]
+        assert two["device_bytes"] == two["device_bytes_allocated"] == two["measured_peak_bytes"] <= memory
+        assert two["host_syncs"] == 0 and two["allocations_after_first_step"] == 0, two
+    refused(4, "bench", "lm", *MODEL, "--device", "opencl", "--memory", plan["least_bytes"] - 1, says=str(plan["least_bytes"]))
+
+
+def test_driver_in_trouble():
+    if not usable() or not os.path.exists(SHIM):
+        return
+    cache = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = os.path.abspath("cache")
+    failing("build", 2, "bench", "lm", *MODEL, says=["does not compile"])
+    failing("selftest", 2, "bench", "lm", *MODEL, says=["does not compute as the CPU does", "fma"])
+    failing("alloc", 8, "bench", "lm", *MODEL, "--hidden", "300", says=["buffer of", "no room"])
+    # A file of compiled kernels that is damaged is made again.
+    folder = os.path.join("cache", "ebb", "kernels")
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "r+b") as file:
+            file.seek(100)
+            file.write(b"damaged")
+    ebb("bench", "lm", *MODEL, "--device", "opencl")
+    if cache is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = cache
+
+
+def test_device_lost():
+    if not usable() or not os.path.exists(SHIM):
+        return
+    text("t")
+    run = ["train", "lm", "--train", "t", *TINY, "--steps", "12", "--save-every", "3", "--quiet"]
+    ebb(*run, "--out", "whole")
+    failing("launch:400", 7, *run, "--out", "lost", says=["the queue is gone"])
+    shutil.copytree("lost", "other")
+    ebb(*run, "--out", "lost", "--device", "opencl")
+    ebb(*run, "--out", "other")
+    assert digest("lost/last.safetensors") == digest("other/last.safetensors") == digest("whole/last.safetensors")
+
+
+main(globals())
