@@ -19,11 +19,11 @@ static const op_words words[OP_COUNT] = {
 #undef OP
 };
 
-/* ---- operands and results as ops.def writes them: name[?][:dtype][shape][+] ---- */
+/* ---- operands and results as ops.def writes them: name[?][:dtype][shape][+ or *] ---- */
 
 typedef struct term {
     char name[16], dtype[8], shape[24];
-    bool optional, several;
+    bool optional, several, none; /* none: of several there may be none */
 } term;
 
 /* Reads one term and moves on; false at an arrow or at the end. */
@@ -42,7 +42,8 @@ static bool next_term(const char **at, term *t) {
     }
     assert_int_equal(sscanf(*at, "[%23[^]]]%n", t->shape, &n), 1);
     *at += n;
-    t->several = **at == '+';
+    t->none = **at == '*';
+    t->several = t->none || **at == '+';
     *at += t->several;
     return true;
 }
@@ -106,7 +107,7 @@ static void match_sample(const op_case *c, const char *at, sizes *s) {
                 match_term(s, &t, &c->sample->in[k]);
             }
         }
-        i++;
+        i += !t.none;
     }
     assert_int_equal(i, c->op->n_in);
     assert_int_equal(strncmp(at, "->", 2), 0);
@@ -213,7 +214,8 @@ static void write_page(FILE *out) {
         out,
         "# Ops\n\nMade from `src/op/ops.def` and the op table by `build/tests/op/test_page "
         "--write`; a test\ncompares. How an op gets here: [add an op](add-an-op.md).\n\n"
-        "`name?` may be absent, `name[...]+` stands for one or more, f32 is not said. Letters "
+        "`name?` may be absent, `name[...]+` stands for one or more, `*` for none or more; f32 is "
+        "not said. Letters "
         "are sizes; in\n`x[S*B,H]` row j*B + b belongs to block j and batch row b; "
         "`x[G,B,Y,X,I,L]` is a map "
         "of G groups of I\nimages and B blocks of L channels "
