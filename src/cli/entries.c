@@ -50,8 +50,8 @@ static const cli_entry others[] = {
      "for what, all settings.\n"},
     {"devices", NULL, NULL, FOR_DEVICES, 0, ebb__cli_devices, "devices [options]",
      "what can compute here",
-     "Lists what --device can name: each device with its memory, the most of it that can\n"
-     "be had in one piece, and why it cannot be used, if so.\n"},
+     "Lists what --device can name: each device with its memory, the most of it that\n"
+     "can be had in one piece, and why it cannot be used, if so.\n"},
     {"inspect", NULL, NULL, FOR_INSPECT, 1, ebb__cli_inspect, "inspect FILE|NET [options]",
      "what a safetensors file holds; a net as text",
      "Checks a safetensors file whole and lists what it holds. Of a net, by its name\n"
