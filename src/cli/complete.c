@@ -71,6 +71,17 @@ static void put_brief(const char *help, const char *special, const char *quote) 
     }
 }
 
+/* Cases of bash and zsh alike: which kinds a command has. */
+static void put_kind_cases(const cli_entries *list) {
+    for (size_t i = 0; i < list->n; i++) {
+        if (is_first(list, i) && list->at[i].model != NULL) {
+            printf("    %s) kinds='", list->at[i].name);
+            put_kinds(list, list->at[i].name);
+            puts("' ;;");
+        }
+    }
+}
+
 /* ---- bash ---- */
 
 static void put_bash_entry(const cli_entry *entry) {
@@ -102,13 +113,7 @@ static void put_bash(const cli_entries *list) {
     put_names(list);
     puts(" --help --version' -- \"$word\")\n        return\n    fi\n    called=$first\n"
          "    case $first in");
-    for (size_t i = 0; i < list->n; i++) {
-        if (is_first(list, i) && list->at[i].model != NULL) {
-            printf("    %s) kinds='", list->at[i].name);
-            put_kinds(list, list->at[i].name);
-            puts("' ;;");
-        }
-    }
+    put_kind_cases(list);
     puts("    esac\n"
          "    if [ -n \"$kinds\" ]; then\n"
          "        if [ \"$COMP_CWORD\" -eq 2 ]; then\n"
@@ -162,13 +167,7 @@ static void put_zsh(const cli_entries *list) {
                 stdout);
     put_names(list);
     puts("\n        return\n    fi\n    case $called in");
-    for (size_t i = 0; i < list->n; i++) {
-        if (is_first(list, i) && list->at[i].model != NULL) {
-            printf("    %s) kinds='", list->at[i].name);
-            put_kinds(list, list->at[i].name);
-            puts("' ;;");
-        }
-    }
+    put_kind_cases(list);
     puts("    esac\n"
          "    if [[ -n $kinds ]]; then\n"
          "        if (( CURRENT == 3 )); then\n"
