@@ -11,7 +11,7 @@ configure = log=$$(cmake -S . -B $(1) -G Ninja $(compiler) $(2) 2>&1) || { echo 
 # $(call build,folder,options,targets)
 build = $(call configure,$(1),$(2)); ninja -C $(1) -j $(JOBS) $(3)
 
-.PHONY: all demo demo-cnn test test-cnn test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel deb bench bench-peers bench-layout install setup clean
+.PHONY: all demo demo-cnn test test-cnn test-device test-docs test-ranks asan tsan tsan-commands fuzz coverage lint format wheel deb bench bench-peers bench-layout install setup clean
 
 # The library and the command: what is installed. Tests are built by those who run them.
 all:
@@ -61,6 +61,13 @@ test:
 # is there. ARGS="--nets lenet --batches 7" for some of them.
 test-cnn: all
 	@python3 tools/test_cnn.py $(BUILD)/ebb $(ARGS)
+
+# The longer checks of a second device: whole runs against the CPU's bytes, races. ARGS="--only lstm,races".
+test-device:
+	@tools/setup.sh test
+	@$(setup_device)
+	@$(call build,$(BUILD),,ebb_command op_test_device)
+	@python3 tools/test_device.py $(BUILD) $(ARGS)
 
 # What README and docs/ say, with the tutorials, which train for minutes.
 test-docs: all

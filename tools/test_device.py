@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""The longer checks of a second device, which `make test` has no time for: whole training runs end with the CPU's checkpoints, byte
+for byte, with all memory, 60% of it and the least; killed on one device and gone on with on the other; no races in any kernel.
+
+Usage: tools/test_device.py BUILD [--device opencl] [--only NAME,...]     (names: those that it prints)
+
+Races are looked for by oclgrind, which stands in for the driver: one sample of every op in every form, and a step of a small
+language model, whose runs are kernels of their own. Without a driver all is skipped, without oclgrind that part, and it says so.
+Each check ends with the CPU seconds that it took. The last line is `N passed, N failed`; the exit code is 1 if anything failed."""
+import argparse
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OCLGRIND = "/usr/lib/oclgrind/liboclgrind-rt-icd.so"
+
+LM = ["lm", "--train", "t", "--valid", "v", "--layers", "2", "--hidden", "24", "--batch", "4", "--bptt", "9", "--dropout", "0.3", "--clip", "0.5",
+      "--optimizer", "adam", "--lr", "0.01"]
+NMT = ["nmt", "--train", "t.src", "t.tgt", "--valid", "v.src", "v.tgt", "--hidden", "16", "--batch", "4", "--feed", "--dropout", "0.2",
+       "--smoothing", "0.1", "--lr", "0.01"]
+CNN = ["cnn", "--train", "photos", "--batch", "8", "--momentum", "0.9", "--lr", "0.01", "--flip"]
+RUNS = {
+    "lstm": (50, [*LM, "--cell", "lstm"]),
+    "gru": (50, [*LM, "--cell", "gru"]),
+    "tanh": (50, [*LM, "--cell", "rnn"]),
+    "nmt": (20, NMT),
+    "lenet": (20, [*CNN, "--net", "lenet", "--size", "28", "--stash", "fp8"]),
+    "resnet20": (20, [*CNN, "--net", "resnet20_cifar", "--size", "32"]),
+}
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def add(self, fine, *what):
+        self.passed += fine
+        self.failed += not fine
+        if not fine:
+            print("FAILED", *what, flush=True)
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def train(model, steps, out, *more):
+    return ["train", *model, "--steps", str(steps), "--save-every", "4", "--log-every", "5", "--threads", "2", "--quiet", "--out", out, *map(str, more)]
+
+
+def differences(one, other, steps):
+    """Names of files of two runs that are not the same bytes; lines of metrics but for what depends on time and memory."""
+    from ebbtest import digest, metrics
+    names = ["last.safetensors", "best.safetensors", f"ckpt-{steps}.state.safetensors"]
+    found = [name for name in names if not os.path.exists(f"{other}/{name}") or digest(f"{one}/{name}") != digest(f"{other}/{name}")]
+    return found + (["metrics.jsonl"] if metrics(one) != metrics(other) else [])
+
+
+def budgets(model, device):
+    """All memory, 60% of what keeping everything takes, and the least."""
+    from ebbtest import ebb
+    plan = ebb("plan", *model, "--steps", "1", "--threads", "2", "--device", device, "--json").json()
+    least = plan["least_bytes"]
+    return {"all": None, "60%": max(least, plan["keep_all_bytes"] * 6 // 10), "least": least}
+
+
+def check_budgets(checks, name, model, steps, device):
+    from ebbtest import ebb
+    for part, limit in budgets(model, device).items():
+        out = f"{name}-{part}"
+        done = ebb(*train(model, steps, out, "--device", device, "--json", *(["--memory", limit] if limit else []))).json()
+        wrong = differences(name, out, steps)
+        checks.add(not wrong, name, part, "memory:", *wrong)
+        checks.add(limit is None or done["measured_peak_bytes"] <= limit, name, part, "takes", done["measured_peak_bytes"], "of", limit)
+
+
+def newest(folder):
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return max([int(re.match(r"ckpt-(\d+)\.json$", n).group(1)) for n in names if re.match(r"ckpt-\d+\.json$", n)], default=-1)
+
+
+def check_killed(checks, name, model, steps, first, second):
+    """Killed behind its first checkpoint on one device, it goes on on the other. A run that was too fast begins again."""
+    from ebbtest import ebb, start, wait_for_step
+    out = f"{name}-{first}".replace(":", "-")
+    for _ in range(20):
+        shutil.rmtree(out, ignore_errors=True)
+        process = start(*train(model, steps, out, "--device", first))
+        wait_for_step(process, out, 4)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if 0 < newest(out) < steps:
+            break
+    else:
+        checks.add(False, name, "ended on", first, "before it could be killed")
+        return
+    ebb(*train(model, steps, out, "--device", second))
+    wrong = differences(name, out, steps)
+    checks.add(not wrong, name, "from", first, "to", second, *wrong)
+
+
+def check_run(checks, name, device):
+    from ebbtest import ebb, pairs, photos, text
+    steps, model = RUNS[name]
+    text("t", 200)
+    text("v", 20, seed=2)
+    pairs("t")
+    pairs("v", 11, seed=2, longest=12)
+    if model[0] == "cnn":
+        photos("photos", 60, seed=3, side=int(model[model.index("--size") + 1]))
+    ebb(*train(model, steps, name))
+    check_budgets(checks, name, model, steps, device)
+    check_killed(checks, name, model, steps, device, "cpu")
+    check_killed(checks, name, model, steps, "cpu", device)
+
+
+def check_races(checks, build):
+    """What oclgrind says of every kernel, which runs in its own simulator."""
+    if not os.path.exists(OCLGRIND):
+        print(f"SKIPPED: races: no oclgrind here ({OCLGRIND}): install it", flush=True)
+        return
+    with open("oclgrind.icd", "w", encoding="utf8") as file:
+        file.write(OCLGRIND + "\n")
+    log = os.path.abspath("races.log")
+    # It knows not all that its compiler makes of a kernel, and takes some of it for reads outside an array: not optimised, they are as written.
+    env = {**os.environ, "OCL_ICD_VENDORS": os.path.abspath("oclgrind.icd"), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_LOG": log, "EBB_TEST_FEW": "1",
+           "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",
+           "XDG_CACHE_HOME": os.path.abspath("cache")}
+    tiny = ["--layers", "2", "--hidden", "4", "--batch", "2", "--bptt", "3", "--threads", "1", "--vocab", "8", "--dropout", "0.3"]
+    for what in [[f"{build}/tests/op/test_device"], [f"{build}/ebb", "bench", "lm", *tiny, "--steps", "1", "--device", "opencl"]]:
+        done = subprocess.run(what, env=env, capture_output=True, text=True, check=False)
+        said = Path(log).read_text(encoding="utf8", errors="replace") if os.path.exists(log) else ""
+        name = os.path.basename(what[0])
+        checks.add(done.returncode == 0 and "SKIPPED" not in done.stdout, "races:", name, done.stdout[-2000:], done.stderr[-2000:])
+        checks.add(said.strip() == "", "races:", name, said[:2000])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--device", default="opencl")
+    parser.add_argument("--only", default=",".join([*RUNS, "races"]))
+    options = parser.parse_args()
+    build = os.path.abspath(options.build)
+    os.environ["EBB"] = f"{build}/ebb"
+    sys.path.insert(0, str(ROOT / "tests" / "cli"))
+    from ebbtest import ebb
+    found = [d for d in ebb("devices", "--json").json()["devices"] if d["device"] != "cpu"]
+    if not any(d["usable"] for d in found):
+        print("SKIPPED: all of it: no device that can be used:", *[f"{d['device']}: {d['why_not']}" for d in found])
+        return 0
+    checks = Checks()
+    for name in options.only.split(","):
+        before, folder = cpu_seconds(), tempfile.mkdtemp()
+        os.chdir(folder)
+        try:
+            if name == "races":
+                check_races(checks, build)
+            else:
+                check_run(checks, name, options.device)
+        except AssertionError as error:
+            checks.add(False, name, error)
+        os.chdir("/")
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"{name}: {cpu_seconds() - before:.1f} s of CPU", flush=True)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
