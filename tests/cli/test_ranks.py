@@ -180,8 +180,9 @@ def test_train_lm():
         ebb(*command, "--out", name)
         mpi(3, *command, "--out", name + "3", "--reduce", "copies")
         check_same(name + "3", name)
-        mpi(4, *command, "--out", name + "4", "--stages", "2")
+        out, err = mpi(4, *command, "--out", name + "4", "--stages", "2", "--json", "--verbose")
         check_same(name + "4", name)
+        assert json.loads(out)["reduce"] in ("slices", "copies") and f"reduce {json.loads(out)['reduce']}" in err, (out, err)
 
 
 def test_train_nmt():
