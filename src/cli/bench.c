@@ -55,6 +55,16 @@ static bool add_device(json_t *to, const job_bench_result *r) {
     return done;
 }
 
+static bool add_offloaded(json_t *to, const job_bench_result *r) {
+    json_t *own =
+        json_pack("{s:o, s:o, s:o}", "offloaded_bytes", ebb__cli_json_bytes(r->offloaded_bytes),
+                  "offloaded_bytes_used", ebb__cli_json_bytes(r->offloaded_bytes_used),
+                  "moved_bytes_per_step", ebb__cli_json_real(r->moved_bytes));
+    bool done = own != NULL && json_object_update(to, own) == 0;
+    json_decref(own);
+    return done;
+}
+
 static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
     char rate[32];
     (void)snprintf(rate, sizeof rate, "%s_per_second", s->kind->unit);
@@ -78,6 +88,7 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
                 ebb__cli_add_forms(object, s->kind, r->forms, r->n_forms, r->chunk_images);
     done = done && (r->n_ranks == 0 || add_ranks(object, r));
     done = done && (r->device_bytes == 0 || add_device(object, r));
+    done = done && (r->offloaded_bytes == 0 || add_offloaded(object, r));
     if (done && r->profile != NULL) {
         done = json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) == 0;
     }
@@ -138,6 +149,10 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
                "a step\n",
                r->device_bytes, r->device_bytes_allocated, r->host_bytes, r->launches, r->copies,
                r->waits, r->host_syncs);
+    }
+    if (r->offloaded_bytes > 0) {
+        printf("offloaded bytes       %" PRIu64 " planned, %" PRIu64 " used; %.6g moved a step\n",
+               r->offloaded_bytes, r->offloaded_bytes_used, r->moved_bytes);
     }
     if (r->joules >= 0) {
         printf("joules                %.3f a step\n", r->joules);

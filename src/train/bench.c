@@ -85,6 +85,9 @@ static void note_counts(const run_session *session, const device_counts *before,
                         job_bench_result *out) {
     device_counts now = counts_of(session);
     double n = (double)steps;
+    out->offloaded_bytes = session->plan->away_bytes;
+    out->offloaded_bytes_used = plan_align(session->away_high);
+    out->moved_bytes = (double)session->moved_bytes / (double)(WARM_UP + steps);
     if (!device_apart(session->plan->dev)) {
         return;
     }

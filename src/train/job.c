@@ -118,6 +118,7 @@ static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
                           .host_budget = host_budget(s),
+                          .disk = s->disk,
                           .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,

@@ -78,6 +78,10 @@ typedef struct job_bench_result {
      * a timed step, in the mean: launches, copies, waits for the device, those inside the step. */
     uint64_t device_bytes, device_bytes_allocated, host_bytes;
     double launches, copies, waits, host_syncs;
+    /* Of values that wait outside the device's memory: planned, used; bytes moved in a step, both
+     * ways together. */
+    uint64_t offloaded_bytes, offloaded_bytes_used;
+    double moved_bytes;
     int threads;
     uint64_t plan_hash;
     plan_form forms[FORMS_MOST]; /* as in ebb_plan */
