@@ -35,6 +35,7 @@ static bool add_ranks(json_t *to, const job_bench_result *r) {
         clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
         done = json_array_append_new(list, rank_json(k)) == 0;
     }
+    done = done && json_object_set_new(to, "reduce", json_string(ebb__job_reduces[r->reduce])) == 0;
     return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0 &&
            json_object_set_new(to, "bubble_share", ebb__cli_json_real(all / (double)r->n_ranks)) ==
                0 &&
@@ -106,6 +107,9 @@ static void print_ranks(const job_bench_result *r) {
                k->rank, k->planned_peak_bytes, k->measured_peak_bytes, k->sent_bytes, k->messages,
                100 * k->waiting_seconds / (k->busy_seconds + k->waiting_seconds), k->host);
         clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
+    }
+    if (r->n_ranks > 1) {
+        printf("reduce                %s\n", ebb__job_reduces[r->reduce]);
     }
     if (clock > 0) {
         printf("virtual seconds       %.6f a step, if every process had a core of its own\n",

@@ -145,6 +145,10 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
                      plan->plan_seconds, plan->members, plan->members == 1 ? "" : "s");
     bool fits = strlen(model.text) + (size_t)n + 2 <= 80;
     (void)fprintf(file, "%s:%s%s\n", model.text, fits ? " " : "\n  ", how);
+    if (ebb__settings_ranks(s) > 1) {
+        (void)fprintf(file, "  processes     %10" PRId64 ", reduce %s; of the first of them:\n",
+                      ebb__settings_ranks(s), ebb__job_reduces[job_reduced(plan)]);
+    }
     (void)fprintf(file, "  peak          %10s = %" PRIu64 " bytes, all told\n",
                   ebb__unit_bytes(plan->peak_bytes).text, plan->peak_bytes);
     if (plan->budget_bytes < UINT64_MAX) {

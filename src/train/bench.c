@@ -259,6 +259,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     out->n_forms = plan->n_forms;
     memcpy(out->forms, plan->forms, sizeof out->forms);
     out->chunk_images = plan->choices[plan->chosen].knobs.chunk_images;
+    out->reduce = job_reduced(plan);
     TRY_OUT(gather_ranks(ctx, settings, &talk, out));
 out:
     status = ebb__job_lost(session, status);
