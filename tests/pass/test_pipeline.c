@@ -52,7 +52,7 @@ static void dump_after(void **state) {
         test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(d.names,
                         "infer shard grad stash simplify split cut turns chunk encode recompute "
-                        "heap batch_time sparse slices contract "
+                        "heap offload batch_time sparse slices contract "
                         "layout alias select schedule fuse place team verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);
