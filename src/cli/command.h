@@ -159,6 +159,10 @@ json_t *ebb__cli_curve_json(const ebb_plan *plan); /* NULL: no memory */
 void ebb__cli_print_decisions(FILE *file, const ebb_plan *plan);
 void ebb__cli_print_products(FILE *file, const ebb_plan *plan);
 json_t *ebb__cli_products_json(const ebb_plan *plan); /* NULL: no memory */
+/* Forms that the plan's device cannot have, though the settings allow them; nothing where there are
+ * none. */
+void ebb__cli_print_excluded(FILE *file, const train_settings *s, const ebb_plan *plan);
+json_t *ebb__cli_excluded_json(const train_settings *s, const ebb_plan *plan); /* NULL: no memory */
 typedef struct cli_name {
     char text[64];
 } cli_name;

@@ -80,6 +80,31 @@ void ebb__cli_print_decisions(FILE *file, const ebb_plan *plan) {
     (void)fflush(file);
 }
 
+/* ---- what was no candidate ---- */
+
+static const char *const why_no_sparse =
+    "a device would be waited for in the middle of a step, to see whether they fit";
+
+/* Values of many zeros that the CPU may keep without them. */
+static bool lacks_sparse(const train_settings *s, const ebb_plan *plan) {
+    return s->density.cut > 0 && device_apart(plan->dev);
+}
+
+void ebb__cli_print_excluded(FILE *file, const train_settings *s, const ebb_plan *plan) {
+    if (lacks_sparse(s, plan)) {
+        (void)fprintf(file, "  no candidates: sparse forms:\n    %s\n", why_no_sparse);
+    }
+}
+
+json_t *ebb__cli_excluded_json(const train_settings *s, const ebb_plan *plan) {
+    json_t *list = json_array();
+    if (lacks_sparse(s, plan)) {
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s}", "form", "sparse", "why", why_no_sparse));
+    }
+    return list;
+}
+
 /* ---- text ---- */
 
 /* Per cent of a step in which products take what was measured. */

@@ -24,7 +24,9 @@ static json_t *to_json(const cli_settings *settings, const ebb_plan *plan, json_
                                    json_integer(settings->run.batch_tokens)) == 0;
     }
     if (done && plan->products != NULL) {
-        done = json_object_set_new(object, "products", ebb__cli_products_json(plan)) == 0;
+        done = json_object_set_new(object, "products", ebb__cli_products_json(plan)) == 0 &&
+               json_object_set_new(object, "excluded",
+                                   ebb__cli_excluded_json(&settings->run, plan)) == 0;
     }
     if (done && settings->curve) {
         done = json_object_set_new(object, "curve", ebb__cli_curve_json(plan)) == 0;
@@ -77,6 +79,7 @@ static ebb_status print(const cli_settings *settings, ebb_plan *plan) {
     }
     if (plan->products != NULL) {
         ebb__cli_print_decisions(stdout, plan);
+        ebb__cli_print_excluded(stdout, &settings->run, plan);
         ebb__cli_print_products(stdout, plan);
     }
     return EBB_OK;

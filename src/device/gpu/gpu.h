@@ -58,6 +58,7 @@ typedef struct gpu_family {
 
 /* NULL: there is none. */
 const gpu_kernel *ebb__gpu_kernel_of(op_code op);
+const char *ebb__gpu_family_of(op_code op); /* its name; NULL: as above */
 /* The list of a device (NULL: only how many there are), and their number. A CPU prefers other
  * forms. */
 int32_t ebb__gpu_kernel_list(device_kernel *out, bool is_cpu);
@@ -79,6 +80,7 @@ typedef struct gpu_run {
     char name[32], text[GPU_MAX_RUN * 64 + 256];
     gpu_stage launch; /* without its extent, which is: */
     gpu_extent extent;
+    uint64_t sources; /* what its text is to stand behind, in their order: bit i is source i */
 } gpu_run;
 /* How many instructions from the first on, of those that are joined to it, can be one launch. */
 int32_t ebb__gpu_run_length(const device_kernel *kernels, const device_instr *const *instrs,
@@ -87,8 +89,10 @@ int32_t ebb__gpu_run_length(const device_kernel *kernels, const device_instr *co
 bool ebb__gpu_run_text(const device_kernel *kernels, const device_instr *const *run, int32_t n,
                        gpu_run *out);
 
-/* The text of all kernels, in the order in which it is compiled (made by cmake/embed.cmake). */
+/* The text of all kernels, in the order in which it is compiled (made by cmake/embed.cmake). Runs
+ * need the bodies of a few families alone, behind GPU_BODIES: compiling all takes seconds. */
 extern const char *const ebb__gpu_source[];
 extern const int32_t ebb__gpu_sources;
+#define GPU_BODIES "#define GPU_BODIES\n"
 
 #endif

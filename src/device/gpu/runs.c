@@ -38,6 +38,30 @@ int32_t ebb__gpu_run_length(const device_kernel *kernels, const device_instr *co
     return n;
 }
 
+/* ---- what the texts stand behind ---- */
+
+/* Whether source i is NAME.cl: each begins with a line that says what it is. */
+static bool is_source(int32_t i, const char *name) {
+    char line[64];
+    (void)snprintf(line, sizeof line, "#line 1 \"%s.cl\"\n", name);
+    return strncmp(ebb__gpu_source[i], line, strlen(line)) == 0;
+}
+
+/* The language, which is all headers; the words of runs; the family of the op. */
+static uint64_t sources_of(op_code op) {
+    uint64_t sources = 0;
+    for (int32_t i = 0; i < ebb__gpu_sources && i < 64; i++) {
+        size_t line = strcspn(ebb__gpu_source[i], "\n");
+        bool header = line > 3 && strncmp(ebb__gpu_source[i] + line - 3, ".h\"", 3) == 0;
+        if (header || is_source(i, "runs") || is_source(i, ebb__gpu_family_of(op))) {
+            sources |= UINT64_C(1) << i;
+        }
+    }
+    return sources;
+}
+
+/* ---- the text ---- */
+
 static size_t put(char *text, size_t bytes, size_t used, const char *format, const char *word,
                   int number) {
     int n = snprintf(text + used, bytes - used, format, word, number);
@@ -55,6 +79,7 @@ bool ebb__gpu_run_text(const device_kernel *kernels, const device_instr *const *
         int32_t op = (int32_t)kernels[run[i]->kernel].op;
         product = product || !ebb__gpu_kernel_of((op_code)op)->element;
         hash = XXH3_64bits_withSeed(&op, sizeof op, hash);
+        out->sources |= sources_of((op_code)op);
     }
     (void)snprintf(out->name, sizeof out->name, "run_%016llx", (unsigned long long)hash);
     (void)extent_of(&kernels[run[0]->kernel], &run[0]->call, &out->extent);

@@ -9,16 +9,32 @@ static const gpu_family *const families[] = {
 #undef FAMILY
 };
 enum { FAMILIES = sizeof families / sizeof *families };
+static const char *const names[FAMILIES] = {
+#define FAMILY(name) #name,
+#include "device/gpu/families.def"
+#undef FAMILY
+};
 
-const gpu_kernel *ebb__gpu_kernel_of(op_code op) {
+static const gpu_kernel *find(op_code op, int32_t *family) {
     for (int32_t f = 0; f < FAMILIES; f++) {
         for (int32_t i = 0; i < families[f]->n; i++) {
             if (families[f]->kernels[i].op == op) {
+                *family = f;
                 return &families[f]->kernels[i];
             }
         }
     }
     return NULL;
+}
+
+const gpu_kernel *ebb__gpu_kernel_of(op_code op) {
+    int32_t family = 0;
+    return find(op, &family);
+}
+
+const char *ebb__gpu_family_of(op_code op) {
+    int32_t family = 0;
+    return find(op, &family) == NULL ? NULL : names[family];
 }
 
 /* ---- as a device's list ---- */

@@ -52,9 +52,12 @@ static const char *why_unusable(const cl_api *api, cl_handle id, const cl_facts 
 
 static cl_facts facts_of(const cl_api *api, cl_handle platform, cl_handle id) {
     cl_facts f = {.unusable = NULL};
+    char version[512] = ""; /* drivers answer nothing where there is no room for all of it */
     size_t got = 0;
-    (void)api->clGetPlatformInfo(platform, CL_INFO_PLATFORM_VERSION, sizeof f.platform - 1,
-                                 f.platform, &got);
+    if (api->clGetPlatformInfo(platform, CL_INFO_PLATFORM_VERSION, sizeof version - 1, version,
+                               &got) == CL_OK) {
+        (void)snprintf(f.platform, sizeof f.platform, "%.95s", version);
+    }
     ask_text(api, id, CL_INFO_NAME, f.name);
     ask_text(api, id, CL_INFO_DRIVER, f.driver);
     f.bytes = ask_number(api, id, CL_INFO_GLOBAL_BYTES, 8);
@@ -184,7 +187,7 @@ static ebb_status open_state(ebb_ctx *ctx, cl_state *state, const device_choice 
         state->api.clCreateCommandQueue(state->context, state->id, CL_QUEUE_PROFILING, &code);
     TRY(ebb__cl_check(ctx, code, state->facts.name));
     TRY(choice->folder != NULL ? ebb__strdup(ctx, choice->folder, &state->folder) : EBB_OK);
-    TRY(ebb__cl_build(ctx, state, ""));
+    TRY(ebb__cl_build(ctx, state));
     TRY(fill_table(ctx, state));
     return ebb__cl_selftest(ctx, &state->table);
 }
@@ -206,7 +209,9 @@ ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice, const device 
 void ebb__cl_close(const device *dev) {
     cl_state *state = cl_state_of(dev);
     for (int32_t i = 0; i < state->n_entries; i++) {
-        (void)state->api.clReleaseKernel(state->entries[i].kernel);
+        if (state->entries[i].kernel != NULL) {
+            (void)state->api.clReleaseKernel(state->entries[i].kernel);
+        }
     }
     for (int32_t i = 0; i < state->n_programs; i++) {
         (void)state->api.clReleaseProgram(state->programs[i]);
@@ -221,6 +226,7 @@ void ebb__cl_close(const device *dev) {
     ebb__free(state->ctx, state->programs);
     ebb__free(state->ctx, state->folder);
     ebb__free(state->ctx, state->entries);
+    ebb__free(state->ctx, state->runs);
     ebb__free(state->ctx, state->kernels);
     ebb__free(state->ctx, state);
 }

@@ -59,7 +59,7 @@ typedef struct cl_facts {
 enum { CL_ENTRY_BYTES = 64 };
 typedef struct cl_entry {
     char name[CL_ENTRY_BYTES];
-    cl_handle kernel;
+    cl_handle kernel; /* NULL: of a run that is not compiled yet */
 } cl_entry;
 
 typedef struct cl_state {
@@ -68,11 +68,14 @@ typedef struct cl_state {
     device_kernel *kernels;
     cl_facts facts;
     cl_handle id, context, queue;
-    cl_handle *programs; /* the first has all kernels; others, kernels of runs beside them */
+    cl_handle *programs; /* the first has all kernels; others, kernels of runs */
     int32_t n_programs;
     char *folder;      /* for what was compiled; NULL: none */
     cl_entry *entries; /* kernels that were asked for */
     int32_t n_entries;
+    char *runs; /* texts of runs that are not compiled yet, and what they stand behind (gpu_run) */
+    size_t runs_bytes;
+    uint64_t runs_sources;
     device_counts counts;
     ebb_ctx *ctx;
 } cl_state;
@@ -122,12 +125,15 @@ ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
 /* selftest.c: EBB_USAGE with what it got wrong if the device's numbers are not the CPU's. */
 ebb_status ebb__cl_selftest(ebb_ctx *ctx, const device *dev) EBB_MUST_CHECK;
 
-/* program.c: compiles all kernels and more text, or takes what was compiled before from the folder.
- */
-ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *more) EBB_MUST_CHECK;
-cl_handle ebb__cl_known(const cl_state *state, const char *entry); /* NULL: not asked for yet */
-ebb_status ebb__cl_kernel(ebb_ctx *ctx, cl_state *state, const char *entry,
-                          cl_handle *out) EBB_MUST_CHECK;
+/* program.c: compiles all kernels, or takes what was compiled before from the folder. */
+ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state) EBB_MUST_CHECK;
+/* The number of a kernel in state->entries. */
+ebb_status ebb__cl_entry(ebb_ctx *ctx, cl_state *state, const char *entry,
+                         int32_t *out) EBB_MUST_CHECK;
+/* The same of a run, whose kernel is there when runs are built: all that were added since, as one
+ * program. */
+ebb_status ebb__cl_add_run(cl_state *state, const gpu_run *run, int32_t *out) EBB_MUST_CHECK;
+ebb_status ebb__cl_build_runs(ebb_ctx *ctx, cl_state *state) EBB_MUST_CHECK;
 
 /* buffer.c, stream.c */
 extern const device_buffer_table ebb__cl_buffer_table;

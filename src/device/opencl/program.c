@@ -1,9 +1,13 @@
 /* program.c - all kernels as one program of the driver, compiled when a device is opened for the
- * first time and kept in a file after that.
+ * first time and kept in a file after that; kernels of runs as programs beside it, of the bodies
+ * that they are made of alone.
  *
  * The file is named by a hash of the texts, the options, the driver and the device; its bytes begin
  * with a mark, that hash, their number and their own hash. Whatever is wrong with a file, or with
- * what the driver says of it, the texts are compiled again and it is replaced.
+ * what the driver says of it, the texts are compiled again and it is replaced. PoCL has no such
+ * file: it keeps what it compiles itself, one kernel at a time when that is first started. Asked
+ * for a binary it would compile all of them, for groups of any size: half a minute, and slower
+ * code.
  */
 #include "device/opencl/opencl.h"
 
@@ -29,18 +33,47 @@ static const char *options_of(const cl_state *state) {
                : "-cl-std=CL1.2";
 }
 
-/* Texts of a program: all kernels, and one text more, which may be empty. */
-static uint64_t key_of(const cl_state *state, const char *more) {
+static bool keeps_itself(const cl_state *state) {
+    return strstr(state->facts.platform, "PoCL") != NULL ||
+           strstr(state->facts.platform, "pocl") != NULL;
+}
+
+/* Texts of a program, one after the other. */
+typedef struct cl_texts {
+    const char *at[MOST_TEXTS];
+    int32_t n;
+} cl_texts;
+
+static cl_texts texts_of_kernels(void) {
+    cl_texts texts = {.n = 0};
+    for (int32_t i = 0; i < ebb__gpu_sources && i < MOST_TEXTS; i++) {
+        texts.at[texts.n++] = ebb__gpu_source[i];
+    }
+    return texts;
+}
+
+static cl_texts texts_of_runs(const cl_state *state) {
+    cl_texts texts = {.at = {GPU_BODIES}, .n = 1};
+    for (int32_t i = 0; i < ebb__gpu_sources && texts.n < MOST_TEXTS - 1; i++) {
+        if ((state->runs_sources >> i & 1) != 0) {
+            texts.at[texts.n++] = ebb__gpu_source[i];
+        }
+    }
+    texts.at[texts.n++] = state->runs;
+    return texts;
+}
+
+static uint64_t key_of(const cl_state *state, const cl_texts *texts) {
     const cl_facts *f = &state->facts;
     const char *options = options_of(state);
     uint64_t hash = XXH3_64bits(options, strlen(options));
     hash = XXH3_64bits_withSeed(f->name, strlen(f->name), hash);
     hash = XXH3_64bits_withSeed(f->driver, strlen(f->driver), hash);
     hash = XXH3_64bits_withSeed(f->platform, strlen(f->platform), hash);
-    for (int32_t i = 0; i < ebb__gpu_sources; i++) {
-        hash = XXH3_64bits_withSeed(ebb__gpu_source[i], strlen(ebb__gpu_source[i]), hash);
+    for (int32_t i = 0; i < texts->n; i++) {
+        hash = XXH3_64bits_withSeed(texts->at[i], strlen(texts->at[i]), hash);
     }
-    return XXH3_64bits_withSeed(more, strlen(more), hash);
+    return hash;
 }
 
 /* ---- the texts ---- */
@@ -59,14 +92,10 @@ static ebb_status refuse(ebb_ctx *ctx, cl_state *state, cl_handle program, int32
                      state->facts.name, (int)code, log);
 }
 
-static ebb_status compile(ebb_ctx *ctx, cl_state *state, const char *more, cl_handle *out) {
-    const char *texts[MOST_TEXTS];
-    int32_t code = CL_OK, n = 0;
-    for (; n < ebb__gpu_sources && n < MOST_TEXTS - 1; n++) {
-        texts[n] = ebb__gpu_source[n];
-    }
-    texts[n++] = more;
-    *out = state->api.clCreateProgramWithSource(state->context, (uint32_t)n, texts, NULL, &code);
+static ebb_status compile(ebb_ctx *ctx, cl_state *state, cl_texts *texts, cl_handle *out) {
+    int32_t code = CL_OK;
+    *out = state->api.clCreateProgramWithSource(state->context, (uint32_t)texts->n, texts->at, NULL,
+                                                &code);
     TRY(ebb__cl_check(ctx, code, "taking the kernels"));
     code = state->api.clBuildProgram(*out, 1, &state->id, options_of(state), NULL, NULL);
     return code == CL_OK ? EBB_OK : refuse(ctx, state, *out, code);
@@ -145,13 +174,13 @@ out:
     return status;
 }
 
-static ebb_status build(ebb_ctx *ctx, cl_state *state, const char *more, cl_handle *out) {
+static ebb_status build(ebb_ctx *ctx, cl_state *state, cl_texts *texts, cl_handle *out) {
     char path[PATH_BYTES], name[48];
     unsigned char *binary = NULL;
     size_t bytes = 0;
-    uint64_t key = key_of(state, more);
-    if (state->folder == NULL) {
-        return compile(ctx, state, more, out);
+    uint64_t key = key_of(state, texts);
+    if (state->folder == NULL || keeps_itself(state)) {
+        return compile(ctx, state, texts, out);
     }
     (void)snprintf(name, sizeof name, "opencl-%016" PRIx64 ".bin", key);
     TRY(ebb__file_join(ctx, state->folder, name, path, sizeof path));
@@ -161,7 +190,7 @@ static ebb_status build(ebb_ctx *ctx, cl_state *state, const char *more, cl_hand
     if (known) {
         return EBB_OK;
     }
-    TRY(compile(ctx, state, more, out));
+    TRY(compile(ctx, state, texts, out));
     /* Where it cannot be kept, it is compiled again the next time. */
     if (ebb__file_make_dir(ctx, state->folder) != EBB_OK ||
         write_binary(ctx, state, *out, path, key) != EBB_OK) {
@@ -170,41 +199,95 @@ static ebb_status build(ebb_ctx *ctx, cl_state *state, const char *more, cl_hand
     return EBB_OK;
 }
 
-ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state, const char *more) {
+static ebb_status add_program(ebb_ctx *ctx, cl_state *state, cl_texts *texts) {
     cl_handle program = NULL;
     TRY(ebb__realloc(state->ctx, state->programs, (size_t)state->n_programs + 1,
                      sizeof *state->programs, &state->programs));
-    ebb_status status = build(ctx, state, more, &program);
+    ebb_status status = build(ctx, state, texts, &program);
     if (program != NULL) {
         state->programs[state->n_programs++] = program;
     }
     return status;
 }
 
-cl_handle ebb__cl_known(const cl_state *state, const char *entry) {
-    for (int32_t i = 0; i < state->n_entries; i++) {
-        if (strcmp(state->entries[i].name, entry) == 0) {
-            return state->entries[i].kernel;
-        }
-    }
-    return NULL;
+ebb_status ebb__cl_build(ebb_ctx *ctx, cl_state *state) {
+    cl_texts texts = texts_of_kernels();
+    return add_program(ctx, state, &texts);
 }
 
-ebb_status ebb__cl_kernel(ebb_ctx *ctx, cl_state *state, const char *entry, cl_handle *out) {
+/* ---- kernels ---- */
+
+static ebb_status create_kernel(ebb_ctx *ctx, cl_state *state, int32_t program, cl_entry *entry) {
     char name[CL_ENTRY_BYTES + 4];
     int32_t code = CL_OK;
-    *out = ebb__cl_known(state, entry);
-    if (*out != NULL) {
-        return EBB_OK;
+    (void)snprintf(name, sizeof name, "k_%s", entry->name);
+    entry->kernel = state->api.clCreateKernel(state->programs[program], name, &code);
+    if (code != CL_OK) {
+        entry->kernel = NULL;
     }
-    (void)snprintf(name, sizeof name, "k_%s", entry);
+    return ebb__cl_check(ctx, code, name);
+}
+
+/* The number of an entry; a new one, without a kernel, if nobody asked for it before. */
+static ebb_status find_entry(cl_state *state, const char *name, int32_t *out) {
+    for (int32_t i = 0; i < state->n_entries; i++) {
+        if (strcmp(state->entries[i].name, name) == 0) {
+            *out = i;
+            return EBB_OK;
+        }
+    }
     TRY(ebb__realloc(state->ctx, state->entries, (size_t)state->n_entries + 1,
                      sizeof *state->entries, &state->entries));
-    /* What was compiled last has the kernels of the others too. */
-    *out = state->api.clCreateKernel(state->programs[state->n_programs - 1], name, &code);
-    TRY(ebb__cl_check(ctx, code, name));
-    cl_entry *fresh = &state->entries[state->n_entries++];
-    *fresh = (cl_entry){.kernel = *out};
-    (void)snprintf(fresh->name, sizeof fresh->name, "%s", entry);
+    cl_entry *fresh = &state->entries[state->n_entries];
+    *fresh = (cl_entry){.kernel = NULL};
+    (void)snprintf(fresh->name, sizeof fresh->name, "%s", name);
+    *out = state->n_entries++;
+    return EBB_OK;
+}
+
+ebb_status ebb__cl_entry(ebb_ctx *ctx, cl_state *state, const char *entry, int32_t *out) {
+    TRY(find_entry(state, entry, out));
+    return state->entries[*out].kernel != NULL
+               ? EBB_OK
+               : create_kernel(ctx, state, 0, &state->entries[*out]);
+}
+
+ebb_status ebb__cl_add_run(cl_state *state, const gpu_run *run, int32_t *out) {
+    size_t bytes = strlen(run->text);
+    int32_t known = state->n_entries;
+    TRY(find_entry(state, run->name, out));
+    if (*out < known) {
+        return EBB_OK;
+    }
+    ebb_status status =
+        ebb__realloc(state->ctx, state->runs, state->runs_bytes + bytes + 1, 1, &state->runs);
+    if (status != EBB_OK) {
+        state->n_entries = known;
+        return status;
+    }
+    memcpy(state->runs + state->runs_bytes, run->text, bytes + 1);
+    state->runs_bytes += bytes;
+    state->runs_sources |= run->sources;
+    return EBB_OK;
+}
+
+ebb_status ebb__cl_build_runs(ebb_ctx *ctx, cl_state *state) {
+    int32_t n = 0;
+    if (state->runs_bytes == 0) {
+        return EBB_OK;
+    }
+    cl_texts texts = texts_of_runs(state);
+    TRY(add_program(ctx, state, &texts));
+    for (int32_t i = 0; i < state->n_entries; i++) {
+        if (state->entries[i].kernel == NULL) {
+            TRY(create_kernel(ctx, state, state->n_programs - 1, &state->entries[i]));
+            n++;
+        }
+    }
+    ebb__log(ctx, EBB_LOG_DEBUG, "opencl: %d kernels of runs", (int)n);
+    ebb__free(state->ctx, state->runs);
+    state->runs = NULL;
+    state->runs_bytes = 0;
+    state->runs_sources = 0;
     return EBB_OK;
 }

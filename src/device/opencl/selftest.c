@@ -46,8 +46,9 @@ static ebb_status run(ebb_ctx *ctx, cl_state *state, cl_handle memory, const flo
     const uint64_t at = 0;
     const size_t items[2] = {16, 16};
     const size_t bytes = NUMBERS * sizeof *x;
-    cl_handle kernel = NULL;
-    TRY(ebb__cl_kernel(ctx, state, "selftest", &kernel));
+    int32_t entry = 0;
+    TRY(ebb__cl_entry(ctx, state, "selftest", &entry));
+    cl_handle kernel = state->entries[entry].kernel;
     int32_t code =
         state->api.clEnqueueWriteBuffer(state->queue, memory, 1, 0, bytes, x, 0, NULL, NULL);
     code = code == CL_OK ? state->api.clSetKernelArg(kernel, 0, sizeof memory, &memory) : code;

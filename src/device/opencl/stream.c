@@ -7,7 +7,7 @@
 
 /* What an instruction keeps: its launches. */
 typedef struct cl_launch {
-    cl_handle kernel;
+    int32_t entry; /* of its kernel */
     uint32_t groups[2];
     uint16_t items[2];
 } cl_launch;
@@ -44,9 +44,9 @@ static void destroy(device_stream *stream) {
 /* ---- loading ---- */
 
 static ebb_status set_launch(device_stream *stream, const gpu_stage *stage, gpu_extent extent,
-                             cl_launch *out) {
+                             int32_t entry, cl_launch *out) {
     size_t groups[2];
-    TRY(ebb__cl_kernel(stream->ctx, stream->state, stage->entry, &out->kernel));
+    out->entry = entry;
     ebb__gpu_groups(stage, extent, groups);
     if (groups[0] * (size_t)stage->wide > UINT32_MAX ||
         groups[1] * (size_t)stage->high > UINT32_MAX) {
@@ -71,38 +71,22 @@ static ebb_status prepare(device_stream *stream, const char *base, uint64_t at, 
     ebb__gpu_describe(&instr->call, form, base, image);
     for (int32_t s = 0; s < prepared.n; s++) {
         const gpu_stage *stage = &form->stages[s];
-        TRY(set_launch(stream, stage, stage->extent(&instr->call), &prepared.launches[s]));
+        int32_t entry = 0;
+        TRY(ebb__cl_entry(stream->ctx, stream->state, stage->entry, &entry));
+        TRY(set_launch(stream, stage, stage->extent(&instr->call), entry, &prepared.launches[s]));
     }
     memcpy(instr->prepared, &prepared, sizeof prepared);
     return EBB_OK;
 }
 
-/* What a program is loaded with: its instructions, runs of them, the texts of those. */
+/* What a program is loaded with. */
 typedef struct cl_loading {
     device_instr *const *instrs;
     int32_t count;
-    char *text; /* kernels of runs that are not known yet */
-    size_t bytes, room;
 } cl_loading;
 
 static const device_instr *const *as_list(const cl_loading *l, int32_t at) {
     return (const device_instr *const *)(const void *)(l->instrs + at);
-}
-
-/* Appends the text of a run's kernel, unless it is known, or there already. */
-static ebb_status add_run(device_stream *stream, cl_loading *l, const gpu_run *run) {
-    size_t bytes = strlen(run->text);
-    if (ebb__cl_known(stream->state, run->name) != NULL ||
-        (l->text != NULL && strstr(l->text, run->name) != NULL)) {
-        return EBB_OK;
-    }
-    if (l->bytes + bytes + 1 > l->room) {
-        l->room = 2 * (l->bytes + bytes + 1);
-        TRY(ebb__realloc(stream->ctx, l->text, l->room, 1, &l->text));
-    }
-    memcpy(l->text + l->bytes, run->text, bytes + 1);
-    l->bytes += bytes;
-    return EBB_OK;
 }
 
 /* The run that begins with instruction i, if one does: its length, else 1. */
@@ -117,11 +101,13 @@ static ebb_status join_run(device_stream *stream, const cl_loading *l, int32_t i
                            const gpu_run *run, char *image) {
     cl_prepared prepared;
     gpu_call head;
+    int32_t entry = 0;
+    TRY(ebb__cl_add_run(stream->state, run, &entry));
     for (int32_t k = 0; k < n; k++) {
         memcpy(&prepared, l->instrs[i + k]->prepared, sizeof prepared);
         prepared.n = k == 0 ? 1 : 0;
         if (k == 0) {
-            TRY(set_launch(stream, &run->launch, run->extent, &prepared.launches[0]));
+            TRY(set_launch(stream, &run->launch, run->extent, entry, &prepared.launches[0]));
         }
         memcpy(l->instrs[i + k]->prepared, &prepared, sizeof prepared);
     }
@@ -135,13 +121,6 @@ static ebb_status join_run(device_stream *stream, const cl_loading *l, int32_t i
 static ebb_status load_all(device_stream *stream, cl_loading *l, const char *base, uint64_t at,
                            char *image) {
     gpu_run run;
-    for (int32_t i = 0, n; i < l->count; i += n) {
-        n = run_at(stream, l, i, &run);
-        TRY(n > 1 ? add_run(stream, l, &run) : EBB_OK);
-    }
-    if (l->bytes > 0) {
-        TRY(ebb__cl_build(stream->ctx, stream->state, l->text));
-    }
     size_t done = 0;
     for (int32_t i = 0, n; i < l->count; i += n) {
         char *first = image + done;
@@ -178,7 +157,6 @@ static ebb_status load(device_stream *stream, void *memory, uint64_t at,
                                                            bytes, image, 0, NULL, NULL),
                            "writing a program");
 out:
-    ebb__free(stream->ctx, l.text);
     ebb__free(stream->ctx, image);
     return status;
 }
@@ -190,14 +168,14 @@ static ebb_status launch_one(device_stream *stream, const cl_launch *launch, uin
     cl_state *state = stream->state;
     const size_t local[2] = {launch->items[0], launch->items[1]};
     const size_t global[2] = {local[0] * launch->groups[0], local[1] * launch->groups[1]};
-    int32_t code =
-        state->api.clSetKernelArg(launch->kernel, 0, sizeof stream->memory, &stream->memory);
+    cl_handle kernel = state->entries[launch->entry].kernel;
+    int32_t code = state->api.clSetKernelArg(kernel, 0, sizeof stream->memory, &stream->memory);
     if (code == CL_OK) {
-        code = state->api.clSetKernelArg(launch->kernel, 1, sizeof at, &at);
+        code = state->api.clSetKernelArg(kernel, 1, sizeof at, &at);
     }
     if (code == CL_OK) {
-        code = state->api.clEnqueueNDRangeKernel(state->queue, launch->kernel, 2, NULL, global,
-                                                 local, 0, NULL, event);
+        code = state->api.clEnqueueNDRangeKernel(state->queue, kernel, 2, NULL, global, local, 0,
+                                                 NULL, event);
     }
     state->counts.launches++;
     return ebb__cl_check(stream->ctx, code, "starting a kernel");
@@ -249,6 +227,8 @@ static ebb_status run_instr(device_stream *stream, const device_instr *instr,
 
 static ebb_status run(device_stream *stream, const device_instr *const *instrs, int32_t count,
                       device_observe_fn observe, void *user) {
+    /* When the first program runs, all are loaded: their runs are compiled together. */
+    TRY(ebb__cl_build_runs(stream->ctx, stream->state));
     for (int32_t i = 0; i < count; i++) {
         TRY(run_instr(stream, instrs[i], observe, user));
     }

@@ -25,6 +25,10 @@
 /* Shape 1: an item for each row r and unit u. ELEMENT(name) { ... } is the body for one of them; it
  * reads all that it needs before it writes, and touches only what belongs to (r, u), so that runs
  * of such bodies can be one launch. */
+#ifdef GPU_BODIES /* of a program of runs, which starts none of them by itself */
+#define ELEMENT(name)                                                                              \
+    DEVICE void name##_at(GLOBAL char *arena, GLOBAL const gpu_call *c, int64_t r, int32_t u)
+#else
 #define ELEMENT(name)                                                                              \
     DEVICE void name##_at(GLOBAL char *arena, GLOBAL const gpu_call *c, int64_t r, int32_t u);     \
     KERNEL void WG(64, 4) k_##name(ARGS) {                                                         \
@@ -35,6 +39,7 @@
         }                                                                                          \
     }                                                                                              \
     DEVICE void name##_at(GLOBAL char *arena, GLOBAL const gpu_call *c, int64_t r, int32_t u)
+#endif
 /* Element u of row r of operand or result i. */
 #define GET(i) (F32(IN(i), r)[u])
 #define PUT(i) (F32(OUT(i), r)[u])
