@@ -40,10 +40,18 @@ def run_torch(o):
     print(json.dumps({"MiB": (peak - loaded) / 2**20, "seconds": least}))
 
 
+TOO_SMALL = 4  # the code with which ebb refuses a budget
+
+
 def run_ebb(o, *more):
+    """Bytes and seconds; None where the budget is too small."""
     command = [o.ebb, "bench", "cnn", "--net", o.net, "--batch", o.batch, "--size", o.size, "--classes", o.classes, "--momentum", 0.9,
                "--steps", o.steps, "--threads", o.threads, "--profile", "--json", *more]
-    found = json.loads(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout)
+    run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if run.returncode == TOO_SMALL:
+        return None
+    run.check_returncode()
+    found = json.loads(run.stdout)
     return found["planned_peak_bytes"], found["profile"]["step_seconds"]
 
 
@@ -66,8 +74,8 @@ def main():
     whole, seconds = run_ebb(o, "--disable", "chunk,encode,recompute")
     print(f"| ebb | keeping all | {whole / 2**20:.0f} | {seconds:.2f} |", flush=True)
     for share in o.shares.split(","):
-        peak, seconds = run_ebb(o, "--memory", int(float(share) * whole))
-        print(f"| ebb | --memory at {share} | {peak / 2**20:.0f} | {seconds:.2f} |", flush=True)
+        found = run_ebb(o, "--memory", int(float(share) * whole))
+        print(f"| ebb | --memory at {share} | " + (f"{found[0] / 2**20:.0f} | {found[1]:.2f} |" if found else "too small | |"), flush=True)
 
 
 if __name__ == "__main__":

@@ -259,6 +259,40 @@ ebb_status ebb__file_create_unnamed(ebb_ctx *ctx, const char *path, file_writer 
     return EBB_OK;
 }
 
+/* Not by writing zeros: what a file system cannot reserve is found out as values are written. */
+static int reserve(int fd, uint64_t bytes) {
+    int result;
+    do {
+        result = bytes > INT64_MAX ? -1 : fallocate(fd, 0, 0, (off_t)bytes);
+    } while (result != 0 && errno == EINTR);
+    if (bytes > INT64_MAX) {
+        errno = EFBIG;
+    }
+    return result != 0 && errno == EOPNOTSUPP ? ftruncate(fd, (off_t)bytes) : result;
+}
+
+ebb_status ebb__file_create_scratch(ebb_ctx *ctx, const char *folder, uint64_t bytes,
+                                    file_writer *out) {
+    char path[PATH_MOST];
+    *out = (file_writer){.ctx = ctx, .fd = -1};
+    TRY(join(ctx, folder, "/offloaded", path));
+    out->fd = hook(ctx) ? -1 : open_unnamed(ctx, folder, path);
+    if (out->fd < 0) {
+        return io_fail(ctx, "create a file in", folder);
+    }
+    (void)snprintf(out->path, sizeof out->path, "%s", path);
+    if (hook(ctx) || reserve(out->fd, bytes) != 0) {
+        ebb_status status =
+            ebb__fail(ctx, EBB_IO,
+                      "%s has no room for %llu bytes that are to wait there: %m; give another "
+                      "--disk, or more --memory",
+                      folder, (unsigned long long)bytes);
+        ebb__file_abandon(out);
+        return status;
+    }
+    return EBB_OK;
+}
+
 ebb_status ebb__file_write(file_writer *writer, const void *data, size_t bytes) {
     TRY(ebb__file_write_fd(writer->ctx, writer->fd, writer->path, data, bytes));
     writer->written += bytes;

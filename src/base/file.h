@@ -28,6 +28,10 @@ void ebb__file_abandon(file_writer *writer); /* safe after commit or failed crea
  * its descriptor, so abandon is all that is to be done with it. `path` is for messages. */
 ebb_status ebb__file_create_unnamed(ebb_ctx *ctx, const char *path,
                                     file_writer *out) EBB_MUST_CHECK;
+/* The same in `folder` and nowhere else, with room for so many bytes: writing to it finds no full
+ * disk. */
+ebb_status ebb__file_create_scratch(ebb_ctx *ctx, const char *folder, uint64_t bytes,
+                                    file_writer *out) EBB_MUST_CHECK;
 /* Where to write what a user names: what a link leads to is meant, not the link. */
 ebb_status ebb__file_follow(ebb_ctx *ctx, const char *path, char out[1024]) EBB_MUST_CHECK;
 /* Removes from the folder what killed writers left beside their targets, or beside `name` only if

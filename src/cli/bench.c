@@ -35,6 +35,7 @@ static bool add_ranks(json_t *to, const job_bench_result *r) {
         clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
         done = json_array_append_new(list, rank_json(k)) == 0;
     }
+    done = done && json_object_set_new(to, "reduce", json_string(ebb__job_reduces[r->reduce])) == 0;
     return done && json_object_set_new(to, "exposed_share", ebb__cli_json_real(most)) == 0 &&
            json_object_set_new(to, "bubble_share", ebb__cli_json_real(all / (double)r->n_ranks)) ==
                0 &&
@@ -49,6 +50,16 @@ static bool add_device(json_t *to, const job_bench_result *r) {
         ebb__cli_json_bytes(r->host_bytes), "launches", ebb__cli_json_real(r->launches), "copies",
         ebb__cli_json_real(r->copies), "waits", ebb__cli_json_real(r->waits), "host_syncs",
         ebb__cli_json_real(r->host_syncs));
+    bool done = own != NULL && json_object_update(to, own) == 0;
+    json_decref(own);
+    return done;
+}
+
+static bool add_offloaded(json_t *to, const job_bench_result *r) {
+    json_t *own =
+        json_pack("{s:o, s:o, s:o}", "offloaded_bytes", ebb__cli_json_bytes(r->offloaded_bytes),
+                  "offloaded_bytes_used", ebb__cli_json_bytes(r->offloaded_bytes_used),
+                  "moved_bytes_per_step", ebb__cli_json_real(r->moved_bytes));
     bool done = own != NULL && json_object_update(to, own) == 0;
     json_decref(own);
     return done;
@@ -77,6 +88,7 @@ static json_t *bench_json(const job_bench_result *r, const train_settings *s) {
                 ebb__cli_add_forms(object, s->kind, r->forms, r->n_forms, r->chunk_images);
     done = done && (r->n_ranks == 0 || add_ranks(object, r));
     done = done && (r->device_bytes == 0 || add_device(object, r));
+    done = done && (r->offloaded_bytes == 0 || add_offloaded(object, r));
     if (done && r->profile != NULL) {
         done = json_object_set_new(object, "profile", ebb__cli_profile_json(r->profile)) == 0;
     }
@@ -95,6 +107,9 @@ static void print_ranks(const job_bench_result *r) {
                k->rank, k->planned_peak_bytes, k->measured_peak_bytes, k->sent_bytes, k->messages,
                100 * k->waiting_seconds / (k->busy_seconds + k->waiting_seconds), k->host);
         clock = k->virtual_seconds > clock ? k->virtual_seconds : clock;
+    }
+    if (r->n_ranks > 1) {
+        printf("reduce                %s\n", ebb__job_reduces[r->reduce]);
     }
     if (clock > 0) {
         printf("virtual seconds       %.6f a step, if every process had a core of its own\n",
@@ -134,6 +149,10 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
                "a step\n",
                r->device_bytes, r->device_bytes_allocated, r->host_bytes, r->launches, r->copies,
                r->waits, r->host_syncs);
+    }
+    if (r->offloaded_bytes > 0) {
+        printf("offloaded bytes       %" PRIu64 " planned, %" PRIu64 " used; %.6g moved a step\n",
+               r->offloaded_bytes, r->offloaded_bytes_used, r->moved_bytes);
     }
     if (r->joules >= 0) {
         printf("joules                %.3f a step\n", r->joules);

@@ -65,20 +65,28 @@ static cli_line name_network(const forecast_network *network) {
     return out;
 }
 
-static cli_line name_processes(const train_settings *s, const job_forecast *f) {
+static cli_line name_processes(const job_forecast *f) {
     cli_line out;
     (void)snprintf(
         out.text, sizeof out.text,
         "%d process%s of %d thread%s, %" PRId64 " stage%s, %" PRId64 " shard%s, reduce %s, %.40s",
         f->ranks, f->ranks == 1 ? "" : "es", f->threads, f->threads == 1 ? "" : "s", f->way.stages,
         f->way.stages == 1 ? "" : "s", f->way.shards, f->way.shards == 1 ? "" : "s",
-        reduce_names[s->reduce], name_network(&f->network).text);
+        reduce_names[f->reduce.way], name_network(&f->network).text);
+    return out;
+}
+
+/* "0.4398 s a step". */
+static cli_line name_seconds(double seconds) {
+    cli_line out;
+    (void)snprintf(out.text, sizeof out.text, isfinite(seconds) ? "%.4f s a step" : "does not fit",
+                   seconds);
     return out;
 }
 
 static void print_text(const train_settings *s, const job_forecast *f) {
     printf("%s: planned in %.2f s\n  %s\n", ebb__cli_model(s).text, f->plan_seconds,
-           name_processes(s, f).text);
+           name_processes(f).text);
     printf("  rank  stage        bytes        busy     waiting  messages        sent\n");
     for (int32_t r = 0; r < f->ranks; r++) {
         const forecast_part *p = &f->parts[r];
@@ -95,6 +103,10 @@ static void print_text(const train_settings *s, const job_forecast *f) {
         printf("  speed-up      %10.2f over one process (%.4f s, %" PRId64 " shard%s)\n",
                forecast_speedup(f, &f->way), f->one.seconds, f->one.shards,
                f->one.shards == 1 ? "" : "s");
+    }
+    if (f->reduce.slices > 0) {
+        printf("  reduce auto   %10s: slices %s, copies %s\n", reduce_names[f->reduce.way],
+               name_seconds(f->reduce.slices).text, name_seconds(f->reduce.copies).text);
     }
     printf("  largest rank  %10s = %" PRIu64 " bytes, %.2f of one process (%s%s)\n",
            ebb__unit_bytes(f->way.largest_bytes).text, f->way.largest_bytes,
@@ -116,6 +128,17 @@ static json_t *part_json(int32_t rank, const forecast_part *p) {
 static json_t *speedup_json(const job_forecast *f, const forecast_way *way) {
     double speedup = forecast_speedup(f, way);
     return speedup > 0 ? ebb__cli_json_real(speedup) : json_null();
+}
+
+/* What --reduce auto chose by, null where it does not fit; null: there was nothing to choose. */
+static json_t *reduce_json(const job_reduce *reduce) {
+    return reduce->slices <= 0
+               ? json_null()
+               : json_pack(
+                     "{s:o, s:o}", "slices",
+                     isfinite(reduce->slices) ? ebb__cli_json_real(reduce->slices) : json_null(),
+                     "copies",
+                     isfinite(reduce->copies) ? ebb__cli_json_real(reduce->copies) : json_null());
 }
 
 /* null: it was not tried, or cannot be done. */
@@ -148,13 +171,15 @@ static json_t *to_json(const train_settings *s, const job_forecast *f) {
         return NULL;
     }
     return json_pack(
-        "{s:i, s:I, s:o, s:I, s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, "
+        "{s:i, s:I, s:o, s:I, s:I, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:b, "
         "s:o, "
         "s:o, s:s, s:o, s:o, s:o}",
         "schema", 1, "batch", (json_int_t)s->batch, "ranks", list, "stages",
         (json_int_t)f->way.stages, "shards", (json_int_t)f->way.shards, "reduce",
-        reduce_names[s->reduce], "threads", f->threads, "network", network_json(&f->network),
-        "seconds_per_step", ebb__cli_json_real(f->way.seconds), rate,
+        reduce_names[f->reduce.way], "reduce_auto", reduce_json(&f->reduce), "threads", f->threads,
+        "network", network_json(&f->network), "seconds_per_step",
+        ebb__cli_json_real(f->way.seconds), rate,
         ebb__cli_json_real(f->words_per_step / f->way.seconds), "bubble_share",
         ebb__cli_json_real(f->bubble_share), "exposed_share", ebb__cli_json_real(f->exposed_share),
         "message_share", ebb__cli_json_real(f->message_share), "speedup", speedup_json(f, &f->way),
@@ -172,8 +197,8 @@ static ebb_status draw(ebb_ctx *ctx, const cli_settings *settings, const job_for
     cli_line model = ebb__cli_model(&settings->run);
     page_picture picture = {.path = settings->svg, .model = model.text};
     char what[256];
-    (void)snprintf(what, sizeof what, "%s: %.4g s a step predicted",
-                   name_processes(&settings->run, f).text, f->step.seconds);
+    (void)snprintf(what, sizeof what, "%s: %.4g s a step predicted", name_processes(f).text,
+                   f->step.seconds);
     return ebb__draw_ranks(ctx, &f->step, (int32_t)f->way.stages, what, &picture);
 }
 

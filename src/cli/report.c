@@ -87,8 +87,16 @@ cli_line ebb__cli_model(const train_settings *s) {
 }
 
 /* "recomputed  312 nodes for attention 40.1 MiB, rnn.l0 3.0 MiB": the layers that gain most. */
+typedef enum gain { GAIN_AGAIN, GAIN_ENCODED, GAIN_OFFLOADED } gain;
+
+static gain gain_of(const plan_decision *d) {
+    return d->form == NULL                        ? GAIN_AGAIN
+           : strcmp(d->form, PLAN_OFFLOADED) == 0 ? GAIN_OFFLOADED
+                                                  : GAIN_ENCODED;
+}
+
 static void print_gains(FILE *file, const ebb_plan *plan, const char *what, int32_t nodes,
-                        bool encoded) {
+                        gain which) {
     enum { ROOM = 80 };
     char line[160];
     int32_t n = 0;
@@ -96,7 +104,7 @@ static void print_gains(FILE *file, const ebb_plan *plan, const char *what, int3
     for (int32_t i = 0; i < plan->n_decisions; i++) {
         const plan_decision *d = &plan->decisions[i];
         char more[96];
-        if ((d->form != NULL) != encoded) {
+        if (gain_of(d) != which) {
             continue;
         }
         int bytes =
@@ -112,13 +120,16 @@ static void print_gains(FILE *file, const ebb_plan *plan, const char *what, int3
 }
 
 static void print_decisions(FILE *file, const ebb_plan *plan) {
-    int32_t coders = 0;
+    int32_t nodes[3] = {0};
     for (int32_t i = 0; i < plan->n_decisions; i++) {
-        coders += plan->decisions[i].form != NULL ? plan->decisions[i].nodes : 0;
+        nodes[gain_of(&plan->decisions[i])] += plan->decisions[i].nodes;
     }
-    print_gains(file, plan, "recomputed", plan->recomputed_nodes, false);
-    if (coders > 0) {
-        print_gains(file, plan, "encoded", coders, true);
+    print_gains(file, plan, "recomputed", plan->recomputed_nodes, GAIN_AGAIN);
+    if (nodes[GAIN_ENCODED] > 0) {
+        print_gains(file, plan, "encoded", nodes[GAIN_ENCODED], GAIN_ENCODED);
+    }
+    if (nodes[GAIN_OFFLOADED] > 0) {
+        print_gains(file, plan, "offloaded", nodes[GAIN_OFFLOADED], GAIN_OFFLOADED);
     }
 }
 
@@ -134,6 +145,10 @@ void ebb__cli_print_plan(FILE *file, const train_settings *s, const ebb_plan *pl
                      plan->plan_seconds, plan->members, plan->members == 1 ? "" : "s");
     bool fits = strlen(model.text) + (size_t)n + 2 <= 80;
     (void)fprintf(file, "%s:%s%s\n", model.text, fits ? " " : "\n  ", how);
+    if (ebb__settings_ranks(s) > 1) {
+        (void)fprintf(file, "  processes     %10" PRId64 ", reduce %s; of the first of them:\n",
+                      ebb__settings_ranks(s), ebb__job_reduces[job_reduced(plan)]);
+    }
     (void)fprintf(file, "  peak          %10s = %" PRIu64 " bytes, all told\n",
                   ebb__unit_bytes(plan->peak_bytes).text, plan->peak_bytes);
     if (plan->budget_bytes < UINT64_MAX) {
@@ -201,6 +216,17 @@ static json_t *with_device(json_t *object, const ebb_plan *plan) {
     return object;
 }
 
+/* Where values wait outside the device's memory: how many bytes. */
+static json_t *with_offloaded(json_t *object, const ebb_plan *plan) {
+    if (object != NULL && plan->away_bytes > 0 &&
+        json_object_set_new(object, "offloaded_bytes", ebb__cli_json_bytes(plan->away_bytes)) !=
+            0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
 json_t *ebb__cli_plan_json(const ebb_plan *plan) {
     json_t *object = json_pack(
         "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o}",
@@ -215,7 +241,7 @@ json_t *ebb__cli_plan_json(const ebb_plan *plan) {
         "recomputed_nodes", plan->recomputed_nodes, "seconds_per_step_keep_all",
         ebb__cli_json_real(plan->seconds_per_step_keep_all), "decisions", decisions_json(plan),
         "sparse_reserved_bytes", ebb__cli_json_bytes(plan->programs[plan->lead].size.heap_bytes));
-    return with_device(object, plan);
+    return with_offloaded(with_device(object, plan), plan);
 }
 
 bool ebb__cli_add_forms(json_t *to, const model_kind *kind, const plan_form *forms, int32_t n,

@@ -78,6 +78,9 @@ static json_t *result_json(const job_train_result *r, const train_settings *run)
     bool done = add_scores(object, run, r) && add_buckets(object, run, r) && rest != NULL &&
                 json_object_update(object, rest) == 0;
     json_decref(rest);
+    if (done && ebb__settings_ranks(run) > 1 && !r->already_done) {
+        done = json_object_set_new(object, "reduce", json_string(ebb__job_reduces[r->reduce])) == 0;
+    }
     if (!done) {
         json_decref(object);
     }

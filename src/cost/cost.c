@@ -21,6 +21,10 @@ double ebb__cost_seconds(const device *dev, const ir_graph *graph, const ir_node
         return 0;
     }
     op_cost cost = ebb__op_cost(graph, node);
+    if (ebb__op(node->op)->transfer != TRANSFER_NONE) { /* the stream waits for it */
+        double bytes = (double)ebb__ir_type_bytes(op_in_type(graph, node, 0));
+        return bytes / dev->away_bytes_per_second + dev->seconds_per_instr;
+    }
     if (kernel == DEVICE_KERNEL_REFERENCE) { /* scalar and on one member */
         return cost.flops / (dev->flops_per_second * dev->scalar_share) +
                cost.bytes / dev->bytes_per_second + dev->seconds_per_instr;

@@ -58,9 +58,10 @@ typedef struct device_instr {
     bool stops;             /* the program ends behind it if the first word of its result is not 0:
                                whoever runs the list looks there (run/session.c) */
     op_message message : 8; /* not run but done with the ranks' link, by whoever runs the list */
-    int32_t shares;         /* of one that runs by itself */
-    int32_t kernel;         /* index in the device's list, or DEVICE_KERNEL_REFERENCE */
-    int32_t node;           /* of the compiled graph, for reports */
+    op_transfer transfer : 8; /* likewise, with what lies outside the device's memory */
+    int32_t shares;           /* of one that runs by itself */
+    int32_t kernel;           /* index in the device's list, or DEVICE_KERNEL_REFERENCE */
+    int32_t node;             /* of the compiled graph, for reports */
     ir_label label;
 } device_instr;
 _Static_assert(sizeof(void *) != 8 || sizeof(device_instr) == 224 + DEVICE_PREPARED_BYTES,
@@ -86,6 +87,11 @@ typedef struct device_buffer_table {
                       void **out);
     ebb_status (*unmap)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, unsigned access,
                         void *data);
+    /* Copies bytes [offset, offset + bytes) to the host's memory, or back, behind what the stream
+     * was given before and ahead of what it is given later, without waiting for either: the host
+     * must leave `host` alone until the stream is done. NULL, both, where the memory is shared. */
+    ebb_status (*fetch)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, void *host);
+    ebb_status (*put)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, const void *host);
 } device_buffer_table;
 
 typedef struct device_stream device_stream;
@@ -138,17 +144,19 @@ struct device {
     /* Constants for the cost model where nothing has been measured: flop/s and bytes/s of one
      * member. */
     double flops_per_second, bytes_per_second, seconds_per_instr;
-    double scalar_share;    /* of these flop/s, what a reference kernel reaches */
-    double bus_members;     /* members whose traffic all memory together carries, at most */
-    double cache_bytes;     /* nodes that move fewer find them in a cache, */
-    double cache_speed;     /* which is so many times as fast as memory */
-    double meeting_seconds; /* work shorter than this is done faster by one member alone */
-    int32_t panel_lanes;    /* units of a panel of a packed weight (op/pack.h); 0: none is packed */
-    int32_t gate_lanes;     /* the same where a unit has several columns, one a gate */
-    int32_t row_grain;      /* rows that kernels like to take at once: chunks are multiples of it */
-    int32_t run_units;  /* of a run, that a member takes at a time: full panels, few enough bytes
-                           for its own cache, little enough work for others to take over */
-    int32_t run_floats; /* the same of maps: floats of one, which are whole rows of pixels */
+    double away_bytes_per_second; /* between its memory and where stashes may wait outside it: the
+                                     host's, or a disk where the memory is the host's */
+    double scalar_share;          /* of these flop/s, what a reference kernel reaches */
+    double bus_members;           /* members whose traffic all memory together carries, at most */
+    double cache_bytes;           /* nodes that move fewer find them in a cache, */
+    double cache_speed;           /* which is so many times as fast as memory */
+    double meeting_seconds;       /* work shorter than this is done faster by one member alone */
+    int32_t panel_lanes; /* units of a panel of a packed weight (op/pack.h); 0: none is packed */
+    int32_t gate_lanes;  /* the same where a unit has several columns, one a gate */
+    int32_t row_grain;   /* rows that kernels like to take at once: chunks are multiples of it */
+    int32_t run_units;   /* of a run, that a member takes at a time: full panels, few enough bytes
+                            for its own cache, little enough work for others to take over */
+    int32_t run_floats;  /* the same of maps: floats of one, which are whole rows of pixels */
 };
 
 const device *ebb__device_default(void);

@@ -1,4 +1,5 @@
-/* move.c - ops that compute nothing: slice, stack, concat, copy, regroup, fill. Any dtype.
+/* move.c - ops that compute nothing: slice, stack, concat, copy, to_host, to_device, regroup,
+ * fill. Any dtype.
  *
  * slice, stack (first axis) and concat (any axis) are aliases: the planner places operands and
  * results on the same bytes.
@@ -155,6 +156,15 @@ static const op_sample samples_copy[] = {
 
 OP_DEFINE(copy, .n_in = 1, .n_out = 1, .layout = LAYOUT_FOLDED, .infer = infer_copy,
           .grad = copy_grad, .rows = ebb__op_rows_split, .stash = {STASH_EITHER},
+          SAMPLES(samples_copy));
+
+/* ---- out of the device's memory, and back ---- */
+
+OP_DEFINE(to_host, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD, .transfer = TRANSFER_OUT,
+          .layout = LAYOUT_DENSE, .infer = infer_copy, SAMPLES(samples_copy));
+
+OP_DEFINE(to_device, .n_in = 1, .n_out = 1, .flags = OPF_NOGRAD | OPF_DECODES,
+          .transfer = TRANSFER_BACK, .layout = LAYOUT_DENSE, .infer = infer_copy,
           SAMPLES(samples_copy));
 
 /* ---- regroup ---- */

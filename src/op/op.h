@@ -79,6 +79,10 @@ typedef enum op_message {
     MESSAGE_GOT,  /* waits for the ticket that is the second operand, of what is the first */
 } op_message;
 
+/* Whether an op moves its operand out of the device's memory, to where its result then lies, or
+ * back. Whoever runs a program does so (run/away.c); what lies outside is read by nothing else. */
+typedef enum op_transfer { TRANSFER_NONE, TRANSFER_OUT, TRANSFER_BACK } op_transfer;
+
 /* How src/grad takes the gradient of a result before it calls the op's `grad`. */
 typedef enum op_take {
     TAKE_WHOLE, /* all of it, IR_NONE if nothing arrived */
@@ -276,6 +280,7 @@ typedef struct op_def {
     op_kernel_fn ref, ref64;
     const op_sample *samples;
     int32_t n_samples;
+    op_transfer transfer;
 } op_def;
 
 /* Forms in which values can wait for backward (op_def.form). */

@@ -1,7 +1,8 @@
 /* alias.c - makes the alias rule true: a value lies in at most one stack, is not at once part of
  * one value and of another, and variables lie nowhere but in their own bytes. Where the graph asks
  * for more, an explicit copy is put right behind the value's producer or in front of the reader.
- * What goes to another rank, or comes from one, is no columns of a wider value.
+ * What goes to another rank, or comes from one, or leaves the device's memory and comes back, is no
+ * columns of a wider value.
  * fold.c then finds how values lie that are cut or joined along an axis in the middle. */
 #include "pass/pass.h"
 
@@ -45,9 +46,10 @@ void ebb__pass_mark_messages(const ir_graph *g, bool *dense) {
     for (int32_t i = 0; i < g->n_order; i++) {
         const ir_node_rec *node = &g->nodes[g->order[i]];
         op_message message = ebb__op(node->op)->message;
-        if (message == MESSAGE_SEND) {
+        op_transfer transfer = ebb__op(node->op)->transfer;
+        if (message == MESSAGE_SEND || transfer == TRANSFER_OUT) {
             dense[ir_in(g, node, 0)] = true;
-        } else if (message == MESSAGE_RECV || message == MESSAGE_GOT) {
+        } else if (message == MESSAGE_RECV || message == MESSAGE_GOT || transfer == TRANSFER_BACK) {
             dense[node->out] = true;
         }
     }

@@ -172,7 +172,8 @@ static void find_wants(cutter *c) {
     for (ir_val v = 0; v < c->n_values; v++) {
         const ir_value *value = &g->values[v];
         ir_node def = value->def;
-        c->is_late[v] = def != IR_NONE && c->r.needed[def];
+        /* A sum of gradients that all ranks apply goes at once: beside backward, not behind it. */
+        c->is_late[v] = def != IR_NONE && c->r.needed[def] && !value->param_grad;
         if (value->output || v == g->loss) {
             want(c, v, readers_of_output(c, value));
             c->is_held[v] = true;

@@ -26,6 +26,7 @@
     X(PASS_ENCODE, "encode", true)                                                                 \
     X(PASS_RECOMPUTE, "recompute", true)                                                           \
     X(PASS_HEAP, "heap", false)                                                                    \
+    X(PASS_OFFLOAD, "offload", true)                                                               \
     X(PASS_BATCH_TIME, "batch_time", true)                                                         \
     X(PASS_SPARSE, "sparse", true)                                                                 \
     X(PASS_SLICES, "slices", true)                                                                 \
@@ -71,7 +72,11 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  *             none
  * room        or at the ends of groups of places, each of which, repeated as a whole, takes at most
  *             so many times the least that groups can do with beside what is kept before them
- * replay      also those that wait for each other: only states between spans are kept */
+ * replay      also those that wait for each other: only states between spans are kept
+ * What is kept may wait outside the device's memory:
+ * offload     percent of the bytes that wait; 0: none
+ * offload_least
+ *             bytes of the smallest value that does */
 #define PASS_KNOB_LIST(X)                                                                          \
     X(bool, pack, PASS_LAYOUT)                                                                     \
     X(int32_t, chunk_rows, PASS_CHUNK)                                                             \
@@ -88,7 +93,9 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
     X(bool, heavy, PASS_RECOMPUTE)                                                                 \
     X(double, room, PASS_RECOMPUTE)                                                                \
     X(int32_t, places, PASS_RECOMPUTE)                                                             \
-    X(bool, replay, PASS_RECOMPUTE)
+    X(bool, replay, PASS_RECOMPUTE)                                                                \
+    X(int32_t, offload, PASS_OFFLOAD)                                                              \
+    X(int32_t, offload_least, PASS_OFFLOAD)
 typedef struct pass_knobs {
 #define PASS_KNOB_MEMBER(type, name, last) type name;
     PASS_KNOB_LIST(PASS_KNOB_MEMBER)
@@ -244,8 +251,8 @@ enum { PASS_ERA_FORWARD = -1 };
 extern const pass_def ebb__pass_infer, ebb__pass_shard, ebb__pass_grad, ebb__pass_stash,
     ebb__pass_simplify, ebb__pass_split, ebb__pass_cut, ebb__pass_turns, ebb__pass_batch_time,
     ebb__pass_sparse, ebb__pass_slices, ebb__pass_contract, ebb__pass_chunk, ebb__pass_encode,
-    ebb__pass_recompute, ebb__pass_heap, ebb__pass_layout, ebb__pass_alias, ebb__pass_select,
-    ebb__pass_fuse, ebb__pass_team;
+    ebb__pass_recompute, ebb__pass_heap, ebb__pass_offload, ebb__pass_layout, ebb__pass_alias,
+    ebb__pass_select, ebb__pass_fuse, ebb__pass_team;
 
 /* ---- tools shared by passes (order.c) ---- */
 
@@ -287,8 +294,8 @@ bool ebb__pass_needs_lays(const ir_graph *graph); /* else all values are plain *
  * lies, or kernels cannot read it so. */
 ebb_status ebb__pass_find_lays(pass_unit *unit, size_t room, pass_copy_fn copy,
                                void *user) EBB_MUST_CHECK;
-/* dense[v]: v goes to another rank or comes from one, or such is a slice of it: its rows must
- * follow each other (alias.c). */
+/* dense[v]: v goes to another rank or out of the device's memory, or comes back from there, or such
+ * is a slice of it: its rows must follow each other (alias.c). */
 void ebb__pass_mark_messages(const ir_graph *graph, bool *dense);
 /* The kernel for a node, or DEVICE_KERNEL_* (select.c). */
 int32_t ebb__pass_kernel(const pass_unit *unit, const ir_node_rec *node);
@@ -306,6 +313,9 @@ ebb_status ebb__encode_narrow(pass_unit *unit, bool before_heap) EBB_MUST_CHECK;
 /* share[v]: the most elements of v that may be above 0, where it could wait without the others for
  * having none below 0 and many zeros (heap.c); else 0. */
 void ebb__heap_shares(const pass_unit *unit, double *share);
+/* Forward and backward from span to span (pass_knobs.span) where nothing is repeated (recompute.c).
+ */
+ebb_status ebb__recompute_sort(pass_unit *unit, const pass_knobs *how) EBB_MUST_CHECK;
 /* Moves what is computed again down to its first reader (delay.c). */
 ebb_status ebb__pass_delay(ir_graph *graph) EBB_MUST_CHECK;
 /* now[v] = v for every value of the graph: nothing is replaced yet. */

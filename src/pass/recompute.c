@@ -625,16 +625,18 @@ static ebb_status apply(pass_unit *unit, const pass_knobs *how, bool sorts) {
     return ebb__pass_drop_dead(&unit->graph);
 }
 
-/* Stages go from chunk to chunk of time steps also where nothing is repeated. */
-static ebb_status sort_for_stages(pass_unit *unit, const pass_knobs *how) {
+ebb_status ebb__recompute_sort(pass_unit *unit, const pass_knobs *how) {
     recomputer r;
-    if (how->span <= 0 || pass_chunk_steps(&unit->config->ranks) == 0 ||
-        pass_is_played(&unit->config->ranks)) {
-        return EBB_OK;
-    }
     TRY(new_recomputer(unit, how, &r));
     TRY(classify(&r));
     return sort_by_span(&r);
+}
+
+/* Stages go from chunk to chunk of time steps also where nothing is repeated. */
+static ebb_status sort_for_stages(pass_unit *unit, const pass_knobs *how) {
+    bool sorts = how->span > 0 && pass_chunk_steps(&unit->config->ranks) > 0 &&
+                 !pass_is_played(&unit->config->ranks);
+    return sorts ? ebb__recompute_sort(unit, how) : EBB_OK;
 }
 
 static ebb_status run(pass_unit *unit) {

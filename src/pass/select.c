@@ -44,7 +44,8 @@ static ebb_status run(pass_unit *unit) {
         ir_node id = g->order[i];
         int32_t k = ebb__pass_kernel(unit, &g->nodes[id]);
         unit->kernels[id] = k;
-        if (k == DEVICE_KERNEL_REFERENCE && unit->dev->refuses) {
+        bool moves = ebb__op(g->nodes[id].op)->transfer != TRANSFER_NONE; /* by whoever runs it */
+        if (k == DEVICE_KERNEL_REFERENCE && unit->dev->refuses && !moves) {
             return refuse(unit, &g->nodes[id]);
         }
         if (k < 0) {

@@ -3,7 +3,7 @@
  *
  *   host [ extras | programs ]   device [ descriptors | variables | transients ]
  */
-#include "plan/plan.h"
+#include "plan/walk.h"
 
 #include "op/heap.h"
 
@@ -102,6 +102,29 @@ uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end) {
     return at;
 }
 
+/* ---- outside the device's memory ---- */
+
+/* Ranks plan for the same host: none may take it for its own. */
+bool ebb__plan_can_offload(const plan_options *options) {
+    const device *dev = device_or_default(options->dev);
+    bool place = device_apart(dev) ? dev->buffer.fetch != NULL : options->disk != NULL;
+    return place && options->ranks.count <= 1;
+}
+
+/* Of the host's memory beside a device, what it has for itself is not there for others; a file has
+ * room or has not, which shows when it is made. */
+uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options) {
+    uint64_t most = UINT64_MAX;
+    if (device_apart(plan->dev) && options->host_budget > 0) {
+        most = options->host_budget;
+        for (int32_t i = 0; i < plan->n_variables; i++) {
+            uint64_t bytes = plan->variables[i].extra ? plan_align(plan->variables[i].bytes) : 0;
+            most -= bytes < most ? bytes : most;
+        }
+    }
+    return most;
+}
+
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name) {
     return find_variable(plan, name);
 }
@@ -141,14 +164,22 @@ void ebb__plan_lay_out(ebb_plan *plan) {
         plan->transient_bytes =
             transients > plan->transient_bytes ? transients : plan->transient_bytes;
     }
-    plan->host_bytes = host;
+    plan->away_bytes = 0;
+    for (int32_t i = 0; i < plan->n_programs; i++) {
+        uint64_t away = plan->programs[i].size.away_bytes;
+        plan->away_bytes = away > plan->away_bytes ? away : plan->away_bytes;
+    }
+    plan->away_offset = host;
+    plan->host_bytes = host + (apart ? plan->away_bytes : 0);
     plan->device_bytes = plan->transient_bytes > 0 ? at + plan->transient_bytes : end;
+    plan->away_base = plan_align(plan->device_bytes);
     plan->peak_bytes = plan->device_bytes + (apart ? 0 : plan->host_bytes);
 }
 
 static void bind(const ebb_plan *plan, pass_unit *unit) {
     plan_placement *p = unit->placement;
     p->transient_base = plan->transient_base;
+    p->away_base = plan->away_base;
     for (int32_t b = 0; b < p->n_blocks; b++) {
         ir_val v = p->blocks[b].variable;
         if (v != IR_NONE) {
@@ -200,6 +231,8 @@ static ebb_status check_size(const plan_program *program) {
     ebb__plan_size_unit(&program->unit, &size);
     return size.program_bytes == program->size.program_bytes &&
                    size.instr_bytes == program->size.instr_bytes &&
+                   size.away_bytes == program->size.away_bytes &&
+                   p->away_bytes == program->size.away_bytes &&
                    p->transient_bytes == program->size.transient_bytes
                ? EBB_OK
                : ebb__fail(program->unit.ctx, EBB_INTERNAL,

@@ -332,6 +332,7 @@ static ebb_status walk_lead(settling *s, follower *f) {
     /* The optimiser's, which training adds. */
     TRY(ebb__plan_add_variables(s->plan, f->program.graph, !f->program.alone));
     w->variable_bytes = ebb__plan_variable_bytes(s->plan, &w->variable_end);
+    w->away_most = ebb__plan_away_most(s->plan, s->options);
     if (w->grid.reach.sparse) {
         TRY(walk_fallback(s));
     }
@@ -646,9 +647,12 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
     TRY(ebb__alloc(ctx, 1, sizeof *s, &s));
     *s = (settling){.ctx = ctx, .requests = requests, .n = n_requests, .own_options = *options};
     s->options = &s->own_options;
+    if (!ebb__plan_can_offload(options)) {
+        s->own_options.disabled |= 1U << PASS_OFFLOAD;
+    }
     s->walk = (plan_walk){.ctx = ctx,
                           .options = s->options,
-                          .grid = ebb__knobs_grid((plan_reach){.disabled = options->disabled,
+                          .grid = ebb__knobs_grid((plan_reach){.disabled = s->options->disabled,
                                                                .chunks = options->chunks,
                                                                .encode = options->encode,
                                                                .stash = options->stash != 0})};
@@ -658,6 +662,8 @@ ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_
         plan->ctx = ctx;
         plan->dev = device_or_default(options->dev);
         plan->members = options->members;
+        (void)snprintf(plan->disk, sizeof plan->disk, "%s",
+                       options->disk != NULL ? options->disk : "");
         plan->budget_bytes = options->budget;
         if (plan->dev->largest_bytes > 0 && plan->dev->largest_bytes < plan->budget_bytes) {
             plan->budget_bytes = plan->dev->largest_bytes;

@@ -29,6 +29,7 @@ typedef struct checker {
     const plan_placement *p;
     alloc_region region;
     uint64_t arena_bytes, bucket_bytes;
+    uint64_t away_end; /* of what lies outside the arena; addresses of that follow it */
     tag_bucket *buckets;
     size_t n_buckets;
     int64_t *start; /* by operand of a join: where it begins along the axis */
@@ -147,6 +148,18 @@ typedef struct window {
     int64_t ld;
 } window;
 
+static bool is_away(const checker *c, ir_val v) {
+    ir_node def = c->g->values[v].def;
+    return def != IR_NONE && ebb__op(c->g->nodes[def].op)->transfer == TRANSFER_OUT;
+}
+
+/* What has left the arena lies behind it, all else in it. */
+static bool lies_inside(const checker *c, ir_val v, uint64_t lo, uint64_t bytes) {
+    uint64_t begin = is_away(c, v) ? c->p->away_base : 0;
+    uint64_t end = is_away(c, v) ? c->away_end : c->arena_bytes;
+    return lo >= begin && lo <= end && bytes <= end - lo;
+}
+
 /* Writes or compares a window of a value that is written by a node or is a variable. */
 static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write, bool *holds) {
     uint64_t size = ebb__ir_dtype_bytes(c->g->values[v].type.dtype);
@@ -155,7 +168,7 @@ static ebb_status apply_window(checker *c, ir_val v, const window *w, bool write
     uint64_t bytes = (uint64_t)(dense ? w->rows * w->cols : w->cols) * size;
     for (int64_t r = 0; r < runs; r++) {
         uint64_t lo = w->address + (uint64_t)(r * w->ld) * size;
-        if (lo > c->arena_bytes || bytes > c->arena_bytes - lo) {
+        if (!lies_inside(c, v, lo, bytes)) {
             return refuse(c, "bytes outside the arena", v);
         }
         if (lo % size != 0) {
@@ -561,6 +574,9 @@ static ebb_status replay_node(checker *c, ir_node n) {
     }
     for (int32_t k = 0; k < node->n_in; k++) {
         ir_val x = ir_in(g, node, k);
+        if (x != IR_NONE && is_away(c, x) != (ebb__op(node->op)->transfer == TRANSFER_BACK)) {
+            return refuse(c, "an operand on the wrong side of the arena's end: bytes", x);
+        }
         if (x != IR_NONE) {
             TRY(must_hold(c, x, x, "operand overwritten or never written: bytes"));
         }
@@ -626,8 +642,15 @@ ebb_status ebb__plan_check(pass_unit *unit, uint64_t arena_bytes) {
     checker c = {.unit = unit, .g = &unit->graph, .p = unit->placement, .arena_bytes = arena_bytes};
     ebb_status status;
     ebb__region_init(&c.region, unit->ctx);
-    c.bucket_bytes = arena_bytes / 4096 + 4096;
-    c.n_buckets = (size_t)(arena_bytes / c.bucket_bytes + 1);
+    uint64_t end = arena_bytes;
+    if (c.p->away_bytes > 0) {
+        c.away_end = end = c.p->away_base + c.p->away_bytes;
+    }
+    c.bucket_bytes = end / 4096 + 4096;
+    c.n_buckets = (size_t)(end / c.bucket_bytes + 1);
+    if (c.p->away_bytes > 0 && c.p->away_base < arena_bytes) {
+        TRY_OUT(ebb__fail(unit->ctx, EBB_INTERNAL, "verify: what is away begins inside the arena"));
+    }
     TRY_OUT(ebb__region_alloc(&c.region, c.n_buckets, sizeof *c.buckets, &c.buckets));
     TRY_OUT(find_starts(&c));
     TRY_OUT(replay(&c));

@@ -1,6 +1,6 @@
 /* decisions.c - what was decided not to wait for backward as it is, by layer, read off the compiled
- * graph: nodes that are done again or that make something smaller, the bytes that are saved by it,
- * and what they take. */
+ * graph: nodes that are done again, that make something smaller, or that move it out of the
+ * device's memory and back; the bytes that are saved by it, and what they take. */
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -41,6 +41,7 @@ typedef struct collector {
     const pass_unit *unit;
     const ir_graph *g;
     op_forms forms;
+    int32_t n_forms;    /* of decisions: one more, for what waits outside the device's memory */
     decision_sum *sums; /* by layer and form; form 0, dense, stands for what is computed again */
     int32_t *slot;      /* by value that is encoded: 1 + which of the sums has what that saves */
     uint64_t *made;     /* by value: bytes of its codes */
@@ -96,6 +97,17 @@ static void add_savings(collector *c) {
     }
 }
 
+/* The bytes are counted when a value leaves; seconds both ways. */
+static void add_transfer(collector *c, ir_node n, op_transfer transfer) {
+    const pass_unit *unit = c->unit;
+    const ir_node_rec *node = &c->g->nodes[n];
+    decision_sum *sum = &c->sums[node->label.layer * c->n_forms + c->forms.n];
+    sum->nodes++;
+    sum->seconds += ebb__cost_expected(unit->config->pace, unit->dev, c->g, node, unit->kernels[n],
+                                       unit->config->members);
+    sum->bytes += transfer == TRANSFER_OUT ? (int64_t)bytes_of_results(c->g, node) : 0;
+}
+
 /* First those that are computed again, then form by form; in each the most bytes first. */
 static int in_order(const void *a, const void *b) {
     const plan_decision *x = a, *y = b;
@@ -110,7 +122,12 @@ static void add_node(collector *c, ir_node n) {
     const ir_node_rec *node = &c->g->nodes[n];
     int32_t form = c->forms.of[node->op];
     bool again = is_again(unit, n), runs = unit->kernels[n] != DEVICE_KERNEL_NONE;
-    int32_t slot = node->label.layer * c->forms.n + (again ? 0 : form);
+    int32_t slot = node->label.layer * c->n_forms + (again ? 0 : form);
+    op_transfer transfer = ebb__op(node->op)->transfer;
+    if (transfer != TRANSFER_NONE) {
+        add_transfer(c, n, transfer);
+        return;
+    }
     if (!again && (form == 0 || node->label.phase != IR_FORWARD)) {
         return;
     }
@@ -129,7 +146,7 @@ static void add_node(collector *c, ir_node n) {
 /* As a list without gaps. */
 static ebb_status keep_sums(ebb_plan *plan, const collector *c) {
     const op_forms *forms = &c->forms;
-    int32_t n = 0, slots = c->g->n_layers * forms->n;
+    int32_t n = 0, slots = c->g->n_layers * c->n_forms;
     for (int32_t i = 0; i < slots; i++) {
         n += c->sums[i].nodes > 0;
     }
@@ -140,11 +157,14 @@ static ebb_status keep_sums(ebb_plan *plan, const collector *c) {
             continue;
         }
         plan_decision *d = &plan->decisions[plan->n_decisions++];
-        *d = (plan_decision){.form = i % forms->n > 0 ? forms->names[i % forms->n] : NULL,
+        int32_t form = i % c->n_forms;
+        *d = (plan_decision){.form = form == forms->n ? PLAN_OFFLOADED
+                                     : form > 0       ? forms->names[form]
+                                                      : NULL,
                              .nodes = sum->nodes,
                              .bytes = sum->bytes > 0 ? (uint64_t)sum->bytes : 0,
                              .seconds = sum->seconds};
-        (void)snprintf(d->layer, sizeof d->layer, "%s", c->g->layers[i / forms->n]);
+        (void)snprintf(d->layer, sizeof d->layer, "%s", c->g->layers[i / c->n_forms]);
     }
     qsort(plan->decisions, (size_t)n, sizeof *plan->decisions, in_order);
     return EBB_OK;
@@ -153,11 +173,12 @@ static ebb_status keep_sums(ebb_plan *plan, const collector *c) {
 ebb_status ebb__plan_list_decisions(ebb_plan *plan) {
     const pass_unit *unit = &plan->programs[plan->lead].unit;
     collector c = {.unit = unit, .g = &unit->graph, .forms = ebb__op_forms()};
+    c.n_forms = c.forms.n + 1;
     alloc_region region;
     ebb_status status;
     ebb__region_init(&region, plan->ctx);
     size_t nv = (size_t)c.g->n_values + 1;
-    TRY_OUT(REGION_ARRAYS(&region, ARRAY(c.sums, (size_t)(c.g->n_layers * c.forms.n) + 1),
+    TRY_OUT(REGION_ARRAYS(&region, ARRAY(c.sums, (size_t)(c.g->n_layers * c.n_forms) + 1),
                           ARRAY(c.slot, nv), ARRAY(c.made, nv), ARRAY(c.shares, nv)));
     for (int32_t i = 0; i < c.g->n_order; i++) {
         add_node(&c, c.g->order[i]);

@@ -37,6 +37,7 @@ static void emit_node(const ebb_plan *plan, const pass_unit *unit, ir_node n, ch
                             .joined = pass_joined(unit, n),
                             .stops = (ebb__op(node->op)->flags & OPF_STOPS) != 0,
                             .message = ebb__op(node->op)->message,
+                            .transfer = ebb__op(node->op)->transfer,
                             .units = share->units,
                             .block = share->block,
                             .shares = share->pieces,

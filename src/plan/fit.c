@@ -47,7 +47,7 @@ ebb_status ebb__plan_rank(const plan_placement *p, alloc_region *region, plan_ke
     TRY(ebb__region_alloc(region, (size_t)p->n_blocks + 1, sizeof **blocks, blocks));
     *n = 0;
     for (int32_t b = 0; b < p->n_blocks; b++) {
-        if (p->blocks[b].variable == IR_NONE && p->blocks[b].n > 0) {
+        if (plan_is_transient(&p->blocks[b]) && p->blocks[b].n > 0) {
             ranks[(*n)++] = (rank){.key = key(p, &p->blocks[b]), .block = b};
         }
     }

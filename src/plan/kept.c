@@ -25,7 +25,7 @@ static int32_t list_changes(const pass_unit *unit, const op_forms *forms, change
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
-        if (piece->kind != IR_STASH) {
+        if (piece->kind != IR_STASH || p->blocks[piece->block].away) {
             continue;
         }
         const ir_node_rec *node = &g->nodes[piece->node];

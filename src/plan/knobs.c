@@ -170,8 +170,8 @@ static bool recompute_way(const plan_reach *reach, int32_t i, plan_way *out) {
 }
 
 static void describe_recompute(const pass_knobs *k, bool again, char *text, size_t bytes) {
-    if (k->places > 0) {
-        return;
+    if (k->places > 0 || (k->price <= 0 && k->offload > 0)) {
+        return; /* the next knob's business, or the last one's */
     }
     if (k->replay) {
         (void)snprintf(text, bytes, ", replay %" PRId32 " steps%s", k->span,
@@ -261,6 +261,39 @@ static void describe_depth(const pass_knobs *k, bool again, char *text, size_t b
     }
 }
 
+/* ---- what waits outside the device's memory ---- */
+
+/* Shares of what waits; then with time in spans, so that neither products of all time steps nor
+ * sums over them ask for all of it at once, if recomputation has no spans of its own. */
+static const struct {
+    int32_t percent, span; /* span: as in the ways above */
+} offloads[] = {{0, 0}, {25, 0}, {50, 0}, {75, 0}, {100, 0}, {50, 1}, {100, 1}, {100, 2}};
+enum { OFFLOAD_LEAST = 16 << 10 }; /* smaller ones take more time to move than room */
+
+static bool offload_way(const plan_reach *reach, int32_t i, plan_way *out) {
+    pass_knobs *k = &out->knobs;
+    int32_t span = offloads[i].span > 0 ? 4 * root_of(reach->steps) >> offloads[i].span : 0;
+    k->offload = offloads[i].percent;
+    k->offload_least = k->offload > 0 ? OFFLOAD_LEAST : 0;
+    if (span > 0 && k->span == 0) {
+        k->span = span;
+    }
+    return span == 0 || (reach->images == 0 && span >= 2 && span < reach->steps);
+}
+
+static void describe_offload(const pass_knobs *knobs, bool again, char *text, size_t bytes) {
+    (void)again;
+    if (knobs->offload > 0) {
+        bool own = knobs->span > 0 && knobs->price <= 0;
+        char spans[40] = "";
+        if (own) {
+            (void)snprintf(spans, sizeof spans, " in spans of %" PRId32 " steps", knobs->span);
+        }
+        (void)snprintf(text, bytes, ", %" PRId32 "%% of the stash offloaded%s", knobs->offload,
+                       spans);
+    }
+}
+
 /* ---- the table ---- */
 
 static const plan_knob table[] = {
@@ -272,6 +305,8 @@ static const plan_knob table[] = {
     {"recompute", PASS_RECOMPUTE, true, sizeof ways / sizeof *ways, recompute_way,
      describe_recompute},
     {"depth", PASS_RECOMPUTE, true, DEPTH_WAYS, depth_way, describe_depth},
+    {"offload", PASS_OFFLOAD, true, sizeof offloads / sizeof *offloads, offload_way,
+     describe_offload},
 };
 enum { N_KNOBS = sizeof table / sizeof *table };
 _Static_assert((int)N_KNOBS > PLAN_KNOB_SERIES && (int)N_KNOBS <= PLAN_MAX_KNOBS,

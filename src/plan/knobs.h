@@ -15,7 +15,7 @@ enum {
     PLAN_KNOB_WHOLE,  /* row 0 saves nothing by itself: it is there also where everything is kept */
     PLAN_KNOB_SERIES, /* row 1: each way takes fewer bytes than the one before it, up to a point */
     PLAN_KNOB_SAVING, /* from here on: ways to save that have no such order */
-    PLAN_MAX_KNOBS = 8,
+    PLAN_MAX_KNOBS = 10,
     PLAN_MAX_WHOLE = 4 /* ways of row 0 */
 };
 

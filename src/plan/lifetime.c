@@ -8,6 +8,11 @@ bool ebb__plan_is_alias(const ir_graph *graph, ir_val v) {
     return def != IR_NONE && (ebb__op(graph->nodes[def].op)->flags & OPF_ALIAS) != 0;
 }
 
+bool ebb__plan_is_away(const ir_graph *graph, ir_val v) {
+    ir_node def = graph->values[v].def;
+    return def != IR_NONE && ebb__op(graph->nodes[def].op)->transfer == TRANSFER_OUT;
+}
+
 /* ---- views ---- */
 
 typedef void (*range_fn)(plan_lifetimes *l, ir_val v, int32_t begin, int32_t end, void *user);

@@ -49,5 +49,7 @@ typedef void (*plan_tile_fn)(plan_tile *tile, void *user);
 void ebb__lifetimes_visit(plan_lifetimes *l, ir_val v, plan_tile_fn fn, void *user);
 
 bool ebb__plan_is_alias(const ir_graph *graph, ir_val v);
+/* Does it lie outside the device's memory? */
+bool ebb__plan_is_away(const ir_graph *graph, ir_val v);
 
 #endif

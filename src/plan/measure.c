@@ -66,7 +66,7 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
     const ir_graph *g = &unit->graph;
     const pass_config *c = unit->config;
     out->n_instrs = out->n_views = 0;
-    out->heap_bytes = 0;
+    out->heap_bytes = out->away_bytes = 0;
     uint64_t heaps = 0; /* of the way forward so far: the way back empties them */
     out->seconds = out->product_seconds = 0;
     for (int32_t i = 0; i < g->n_order; i++) {
@@ -83,6 +83,9 @@ void ebb__plan_size_unit(const pass_unit *unit, plan_size *out) {
             heaps += ebb__ir_type_bytes(&g->values[node->out].type);
             heaps -= before != NULL ? ebb__ir_type_bytes(before) : 0;
             out->heap_bytes = heaps > out->heap_bytes ? heaps : out->heap_bytes;
+        }
+        if (ebb__op(node->op)->transfer == TRANSFER_OUT) {
+            out->away_bytes += plan_align(ebb__ir_type_bytes(&g->values[node->out].type));
         }
         double seconds = ebb__cost_seconds(unit->dev, g, node, kernel, c->members);
         out->seconds += seconds;

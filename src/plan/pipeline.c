@@ -16,6 +16,7 @@ static const pass_def *const pipeline[PASS_COUNT] = {
     &ebb__pass_encode,   /* signs and the like wait for backward as codes    */
     &ebb__pass_recompute, /* forward values done again instead of kept        */
     &ebb__pass_heap,     /* sparse values wait for backward without zeros    */
+    &ebb__pass_offload,  /* what waits for backward waits outside the memory */
     &ebb__pass_batch_time, /* products of all time steps as one              */
     &ebb__pass_sparse,   /* embedding gradients by rows                      */
     &ebb__pass_slices,     /* weight gradients used up as they are made      */

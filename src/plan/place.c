@@ -108,9 +108,14 @@ ebb_status ebb__place_offsets(pass_unit *unit) {
         if (block->variable != IR_NONE) {
             block->offset = p->transient_base;
             p->transient_base += plan_align(block->bytes);
+        } else if (block->away) { /* in the order of the values: a file is written from its start on
+                                   */
+            block->offset = p->away_bytes;
+            p->away_bytes += plan_align(block->bytes);
         }
     }
     p->transient_bytes = best.top;
+    p->away_base = plan_align(p->transient_base + p->transient_bytes);
     return EBB_OK;
 }
 
@@ -129,7 +134,7 @@ ebb_status ebb__plan_load(pass_unit *unit, const plan_placement *p, int32_t *pos
     TRY(ebb__region_alloc(&unit->scratch, (size_t)p->n_positions + 2, sizeof *change, &change));
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
-        if (p->blocks[piece->block].variable == IR_NONE) {
+        if (plan_is_transient(&p->blocks[piece->block])) {
             /* Its own bytes, not those of others between its rows. */
             uint64_t own = piece->own;
             change[piece->birth] += (int64_t)own;

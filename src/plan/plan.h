@@ -1,7 +1,7 @@
 /* plan.h - from graphs and a budget to addresses: every program of a run (training, validation)
  * planned over one arena and one set of variables, with the bytes and seconds it will take.
  *
- *   host   = [ what the caller needs beside tensors | programs ]
+ *   host   = [ what the caller needs beside tensors | programs | what is away, of a device apart ]
  *   device = [ descriptors of programs | variables: weights, optimiser, state, inputs | transients
  * ]
  *
@@ -53,6 +53,8 @@ typedef struct plan_options {
     uint64_t budget;         /* bytes; UINT64_MAX: no limit */
     const char *budget_name; /* what messages call it: "--memory" */
     uint64_t host_budget;    /* bytes, of a device apart; 0: no limit */
+    const char *disk;        /* folder of a file that values may wait in for backward, where the
+                                device's memory is the host's; NULL: there is none */
     uint32_t disabled;       /* bit per pass_id */
     plan_chunks chunks;      /* how nets over images may be cut, and ... */
     plan_encode encode;      /* ... what else may save memory */
@@ -82,6 +84,7 @@ typedef struct plan_size {
     uint64_t transient_bytes; /* of the placement; before it is made, the load */
     uint64_t gradient_bytes;  /* gradients among the transients when most of those are alive */
     uint64_t heap_bytes;      /* of heaps of sparse values that are there at once (pass/heap.c) */
+    uint64_t away_bytes;      /* of what waits outside the device's memory (pass/offload.c) */
     uint64_t program_bytes;   /* of the instructions themselves, rounded as addresses are; of a
                                  device apart, of their descriptors */
     uint64_t instr_bytes;     /* of the instructions in the host's memory, in any case */
@@ -103,10 +106,12 @@ typedef struct plan_choice {
     int32_t row;      /* budget.c's own while it plans; means nothing afterwards */
 } plan_choice;
 
+#define PLAN_OFFLOADED "offloaded"
+
 /* What not keeping a layer's forward values as they are saves and costs. */
 typedef struct plan_decision {
     char layer[128];
-    const char *form; /* that they wait in; NULL: they are computed again */
+    const char *form; /* that they wait in, or PLAN_OFFLOADED; NULL: they are computed again */
     int32_t nodes;    /* that do it */
     uint64_t bytes;   /* of all that is computed again: no less than what need not be kept; of what
                          waits encoded, by how much that is less */
@@ -212,6 +217,11 @@ typedef struct ebb_plan {
         device_bytes;         /* of the two spaces: together the peak, or it is the second */
     uint64_t transient_base;  /* in the device's space */
     uint64_t transient_bytes; /* of the program that has most */
+    /* Of values that wait outside the device's memory, of the program that has most; of a device
+     * apart, they are the last of the host's, from away_offset on. Addresses of such values begin
+     * at away_base, behind all of the device's (emit.c). */
+    uint64_t away_bytes, away_offset, away_base;
+    char disk[1024];          /* plan_options.disk; "": none */
     int32_t lead;             /* the leading program, whose plans are listed (budget.c) */
     int32_t recomputed_nodes; /* of the leading program */
     plan_decision *decisions; /* first what is computed again; the most bytes first */

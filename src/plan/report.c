@@ -90,7 +90,7 @@ static ebb_status find_live(pass_unit *unit, live_piece **out, int32_t *n) {
     *n = 0;
     for (int32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *piece = &p->pieces[i];
-        if (p->blocks[piece->block].variable == IR_NONE && piece->birth <= position &&
+        if (plan_is_transient(&p->blocks[piece->block]) && piece->birth <= position &&
             position <= piece->death) {
             uint64_t base = plan_block_address(p, piece->block);
             (*out)[(*n)++] = (live_piece){base + piece->lo, base + piece->hi, piece};

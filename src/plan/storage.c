@@ -382,6 +382,7 @@ static int32_t block_of(collector *c, ir_val root) {
         c->by_root[root] = c->out->n_blocks;
         c->out->blocks[c->out->n_blocks++] =
             (plan_block){.variable = value->role == IR_TEMP ? (ir_val)IR_NONE : root,
+                         .away = ebb__plan_is_away(g, root),
                          .bytes = ebb__ir_type_bytes(&value->type)};
     }
     return c->by_root[root];
@@ -550,7 +551,7 @@ ebb_status ebb__plan_storage_load(pass_unit *unit, plan_peak *out) {
     TRY(decide(unit, &s));
     TRY(ebb__region_alloc(&unit->scratch, (size_t)g->n_order + 2, sizeof *change, &change));
     for (ir_val v = 0; v < g->n_values; v++) {
-        if (s.life.birth[v] < 0 || ebb__plan_is_alias(g, v)) {
+        if (s.life.birth[v] < 0 || ebb__plan_is_alias(g, v) || ebb__plan_is_away(g, v)) {
             continue;
         }
         resolve(&s, v);

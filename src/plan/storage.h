@@ -22,9 +22,11 @@ typedef struct plan_piece {
 
 typedef struct plan_block {
     ir_val variable;  /* a variable's own bytes, kept over steps; else IR_NONE */
+    bool away;        /* outside the device's memory (pass/offload.c) */
     uint64_t bytes;   /* exact, not rounded */
     int32_t first, n; /* pieces */
-    uint64_t offset;  /* from place: variables from the arena's start, others from transient_base */
+    uint64_t offset;  /* from place: variables from the arena's start, what is away from away_base,
+                         others from transient_base */
 } plan_block;
 
 typedef struct plan_placement {
@@ -41,11 +43,19 @@ typedef struct plan_placement {
     uint64_t transient_base;  /* where transient blocks begin; variables lie below */
     uint64_t transient_bytes; /* from place: highest end of a transient block */
     uint64_t load_bytes;      /* from place: most bytes alive at one position: the lower bound */
+    /* What is away has addresses behind all of the device's, so that each address means one thing:
+     * where they begin, and how many bytes there are. */
+    uint64_t away_base, away_bytes;
 } plan_placement;
+
+/* Bytes that come and go within a step, in the device's memory. */
+static inline bool plan_is_transient(const plan_block *block) {
+    return block->variable == IR_NONE && !block->away;
+}
 
 static inline uint64_t plan_block_address(const plan_placement *p, int32_t block) {
     const plan_block *b = &p->blocks[block];
-    return b->variable == IR_NONE ? p->transient_base + b->offset : b->offset;
+    return b->offset + (b->away ? p->away_base : b->variable == IR_NONE ? p->transient_base : 0);
 }
 static inline uint64_t plan_value_address(const plan_placement *p, ir_val value) {
     return plan_block_address(p, p->block[value]) + p->offset[value];

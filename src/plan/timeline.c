@@ -23,7 +23,7 @@ typedef struct sweep {
 } sweep;
 
 static bool is_transient(const plan_placement *p, const plan_piece *piece) {
-    return p->blocks[piece->block].variable == IR_NONE;
+    return plan_is_transient(&p->blocks[piece->block]);
 }
 
 static ebb_status list_instrs(sweep *s) {

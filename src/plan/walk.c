@@ -106,6 +106,9 @@ static void set_size(const plan_walk *w, const plan_size *size, plan_choice *cho
     }
     choice->peak_bytes = ebb__walk_arena(w, program, transients);
     choice->seconds = size->seconds;
+    if (size->away_bytes > 0 && size->away_bytes + size->instr_bytes > w->away_most) {
+        choice->peak_bytes = UINT64_MAX; /* there is no such room: never listed */
+    }
 }
 
 void ebb__walk_turn(const plan_grid *grid, plan_choice *choice, int32_t knob, int32_t way) {
@@ -165,25 +168,59 @@ static bool is_only_saving(const plan_choice *choice, const plan_choice *plain) 
            choice->at[PLAN_KNOB_SERIES] == plain->at[PLAN_KNOB_SERIES];
 }
 
+/* Does something wait outside the device's memory? */
+static bool is_offloaded(const plan_grid *grid, const plan_choice *choice) {
+    bool any = false;
+    for (int32_t k = 0; k < grid->n_knobs; k++) {
+        any = any || (grid->knobs[k].pass == PASS_OFFLOAD && choice->at[k] > 0);
+    }
+    return any;
+}
+
+/* The next of the list, from i on, that has nothing outside the device's memory, or that has; n:
+ * there is none. */
+static int32_t next_like(const plan_grid *grid, const plan_choice *list, int32_t n, int32_t i,
+                         bool offloaded) {
+    while (i < n && is_offloaded(grid, &list[i]) != offloaded) {
+        i++;
+    }
+    return i;
+}
+
+/* The fastest that fits and is so; n: none does. */
+static int32_t fastest(const plan_grid *grid, const plan_choice *list, int32_t n, bool offloaded,
+                       uint64_t budget) {
+    int32_t i = next_like(grid, list, n, 0, offloaded);
+    while (i < n && list[i].peak_bytes > budget) {
+        i = next_like(grid, list, n, i + 1, offloaded);
+    }
+    return i;
+}
+
 /* The fastest that fits sets the pace; of those at most 2% slower (1% for nets) the smallest is
  * taken. What only saves beside plain may instead take 2% (1%) more than plain. In a list without
  * dominated plans the smallest is the last, and what is allowed grows with the pace, so a larger
- * budget never gives a slower plan, nor a smaller one a higher peak. */
+ * budget never gives a slower plan, nor a smaller one a higher peak.
+ *
+ * All this is of plans that keep what waits in the device's memory. One that does not is taken only
+ * where it is faster than what would be taken without, or nothing else fits: the host's memory and
+ * disks are not to be used for nothing. */
 int32_t ebb__walk_choose(const plan_grid *grid, const plan_choice *list, int32_t n,
                          const plan_choice *plain, uint64_t budget) {
     const double slower = grid->reach.images > 0 ? PACE_OF_NETS : PACE;
-    int32_t fit = 0, chosen;
-    while (fit < n - 1 && list[fit].peak_bytes > budget) {
-        fit++;
+    int32_t fit = fastest(grid, list, n, false, budget), chosen = fit;
+    int32_t away = fastest(grid, list, n, true, budget);
+    if (fit == n) {
+        return away < n ? away : n - 1;
     }
     double pace = list[fit].seconds;
-    chosen = fit;
-    for (int32_t i = fit + 1; i < n; i++) {
+    for (int32_t i = next_like(grid, list, n, fit + 1, false); i < n;
+         i = next_like(grid, list, n, i + 1, false)) {
         const plan_choice *c = &list[i];
         bool only = is_only_saving(c, plain);
         chosen = c->seconds <= slower * (only ? fmax(pace, plain->seconds) : pace) ? i : chosen;
     }
-    return chosen;
+    return away < n && list[away].seconds < list[chosen].seconds ? away : chosen;
 }
 
 /* What takes more than keeping everything is no plan to list. */
@@ -471,8 +508,9 @@ ebb_status ebb__walk_run(plan_walk *w) {
         w->list[ebb__walk_choose(&w->grid, w->list, w->n_list, &(plan_choice){0}, UINT64_MAX)];
     for (int32_t k = PLAN_KNOB_SAVING; k < w->grid.n_knobs; k++) {
         if ((w->options->disabled >> w->grid.knobs[k].pass & 1) == 0) {
-            TRY(w->grid.reach.images > 0 ? try_crossed(&s, k) : try_knob(&s, k));
-            TRY(w->grid.reach.images > 0 ? try_earlier(&s, k) : EBB_OK);
+            bool crossed = w->grid.reach.images > 0 && w->grid.knobs[k].pass != PASS_OFFLOAD;
+            TRY(crossed ? try_crossed(&s, k) : try_knob(&s, k));
+            TRY(crossed ? try_earlier(&s, k) : EBB_OK);
         }
     }
     return EBB_OK;

@@ -15,6 +15,7 @@ typedef struct plan_walk {
     plan_request program;                  /* with a graph that ebb__walk_prepare gave */
     uint64_t variable_bytes, variable_end; /* of all programs: see ebb__plan_variable_bytes */
     plan_grid grid;
+    uint64_t away_most; /* bytes that may wait outside the device's memory */
     /* Plans of the same program without sparse values, the fastest first: a step that a plan with
      * them gives up is done by the fastest that fits its room, or by the smallest. NULL: none. */
     const plan_choice *fallbacks;
@@ -28,6 +29,10 @@ typedef struct plan_walk {
     int32_t n_list;
 } plan_walk;
 
+/* arena.c: whether values could wait outside the device's memory, and how many bytes of them at
+ * most. */
+bool ebb__plan_can_offload(const plan_options *options);
+uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options);
 ebb_status ebb__walk_run(plan_walk *walk) EBB_MUST_CHECK;
 /* Its first part: only what keeps everything, `whole` and `keep_all`. */
 ebb_status ebb__walk_whole(plan_walk *walk) EBB_MUST_CHECK;

@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "op/heap.h"
+#include "run/away.h"
 #include "run/ranks.h"
 
 #include <string.h>
@@ -42,10 +43,10 @@ static void note_view(run_session *s, const op_view *view, bool maps) {
 }
 
 static void note_instr(run_session *s, const device_instr *instr) {
-    for (int32_t i = 0; i < instr->call.n_in; i++) {
+    for (int32_t i = 0; i < instr->call.n_in && instr->transfer != TRANSFER_BACK; i++) {
         note_view(s, &instr->call.in[i], instr->call.maps);
     }
-    for (int32_t i = 0; i < instr->call.n_out; i++) {
+    for (int32_t i = 0; i < instr->call.n_out && instr->transfer != TRANSFER_OUT; i++) {
         note_view(s, &instr->call.out[i], instr->call.maps);
     }
     if (instr->call.workspace != NULL) {
@@ -69,6 +70,7 @@ static ebb_status open_session(run_session *s) {
     ebb__region_trim(s->ctx);
     TRY(ebb__map(s->ctx, (size_t)plan->host_bytes, &host));
     s->host = host;
+    TRY(ebb__away_open(s));
     TRY(dev->buffer.create(dev, s->ctx, (size_t)plan->device_bytes, &s->buffer));
     TRY(dev->stream.create(dev, s->ctx, plan->members, &s->stream));
     TRY(ebb__plan_emit(plan, s->host, dev->buffer.address(s->buffer), s->programs));
@@ -96,6 +98,7 @@ ebb_status ebb__run_open(ebb_ctx *ctx, ebb_plan *plan, run_session **out) {
     }
     s->ctx = ctx;
     s->plan = plan;
+    s->away.fd = -1;
     status = open_session(s);
     if (status != EBB_OK) {
         ebb__run_free(s);
@@ -124,6 +127,7 @@ void ebb__run_free(run_session *session) {
     ebb_ctx *ctx = session->ctx;
     const ebb_plan *plan = session->plan;
     ebb__ranks_free(session);
+    ebb__away_close(session);
     if (session->stream != NULL) {
         plan->dev->stream.destroy(session->stream);
     }
@@ -203,7 +207,8 @@ static ebb_status do_message(run_session *s, const device_instr *instr) {
     return EBB_OK;
 }
 
-/* In stretches that end where the program may, and where ranks talk. */
+/* In stretches that end where the program may, where ranks talk, and where values leave the
+ * device's memory or come back. */
 static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
     const device_instr *const *list = s->programs[index];
     int32_t n = s->plan->programs[index].size.n_instrs, from = 0;
@@ -219,6 +224,10 @@ static ebb_status run_program(run_session *s, int32_t index, bool *stopped) {
         } else if (list[i]->message != MESSAGE_NONE) {
             TRY(run_list(s, list + from, i - from));
             TRY(s->no_messages ? EBB_OK : do_message(s, list[i]));
+            from = i + 1;
+        } else if (list[i]->transfer != TRANSFER_NONE) {
+            TRY(run_list(s, list + from, i - from));
+            TRY(s->no_compute ? EBB_OK : ebb__away_move(s, list[i]));
             from = i + 1;
         }
     }

@@ -9,6 +9,7 @@
 #ifndef RUN_SESSION_H
 #define RUN_SESSION_H
 
+#include "base/file.h"
 #include "comm/comm.h"
 #include "plan/plan.h"
 
@@ -30,6 +31,8 @@ typedef struct run_session {
     const device_instr *const *programs[PLAN_MAX_PROGRAMS];
     uint64_t host_high, device_high; /* highest end of anything handed out so far */
     uint64_t measured_bytes;         /* the same of both together */
+    file_writer away; /* what waits outside the device's memory, if in a file (away.h) */
+    uint64_t away_high, moved_bytes; /* highest end of that; bytes moved so far, both ways */
     /* Programs with sparse values: steps that did not fit and were done by the program that stands
      * in; most bytes of heaps that the last step that tried used at a time; the program that was
      * asked for last and the one that did it; how many tries in a row did not fit, and how many

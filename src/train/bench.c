@@ -85,6 +85,9 @@ static void note_counts(const run_session *session, const device_counts *before,
                         job_bench_result *out) {
     device_counts now = counts_of(session);
     double n = (double)steps;
+    out->offloaded_bytes = session->plan->away_bytes;
+    out->offloaded_bytes_used = plan_align(session->away_high);
+    out->moved_bytes = (double)session->moved_bytes / (double)(WARM_UP + steps);
     if (!device_apart(session->plan->dev)) {
         return;
     }
@@ -256,6 +259,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     out->n_forms = plan->n_forms;
     memcpy(out->forms, plan->forms, sizeof out->forms);
     out->chunk_images = plan->choices[plan->chosen].knobs.chunk_images;
+    out->reduce = job_reduced(plan);
     TRY_OUT(gather_ranks(ctx, settings, &talk, out));
 out:
     status = ebb__job_lost(session, status);

@@ -3,6 +3,7 @@
 
 #include "base/host.h"
 #include "train/job_int.h"
+#include "train/team.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,125 +66,18 @@ ebb_status ebb__job_network(ebb_ctx *ctx, const char *text, forecast_network *ou
 
 /* ---- all ranks ---- */
 
-/* The programs of a run that train, of all ranks. */
-typedef struct forecast_team {
-    ebb_ctx *ctx;
-    train_settings settings;
-    const job_request *request;
-    alloc_region *region;
-    int32_t n, n_programs, lead;
-    double share[PLAN_MAX_PROGRAMS]; /* of the mean step */
-    pass_stages ways;                /* of settings */
-    forecast_list *lists;            /* by program * n + rank */
-    forecast_part *parts;
-} forecast_team;
-
-static void find_shares(const ebb_plan *plan, forecast_team *team) {
-    double all = 0;
-    team->lead = plan->lead;
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const plan_request *request = &plan->programs[i].request;
-        all += request->training ? request->share : 0;
-    }
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        const plan_request *request = &plan->programs[i].request;
-        double own = request->training ? request->share / all : 0;
-        team->share[i] = all > 0 ? own : i == plan->lead;
-    }
-}
-
-static ebb_status list_programs(forecast_team *team, int32_t rank, ebb_plan *plan) {
-    if (rank == 0) {
-        find_shares(plan, team);
-        team->n_programs = plan->n_programs;
-        TRY(ebb__region_alloc(team->region, (size_t)(plan->n_programs * team->n),
-                              sizeof *team->lists, &team->lists));
-    } else if (plan->n_programs != team->n_programs || plan->lead != team->lead) {
-        return ebb__fail(team->ctx, EBB_INTERNAL, "rank %d has other programs than rank 0", rank);
-    }
-    for (int32_t i = 0; i < plan->n_programs; i++) {
-        if (team->share[i] > 0) {
-            TRY(ebb__forecast_program(plan, i, team->region, &team->lists[i * team->n + rank]));
-        }
-    }
-    team->parts[rank] = (forecast_part){.stage = rank % (int32_t)team->settings.stages,
-                                        .planned_peak_bytes = plan->peak_bytes};
-    return EBB_OK;
-}
-
-static ebb_status plan_rank(forecast_team *team, int32_t rank) {
-    ebb_plan *plan = NULL;
-    job_request request = *team->request;
-    char why[sizeof team->ctx->error];
-    team->settings.rank = rank;
-    request.follows = rank > 0 && team->settings.train_path != NULL;
-    ebb_status status = ebb__job_compile(team->ctx, &team->settings, &request, &plan);
-    if (status == EBB_OK) {
-        status = list_programs(team, rank, plan);
-    } else if (status == EBB_BUDGET) {
-        (void)snprintf(why, sizeof why, "%s", ebb_last_error(team->ctx));
-        ebb__ctx_clear(team->ctx);
-        status = ebb__fail(team->ctx, EBB_BUDGET, "rank %d of %d: %s", rank, team->n, why);
-    }
-    ebb__plan_free(plan);
-    return status;
-}
-
+/* All processes of the settings, with what these leave open chosen as a run would. */
 static ebb_status team_make(alloc_region *region, const train_settings *settings,
-                            const job_request *request, forecast_team *team) {
-    *team = (forecast_team){.ctx = region->ctx,
-                            .settings = *settings,
-                            .request = request,
-                            .region = region,
-                            .n = (int32_t)ebb__settings_ranks(settings)};
-    TRY(ebb__region_alloc(team->region, (size_t)team->n, sizeof *team->parts, &team->parts));
-    TRY(ebb__job_choose_stages(team->ctx, settings, request, team->region, &team->ways,
-                               &team->settings.ways));
-    for (int32_t rank = 0; rank < team->n; rank++) {
-        TRY(plan_rank(team, rank));
-        ebb__progress(team->ctx, "processes planned", (uint64_t)rank + 1, (uint64_t)team->n);
-    }
-    return EBB_OK;
+                            const job_request *request, job_team *team, job_reduce *reduce) {
+    train_settings *own = &team->settings;
+    TRY(ebb__team_init(team, region, settings, request));
+    TRY(ebb__job_choose_stages(region->ctx, settings, request, region, &team->ways, &own->ways));
+    TRY(ebb__job_choose_reduce(region->ctx, own, request, reduce));
+    own->reduce = reduce->way;
+    return ebb__team_plan(team);
 }
 
-/* ---- steps ---- */
-
-static void add_step(forecast_team *team, const forecast_step *step, double share) {
-    for (int32_t r = 0; r < team->n; r++) {
-        const forecast_rank *rank = &step->ranks[r];
-        forecast_part *part = &team->parts[r];
-        double busy = forecast_busy(rank);
-        part->busy_seconds += share * busy;
-        part->waiting_seconds += share * (step->seconds - busy);
-        part->messages += share * (double)rank->messages;
-        part->sent_bytes += share * (double)rank->sent_bytes;
-    }
-}
-
-/* Seconds of the mean step, into parts too where `note`. */
-static ebb_status play_team(forecast_team *team, const forecast_network *network, bool note,
-                            double *seconds) {
-    *seconds = 0;
-    for (int32_t i = 0; i < team->n_programs; i++) {
-        forecast_step step = {.n_ranks = 0};
-        if (team->share[i] <= 0) {
-            continue;
-        }
-        ebb_status status =
-            ebb__forecast_play(team->ctx, &team->lists[i * team->n], team->n, network, &step);
-        if (status == EBB_OK) {
-            *seconds += team->share[i] * step.seconds;
-        }
-        if (status == EBB_OK && note) {
-            add_step(team, &step, team->share[i]);
-        }
-        ebb__forecast_free(&step);
-        TRY(status);
-    }
-    return EBB_OK;
-}
-
-static void note_way(const forecast_team *team, double seconds, forecast_way *way) {
+static void note_way(const job_team *team, double seconds, forecast_way *way) {
     *way = (forecast_way){.stages = team->settings.stages > 1 ? team->settings.stages : 1,
                           .shards = team->settings.shards,
                           .seconds = seconds};
@@ -217,13 +111,14 @@ static ebb_status plan_alone(ebb_ctx *ctx, const train_settings *settings,
 /* Leaves out->stages 0 where it cannot be done: too few layers, or too little memory. */
 static ebb_status try_way(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
                           const forecast_network *network, forecast_way *out) {
-    forecast_team team;
+    job_team team;
+    job_reduce reduce;
     alloc_region region;
     double seconds = 0;
     ebb__region_init(&region, ctx);
-    ebb_status status = team_make(&region, settings, request, &team);
+    ebb_status status = team_make(&region, settings, request, &team, &reduce);
     if (status == EBB_OK) {
-        status = play_team(&team, network, false, &seconds);
+        status = ebb__team_play(&team, network, false, &seconds);
     }
     if (status == EBB_OK) {
         note_way(&team, seconds, out);
@@ -272,12 +167,12 @@ static void note_shares(job_forecast *f, double seconds, double without) {
     f->message_share = seconds > 0 ? (seconds - without) / seconds : 0;
 }
 
-static ebb_status fill(forecast_team *team, job_forecast *f) {
+static ebb_status fill(job_team *team, job_forecast *f) {
     static const forecast_network none = {.bytes_per_second = 1e30};
     double seconds = 0, without = 0;
     f->parts = team->parts;
-    TRY(play_team(team, &f->network, true, &seconds));
-    TRY(play_team(team, &none, false, &without));
+    TRY(ebb__team_play(team, &f->network, true, &seconds));
+    TRY(ebb__team_play(team, &none, false, &without));
     note_way(team, seconds, &f->way);
     note_shares(f, seconds, without);
     f->lists = &team->lists[team->lead * team->n];
@@ -298,7 +193,7 @@ static ebb_status forecast_ways(ebb_ctx *ctx, const train_settings *own, const j
 ebb_status ebb__job_forecast(ebb_ctx *ctx, const train_settings *settings, forecast_asked asked,
                              job_forecast *out) {
     job_request request = {.train = true, .valid = kind_validates(settings)};
-    forecast_team team;
+    job_team team;
     train_settings own = *settings;
     double start = ebb__clock_seconds();
     *out = (job_forecast){.ranks = (int32_t)ebb__settings_ranks(settings)};
@@ -307,7 +202,7 @@ ebb_status ebb__job_forecast(ebb_ctx *ctx, const train_settings *settings, forec
     own.stages = own.stages > 1 ? own.stages : 1;
     own.threads = out->threads = ebb__job_threads(settings);
     TRY(ebb__job_sizes(ctx, &own, &request));
-    TRY(team_make(&out->region, &own, &request, &team));
+    TRY(team_make(&out->region, &own, &request, &team, &out->reduce));
     TRY(fill(&team, out));
     TRY(forecast_ways(ctx, &own, &request, asked, out));
     out->plan_seconds = ebb__clock_seconds() - start;

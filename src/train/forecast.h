@@ -12,6 +12,14 @@ typedef struct forecast_asked {
     bool way; /* stages, or who reduces */
 } forecast_asked;
 
+/* Who adds up and applies gradients; where that was open (--reduce auto), the seconds of a step by
+ * TRAIN_REDUCE_SLICES and by TRAIN_REDUCE_COPIES that it was chosen by: HUGE_VAL where that does
+ * not fit what each process may take, 0 where there was nothing to choose. */
+typedef struct job_reduce {
+    train_reduce way; /* never auto */
+    double slices, copies;
+} job_reduce;
+
 typedef enum forecast_advice { ADVICE_NEITHER, ADVICE_DATA, ADVICE_STAGES } forecast_advice;
 
 /* One of the processes; seconds, messages and bytes are those of the mean step. */
@@ -32,6 +40,7 @@ typedef struct forecast_way {
 typedef struct job_forecast {
     alloc_region region;
     int32_t ranks;
+    job_reduce reduce;
     int threads; /* of each */
     forecast_network network;
     forecast_part *parts;

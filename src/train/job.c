@@ -83,6 +83,9 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
                                       [TRAIN_REDUCE_COPIES] = REDUCE_COPIES,
                                       [TRAIN_REDUCE_CENTRAL] = REDUCE_CENTRAL};
 
+const char *const ebb__job_reduces[] = {
+    [REDUCE_SLICES] = "slices", [REDUCE_COPIES] = "copies", [REDUCE_CENTRAL] = "central"};
+
 /* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and
  * a few products for the gradients of weights. */
 static void set_chunks(const train_settings *s, pass_ranks *ranks) {
@@ -115,6 +118,7 @@ static plan_options options_of(const ebb_ctx *ctx, const train_settings *s) {
                           .members = ebb__job_threads(s),
                           .budget = ebb__job_budget(s),
                           .host_budget = host_budget(s),
+                          .disk = s->disk,
                           .budget_name = ctx->command ? "--memory" : "memory",
                           .disabled = s->disabled,
                           .chunks = s->chunks,
@@ -312,6 +316,9 @@ ebb_status ebb__job_compile_run(ebb_ctx *ctx, const train_settings *settings,
     *plan = NULL;
     ebb__region_init(&region, ctx);
     ebb_status status = ebb__job_share_stages(ctx, settings, request, &region, &ways, &own.ways);
+    if (status == EBB_OK) {
+        status = ebb__job_share_reduce(ctx, &own, request, &own.reduce);
+    }
     status = status == EBB_OK ? ebb__job_compile(ctx, &own, request, plan) : status;
     ebb__region_fini(&region);
     TRY(status);

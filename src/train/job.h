@@ -78,6 +78,10 @@ typedef struct job_bench_result {
      * a timed step, in the mean: launches, copies, waits for the device, those inside the step. */
     uint64_t device_bytes, device_bytes_allocated, host_bytes;
     double launches, copies, waits, host_syncs;
+    /* Of values that wait outside the device's memory: planned, used; bytes moved in a step, both
+     * ways together. */
+    uint64_t offloaded_bytes, offloaded_bytes_used;
+    double moved_bytes;
     int threads;
     uint64_t plan_hash;
     plan_form forms[FORMS_MOST]; /* as in ebb_plan */
@@ -86,6 +90,7 @@ typedef struct job_bench_result {
     run_profile *profile; /* finished, the caller's to free; NULL if not asked for */
     job_rank *ranks; /* on rank 0 of processes that mpirun started: all; the caller's to free */
     int n_ranks;
+    pass_reduce reduce; /* how they share gradients */
 } job_bench_result;
 /* `steps` timed steps after 2 warm-up steps, on random tokens. With settings->profile as many again
  * are observed, in turn with as many that are not, after everything else has been noted. */
@@ -114,6 +119,12 @@ ebb_status ebb__job_tune(ebb_ctx *ctx, const train_settings *models, int32_t n,
                          const job_tune_observer *observer) EBB_MUST_CHECK;
 
 /* ---- several processes ---- */
+
+/* How those that share a plan add up and apply gradients, and the names of the ways. */
+extern const char *const ebb__job_reduces[]; /* by pass_reduce */
+static inline pass_reduce job_reduced(const ebb_plan *plan) {
+    return plan->programs[plan->lead].config.ranks.reduce;
+}
 
 /* Of settings that say no number of shards: takes that of the run in the folder, if there is one.
  * It is part of what is computed, and processes may be more or fewer than when it was started. */
@@ -169,6 +180,7 @@ typedef struct job_train_result {
     uint64_t planned_peak_bytes, measured_peak_bytes; /* 0: already done, nothing was planned */
     bool resumed, already_done;
     bool stopped_early;  /* ended by --patience, before the last step */
+    pass_reduce reduce;  /* of several processes: how they shared gradients */
     job_buckets buckets; /* as used, or as stored where the run is already done */
 } job_train_result;
 

@@ -84,6 +84,16 @@ ebb_status ebb__job_choose_stages(ebb_ctx *ctx, const train_settings *settings,
 ebb_status ebb__job_share_stages(ebb_ctx *ctx, const train_settings *settings,
                                  const job_request *request, alloc_region *region,
                                  pass_stages *ways, const pass_stages **out) EBB_MUST_CHECK;
+/* reduce.c: who adds up and applies gradients, where --reduce auto leaves that open: slices or
+ * copies, whichever is forecast to have the shorter step of those that fit each process; by
+ * built-in times, so that it is the same every time. All processes are planned here; */
+struct job_reduce;
+ebb_status ebb__job_choose_reduce(ebb_ctx *ctx, const train_settings *settings,
+                                  const job_request *request,
+                                  struct job_reduce *out) EBB_MUST_CHECK;
+/* or each by itself, and the first one chooses for all that share the run. */
+ebb_status ebb__job_share_reduce(ebb_ctx *ctx, const train_settings *settings,
+                                 const job_request *request, train_reduce *out) EBB_MUST_CHECK;
 /* Messages within one host, as measured: the kernel copies them from process to process, out of
  * memory. Bytes a second, seconds. */
 #define JOB_MEMORY_RATE 5.9e9

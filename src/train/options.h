@@ -120,7 +120,7 @@
     {"chunk-steps", "Processes", OPTION_INT, AT(chunk_steps), "N", "auto", "auto", {0}, RANGE(1, 1e6), STEP, 0, \
      "with --stages, time steps that a process does before it hands them on: fewer let the next one begin earlier, more make larger products. The bits are the same"}, \
     {"reduce", "Processes", OPTION_CHOICE, AT(reduce), NULL, "auto", NULL, {"auto", "slices", "copies", "central"}, ANY, STEP, 0, \
-     "under mpirun, or with plan --ranks, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. The bits are the same"}, \
+     "under mpirun, or with plan --ranks, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. auto: slices or copies, by the forecast of a step, of what fits. The bits are the same"}, \
     {"only", "Processes", OPTION_CHOICE, AT(only), NULL, "all", NULL, {"all", "messages", "compute"}, ANY, FOR_BENCH, 0, \
      "under mpirun, time only one part of a step; what it computes means nothing then"}, \
     {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_BENCH, 0, \

@@ -131,7 +131,8 @@ typedef struct train_settings {
     double lost_after;       /* seconds without an answer before a process counts as lost */
     train_memory memory;
     train_memory host_memory; /* beside a device with a memory of its own; MEMORY_AUTO: no limit */
-    uint64_t budget; /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
+    const char *disk; /* folder of a file that values may wait in for backward; NULL: none */
+    uint64_t budget;  /* bytes that `memory` stood for when the batch was fitted; 0: ask again */
     const char *tune_folder; /* where measured times are kept; NULL: built-in ones only */
     double tune_seconds;     /* to measure what is not known yet; 0: do not */
     bool explain;            /* plan: list the products */

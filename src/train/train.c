@@ -501,6 +501,7 @@ static void fill_result(const train_run *r, job_train_result *out) {
     out->resumed = r->found.found;
     out->buckets = r->text->buckets;
     if (r->session != NULL) {
+        out->reduce = job_reduced(r->session->plan);
         out->planned_peak_bytes = r->session->plan->peak_bytes;
         out->measured_peak_bytes = r->session->measured_bytes;
     }

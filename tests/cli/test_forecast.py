@@ -121,12 +121,46 @@ def test_loss_by_chunks():
     assert f["speedup"] > 2.15, f
 
 
+REDUCE = ["--layers", "2", "--hidden", "48", "--vocab", "600", "--batch", "8", "--bptt", "4", "--threads", "1", "--tune", "off"]
+
+
+def test_reduce_auto():
+    """The faster of slices and copies, by what each says of itself: either one, as model and network have it."""
+    seen = set()
+    for ranks, *args in [(2,), (2, "--optimizer", "adam"), (4, "--network", "10G,10us"), (2, "--network", "100G,5ms"), (4, "--stages", "2", "--optimizer", "adam")]:
+        f = forecast(ranks, *args, size=REDUCE)
+        each = {way: forecast(ranks, "--reduce", way, *args, size=REDUCE) for way in ("slices", "copies")}
+        for way in each:
+            assert near(f["reduce_auto"][way], each[way]["seconds_per_step"]) and each[way]["reduce"] == way and each[way]["reduce_auto"] is None, (args, way)
+        best = "copies" if f["reduce_auto"]["copies"] < f["reduce_auto"]["slices"] else "slices"
+        assert f["reduce"] == best and near(f["seconds_per_step"], each[best]["seconds_per_step"]), (args, f)
+        assert f["ranks"] == each[best]["ranks"], args
+        seen.add(best)
+    assert seen == {"slices", "copies"}, seen
+    alone = forecast(2, "--stages", "2", size=REDUCE)  # each has its own layers: there is nothing to choose
+    assert alone["reduce"] == "slices" and alone["reduce_auto"] is None
+
+
+def test_reduce_auto_under_a_budget():
+    """What fits only one way is done that way, whatever would be faster."""
+    size = [*REDUCE, "--optimizer", "adam"]
+    least = {way: int(re.search(r"the least that works is (\d+) bytes", ebb("plan", "lm", *size, "--ranks", 2, "--reduce", way, "--memory", "100K", expect=4).err).group(1))
+             for way in ("slices", "copies")}
+    assert least["slices"] < least["copies"], least
+    f = forecast(2, "--network", "1M,1us", "--memory", least["copies"] - 1, size=size)
+    assert f["reduce"] == "slices" and f["reduce_auto"]["copies"] is None and f["reduce_auto"]["slices"] > 0, f
+    out = ebb("plan", "lm", *size, "--ranks", 2, "--memory", least["copies"] - 1).out
+    assert "copies does not fit" in out and all(len(line) <= 80 for line in out.splitlines()), out
+    refused(4, "plan", "lm", *size, "--ranks", "2", "--memory", least["slices"] - 1, says=["rank", "the least that works"])
+
+
 def test_text():
     out = ebb("plan", "lm", *SMALL, "--ranks", "4", *WIRE).out
     assert all(len(line) <= 80 for line in out.splitlines()), out
-    for text in ["4 processes of 1 thread, 1 stage, 4 shards, reduce auto, 1 Gbit/s, 50 us", "predicted", "words/s", "bubble", "speed-up", "largest rank", "advice"]:
-        assert text in out, out
     f = forecast(4, *WIRE)
+    reduce = f["reduce"]
+    for text in [f"4 processes of 1 thread, 1 stage, 4 shards, reduce {reduce}, 1 Gbit/s, 50 us", "predicted", "words/s", "bubble", "speed-up", "largest rank", "advice", f"reduce auto   {reduce:>10}: slices 0."]:
+        assert text in out, out
     rows = re.findall(r"^ +(\d) +(\d) +[0-9.]+ [KM]iB +([0-9.]+) ms +([0-9.]+) ms +(\d+) ", out, re.M)
     assert [int(row[0]) for row in rows] == [0, 1, 2, 3]
     for row, rank in zip(rows, f["ranks"]):

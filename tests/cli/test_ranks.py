@@ -74,6 +74,23 @@ def test_bench_lm():
     check_bench([*sizes, "--layers", "2", "--shards", "2", "--tie", "--optimizer", "adamw"], (2, "--stages", "2"), (4, "--stages", "2", "--reduce", "copies"))
 
 
+def test_reduce_auto():
+    """What is chosen is what the forecast chooses, said, and changes nothing but that; a budget may leave one way only."""
+    sizes = ["lm", "--hidden", "48", "--layers", "2", "--batch", "8", "--bptt", "4", "--vocab", "600", "--shards", "2", "--optimizer", "adam", "--threads", "1"]
+    command = ["bench", *sizes, "--steps", "2", "--json"]
+    alone = ebb(*command).json()
+    planned = {way: ebb("plan", *sizes, "--ranks", "2", "--reduce", way, "--json").json() for way in ("slices", "copies")}
+    chosen = set()
+    for more in [], ["--virtual", "--network", "100G,5ms"], ["--memory", planned["slices"]["largest_rank_bytes"]]:
+        shared = json.loads(mpi(2, *command, *more)[0])
+        forecast = ebb("plan", *sizes, "--ranks", "2", *[word for word in more if word != "--virtual"], "--json").json()
+        assert shared["reduce"] == forecast["reduce"] and shared["weights_hash"] == alone["weights_hash"], (more, shared)
+        for rank, own in zip(shared["ranks"], forecast["ranks"]):
+            assert rank["planned_peak_bytes"] == rank["measured_peak_bytes"] == own["planned_peak_bytes"], (more, rank, own)
+        chosen.add(shared["reduce"])
+    assert chosen == {"slices", "copies"}, chosen
+
+
 def test_output_layer_in_parts():
     """Every stage has a part of the vocabulary, and so fewer bytes than the one that had it all; --disable split leaves it whole."""
     command = ["bench", "lm", "--hidden", "64", "--embed", "4", "--layers", "2", "--batch", "4", "--bptt", "4", "--vocab", "4000", "--optimizer",
@@ -163,8 +180,9 @@ def test_train_lm():
         ebb(*command, "--out", name)
         mpi(3, *command, "--out", name + "3", "--reduce", "copies")
         check_same(name + "3", name)
-        mpi(4, *command, "--out", name + "4", "--stages", "2")
+        out, err = mpi(4, *command, "--out", name + "4", "--stages", "2", "--json", "--verbose")
         check_same(name + "4", name)
+        assert json.loads(out)["reduce"] in ("slices", "copies") and f"reduce {json.loads(out)['reduce']}" in err, (out, err)
 
 
 def test_train_nmt():

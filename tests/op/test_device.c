@@ -252,12 +252,14 @@ static void kernels_equal_reference(void **state) {
     }
 }
 
-/* Ops that move a byte and that no kernel carries out. Messages are the session's. */
+/* Ops that move a byte and that no kernel carries out. Messages, and what leaves the memory, are
+ * the session's. */
 static void ops_without_a_kernel(void **state) {
     (void)state;
     int32_t n = 0;
     for (int op = 0; op < OP_COUNT; op++) {
-        bool known = (ebb__op(op)->flags & OPF_ALIAS) != 0 || ebb__op(op)->message != MESSAGE_NONE;
+        bool known = (ebb__op(op)->flags & OPF_ALIAS) != 0 ||
+                     ebb__op(op)->message != MESSAGE_NONE || ebb__op(op)->transfer != TRANSFER_NONE;
         for (int32_t k = 0; k < dev->n_kernels; k++) {
             known = known || (int)dev->kernels[k].op == op;
         }

@@ -41,7 +41,9 @@ static inline pass_knobs some_knobs(test_dice *dice) {
                         .outer = test_below(dice, 4),
                         .heavy = test_below(dice, 2) != 0,
                         .replay = test_below(dice, 2) != 0,
-                        .decode = test_below(dice, 2) != 0};
+                        .decode = test_below(dice, 2) != 0,
+                        .offload = 50 * test_below(dice, 3),
+                        .offload_least = 1};
 }
 
 /* Some steps do not fit, or none does. */
@@ -89,6 +91,7 @@ static inline void fuzz_round(uint64_t seed, fuzz_make make) {
         .disabled = some_passes(&dice),
         .update = update,
         .density = some_density(&dice),
+        .disk = test_below(&dice, 2) == 0 ? "/tmp" : NULL,
         .dump_after = getenv("EBB_FUZZ_SHOW") != NULL ? 1U << PASS_INFER | 1U << PASS_SCHEDULE : 0,
         .dump = show};
     plan_request request = {.name = "fuzz", .graph = &g, .training = training, .shards = shards};

@@ -7,15 +7,17 @@
 static void names_and_options(void **state) {
     (void)state;
     static const char *const names[] = {
-        "infer",  "shard",  "grad",      "stash",    "simplify",   "split",  "cut",    "turns",
-        "chunk",  "encode", "recompute", "heap",     "batch_time", "sparse", "slices", "contract",
-        "layout", "alias",  "select",    "schedule", "fuse",       "place",  "team",   "verify"};
+        "infer",  "shard",  "grad",     "stash",     "simplify", "split",   "cut",
+        "turns",  "chunk",  "encode",   "recompute", "heap",     "offload", "batch_time",
+        "sparse", "slices", "contract", "layout",    "alias",    "select",  "schedule",
+        "fuse",   "place",  "team",     "verify"};
     for (int id = 0; id < PASS_COUNT; id++) {
         assert_string_equal(ebb__pass_name((pass_id)id), names[id]);
         bool optional = id == PASS_SIMPLIFY || id == PASS_BATCH_TIME || id == PASS_SPARSE ||
                         id == PASS_CHUNK || id == PASS_ENCODE || id == PASS_RECOMPUTE ||
                         id == PASS_LAYOUT || id == PASS_FUSE || id == PASS_CONTRACT ||
-                        id == PASS_TURNS || id == PASS_SLICES || id == PASS_SPLIT;
+                        id == PASS_TURNS || id == PASS_SLICES || id == PASS_SPLIT ||
+                        id == PASS_OFFLOAD;
         assert_int_equal(ebb__pass_optional((pass_id)id), optional);
     }
 }
@@ -50,7 +52,7 @@ static void dump_after(void **state) {
         test_compile(ctx, &(plan_request){.name = "t", .graph = &graph, .training = true}, &config);
     assert_string_equal(d.names,
                         "infer shard grad stash simplify split cut turns chunk encode recompute "
-                        "heap batch_time sparse slices contract "
+                        "heap offload batch_time sparse slices contract "
                         "layout alias select schedule fuse place team verify ");
     /* The last dump is the graph that was planned, and it can be read back. */
     char *given = test_canonical(d.text), *own = test_text(&plan->programs[0].unit.graph);

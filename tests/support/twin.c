@@ -2,6 +2,7 @@
 #include "support/twin.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* What readers of an i32 variable allow. */
 typedef struct limit {
@@ -236,6 +237,7 @@ ebb_plan *test_compile(ebb_ctx *ctx, const plan_request *request, const pass_con
     plan->ctx = ctx;
     plan->dev = device_or_default(config->dev);
     plan->members = config->members;
+    (void)snprintf(plan->disk, sizeof plan->disk, "/tmp");
     plan_program *program = &plan->programs[0];
     pass_config plain = *config;
     plain.dump_after = 0;
@@ -272,6 +274,9 @@ void test_run_equal(ebb_plan *plan, const ir_graph *forward, bool training,
         }
     }
     assert_int_equal(session->measured_bytes, session->plan->peak_bytes);
+    if (session->fallback_steps == 0) {
+        assert_int_equal(plan_align(session->away_high), session->plan->away_bytes);
+    }
     ebb__run_free(session);
     test_twin_fini(&twin);
 }

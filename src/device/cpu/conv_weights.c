@@ -180,6 +180,9 @@ static void try_lanes(const op_conv *v, bool source, int members, int64_t lanes,
                 break; /* more tiles fit in no way */
             }
             for (int64_t parts = 1; parts <= taps_of(v); parts++) {
+                if (parts > 1 && up(taps_of(v), parts) == up(taps_of(v), parts - 1)) {
+                    continue; /* more units that are no smaller */
+                }
                 unit_cut next = {k, c, parts, lanes};
                 double time = time_of(v, source, &next, k_tiles, c_tiles, members);
                 if (time < best->time && fits(v, source, &next)) {

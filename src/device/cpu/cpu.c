@@ -239,6 +239,7 @@ const device ebb__cpu_device = {
     /* One core of a 2020s server, well fed. */
     .flops_per_second = 76e9,
     .bytes_per_second = 20e9,
+    .away_bytes_per_second = 0.5e9, /* a disk */
     .seconds_per_instr = 2e-6,
     .scalar_share = 1.0 / 32,
     .bus_members = 1.5, /* two already saturate most of the bus */

@@ -26,7 +26,8 @@ int32_t ebb__gpu_run_length(const device_kernel *kernels, const device_instr *co
                             int32_t count) {
     gpu_extent first, next;
     int32_t n = 1;
-    if (!extent_of(&kernels[instrs[0]->kernel], &instrs[0]->call, &first)) {
+    if (instrs[0]->transfer != TRANSFER_NONE || /* no kernel's business */
+        !extent_of(&kernels[instrs[0]->kernel], &instrs[0]->call, &first)) {
         return 1;
     }
     while (n < count && n < GPU_MAX_RUN && instrs[n]->joined &&

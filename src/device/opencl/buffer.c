@@ -234,4 +234,27 @@ static ebb_status unmap(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes,
     return status;
 }
 
-const device_buffer_table ebb__cl_buffer_table = {create, touch, destroy, address, map, unmap};
+/* ---- values that leave, and come back ---- */
+
+static ebb_status fetch(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes, void *host) {
+    cl_buffer *buffer = memory;
+    cl_state *state = buffer->state;
+    state->counts.copies++;
+    return ebb__cl_check(ctx,
+                         state->api.clEnqueueReadBuffer(state->queue, buffer->memory, 0, offset,
+                                                        bytes, host, 0, NULL, NULL),
+                         "moving a value to the host");
+}
+
+static ebb_status put(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes, const void *host) {
+    cl_buffer *buffer = memory;
+    cl_state *state = buffer->state;
+    state->counts.copies++;
+    return ebb__cl_check(ctx,
+                         state->api.clEnqueueWriteBuffer(state->queue, buffer->memory, 0, offset,
+                                                         bytes, host, 0, NULL, NULL),
+                         "moving a value back from the host");
+}
+
+const device_buffer_table ebb__cl_buffer_table = {create, touch, destroy, address,
+                                                  map,    unmap, fetch,   put};

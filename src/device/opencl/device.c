@@ -162,6 +162,7 @@ static ebb_status fill_table(ebb_ctx *ctx, cl_state *state) {
                             .view_bytes = (int32_t)sizeof(gpu_view),
                             .flops_per_second = is_cpu ? 80e9 : 2e12,
                             .bytes_per_second = is_cpu ? 20e9 : 200e9,
+                            .away_bytes_per_second = is_cpu ? 5e9 : 10e9,
                             .seconds_per_instr = 8e-6,
                             .scalar_share = 1.0 / 32,
                             .bus_members = 1,

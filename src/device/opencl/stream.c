@@ -62,6 +62,9 @@ static ebb_status set_launch(device_stream *stream, const gpu_stage *stage, gpu_
 /* The descriptor of an instruction, and its launches. */
 static ebb_status prepare(device_stream *stream, const char *base, uint64_t at, device_instr *instr,
                           char *image) {
+    if (instr->transfer != TRANSFER_NONE) { /* whoever runs the list does it */
+        return EBB_OK;
+    }
     const gpu_form *form =
         &ebb__gpu_kernel_of(stream->state->kernels[instr->kernel].op)->forms[instr->call.form];
     cl_prepared prepared = {.at = at, .n = ebb__gpu_stages(form)};
