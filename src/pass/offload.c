@@ -206,11 +206,12 @@ static ebb_status fetch(offloader *o, ir_val v, int32_t span, ir_val *out) {
     }
     const ir_node_rec node = g->nodes[g->values[v].def];
     ir_label label = node.label;
-    label.phase = IR_RECOMPUTE;
     if (o->away[v] != IR_NONE) {
+        label.phase = IR_RECOMPUTE; /* so that it stays right before who reads it (delay.c) */
         g->label = label;
         TRY(ebb__op_emit(g, OP_TO_DEVICE, &o->away[v], 1, NULL, &o->back[v]));
-    } else { /* a view */
+    } else { /* a view: should it have to be a copy, that repeats no work of forward */
+        label.phase = IR_BACKWARD;
         ir_val *in = NULL;
         TRY(ebb__region_alloc(&o->unit->scratch, (size_t)node.n_in + 1, sizeof *in, &in));
         for (int32_t k = 0; k < node.n_in; k++) {

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 
-from ebbtest import EBB, MPI_PLUGIN as PLUGIN, OPEN_MPI, SANITIZED, main_with_mpi
+from ebbtest import EBB, MPI_PLUGIN as PLUGIN, OPEN_MPI, SANITIZED, main_with_mpi, mpi_environment, mpirun
 
 BUILD = os.path.dirname(EBB)
 RANK = BUILD + "/tests/cli/comm_rank"
@@ -14,21 +14,14 @@ PIECE = "200000"  # as in comm_rank.c
 COUNTS = [1, 2, 4]
 
 
-def environment(**more):
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "COMM_PLUGIN": PLUGIN, **more}
-    if SANITIZED:  # what MPI keeps until the end is no leak of ours
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
-    return {name: value for name, value in env.items() if value is not None}
-
-
-def run(command, **env):
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment(**env), stdin=subprocess.DEVNULL)
+def alone(job, **env):
+    """Without mpirun."""
+    return subprocess.run([RANK, job], capture_output=True, text=True, timeout=200, env=mpi_environment(**{"COMM_PLUGIN": PLUGIN, **env}),
+                          stdin=subprocess.DEVNULL)
 
 
 def ranks(count, job, program=RANK, expect=0, **env):
-    # More ranks than cores, wherever they may run.
-    options = ["--oversubscribe", "--bind-to", "none"] if OPEN_MPI else []
-    done = run(["mpirun", *options, "-np", str(count), program, job], **env)
+    done = mpirun(count, program, job, **{"COMM_PLUGIN": PLUGIN, **env})
     assert expect is None or done.returncode == expect, f"{count} x {job}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}"
     return done
 
@@ -114,12 +107,12 @@ def refused(done, *texts):
 
 def test_other_mpirun_is_refused():
     """Another MPI's mpirun says how many there are, but ours finds each of them alone."""
-    assert len(refused(run([RANK, "spread"], PMI_SIZE="3"), "mpirun started 3 processes", "sees 1")) == 1
+    assert len(refused(alone("spread", PMI_SIZE="3"), "mpirun started 3 processes", "sees 1")) == 1
 
 
 def test_missing_plugin_is_refused():
     refused(ranks(2, "spread", expect=None, COMM_PLUGIN="/nowhere/ebb_mpi.so"), "/nowhere/ebb_mpi.so", "install libopenmpi-dev and openmpi-bin")
-    refused(run([RANK, "spread"], PMIX_RANK="0", COMM_PLUGIN="/nowhere/ebb_mpi.so"), "install libopenmpi-dev and openmpi-bin")
+    refused(alone("spread", PMIX_RANK="0", COMM_PLUGIN="/nowhere/ebb_mpi.so"), "install libopenmpi-dev and openmpi-bin")
 
 
 def test_plugin_is_found():
@@ -135,17 +128,16 @@ def test_plugin_is_found():
 
 def test_command_is_refused():
     """Only train and bench can be shared: anything else would be done as often as there are processes. One of them says so."""
-    options = ["--oversubscribe", "--bind-to", "none"] if OPEN_MPI else []
-    done = run(["mpirun", *options, "-np", "3", EBB, "eval", "lm", "--weights", "none"])
+    done = mpirun(3, EBB, "eval", "lm", "--weights", "none")
     lines = [line for line in done.stderr.splitlines() if line.startswith("ebb: ")]
     assert done.returncode == 2 and len(lines) == 1, done.stderr
     assert "mpirun started 3 processes" in lines[0] and "train and bench" in lines[0], lines
-    done = run(["mpirun", *options, "-np", "1", EBB, "--version"])
+    done = mpirun(1, EBB, "--version")
     assert done.returncode == 0, done.stderr
 
 
 def test_alone_needs_no_mpi():
-    done = run([RANK, "ping_pong"], COMM_PLUGIN="/nowhere/ebb_mpi.so")
+    done = alone("ping_pong", COMM_PLUGIN="/nowhere/ebb_mpi.so")
     assert done.returncode == 0, done.stderr
 
 

@@ -11,30 +11,20 @@ import shutil
 import subprocess
 import time
 
-from ebbtest import EBB, OPEN_MPI, SANITIZED, digest, ebb, idx, main_with_mpi, metrics, pairs, text, wait_for_step, write
+from ebbtest import EBB, OPEN_MPI, digest, ebb, idx, main_with_mpi, metrics, mpi_environment, mpirun, mpirun_command, pairs, text, wait_for_step, write
 
 KILLS = int(os.environ.get("EBB_RANKS_KILLS", "30" if os.environ.get("EBB_LONG") else "2"))
 
 
-def environment():
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    if SANITIZED:  # what MPI keeps until the end is no leak of ours
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
-    return env
-
-
 def launch(count, *args):
-    # More processes than cores, wherever they may run.
-    options = ["--oversubscribe", "--bind-to", "none"] if OPEN_MPI else []
-    return subprocess.Popen(["mpirun", *options, "-np", str(count), EBB, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, env=environment(), stdin=subprocess.DEVNULL)
+    return subprocess.Popen(mpirun_command(count, EBB, *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=mpi_environment(),
+                            stdin=subprocess.DEVNULL)
 
 
 def mpi(count, *args, expect=0):
-    process = launch(count, *args)
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == expect, f"{count} x {args}: exit {process.returncode}, not {expect}\n{out}{err}"
-    return out, err
+    done = mpirun(count, EBB, *args)
+    assert done.returncode == expect, f"{count} x {args}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}"
+    return done.stdout, done.stderr
 
 
 def refused(code, count, *args, says=()):

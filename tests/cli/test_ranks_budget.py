@@ -3,9 +3,8 @@ plan, the bits are the same, and a budget that is too small ends all of them wit
 import json
 import os
 import re
-import subprocess
 
-from ebbtest import EBB, SANITIZED, digest, ebb, main_with_mpi, refused, text
+from ebbtest import EBB, digest, ebb, main_with_mpi, mpirun, refused, text
 
 # Shards of four: three ranks have different shares of the batch.
 MODEL = ["--layers", "2", "--hidden", "24", "--batch", "8", "--bptt", "12", "--shards", "4", "--threads", "1", "--optimizer", "adam"]
@@ -14,11 +13,7 @@ BUDGET = re.compile(r"ebb: rank (\d+) \((.+?)\): the budget of (\d+) bytes is to
 
 
 def ranks(count, *args, expect=0):
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    if SANITIZED:  # what MPI keeps until the end is no leak of ours
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
-    done = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(count), EBB, *map(str, args)],
-                          capture_output=True, text=True, timeout=200, env=env, stdin=subprocess.DEVNULL)
+    done = mpirun(count, EBB, *args)
     assert done.returncode == expect, f"{count} x {args}: exit {done.returncode}, not {expect}\n{done.stdout}{done.stderr}"
     return done
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from ebbtest import EBB, SANITIZED, digest, ebb, main_with_mpi, text, wait_for_step
+from ebbtest import EBB, SANITIZED, digest, ebb, main_with_mpi, mpi_environment, text, wait_for_step
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 from two_hosts import TwoHosts, missing  # noqa: E402
@@ -25,13 +25,6 @@ TRAIN = ["train", "lm", *MODEL, "--train", "train.txt", "--out", "run", "--steps
 PARTS = {"data parallel": [], "2 x 2": ["--stages", "2"], "4 stages": ["--stages", "4"]}
 
 
-def environment():
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    if SANITIZED:  # what MPI keeps until the end is no leak of ours
-        env["ASAN_OPTIONS"] = "detect_leaks=0"
-    return env
-
-
 def start(count, *args, mca=(), programs=None):
     """mpirun with so many ranks; programs: of the ranks, where they differ."""
     apps = programs or [[EBB, *args]] * count
@@ -41,7 +34,7 @@ def start(count, *args, mca=(), programs=None):
         line += ["-np", "1", *app]
     options = [word for pair in mca for word in ("--mca", *pair)]
     return subprocess.Popen(["mpirun", "--oversubscribe", "--bind-to", "none", *options, *line], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment())
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=mpi_environment())
 
 
 def processes(mpirun):
@@ -230,7 +223,7 @@ def test_host_that_is_cut_off():
         return
     with TwoHosts(".") as hosts, open("said", "w+", encoding="utf8") as said:
         mpirun = subprocess.Popen(hosts.command(2, EBB, *BENCH, "--lost-after", LOST_AFTER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=said, env=environment())
+                                  stderr=said, env=mpi_environment())
         time.sleep(5)
         assert mpirun.poll() is None
         begin = time.time()
