@@ -5,36 +5,18 @@
  * taken from the weights' sums so far and put back in the end. A unit is several tiles of channels
  * of both sides, so that what is read of either, or expanded of x, serves many products: strips of
  * rows that fit a cache go through all of them before the next. Members share units. */
-#include "device/cpu/conv.h"
+#include "device/cpu/conv_cut.h"
 
 #include "base/host.h"
 #include "base/team.h"
 
-#include <math.h>
 #include <string.h>
 
-enum {
-    DEEP = 128,             /* images and pixels that one product sums over, about */
-    STRIP_FLOATS = 3 << 14, /* of dy and of x, in a strip */
-    SUMS_FLOATS = 1 << 15,  /* of sums, in a unit: a quarter of a member's second cache */
-    HELD_FLOATS = 1 << 17,  /* of expanded rows, unless one tile needs more */
-    MOST_SIDE = 32,         /* tiles of a side, in a unit */
-    LEAST_LANES = 8,        /* of part of a block */
-};
-
-/* What it costs to read a tile's pixel from memory, and to expand it, in products of two tiles. */
-#define READ_COST 0.7
-#define EXPAND_COST 0.5
-
-/* How units are cut: tiles of dy and of x, which have so many channels at most, and parts of the
- * taps. */
-typedef struct unit_cut {
-    int64_t k, c, parts, lanes;
-} unit_cut;
+enum { DEEP = 128 }; /* images and pixels that one product sums over, about */
 
 /* Taps [t0, t1) of tiles of dy and tiles of x. */
 typedef struct unit {
-    conv_piece k[MOST_SIDE], c[MOST_SIDE];
+    conv_piece k[CONV_MOST_SIDE], c[CONV_MOST_SIDE];
     int64_t n_k, n_c, t0, t1;
 } unit;
 
@@ -52,7 +34,8 @@ typedef struct held {
 typedef struct work {
     const conv_sums *s;
     conv_codes *codes;
-    unit_cut cut;
+    conv_cut cut;
+    conv_cut_sizes size;
     float *tiles;
     held held;
 } work;
@@ -71,171 +54,15 @@ conv_sums ebb__conv_sums_of(const op_call *call, const ir_type *x) {
                        .result = out->data};
 }
 
-static int64_t taps_of(const op_conv *v) {
-    return (int64_t)v->high * v->wide;
-}
-
-static int64_t up(int64_t count, int64_t of) {
-    return (count + of - 1) / of;
-}
-
-/* ---- how units are cut ---- */
-
-/* The most channels of a tile of dy; and of x. */
-static int64_t tile_lanes(const op_map *m, int64_t of_group) {
-    return conv_least(OP_MAP_CHANNELS, conv_least(m->channels, of_group));
-}
-static int64_t x_lanes(const op_conv *v, const unit_cut *c) {
-    return conv_least(c->lanes, tile_lanes(&v->x, v->inputs));
-}
-
-/* Tiles of at most `lanes` channels in a group of channels. */
-static int64_t tiles_in(const op_map *m, int64_t of_group, int64_t lanes, int64_t group) {
-    return conv_tile_count(m, of_group, lanes, group * of_group, (group + 1) * of_group);
-}
-
-/* The most of any group. */
-static int64_t tiles_of(const op_map *m, int64_t of_group, int64_t lanes, int64_t groups) {
-    int64_t most = 0;
-    for (int64_t g = 0; g < groups; g++) {
-        most = conv_most(most, tiles_in(m, of_group, lanes, g));
-    }
-    return most;
-}
-
-static int64_t sums_floats(const op_conv *v, const unit_cut *c) {
-    return c->k * c->c * up(taps_of(v), c->parts) * tile_lanes(&v->y, v->outputs) * x_lanes(v, c);
-}
-
-/* Groups of images of the map that a group of 8 of the chain may touch. */
-static int64_t groups_held(const op_conv *v) {
-    int64_t n = v->x.images;
-    return conv_least(v->x.groups, n % 8 == 0 ? 1 : 8 % n == 0 ? 8 / n : 7 / n + 2);
-}
-
-/* Floats of a strip for each pixel along a row. */
-static int64_t strip_wide(const op_conv *v, const unit_cut *c) {
-    int64_t images = conv_least(OP_MAP_IMAGES, op_map_images(&v->x));
-    return images *
-           (c->k * tile_lanes(&v->y, v->outputs) + c->c * v->stride * tile_lanes(&v->x, v->inputs));
-}
-
-static int64_t strip_rows(const op_conv *v, const unit_cut *c) {
-    int64_t rows = STRIP_FLOATS / (v->y.wide * strip_wide(v, c));
-    return conv_most(1, conv_least(rows, v->y.high));
-}
-
-static int64_t ring_rows(const op_conv *v, const unit_cut *c) {
-    return conv_least(v->x.high, (strip_rows(v, c) - 1) * v->stride + v->high);
-}
-
-static int64_t row_floats(const op_conv *v) {
-    return conv_copied_wide(v->x.wide, v->stride) * op_map_pixel(&v->x);
-}
-
-static int64_t held_floats(const op_conv *v, const unit_cut *c) {
-    return c->c * groups_held(v) * ring_rows(v, c) * row_floats(v);
-}
-
-/* Are rows copied: do the images of a chain at several pixels then follow each other? */
-static bool is_copied(const op_conv *v) {
-    return v->stride > 1 &&
-           (v->x.images == OP_MAP_IMAGES || (v->x.groups == 1 && v->x.images < OP_MAP_IMAGES));
-}
-
-static bool fits(const op_conv *v, bool source, const unit_cut *c) {
-    return (c->k == 1 && c->c == 1) || (sums_floats(v, c) <= SUMS_FLOATS &&
-                                        (!source || c->c == 1 || held_floats(v, c) <= HELD_FLOATS));
-}
-
-/* How long the members take, in products of two tiles, of a pixel. What is read or expanded of x is
- * whole blocks. */
-static double time_of(const op_conv *v, bool source, const unit_cut *c, int64_t k_tiles,
-                      int64_t c_tiles, int members) {
-    double k = (double)tile_lanes(&v->y, v->outputs) / OP_MAP_CHANNELS;
-    double x = (double)tile_lanes(&v->x, v->inputs) / OP_MAP_CHANNELS;
-    double part = (double)x_lanes(v, c) / OP_MAP_CHANNELS;
-    int64_t units = v->groups * up(k_tiles, c->k) * up(c_tiles, c->c) * c->parts;
-    double products = (double)(c->k * c->c * up(taps_of(v), c->parts)) * k * part;
-    double reads = (double)c->k * k * READ_COST +
-                   (double)c->c * x * (READ_COST + (source ? EXPAND_COST : 0.0));
-    return (double)up(units, members) * (products + reads);
-}
-
-/* The best so far, and what it takes. */
-typedef struct cut_choice {
-    unit_cut cut;
-    double time;
-} cut_choice;
-
-/* Tries all cuts of tiles of x of so many channels; of parts of blocks, one at a time. */
-static void try_lanes(const op_conv *v, bool source, int members, int64_t lanes, cut_choice *best) {
-    int64_t k_tiles = tiles_of(&v->y, v->outputs, OP_MAP_CHANNELS, v->groups);
-    int64_t c_tiles = tiles_of(&v->x, v->inputs, lanes, v->groups);
-    int64_t most_c = lanes == OP_MAP_CHANNELS ? conv_least(c_tiles, MOST_SIDE) : 1;
-    for (int64_t k = 1; k <= conv_least(k_tiles, MOST_SIDE); k++) {
-        for (int64_t c = 1; c <= most_c; c++) {
-            unit_cut finest = {k, c, taps_of(v), lanes};
-            if (k * c > 1 && sums_floats(v, &finest) > SUMS_FLOATS) {
-                break; /* more tiles fit in no way */
-            }
-            for (int64_t parts = 1; parts <= taps_of(v); parts++) {
-                if (parts > 1 && up(taps_of(v), parts) == up(taps_of(v), parts - 1)) {
-                    continue; /* more units that are no smaller */
-                }
-                unit_cut next = {k, c, parts, lanes};
-                double time = time_of(v, source, &next, k_tiles, c_tiles, members);
-                if (time < best->time && fits(v, source, &next)) {
-                    *best = (cut_choice){next, time};
-                }
-            }
-        }
-    }
-}
-
-/* Halves and quarters of blocks serve members that would have nothing else to do. */
-static unit_cut cut_of(const op_conv *v, bool source, int members) {
-    cut_choice best = {{1, 1, 1, OP_MAP_CHANNELS}, HUGE_VAL};
-    int64_t whole = tile_lanes(&v->x, v->inputs);
-    try_lanes(v, source, members, OP_MAP_CHANNELS, &best);
-    for (int64_t lanes = whole / 2;
-         lanes >= LEAST_LANES && whole % lanes == 0 && best.cut.parts > 1; lanes /= 2) {
-        try_lanes(v, source, members, lanes, &best);
-    }
-    return best.cut;
-}
-
-/* Workspace of a member: sums, then rows of x. */
-static int64_t member_floats(const op_conv *v, bool source, const unit_cut *c) {
-    return sums_floats(v, c) + (source ? held_floats(v, c) : 0);
-}
-
-size_t ebb__conv_sums_bytes(const op_conv *v, bool source, int members) {
-    int64_t most = 0;
-    source = source || is_copied(v);
-    for (int m = 1; m <= members; m++) { /* a call may have fewer of them */
-        unit_cut c = cut_of(v, source, m);
-        most = conv_most(most, m * member_floats(v, source, &c));
-    }
-    return (size_t)most * sizeof(float);
-}
-
-int64_t ebb__conv_sums_times(const op_conv *v) {
-    unit_cut c = cut_of(v, true, 1);
-    return up(tiles_of(&v->y, v->outputs, OP_MAP_CHANNELS, v->groups), c.k) * c.parts;
-}
-
 /* ---- tiles from and to [K, C, R, S] ---- */
 
 /* The tiles of dy's k and x's c, one a tap. */
 static float *tiles_at(const work *w, const unit *u, int64_t k, int64_t c) {
-    const op_conv *v = &w->s->v;
-    return w->tiles +
-           (k * u->n_c + c) * (u->t1 - u->t0) * tile_lanes(&v->y, v->outputs) * x_lanes(v, &w->cut);
+    return w->tiles + (k * u->n_c + c) * (u->t1 - u->t0) * w->size.tile_floats;
 }
 
 static int64_t weight_at(const op_conv *v, const conv_piece *k, const conv_piece *c, int64_t tap) {
-    return (k->begin * v->inputs + c->begin % v->inputs) * taps_of(v) + tap;
+    return (k->begin * v->inputs + c->begin % v->inputs) * conv_taps(v) + tap;
 }
 
 /* Sums of a pair of tiles lie [tap][c][k] here and [k][c][tap] among the weights: those that follow
@@ -253,7 +80,7 @@ static void load_pair(const work *w, const unit *u, int64_t i, int64_t j) {
     const conv_piece *k = &u->k[i], *c = &u->c[j];
     const op_conv *v = &w->s->v;
     float *to = tiles_at(w, u, i, j), turned[TURNED * OP_MAP_CHANNELS];
-    int64_t taps = taps_of(v), count = u->t1 - u->t0, run = count == taps ? c->len * taps : count;
+    int64_t taps = conv_taps(v), count = u->t1 - u->t0, run = count == taps ? c->len * taps : count;
     if (w->s->start == NULL) {
         memset(to, 0, (size_t)(c->len * k->len * count) * sizeof(float));
         return;
@@ -275,7 +102,7 @@ static void store_pair(const work *w, const unit *u, int64_t i, int64_t j) {
     const op_conv *v = &w->s->v;
     const float *from = tiles_at(w, u, i, j);
     float *to = w->s->result + weight_at(v, k, c, u->t0), turned[TURNED * OP_MAP_CHANNELS];
-    int64_t taps = taps_of(v), count = u->t1 - u->t0, run = count == taps ? c->len * taps : count;
+    int64_t taps = conv_taps(v), count = u->t1 - u->t0, run = count == taps ? c->len * taps : count;
     for (int64_t at = 0, n; at < c->len * count; at += n) {
         n = conv_least(TURNED, run - at % run);
         for (int64_t t = 0; t < n; t++) {
@@ -302,7 +129,7 @@ static void each_pair(const work *w, const unit *u,
 static float *held_row(const work *w, int64_t c, int64_t group, int64_t y) {
     const held *h = &w->held;
     int64_t row = (c * h->groups + group - h->first) * h->ring + y % h->ring;
-    return h->rows + row * row_floats(&w->s->v);
+    return h->rows + row * w->size.row_floats;
 }
 
 /* Where pixel ix of a row is, in pixels. */
@@ -387,13 +214,13 @@ static void push_pixels(const work *w, const unit *u, tap *t, const lanes *l, in
 /* The pixels of a row where the tap falls on the image. */
 static void row_range(const op_conv *v, const tap *t, int64_t *lo, int64_t *hi) {
     int64_t left = v->pad_x - t->s, right = v->x.wide + left; /* ox * stride is below this */
-    *lo = left > 0 ? up(left, v->stride) : 0;
-    *hi = right > 0 ? conv_least(v->y.wide, up(right, v->stride)) : 0;
+    *lo = left > 0 ? conv_up(left, v->stride) : 0;
+    *hi = right > 0 ? conv_least(v->y.wide, conv_up(right, v->stride)) : 0;
 }
 
 /* Pixels of a row that one product takes, about. */
 static int64_t piece_pixels(const op_conv *v) {
-    return up(v->y.wide, up((int64_t)v->y.wide * v->x.images, DEEP));
+    return conv_up(v->y.wide, conv_up((int64_t)v->y.wide * v->x.images, DEEP));
 }
 
 /* Pixels [lo, hi) of row oy of images [image, end): pixel after pixel; side by side where one
@@ -457,7 +284,8 @@ static bool by_rows(const work *w, const unit *u, int64_t k, int64_t c, int64_t 
     const op_conv *v = &w->s->v;
     return w->codes->engine->row != NULL && v->wide > 1 && v->stride == 1 &&
            v->y.channels == CONV_ROW_LANES && u->k[k].len == CONV_ROW_LANES &&
-           u->c[c].len % LEAST_LANES == 0 && end - image == v->x.images && ebb__host_cpu()->avx512f;
+           u->c[c].len % CONV_LEAST_LANES == 0 && end - image == v->x.images &&
+           ebb__host_cpu()->avx512f;
 }
 
 /* Pixels [lo, hi) of row iy of x, which meet dy's row oy by all of the taps. */
@@ -530,9 +358,9 @@ static void add_strip(const work *w, const unit *u, const strip *p, int64_t imag
 /* Strips of whole rows or, where one row is too much, of pixels. */
 static void add_images(work *w, const unit *u, int64_t image, int64_t end) {
     const op_conv *v = &w->s->v;
-    int64_t rows = strip_rows(v, &w->cut), wide = v->y.wide;
+    int64_t rows = w->size.strip_rows, wide = v->y.wide;
     if (rows == 1) {
-        int64_t piece = piece_pixels(v), most = STRIP_FLOATS / strip_wide(v, &w->cut) / v->high;
+        int64_t piece = piece_pixels(v), most = w->size.strip_pixels;
         wide = conv_most(1, most / piece) * piece;
     }
     w->held.first = image / v->x.images;
@@ -574,7 +402,7 @@ static int64_t take(const op_map *m, int64_t of_group, int64_t wide, int64_t beg
 /* Of a group of channels those of units [begin, end) that it has; `number` counts units. */
 static void add_group(work *w, int64_t group, int64_t begin, int64_t end, int64_t *number) {
     const op_conv *v = &w->s->v;
-    const unit_cut *cut = &w->cut;
+    const conv_cut *cut = &w->cut;
     int64_t k_end = (group + 1) * v->outputs, c_end = (group + 1) * v->inputs;
     unit u;
     for (int64_t k = group * v->outputs; k < k_end;) {
@@ -582,8 +410,8 @@ static void add_group(work *w, int64_t group, int64_t begin, int64_t end, int64_
         for (int64_t c = group * v->inputs; c < c_end;) {
             c = take(&v->x, v->inputs, cut->lanes, c, c_end, cut->c, u.c, &u.n_c);
             for (int64_t part = 0; part < cut->parts; part++, (*number)++) {
-                u.t0 = taps_of(v) * part / cut->parts;
-                u.t1 = taps_of(v) * (part + 1) / cut->parts;
+                u.t0 = conv_taps(v) * part / cut->parts;
+                u.t1 = conv_taps(v) * (part + 1) / cut->parts;
                 if (*number >= begin && *number < end) {
                     add_unit(w, &u);
                 }
@@ -592,19 +420,11 @@ static void add_group(work *w, int64_t group, int64_t begin, int64_t end, int64_
     }
 }
 
-static int64_t unit_count(const op_conv *v, const unit_cut *c) {
-    int64_t units = 0;
-    for (int64_t g = 0; g < v->groups; g++) {
-        units += up(tiles_in(&v->y, v->outputs, OP_MAP_CHANNELS, g), c->k) *
-                 up(tiles_in(&v->x, v->inputs, c->lanes, g), c->c);
-    }
-    return units * c->parts;
-}
-
 /* Where every pixel meets its own only and none is expanded, all of them are one row. */
 static void join_rows(conv_sums *s) {
     op_conv *v = &s->v;
-    if (s->source == NULL && taps_of(v) == 1 && v->stride == 1 && v->pad_y == 0 && v->pad_x == 0) {
+    if (s->source == NULL && conv_taps(v) == 1 && v->stride == 1 && v->pad_y == 0 &&
+        v->pad_x == 0) {
         v->x.wide *= v->x.high;
         v->y.wide *= v->y.high;
         v->x.high = v->y.high = 1;
@@ -613,19 +433,19 @@ static void join_rows(conv_sums *s) {
 
 void ebb__conv_sums_add(const conv_sums *sums, const op_call *call, conv_codes *codes) {
     conv_sums s = *sums;
-    bool copied = s.source == NULL && is_copied(&s.v), holds = s.source != NULL || copied;
+    bool copied = s.source == NULL && ebb__conv_copies(&s.v), holds = s.source != NULL || copied;
     int64_t begin, end, number = 0;
     join_rows(&s);
-    unit_cut c = cut_of(&s.v, holds, call->members);
-    float *own = (float *)call->workspace + call->member * member_floats(&s.v, holds, &c);
-    work w = {.s = &s, .codes = codes, .cut = c, .tiles = own};
+    work w = {.s = &s, .codes = codes, .cut = ebb__conv_cut_of(&s.v, holds, call->members)};
+    w.size = ebb__conv_cut_sizes(&s.v, holds, &w.cut);
+    w.tiles = (float *)call->workspace + call->member * w.size.member_floats;
     if (holds) {
-        w.held = (held){.rows = own + sums_floats(&s.v, &c),
-                        .ring = ring_rows(&s.v, &c),
-                        .groups = groups_held(&s.v),
+        w.held = (held){.rows = w.tiles + w.size.sums_floats,
+                        .ring = w.size.ring_rows,
+                        .groups = w.size.groups_held,
                         .copied = copied};
     }
-    ebb__team_share(unit_count(&s.v, &c), 1, call->member, call->members, &begin, &end);
+    ebb__team_share(w.size.units, 1, call->member, call->members, &begin, &end);
     for (int64_t g = 0; g < s.v.groups; g++) {
         add_group(&w, g, begin, end, &number);
     }
