@@ -241,10 +241,34 @@ typedef struct ebb_options {
      * gradients of parts are added up in an order that this number alone decides. It must divide
      * the batch, and rows must go through the graph apart from each other, up to the loss. */
     int64_t shards;
-    uint64_t reserved[7]; /* 0 */
+    /* NULL: the CPU. "opencl": the first device of OpenCL that can be used; "opencl:P.D": device D
+     * of platform P; "auto": the first of OpenCL's that is no CPU, else the CPU. The same bits on
+     * all. Where a device has a memory of its own, the budget and the plan's bytes are of that, 0
+     * is 80% of it, and the largest buffer of its driver is a bound. EBB_USAGE if it cannot be
+     * used. */
+    const char *device;
+    const char *kernels;  /* NULL: a folder in which the device's compiled kernels are kept */
+    uint64_t reserved[5]; /* 0 */
 } ebb_options;
 
 EBB_API ebb_options ebb_options_default(void);
+
+/* A device that may be chosen, as long as the function runs that is told of it. */
+typedef struct ebb_device {
+    const char *name;                     /* "cpu", "opencl:0.0" */
+    const char *what;                     /* model and driver */
+    const char *why_not;                  /* "": it can be used */
+    uint64_t memory_bytes, largest_bytes; /* its memory, and the most of it in one piece; 0: the
+                                             host's */
+    int32_t is_cpu;                       /* 1: it computes on processors of the host */
+    int32_t reserved_word;
+    uint64_t reserved[4];
+} ebb_device;
+typedef void (*ebb_device_fn)(void *user, const ebb_device *device);
+/* Tells of each, the CPU first. Those that look usable are asked to compute, which takes seconds
+ * where their kernels are not compiled yet; `kernels` as in ebb_options. */
+EBB_API ebb_status ebb_devices(ebb_ctx *ctx, const char *kernels, ebb_device_fn fn,
+                               void *user) EBB_MUST_CHECK;
 
 /* Who owns a byte of the plan. */
 typedef enum ebb_kind {
@@ -395,7 +419,8 @@ typedef struct ebb_run_options {
     int64_t batch;   /* sentences, lines or images at once, fewer if the budget asks for it; never
                         changes a result; 0: as the command does */
     const char *weights; /* NULL: the best; "last": of the last step saved; or a safetensors file */
-    uint64_t reserved[7]; /* 0 */
+    const char *device, *kernels; /* as in ebb_options; NULL: the CPU, whatever it was trained on */
+    uint64_t reserved[5];         /* 0 */
 } ebb_run_options;
 
 EBB_API ebb_run_options ebb_run_options_default(void);

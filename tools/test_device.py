@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The longer checks of a second device, which `make test` has no time for: whole training runs end with the CPU's checkpoints, byte
-for byte, with all memory, 60% of it and the least; killed on one device and gone on with on the other; no races in any kernel.
+for byte, with all memory, 60% of it and the least; killed on one device and gone on with on the other; large models in 60% of
+what keeping everything takes where nothing but moving values out may save; no races in any kernel.
 
 Usage: tools/test_device.py BUILD [--device opencl] [--only NAME,...]     (names: those that it prints)
 
@@ -8,6 +9,7 @@ Races are looked for by oclgrind, which stands in for the driver: one sample of 
 language model, whose runs are kernels of their own. Without a driver all is skipped, without oclgrind that part, and it says so.
 Each check ends with the CPU seconds that it took. The last line is `N passed, N failed`; the exit code is 1 if anything failed."""
 import argparse
+import json
 import os
 import re
 import resource
@@ -34,6 +36,12 @@ RUNS = {
     "lenet": (20, [*CNN, "--net", "lenet", "--size", "28", "--stash", "fp8"]),
     "resnet20": (20, [*CNN, "--net", "resnet20_cifar", "--size", "32"]),
 }
+# Where moving values out alone can do it: no single value, and not the weights with what Adam keeps, is most of the memory.
+AWAY = {
+    "lm": ["lm", "--layers", "1", "--hidden", "512", "--vocab", "2000", "--batch", "16", "--bptt", "1000", "--threads", "2"],
+    "nmt": ["nmt", "--hidden", "512", "--batch", "64", "--src-len", "50", "--tgt-len", "50", "--threads", "2"],
+}
+ONLY = ["--disable", "chunk", "--disable", "recompute", "--disable", "encode"]
 
 
 class Checks:
@@ -122,6 +130,38 @@ def check_run(checks, name, device):
     check_killed(checks, name, model, steps, "cpu", device)
 
 
+def asked(*args):
+    """What the command tells with --json; it may take its time."""
+    done = subprocess.run([os.environ["EBB"], *map(str, args), "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (args, done.stderr)
+    return json.loads(done.stdout)
+
+
+def check_away(checks, name, where):
+    """60% of all with nothing else allowed: the bits of all memory, and bytes as planned on both sides; then with all knobs, where
+    having this one makes no plan slower, by the forecast at several budgets, and once by the clock."""
+    model = AWAY[name] + where
+    whole = asked("bench", *model, *ONLY, "--steps", "1")
+    plan = asked("plan", *model, *ONLY)
+    limit = plan["keep_all_bytes"] * 6 // 10
+    checks.add(plan["least_bytes"] <= limit, name, *where, "needs", plan["least_bytes"], "of", limit)
+    done = asked("bench", *model, *ONLY, "--memory", limit, "--steps", "1")
+    checks.add(done["weights_hash"] == whole["weights_hash"] and done["loss"] == whole["loss"], name, *where, "other bits")
+    checks.add(done["planned_peak_bytes"] == done["measured_peak_bytes"] <= limit, name, *where, "takes", done["measured_peak_bytes"])
+    checks.add(done["offloaded_bytes"] == done["offloaded_bytes_used"] > 0, name, *where, "away:", done["offloaded_bytes_used"])
+    checks.add(done.get("device_bytes") == done.get("device_bytes_allocated") and not done.get("host_syncs"), name, *where, "device", done)
+    print(f"{name} {' '.join(where)}: all {plan['keep_all_bytes']} bytes, {whole['seconds_per_step']:.2f} s a step; {done['planned_peak_bytes']} bytes and "
+          f"{done['offloaded_bytes']} outside, {done['moved_bytes_per_step']:.0f} moved a step: {done['seconds_per_step']:.2f} s", flush=True)
+    least = asked("plan", *model, "--disable", "offload")["least_bytes"]
+    for share in (0.8, 0.6, 0.4, 0.2):
+        memory = ["--memory", max(least, int(share * plan["keep_all_bytes"]))]
+        both = [asked("plan", *model, *memory, *more)["seconds_per_step"] for more in ([], ["--disable", "offload"])]
+        checks.add(both[0] <= both[1], name, *where, share, "predicted", *both)
+    timed = [asked("bench", *model, "--memory", limit, *more, "--steps", "1") for more in ([], ["--disable", "offload"])]
+    checks.add(timed[0]["weights_hash"] == timed[1]["weights_hash"] == whole["weights_hash"], name, *where, "all knobs: other bits")
+    print(f"{name} {' '.join(where)}: all knobs at {limit} bytes {timed[0]['seconds_per_step']:.2f} s a step, without this one {timed[1]['seconds_per_step']:.2f}", flush=True)
+
+
 def check_races(checks, build):
     """What oclgrind says of every kernel, which runs in its own simulator."""
     if not os.path.exists(OCLGRIND):
@@ -147,7 +187,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--device", default="opencl")
-    parser.add_argument("--only", default=",".join([*RUNS, "races"]))
+    parser.add_argument("--only", default=",".join([*RUNS, "away", "races"]))
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     os.environ["EBB"] = f"{build}/ebb"
@@ -164,6 +204,11 @@ def main():
         try:
             if name == "races":
                 check_races(checks, build)
+            elif name == "away":
+                os.mkdir("disk")
+                for one in AWAY:
+                    check_away(checks, one, ["--disk", "disk"])
+                    check_away(checks, one, ["--device", options.device])
             else:
                 check_run(checks, name, options.device)
         except AssertionError as error:

@@ -18,6 +18,7 @@ from ._context import Context, current as context
 from ._errors import (BudgetError, DataError, DivergedError, EbbError, InputOutputError, InternalError, LostError, ModelError,
                       NoMemoryError, StoppedError, UsageError)
 from ._native import version
+from .device import Device, devices
 from .graph import Graph, Value
 from .ops import (add_each, concat, copy, cross_entropy, dot_each, dot_rows, dropout, embed, gru_cell, join, layer_norm, linear,
                   lstm_cell, mask_rows, mask_softmax, mean, relu, sigmoid, softmax, stack, sum, sum_each, tanh, weighted_sum)
@@ -27,9 +28,9 @@ from .run import Prediction, Run, Score, Translation, train
 
 __version__ = version()
 __all__ = [
-    "BudgetError", "Context", "DataError", "DivergedError", "Drawing", "EbbError", "Graph", "InputOutputError", "InternalError", "LostError",
+    "BudgetError", "Context", "DataError", "Device", "DivergedError", "Drawing", "EbbError", "Graph", "InputOutputError", "InternalError", "LostError",
     "ModelError", "NoMemoryError", "Plan", "Prediction", "Program", "Run", "Score", "Status", "StoppedError", "Translation", "UsageError", "Value",
-    "add_each", "compile", "compile_all", "concat", "context", "copy", "cross_entropy", "dot_each", "dot_rows", "dropout", "embed", "gru_cell", "join",
+    "add_each", "compile", "compile_all", "concat", "context", "copy", "cross_entropy", "devices", "dot_each", "dot_rows", "dropout", "embed", "gru_cell", "join",
     "layer_norm", "linear", "lstm_cell", "mask_rows", "mask_softmax", "mean", "relu", "sigmoid", "softmax", "stack", "sum", "sum_each", "tanh", "train",
     "version", "weighted_sum",
 ]

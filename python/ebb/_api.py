@@ -91,7 +91,22 @@ class ebb_options(Structure):
         ("clip", c_double),
         ("disable", c_char_p),
         ("shards", c_int64),
-        ("reserved", c_uint64 * 7),
+        ("device", c_char_p),
+        ("kernels", c_char_p),
+        ("reserved", c_uint64 * 5),
+    ]
+
+
+class ebb_device(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("what", c_char_p),
+        ("why_not", c_char_p),
+        ("memory_bytes", c_uint64),
+        ("largest_bytes", c_uint64),
+        ("is_cpu", c_int32),
+        ("reserved_word", c_int32),
+        ("reserved", c_uint64 * 4),
     ]
 
 
@@ -129,7 +144,9 @@ class ebb_run_options(Structure):
         ("memory", c_uint64),
         ("batch", c_int64),
         ("weights", c_char_p),
-        ("reserved", c_uint64 * 7),
+        ("device", c_char_p),
+        ("kernels", c_char_p),
+        ("reserved", c_uint64 * 5),
     ]
 
 
@@ -185,6 +202,7 @@ ebb_log_fn = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ebb_text_fn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_uint64)
 ebb_progress_fn = CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_uint64)
 ebb_stop_fn = CFUNCTYPE(c_int, c_void_p)
+ebb_device_fn = CFUNCTYPE(None, c_void_p, POINTER(ebb_device))
 ebb_translation_fn = CFUNCTYPE(c_int, c_void_p, POINTER(ebb_translation))
 
 # Result and parameters of every function.
@@ -246,6 +264,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "ebb_output": (None, (c_void_p, c_char_p, c_int32)),
     "ebb_gradient": (None, (c_void_p, c_int32)),
     "ebb_options_default": (ebb_options, ()),
+    "ebb_devices": (c_int, (c_void_p, c_char_p, ebb_device_fn, c_void_p)),
     "ebb_kind_name": (c_char_p, (c_int,)),
     "ebb_graph_plan": (c_int, (c_void_p, POINTER(ebb_options), POINTER(ebb_plan_info))),
     "ebb_graph_draw": (c_int, (c_void_p, POINTER(ebb_options), c_int, c_char_p, ebb_text_fn, c_void_p)),

@@ -50,7 +50,7 @@ def collect(call: Callable[[Any], int]) -> "tuple[int, str]":
 def native_options(memory: Size, options: Mapping[str, Any], trains: bool) -> ebb_options:
     """Options of compile() as the library has them."""
     out: ebb_options = lib.ebb_options_default()
-    known = {"optimizer", "threads", "shards", "disable", *_NUMBERS}
+    known = {"optimizer", "threads", "shards", "disable", "device", *_NUMBERS}
     unknown = sorted(set(options) - known)
     if unknown:
         raise UsageError(f"there is no option {unknown[0]!r}; there are memory, {', '.join(sorted(known))}")
@@ -63,6 +63,7 @@ def native_options(memory: Size, options: Mapping[str, Any], trains: bool) -> eb
     out.shards = int(options.get("shards") or 0)
     disable = options.get("disable")
     out.disable = (disable if isinstance(disable, str) else ",".join(disable)).encode() if disable else None
+    out.device = options["device"].encode() if options.get("device") else None
     for name in _NUMBERS:
         if name in options:
             setattr(out, name, float(options[name]))

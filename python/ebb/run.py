@@ -74,16 +74,19 @@ UNKNOWN = ("replace", "ban", "keep")  # as ebb_unk has them
 
 class Run:
     """A run in a folder, opened to be used under a budget: memory (as it was trained in, if not given), threads, and how many lines or images
-    at once; of its weights the best, the "last" or those of a file. What a use needs is planned at its first call and kept until another use.
+    at once; of its weights the best, the "last" or those of a file; a device of devices(), or the CPU. What a use needs is planned at its first
+    call and kept until another use.
 
     In a notebook it shows how its training went."""
 
-    def __init__(self, folder: Folder, memory: Size = None, threads: int = 0, batch: int = 0, weights: Union[str, "os.PathLike[str]"] = "best") -> None:
+    def __init__(self, folder: Folder, memory: Size = None, threads: int = 0, batch: int = 0, weights: Union[str, "os.PathLike[str]"] = "best",
+                 device: Optional[str] = None) -> None:
         self.folder = os.fspath(folder)
         self._context = current()
         options: ebb_run_options = lib.ebb_run_options_default()
         options.memory, options.threads, options.batch = size(memory), threads, batch
         options.weights = os.fsencode(weights)
+        options.device = device.encode() if device else None
         handle = ctypes.c_void_p()
         self._context.check(lib.ebb_run_open(self._context.handle, os.fsencode(self.folder), ctypes.byref(options), ctypes.byref(handle)))
         self._handle: Optional[ctypes.c_void_p] = handle

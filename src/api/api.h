@@ -41,6 +41,7 @@ typedef struct api_limit {
 
 /* What programs that were compiled together share. */
 typedef struct api_shared {
+    const device *dev; /* opened for them; NULL: the default */
     run_session *session;
     api_limit *limits; /* of all graphs */
     int32_t n_limits;
@@ -69,6 +70,10 @@ ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *nam
 
 /* compile.c */
 void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info);
+
+/* devices.c: opens what options name; *out stays NULL for the default. EBB_USAGE. */
+ebb_status ebb__api_open_device(ebb_ctx *ctx, const char *name, const char *kernels,
+                                const device **out) EBB_MUST_CHECK;
 
 /* limits.c: what the elements of inputs index, put behind the list's; the caller frees it. */
 ebb_status ebb__api_limits(const ir_graph *graph, api_limit **list, int32_t *n) EBB_MUST_CHECK;

@@ -95,14 +95,25 @@ static ebb_status read_disabled(ebb_ctx *ctx, const char *names, uint32_t *bits)
     return EBB_OK;
 }
 
-static ebb_status plan_options_of(ebb_ctx *ctx, const ebb_options *o, plan_options *out) {
+/* 0 stands for most of the memory that the plan will lie in. */
+static uint64_t budget_of(const ebb_options *o, const device *dev) {
+    uint64_t memory = device_or_default(dev)->memory_bytes;
+    if (o->memory > 0) {
+        return o->memory;
+    }
+    return memory > 0 ? (uint64_t)((double)memory * RUN_AUTO_PERCENT / 100.0)
+                      : ebb__run_budget(RUN_AUTO_PERCENT);
+}
+
+static ebb_status plan_options_of(ebb_ctx *ctx, const ebb_options *o, const device *dev,
+                                  plan_options *out) {
     static const grad_optimizer kinds[] = {[EBB_FORWARD] = UPDATE_SGD,
                                            [EBB_SGD] = UPDATE_SGD,
                                            [EBB_ADAM] = UPDATE_ADAM,
                                            [EBB_ADAMW] = UPDATE_ADAMW};
-    TRY(check_options(ctx, o));
-    *out = (plan_options){.members = o->threads > 0 ? o->threads : ebb__host_cores(),
-                          .budget = o->memory > 0 ? o->memory : ebb__run_budget(RUN_AUTO_PERCENT),
+    *out = (plan_options){.dev = dev,
+                          .members = o->threads > 0 ? o->threads : ebb__host_cores(),
+                          .budget = budget_of(o, dev),
                           .budget_name = "ebb_options.memory",
                           .update = {.optimizer = kinds[o->optimizer],
                                      .momentum = (float)o->momentum,
@@ -226,7 +237,9 @@ static ebb_status make_plan(api_request *r, api_shared *shared, ebb_plan **plan)
         return ebb__fail(r->ctx, EBB_USAGE, "compile: it takes 1 to %d graphs, and trains some",
                          PLAN_MAX_PROGRAMS);
     }
-    TRY(plan_options_of(r->ctx, r->options, &settings));
+    TRY(check_options(r->ctx, r->options));
+    TRY(ebb__api_open_device(r->ctx, r->options->device, r->options->kernels, &shared->dev));
+    TRY(plan_options_of(r->ctx, r->options, shared->dev, &settings));
     settings.stop = note_candidate;
     settings.stop_user = &progress;
     TRY(settle(r, shared, requests));
@@ -296,6 +309,7 @@ static ebb_status plan_and_look(const ebb_graph *graph, const ebb_options *optio
         status = status == EBB_OK ? looked : status;
     }
     ebb__plan_free(plan);
+    ebb__device_close(shared.dev);
     ebb__free(graph->ctx, shared.limits);
     drop_request(request);
     return status;
@@ -358,6 +372,7 @@ ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
 
 static void drop_shared(ebb_ctx *ctx, api_shared *shared) {
     ebb__run_free(shared->session);
+    ebb__device_close(shared->dev);
     ebb__free(ctx, shared->limits);
     ebb__free(ctx, shared);
 }

@@ -15,6 +15,7 @@ typedef enum run_use { USE_NONE, USE_TRANSLATE, USE_GENERATE, USE_SCORE, USE_PRE
 struct ebb_run {
     ebb_ctx *ctx;
     const char *dir;
+    const device *dev; /* opened for it; NULL: the default */
     train_settings s;
     bool given[OPTION_MAX];
     alloc_region region; /* strings of the settings, names of classes */
@@ -79,6 +80,8 @@ static ebb_status load(ebb_run *run, const ebb_run_options *o) {
         TRY(ebb__region_strdup(&run->region, o->weights, &weights));
         run->s.weights = weights;
     }
+    TRY(ebb__api_open_device(run->ctx, o->device, o->kernels, &run->dev));
+    run->s.dev = run->dev;
     if (o->memory > 0) {
         run->s.memory = (train_memory){.form = MEMORY_BYTES, .bytes = o->memory};
     }
@@ -128,6 +131,7 @@ static void close_use(ebb_run *run) {
 void ebb_run_close(ebb_run *run) {
     if (run != NULL) {
         close_use(run);
+        ebb__device_close(run->dev);
         ebb__region_fini(&run->region);
         ebb__free(run->ctx, run);
     }

@@ -9,7 +9,7 @@
 
 #include "op/op.h"
 
-enum { DEVICE_PREPARED_BYTES = 128, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16 };
+enum { DEVICE_PREPARED_BYTES = 128, DEVICE_MAX_FORMS = 24, DEVICE_MAX_RUN = 16, DEVICE_MARKS = 2 };
 /* A node's kernel is an index in device.kernels or one of these: the op's reference; nothing to
  * run, since the node only names bytes of others. */
 enum { DEVICE_KERNEL_REFERENCE = -1, DEVICE_KERNEL_NONE = -2 };
@@ -92,6 +92,11 @@ typedef struct device_buffer_table {
      * must leave `host` alone until the stream is done. NULL, both, where the memory is shared. */
     ebb_status (*fetch)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, void *host);
     ebb_status (*put)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, const void *host);
+    /* Remembers how far the stream was given work; await() returns when the oldest of these marks
+     * is passed, and forgets it. At most DEVICE_MARKS at a time; those that nobody waits for go
+     * with the buffer. NULL, both, where the memory is shared. */
+    ebb_status (*mark)(ebb_ctx *ctx, void *buffer);
+    ebb_status (*await)(ebb_ctx *ctx, void *buffer);
 } device_buffer_table;
 
 typedef struct device_stream device_stream;

@@ -357,6 +357,26 @@ ebb_status ebb__run_zero(run_session *session, run_place place) {
     return ebb__run_unmap(session, place, DEVICE_WRITE, to);
 }
 
+ebb_status ebb__run_ask(run_session *session, run_place place, void *data) {
+    const device_buffer_table *buffer = &session->plan->dev->buffer;
+    if (buffer->mark == NULL) {
+        return ebb__run_read(session, place, data);
+    }
+    note(session, &session->device_high, place.offset + place.bytes);
+    return buffer->fetch(session->ctx, session->buffer, (size_t)place.offset, (size_t)place.bytes,
+                         data);
+}
+
+ebb_status ebb__run_mark(run_session *session) {
+    const device_buffer_table *buffer = &session->plan->dev->buffer;
+    return buffer->mark != NULL ? buffer->mark(session->ctx, session->buffer) : EBB_OK;
+}
+
+ebb_status ebb__run_await(run_session *session) {
+    const device_buffer_table *buffer = &session->plan->dev->buffer;
+    return buffer->await != NULL ? buffer->await(session->ctx, session->buffer) : EBB_OK;
+}
+
 void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes) {
     const plan_variable *v = ebb__plan_variable(session->plan, name);
     if (v == NULL || !v->extra) {

@@ -22,6 +22,13 @@
 #define RUN_AUTO_PERCENT 80.0
 uint64_t ebb__run_budget(double percent);
 
+/* What a step says of itself when it is over. */
+typedef struct run_news {
+    float loss;
+    int32_t bad;
+    double norm;
+} run_news;
+
 typedef struct run_session {
     ebb_ctx *ctx;
     ebb_plan *plan; /* owned; graphs released */
@@ -55,7 +62,8 @@ typedef struct run_session {
     int64_t at_step, saved_step;
     /* Of all steps so far: */
     uint64_t messages, sent_bytes;
-    double waiting_seconds; /* for messages */
+    double waiting_seconds;      /* for messages */
+    run_news news[DEVICE_MARKS]; /* copied from the device while later steps go on (trainer.h) */
 } run_session;
 
 /* Takes the plan over, also on failure. Maps both spaces, writes the programs, releases all
@@ -108,6 +116,11 @@ ebb_status ebb__run_unmap_all(run_session *session, const run_place *places, int
 ebb_status ebb__run_read(run_session *session, run_place place, void *data) EBB_MUST_CHECK;
 ebb_status ebb__run_write(run_session *session, run_place place, const void *data) EBB_MUST_CHECK;
 ebb_status ebb__run_zero(run_session *session, run_place place) EBB_MUST_CHECK;
+/* Reads without waiting: the bytes are in `data` when a mark that was set behind it was awaited.
+ * Marks are awaited in the order they were set; at most DEVICE_MARKS at a time. */
+ebb_status ebb__run_ask(run_session *session, run_place place, void *data) EBB_MUST_CHECK;
+ebb_status ebb__run_mark(run_session *session) EBB_MUST_CHECK;
+ebb_status ebb__run_await(run_session *session) EBB_MUST_CHECK;
 
 /* The caller's own memory (plan_extra) by name, which is the host's: no door. NULL: none. */
 void *ebb__run_host(run_session *session, const char *name, uint64_t *bytes);

@@ -100,6 +100,25 @@ static void note_counts(const run_session *session, const device_counts *before,
     out->host_syncs = (double)(now.syncs - before->syncs) / n;
 }
 
+/* Steps follow each other as in training: on a device that works by itself one is begun before the
+ * one before it has ended. A step's time is that between two ends. */
+typedef struct bench_clock {
+    double since, *seconds; /* of timed steps; NULL: none is timed yet */
+    int64_t n;
+} bench_clock;
+
+static ebb_status end_steps(run_trainer *trainer, int32_t but, bench_clock *clock) {
+    while (trainer->n_begun > but) {
+        TRY(unless_diverged(trainer->session->ctx, ebb__trainer_end(trainer)));
+        double now = ebb__clock_seconds();
+        if (clock->seconds != NULL) {
+            clock->seconds[clock->n++] = now - clock->since;
+        }
+        clock->since = now;
+    }
+    return EBB_OK;
+}
+
 static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64_t steps,
                             double *seconds, job_bench_result *out, bench_talk *of_steps) {
     run_session *session = trainer->session;
@@ -107,23 +126,24 @@ static ebb_status run_bench(run_trainer *trainer, const train_settings *s, int64
     device_counts counted = {0};
     meter before = {0}, after = {0};
     bench_talk talk = {0};
+    bench_clock clock = {0};
     TRY(ebb__ranks_draw(session, s->seed));
     TRY(s->kind->randomise(session, s));
     for (int64_t i = 0; i < WARM_UP + steps; i++) {
         if (i == WARM_UP) {
+            TRY(end_steps(trainer, 0, &clock));
             ebb__meter_read(&before);
             talk = talk_of(session);
             counted = counts_of(session);
+            clock = (bench_clock){ebb__clock_seconds(), seconds, 0};
         }
-        double start = ebb__clock_seconds();
-        TRY(unless_diverged(session->ctx, ebb__trainer_step(trainer, 0, s->lr)));
-        if (i >= WARM_UP) {
-            seconds[i - WARM_UP] = ebb__clock_seconds() - start;
-        }
+        TRY(ebb__trainer_begin(trainer, 0, s->lr));
+        TRY(end_steps(trainer, i > 0 ? ebb__trainer_ahead(trainer) : 0, &clock));
         if (i == 0) {
             calls = session->ctx->mem.calls;
         }
     }
+    TRY(end_steps(trainer, 0, &clock));
     ebb__meter_read(&after);
     note_counts(session, &counted, steps, out);
     *of_steps = talk_of(session);

@@ -43,7 +43,9 @@ typedef struct train_run {
     int64_t saved;       /* step of the newest checkpoint; -1: none */
     double busy_seconds; /* of training since the last report */
     int64_t busy_words;
-    double step_seconds; /* running mean, for the time left */
+    uint64_t words[DEVICE_MARKS]; /* of steps that were begun and not ended, the oldest first */
+    double since;                 /* when the oldest of them had the device to itself */
+    double step_seconds;          /* running mean, for the time left */
 } train_run;
 
 static const kind_scores no_scores = {{-1, -1, -1, -1}};
@@ -361,39 +363,61 @@ static ebb_status report(train_run *r, kind_scores valid) {
 
 /* ---- the loop ---- */
 
-static ebb_status run_program(train_run *r, int32_t program) {
+/* A step is begun when the device has its work, and ended when its loss is known: on a device that
+ * works by itself the next one is begun before that. at.step counts those that were ended. */
+static int64_t begun_steps(const train_run *r) {
+    return r->at.step + r->trainer.n_begun;
+}
+
+static ebb_status begin_step(train_run *r) {
+    const job_reader *reader = &r->text->train;
     run_trainer *t = &r->trainer;
+    int64_t step = begun_steps(r);
+    int32_t program = 0;
+    uint64_t words = 0;
+    if (t->n_begun == 0) {
+        r->since = ebb__clock_seconds();
+    }
+    if (step % r->at.windows == 0) {
+        TRY(ebb__ranks_zero(r->session, IR_STATE));
+    }
+    TRY(reader->fill(reader, (uint64_t)step, &program, &words));
+    r->words[t->n_begun] = words;
     t->steps = (uint64_t)r->at.step;
-    ebb_status status = ebb__trainer_step(t, program, rate_at(r, r->at.step));
+    return ebb__trainer_begin(t, program, rate_at(r, step));
+}
+
+static ebb_status end_step(train_run *r) {
+    run_trainer *t = &r->trainer;
+    uint64_t words = r->words[0];
+    ebb_status status = ebb__trainer_end(t);
     if (status == EBB_DIVERGED) {
         ebb__ctx_clear(r->ctx); /* the sentence here says also what to do */
         return diverged(r, r->at.step + 1, t->bad, t->tensor);
     }
-    r->at.gradient_norm = t->norm;
-    return status;
-}
-
-static ebb_status train_step(train_run *r) {
-    const job_reader *reader = &r->text->train;
-    int32_t program = 0;
-    uint64_t words = 0;
-    double begin = ebb__clock_seconds();
-    if (r->at.step % r->at.windows == 0) {
-        TRY(ebb__ranks_zero(r->session, IR_STATE));
-    }
-    TRY(reader->fill(reader, (uint64_t)r->at.step, &program, &words));
-    TRY(run_program(r, program));
-    double seconds = ebb__clock_seconds() - begin;
+    TRY(status);
+    double now_seconds = ebb__clock_seconds(), seconds = now_seconds - r->since;
+    r->since = now_seconds;
+    r->words[0] = r->words[1];
     r->busy_seconds += seconds;
     r->busy_words += (int64_t)words;
     r->step_seconds = r->step_seconds > 0 ? 0.95 * r->step_seconds + 0.05 * seconds : seconds;
-    r->at.loss_sum += r->trainer.loss;
+    r->at.gradient_norm = t->norm;
+    r->at.loss_sum += t->loss;
     r->at.loss_count++;
     r->at.step++;
     job_progress now = describe(r);
-    now.loss = r->trainer.loss;
+    now.loss = t->loss;
     now.words_per_second = (double)words / seconds;
     notify(r, &now, true);
+    return EBB_OK;
+}
+
+/* All but so many of those that were begun. */
+static ebb_status end_steps(train_run *r, int32_t but) {
+    while (r->trainer.n_begun > but) {
+        TRY(end_step(r));
+    }
     return EBB_OK;
 }
 
@@ -430,41 +454,63 @@ static ebb_status stop_here(train_run *r, bool is_best) {
                      r->at.step, r->total, r->dir);
 }
 
-/* Whether the present step is the last one, or one of every so many. */
-static bool is_due(const train_run *r, int64_t every) {
-    return r->at.step > 0 && every > 0 && (r->at.step % every == 0 || r->at.step >= r->total);
+/* Whether a step is the last one, or one of every so many. */
+static bool is_due(const train_run *r, int64_t step, int64_t every) {
+    return step > 0 && every > 0 && (step % every == 0 || step >= r->total);
+}
+
+/* What is to be done between two steps. */
+typedef struct train_stop {
+    bool boundary, looks, logs, saves; /* end of an epoch, validation, metrics line, checkpoint */
+} train_stop;
+
+static train_stop stop_at(const train_run *r, int64_t step) {
+    int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
+    int64_t valid_every = r->s->valid_every > 0 ? r->s->valid_every : r->at.windows;
+    train_stop stop = {.boundary = is_due(r, step, r->at.windows),
+                       .looks = kind_validates(r->s) && is_due(r, step, valid_every)};
+    stop.logs = stop.boundary || step % log_every == 0;
+    stop.saves = stop.boundary || stop.looks || is_due(r, step, r->s->save_every);
+    return stop;
+}
+
+/* All steps have ended: validates, reports and saves what is due. */
+static ebb_status look_around(train_run *r, bool *is_best, bool *stopped) {
+    train_stop stop = stop_at(r, r->at.step);
+    bool news = false;
+    if (stop.looks && r->at.validated != r->at.step) {
+        TRY(swap_averages(r));
+        TRY(validate(r, is_best, stopped));
+        TRY(swap_averages(r));
+        if (*stopped) {
+            return stop_here(r, false);
+        }
+        news = true; /* what was saved at this step did not know the validation */
+    } else if (r->at.loss_count > 0 && stop.logs) {
+        TRY(report(r, no_scores));
+    }
+    return stop.saves && (news || r->saved != r->at.step) ? save(r, *is_best) : EBB_OK;
 }
 
 static ebb_status loop(train_run *r) {
-    int64_t log_every = r->s->log_every > 0 ? r->s->log_every : DEFAULT_LOG_EVERY;
-    int64_t valid_every = r->s->valid_every > 0 ? r->s->valid_every : r->at.windows;
     for (;;) {
-        bool boundary = is_due(r, r->at.windows);
-        bool looks = kind_validates(r->s) && is_due(r, valid_every);
-        bool due = boundary || looks || is_due(r, r->s->save_every);
         /* Where nothing was ever validated, the newest is the best. */
-        bool is_best = r->text->valid_hash == 0, stopped = false, news = false;
-        if (looks && r->at.validated != r->at.step) {
-            TRY(swap_averages(r));
-            TRY(validate(r, &is_best, &stopped));
-            TRY(swap_averages(r));
-            if (stopped) {
-                return stop_here(r, false);
+        bool is_best = r->text->valid_hash == 0, stopped = false;
+        train_stop stop = stop_at(r, begun_steps(r));
+        bool rests = stop.logs || stop.saves || begun_steps(r) >= r->total;
+        TRY(end_steps(r, rests ? 0 : DEVICE_MARKS));
+        if (r->trainer.n_begun == 0) {
+            TRY(look_around(r, &is_best, &stopped));
+            if (r->at.step >= r->total || ebb__progress_exhausted(&r->at, r->s)) {
+                return EBB_OK;
             }
-            news = true; /* what was saved at this step did not know the validation */
-        } else if (r->at.loss_count > 0 && (boundary || r->at.step % log_every == 0)) {
-            TRY(report(r, no_scores));
-        }
-        if (due && (news || r->saved != r->at.step)) {
-            TRY(save(r, is_best));
-        }
-        if (r->at.step >= r->total || ebb__progress_exhausted(&r->at, r->s)) {
-            return EBB_OK;
         }
         if (job_should_stop(r->observer)) {
+            TRY(end_steps(r, 0));
             return stop_here(r, is_best);
         }
-        TRY(train_step(r));
+        TRY(begin_step(r));
+        TRY(end_steps(r, ebb__trainer_ahead(&r->trainer)));
     }
 }
 

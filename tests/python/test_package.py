@@ -246,6 +246,24 @@ def test_budgets():
     raises(ebb.DivergedError, lambda: regression(optimizer="sgd").step(lr=1.0, x=shaped(floats(*[math.inf] * 16), 8, 2), y=batch()["y"]))
 
 
+def test_devices():
+    """A device that can be used computes the CPU's bits; one that is not there is refused with a sentence."""
+    found = ebb.devices()
+    assert found[0].name == "cpu" and found[0].why_not == "", found
+
+    def trained(device):
+        g = ebb.Graph()
+        x, w = g.input("x", (4, 3)), g.param("w", (2, 3))
+        program = ebb.compile(ebb.mean(ebb.tanh(x @ w.T)), memory="1M", device=device)
+        return [program.step(lr=0.5, x=shaped(floats(*[0.1 * i for i in range(12)]), 4, 3)) for _ in range(3)]
+    usable = [one.name for one in found[1:] if one.why_not == ""]
+    if not usable:
+        print("SKIPPED: no OpenCL device that can be used", flush=True)
+    for name in usable:
+        assert trained(name) == trained(None), name
+    raises(ebb.UsageError, lambda: trained("tpu"), "tpu")
+
+
 def test_programs_share_weights():
     def build(training):
         g = ebb.Graph()

@@ -11,6 +11,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* What was asked for without waiting: taken at once, since programs run when they are given, and
+ * handed over when it is awaited, so that whoever looks too early sees that he did. */
+enum { FAR_ASKED = 8, FAR_ASKED_BYTES = 16 };
+typedef struct far_asked {
+    void *host;
+    size_t bytes;
+    char data[FAR_ASKED_BYTES];
+} far_asked;
+
 typedef struct far_buffer {
     char *pages;
     size_t bytes;
@@ -24,6 +33,9 @@ static struct {
     device table;
     far_buffer *open; /* the one that programs work on: there is one session at a time in a test */
     int maps, mapped;
+    far_asked asked[FAR_ASKED];
+    int n_asked, marks[DEVICE_MARKS], n_marks; /* a mark: how many were asked for before it */
+    int most_marks;                            /* at a time, so far */
     int fail_run, fail_door;
 } far;
 
@@ -50,6 +62,7 @@ static inline void far_destroy(ebb_ctx *ctx, void *memory, size_t bytes) {
     }
     ebb__free(ctx, buffer);
     far.open = NULL;
+    far.n_asked = far.n_marks = 0;
 }
 
 static inline ebb_status far_create(const device *dev, ebb_ctx *ctx, size_t bytes, void **out) {
@@ -115,6 +128,47 @@ static inline ebb_status far_unmap(ebb_ctx *ctx, void *memory, size_t offset, si
                                      : status;
 }
 
+static inline ebb_status far_fetch(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes,
+                                   void *host) {
+    if (far.n_asked == FAR_ASKED || bytes > FAR_ASKED_BYTES) {
+        return ebb__fail(ctx, EBB_INTERNAL, "far: too much is asked for at a time");
+    }
+    far_asked *asked = &far.asked[far.n_asked++];
+    *asked = (far_asked){.host = host, .bytes = bytes};
+    return far_copy(ctx, memory, offset, bytes, asked->data, true);
+}
+
+static inline ebb_status far_put(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes,
+                                 const void *host) {
+    return far_copy(ctx, memory, offset, bytes, (void *)(uintptr_t)host, false);
+}
+
+static inline ebb_status far_mark(ebb_ctx *ctx, void *memory) {
+    (void)memory;
+    if (far.n_marks == DEVICE_MARKS) {
+        return ebb__fail(ctx, EBB_INTERNAL, "far: too many marks");
+    }
+    far.marks[far.n_marks++] = far.n_asked;
+    far.most_marks = far.n_marks > far.most_marks ? far.n_marks : far.most_marks;
+    return EBB_OK;
+}
+
+static inline ebb_status far_await(ebb_ctx *ctx, void *memory) {
+    (void)memory;
+    if (far.n_marks == 0) {
+        return ebb__fail(ctx, EBB_INTERNAL, "far: no mark to wait for");
+    }
+    int n = far.marks[0];
+    for (int i = 0; i < n; i++) {
+        memcpy(far.asked[i].host, far.asked[i].data, far.asked[i].bytes);
+    }
+    far.n_asked -= n;
+    far.n_marks--;
+    memmove(far.asked, far.asked + n, sizeof *far.asked * (size_t)far.n_asked);
+    far.marks[0] = far.marks[1] - n;
+    return EBB_OK;
+}
+
 /* ---- programs ---- */
 
 static inline ebb_status far_open_stream(const device *dev, ebb_ctx *ctx, int members,
@@ -157,8 +211,9 @@ static inline const device *test_far_device(void) {
         far.table.name = "far";
         far.table.kernels = NULL;
         far.table.n_kernels = 0;
-        far.table.buffer = (device_buffer_table){far_create,  far_touch,      far_destroy,
-                                                 far_address, .map = far_map, .unmap = far_unmap};
+        far.table.buffer =
+            (device_buffer_table){far_create, far_touch, far_destroy, far_address, far_map,
+                                  far_unmap,  far_fetch, far_put,     far_mark,    far_await};
         far.table.stream = (device_stream_table){far_open_stream, far_close_stream, .run = far_run};
     }
     return &far.table;

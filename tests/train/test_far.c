@@ -186,6 +186,31 @@ static void a_device_that_fails(void **state) {
     }
 }
 
+/* A loss is read while the next step is under way; all the same the step that diverged is named, and
+ * nothing that came of it is saved. */
+static void divergence_is_seen_one_step_later(void **state) {
+    (void)state;
+    run_error errors[2];
+    int64_t kept[2];
+    for (int i = 0; i < 2; i++) {
+        run_room *room = run_busy_room();
+        job_train_result result;
+        room->s.schedule = SCHEDULE_CONSTANT;
+        room->s.dropout = room->s.momentum = room->s.clip = 0;
+        room->s.lr = 3e38;
+        room->s.save_every = 2;
+        room->s.dev = i == 0 ? NULL : test_far_device();
+        far.most_marks = 0;
+        assert_int_equal(run_go(room, NULL, &result, &errors[i]), EBB_DIVERGED);
+        kept[i] = run_checkpoint(room->out.text);
+        assert_int_equal(far.most_marks, i == 0 ? 0 : DEVICE_MARKS);
+        assert_int_equal(far.n_marks, 0);
+        run_room_free(room);
+    }
+    assert_string_equal(errors[0].text, errors[1].text);
+    assert_int_equal(kept[0], kept[1]);
+}
+
 /* ---- use ---- */
 
 static void evaluating_and_generating(void **state) {
@@ -279,6 +304,7 @@ int main(void) {
         cmocka_unit_test(translation_models),
         cmocka_unit_test(in_the_least_memory),
         cmocka_unit_test(a_device_that_fails),
+        cmocka_unit_test(divergence_is_seen_one_step_later),
         cmocka_unit_test(evaluating_and_generating),
         cmocka_unit_test(translating),
     };

@@ -50,6 +50,9 @@ static void destroy(ebb_ctx *ctx, void *memory, size_t bytes) {
     cl_buffer *buffer = memory;
     cl_state *state = buffer->state;
     (void)state->api.clFinish(state->queue);
+    for (int32_t i = 0; i < buffer->n_marks; i++) {
+        (void)state->api.clReleaseEvent(buffer->marks[i]);
+    }
     if (buffer->memory != NULL) {
         (void)state->api.clReleaseMemObject(buffer->memory);
         state->counts.allocations--;
@@ -256,5 +259,35 @@ static ebb_status put(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes, c
                          "moving a value back from the host");
 }
 
-const device_buffer_table ebb__cl_buffer_table = {create, touch, destroy, address,
-                                                  map,    unmap, fetch,   put};
+static ebb_status mark(ebb_ctx *ctx, void *memory) {
+    cl_buffer *buffer = memory;
+    cl_state *state = buffer->state;
+    if (buffer->n_marks == DEVICE_MARKS) {
+        return ebb__fail(ctx, EBB_INTERNAL, "opencl: more than %d marks", (int)DEVICE_MARKS);
+    }
+    TRY(ebb__cl_check(ctx,
+                      state->api.clEnqueueMarkerWithWaitList(state->queue, 0, NULL,
+                                                             &buffer->marks[buffer->n_marks]),
+                      "marking the queue"));
+    buffer->n_marks++;
+    return ebb__cl_check(ctx, state->api.clFlush(state->queue), "marking the queue");
+}
+
+static ebb_status await(ebb_ctx *ctx, void *memory) {
+    cl_buffer *buffer = memory;
+    cl_state *state = buffer->state;
+    if (buffer->n_marks == 0) {
+        return EBB_OK;
+    }
+    cl_handle event = buffer->marks[0];
+    buffer->n_marks--;
+    memmove(buffer->marks, buffer->marks + 1, sizeof event * (size_t)buffer->n_marks);
+    state->counts.waits++;
+    ebb_status status =
+        ebb__cl_check(ctx, state->api.clWaitForEvents(1, &event), "waiting for a step");
+    (void)state->api.clReleaseEvent(event);
+    return status;
+}
+
+const device_buffer_table ebb__cl_buffer_table = {create, touch, destroy, address, map,
+                                                  unmap,  fetch, put,     mark,    await};

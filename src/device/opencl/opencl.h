@@ -99,6 +99,8 @@ typedef struct cl_buffer {
     size_t bytes;
     cl_slot slots[CL_SLOTS];
     uint64_t maps;
+    cl_handle marks[DEVICE_MARKS]; /* the oldest first */
+    int32_t n_marks;
 } cl_buffer;
 
 static inline cl_state *cl_state_of(const device *dev) {
