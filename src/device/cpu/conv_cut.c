@@ -83,18 +83,20 @@ static bool fits(const op_conv *v, bool holds, const conv_cut *c) {
                                         (!holds || c->c == 1 || held_floats(v, c) <= HELD_FLOATS));
 }
 
-/* How long the members take, in products of two tiles, of a pixel. What is read or expanded of x is
- * whole blocks. */
-static double time_of(const op_conv *v, bool holds, const conv_cut *c, int64_t k_tiles,
-                      int64_t c_tiles, int members) {
+/* What a pixel of a unit costs beside its products, in products of two tiles. What is read or
+ * expanded of x is whole blocks. */
+static double read_time(const op_conv *v, bool holds, const conv_cut *c) {
     double k = (double)tile_lanes(&v->y, v->outputs) / OP_MAP_CHANNELS;
     double x = (double)tile_lanes(&v->x, v->inputs) / OP_MAP_CHANNELS;
+    return (double)c->k * k * READ_COST +
+           (double)c->c * x * (READ_COST + (holds ? EXPAND_COST : 0.0));
+}
+
+/* Of one tap's products, of one pixel. */
+static double tap_time(const op_conv *v, const conv_cut *c) {
+    double k = (double)tile_lanes(&v->y, v->outputs) / OP_MAP_CHANNELS;
     double part = (double)x_lanes(v, c) / OP_MAP_CHANNELS;
-    int64_t units = v->groups * conv_up(k_tiles, c->k) * conv_up(c_tiles, c->c) * c->parts;
-    double products = (double)(c->k * c->c * conv_up(conv_taps(v), c->parts)) * k * part;
-    double reads =
-        (double)c->k * k * READ_COST + (double)c->c * x * (READ_COST + (holds ? EXPAND_COST : 0.0));
-    return (double)conv_up(units, members) * (products + reads);
+    return (double)(c->k * c->c) * k * part;
 }
 
 /* The best so far, and what it takes. */
@@ -103,7 +105,32 @@ typedef struct cut_choice {
     double time;
 } cut_choice;
 
-/* Tries all cuts of tiles of x of so many channels; of parts of blocks, one at a time. */
+/* Tries all parts of the taps for tiles of so many channels; of those with equal units the fewest.
+ * units: for each part. */
+static void try_parts(const op_conv *v, bool holds, int members, conv_cut next, int64_t units,
+                      cut_choice *best) {
+    const int64_t all = conv_taps(v);
+    const double reads = read_time(v, holds, &next), product = tap_time(v, &next);
+    const double least = (double)units * ((double)all * product + reads) / members;
+    if (least >= best->time) {
+        return; /* parts read more often, and members wait for each other */
+    }
+    for (int64_t parts = 1, taps = all; parts <= all; parts = conv_up(all, taps - 1)) {
+        taps = conv_up(all, parts);
+        next.parts = parts;
+        double time =
+            (double)conv_up(units * parts, members) * ((double)taps * product + reads);
+        if (time < best->time && fits(v, holds, &next)) {
+            *best = (cut_choice){next, time};
+        }
+        if (taps == 1) {
+            break;
+        }
+    }
+}
+
+/* Tries all cuts of tiles of x of so many channels; of parts of blocks, one at a time. A plan asks
+ * for thousands of them. */
 static void try_lanes(const op_conv *v, bool holds, int members, int64_t lanes, cut_choice *best) {
     int64_t k_tiles = tiles_of(&v->y, v->outputs, OP_MAP_CHANNELS, v->groups);
     int64_t c_tiles = tiles_of(&v->x, v->inputs, lanes, v->groups);
@@ -114,16 +141,8 @@ static void try_lanes(const op_conv *v, bool holds, int members, int64_t lanes, 
             if (k * c > 1 && sums_floats(v, &finest) > SUMS_FLOATS) {
                 break; /* more tiles fit in no way */
             }
-            for (int64_t parts = 1; parts <= conv_taps(v); parts++) {
-                if (parts > 1 && conv_up(conv_taps(v), parts) == conv_up(conv_taps(v), parts - 1)) {
-                    continue; /* more units that are no smaller */
-                }
-                conv_cut next = {k, c, parts, lanes};
-                double time = time_of(v, holds, &next, k_tiles, c_tiles, members);
-                if (time < best->time && fits(v, holds, &next)) {
-                    *best = (cut_choice){next, time};
-                }
-            }
+            int64_t units = v->groups * conv_up(k_tiles, k) * conv_up(c_tiles, c);
+            try_parts(v, holds, members, finest, units, best);
         }
     }
 }
