@@ -118,8 +118,7 @@ static void try_parts(const op_conv *v, bool holds, int members, conv_cut next, 
     for (int64_t parts = 1, taps = all; parts <= all; parts = conv_up(all, taps - 1)) {
         taps = conv_up(all, parts);
         next.parts = parts;
-        double time =
-            (double)conv_up(units * parts, members) * ((double)taps * product + reads);
+        double time = (double)conv_up(units * parts, members) * ((double)taps * product + reads);
         if (time < best->time && fits(v, holds, &next)) {
             *best = (cut_choice){next, time};
         }
