@@ -472,9 +472,9 @@ typedef struct ebb_translation {
 } ebb_translation;
 /* In the order of lines, then ranks. Other than 0: stop, which is EBB_STOPPED. */
 typedef int (*ebb_translation_fn)(void *user, const ebb_translation *found);
-/* A line that is longer than those before is planned for anew, and may take the place of others at
- * once. Where the budget has no room for that, and of more than 2047 tokens, the beginning is
- * translated, which the log says (EBB_LOG_WARN). */
+/* A line that is longer than the plan has room for gets a new plan, of fewer lines at once where
+ * the budget asks for it. If it does not fit even so, or has more than 2047 tokens, its beginning
+ * is translated, which the log says (EBB_LOG_WARN). */
 EBB_API ebb_status ebb_run_translate(ebb_run *run, const char *const *lines, uint64_t n,
                                      const ebb_translate_options *options, ebb_translation_fn fn,
                                      void *user) EBB_MUST_CHECK;
