@@ -86,8 +86,7 @@ static ebb_status check_other(const option_set *set, const train_settings *first
     TRY(ebb__stored_kind(set->ctx, other_dir, &kind));
     if (kind != first->kind) {
         return ebb__fail(set->ctx, EBB_MODEL,
-                         "%s: is %s, where %s is %s: only runs of one kind can "
-                         "be averaged",
+                         "%s: is %s, where %s is %s: only runs of one kind can be averaged",
                          other_dir, kind->what, dir, first->kind->what);
     }
     TRY(ebb__settings_init(set->ctx, kind, set->base));
