@@ -72,6 +72,27 @@ def test_passes_its_tests_on_other_versions():
             assert done.returncode == 0 and re.search(r"^\d\d?\d? passed, 0 failed$", done.stdout, re.M), (version, test, done.stdout[-3000:], done.stderr[-3000:])
 
 
+def test_sources_have_all_that_is_installed():
+    """A source archive can be configured, and what a wheel is built of is all that CMake then installs. (Compiling takes minutes.)"""
+    if any(shutil.which(tool) is None for tool in ("cmake", "ninja")):
+        print("SKIPPED test_sources_have_all_that_is_installed: no cmake or no ninja")
+        return
+    name = build_ebb.build_sdist(".")
+    shutil.unpack_archive(name, ".")
+    source, build = os.path.abspath(name.removesuffix(".tar.gz")), os.path.abspath("build")
+    assert os.path.exists(f"{source}/PKG-INFO") and os.path.exists(f"{source}/ebb/__init__.py") and os.path.exists(f"{source}/ebb/py.typed")
+    configure = ["cmake", "-S", f"{source}/native", "-B", build, "-G", "Ninja", "-DEBB_TESTS=OFF", "-DEBB_MPI=OFF"]
+    done = subprocess.run(configure, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    made = subprocess.run(["ninja", "-C", build, "-t", "inputs", *build_ebb.TARGETS], capture_output=True, text=True, check=True).stdout
+    with open(f"{build}/cmake_install.cmake", encoding="utf8") as file:
+        wanted = re.findall(rf'"{re.escape(build)}/([^"$]+)"', file.read())
+    made += "share/" if "ebb_manuals" in build_ebb.TARGETS else ""  # ninja does not tell what that writes
+    assert len(wanted) > 5 and all(os.path.exists(f"{build}/{path}") or path.split(".so")[0] in made for path in wanted), (wanted, made[-500:])
+    os.mkdir("info")
+    assert os.path.exists(f"info/{build_ebb.prepare_metadata_for_build_wheel('info')}/METADATA")
+
+
 def test_installs_into_an_empty_environment():
     name = made()
     assert name.startswith("ebb-") and "manylinux_2_" in name
