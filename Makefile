@@ -44,8 +44,8 @@ setup_mpi = tools/setup.sh mpi || echo "without MPI (above): its tests are skipp
 # Without an OpenCL driver the tests of that device are skipped, loudly.
 setup_device = tools/setup.sh device || echo "without OpenCL (above): its tests are skipped" >&2
 
-# Without NumPy the tests of the Python package that need it are skipped.
-setup_python = tools/setup.sh python || echo "without NumPy (above): its tests are skipped" >&2
+# Without NumPy or mypy the tests of the Python package that need them are skipped.
+setup_python = tools/setup.sh python || echo "without NumPy or mypy (above): tests that need them are skipped" >&2
 
 # T=name runs only the test programs whose path contains name.
 test:

@@ -448,12 +448,15 @@ typedef enum ebb_unk { EBB_UNK_REPLACE, EBB_UNK_BAN, EBB_UNK_KEEP } ebb_unk;
 /* Always starts as ebb_translate_options_default(). */
 typedef struct ebb_translate_options {
     uint32_t version;
-    int32_t beam;          /* 5: translations of a line followed side by side, 1 to 64 */
-    int32_t nbest;         /* 1: of them wanted, at most beam */
-    int32_t unk;           /* EBB_UNK_REPLACE: what becomes of <unk>, an ebb_unk */
-    double length_penalty; /* 1: score = log probability / length^this */
-    double max_ratio;      /* 2: a translation has at most so many tokens for one, and 10 */
-    uint64_t reserved[8];  /* 0 */
+    int32_t beam;              /* 5: translations of a line followed side by side, 1 to 64 */
+    int32_t nbest;             /* 1: of them wanted, at most beam */
+    int32_t unk;               /* EBB_UNK_REPLACE: what becomes of <unk>, an ebb_unk */
+    double length_penalty;     /* 1: score = log probability / length^this */
+    double max_ratio;          /* 2: a translation has at most so many tokens for one, and 10 */
+    const char *const *others; /* an ensemble: folders of other runs, of the same sizes and words;
+                                  the mean of all their probabilities is followed; NULL: none */
+    uint64_t n_others;         /* 0: of them, at most 15; their weights as this run's */
+    uint64_t reserved[6];      /* 0 */
 } ebb_translate_options;
 EBB_API ebb_translate_options ebb_translate_options_default(void);
 
@@ -469,8 +472,9 @@ typedef struct ebb_translation {
 } ebb_translation;
 /* In the order of lines, then ranks. Other than 0: stop, which is EBB_STOPPED. */
 typedef int (*ebb_translation_fn)(void *user, const ebb_translation *found);
-/* Of a line with more tokens than the model was trained for the beginning is translated, which the
- * log says (EBB_LOG_WARN). */
+/* A line that is longer than the plan has room for gets a new plan, of fewer lines at once where
+ * the budget asks for it. If it does not fit even so, or has more than 2047 tokens, its beginning
+ * is translated, which the log says (EBB_LOG_WARN). */
 EBB_API ebb_status ebb_run_translate(ebb_run *run, const char *const *lines, uint64_t n,
                                      const ebb_translate_options *options, ebb_translation_fn fn,
                                      void *user) EBB_MUST_CHECK;

@@ -66,7 +66,7 @@ class Header:
         for member in members:
             base, names = re.match(r"((?:const )?\w+)\s+(.*)$", member, flags=re.S).groups()
             for name in names.split(","):
-                stars, name, room = re.match(r"\s*(\**)\s*(\w+)(?:\[(\w+)\])?", name).groups()
+                stars, name, room = re.match(r"\s*((?:\*|const\b|\s)*)(\w+)(?:\[(\w+)\])?", name).groups()
                 one = self.type(base + " " + stars)
                 yield name, f"{one} * {self.constants.get(room, room)}" if room else one
 

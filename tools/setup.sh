@@ -55,6 +55,7 @@ LIST
         echo "oclgrind tool oclgrind"
     elif [ "$1" = python ]; then
         echo "python3-numpy numpy -"
+        echo "mypy tool mypy"
     elif [ "$1" = deb ]; then
         echo "dpkg-dev tool dpkg-shlibdeps"
         echo "file tool file"

@@ -20,10 +20,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 NATIVE = HERE / "native" if (HERE / "native").exists() else HERE.parent
+SCRIPTS = "[console_scripts]\nebb = ebb.command:main\n"
 # What every Linux with glibc has.
 OF_THE_SYSTEM = re.compile(r"^(linux-vdso|ld-linux|libc|libm|libdl|libpthread|librt)\b")
+TARGETS = ["ebb_command", "ebb_static", "ebb_shared", "ebb_manuals"]  # all that is installed
 # Files of a source archive that CMake needs.
-SOURCES = ["CMakeLists.txt", "Makefile", "LICENSE", "README.md", "ebb.pc.in", "ebb-static.pc.in", "cmake", "include", "plugin", "src", "tools/setup.sh"]
+SOURCES = ["CMakeLists.txt", "Makefile", "LICENSE", "README.md", "ebb.pc.in", "ebb-static.pc.in", "ebbConfig.cmake.in", "cmake", "include", "plugin", "src", "tools/setup.sh"]
 
 
 def version():
@@ -47,7 +49,7 @@ def built(work):
         return Path(os.environ["EBB_BUILD"]).resolve()
     build = work / "build"
     run("cmake", "-S", NATIVE, "-B", build, "-G", "Ninja", "-DEBB_TESTS=OFF", "-DEBB_MPI=OFF")
-    run("ninja", "-C", build, "ebb_command", "ebb_static", "ebb_shared")
+    run("ninja", "-C", build, *TARGETS)
     return build
 
 
@@ -84,6 +86,15 @@ def tag(prefix):
 
 # ---- archives ----
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """What pip asks for first; without this it would build a wheel to know it, and then another."""
+    info = Path(metadata_directory) / f"ebb-{version()}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(metadata())
+    (info / "entry_points.txt").write_text(SCRIPTS)
+    return info.name
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with tempfile.TemporaryDirectory() as folder:
         prefix = install(Path(folder))
@@ -91,7 +102,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         name = f"ebb-{version()}-{kind}.whl"
         files = {f"ebb/{path.name}": path for path in sorted((HERE / "ebb").iterdir()) if path.suffix in (".py", ".typed")}
         files.update({f"ebb/_prefix/{path.relative_to(prefix)}": path for path in sorted(prefix.rglob("*")) if path.is_file()})
-        texts = {f"{info}/METADATA": metadata(), f"{info}/entry_points.txt": "[console_scripts]\nebb = ebb.command:main\n",
+        texts = {f"{info}/METADATA": metadata(), f"{info}/entry_points.txt": SCRIPTS,
                  f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: build_ebb\nRoot-Is-Purelib: false\nTag: {kind}\n",
                  f"{info}/LICENSE": (NATIVE / "LICENSE").read_text()}
         records = []

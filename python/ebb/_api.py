@@ -158,7 +158,9 @@ class ebb_translate_options(Structure):
         ("unk", c_int32),
         ("length_penalty", c_double),
         ("max_ratio", c_double),
-        ("reserved", c_uint64 * 8),
+        ("others", POINTER(c_char_p)),
+        ("n_others", c_uint64),
+        ("reserved", c_uint64 * 6),
     ]
 
 

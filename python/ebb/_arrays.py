@@ -53,12 +53,15 @@ def _address(view: memoryview) -> int:
 
 
 def _by_dlpack(array: Any, what: str) -> Bytes:
-    device = array.__dlpack_device__()[0]
+    try:
+        device = array.__dlpack_device__()[0]
+        if getattr(array, "requires_grad", False):
+            array = array.detach()
+        capsule = array.__dlpack__() if device == 1 else None  # its own destructor frees it, since it is not marked as used
+    except Exception as why:  # sparse, without memory, of a dtype that DLPack has not: everybody has exceptions of their own
+        raise UsageError(f"{what}: {type(array).__name__} cannot be read as an array: {' '.join(str(why).split())}") from why
     if device != 1:
         raise UsageError(f"{what}: the array is not in the CPU's memory; copy it there first (.cpu())")
-    if getattr(array, "requires_grad", False):
-        array = array.detach()
-    capsule = array.__dlpack__()  # its own destructor frees it, since it is not marked as used
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))

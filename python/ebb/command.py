@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,11 @@ def call(*words: Any, quiet: bool = True, **options: Any) -> str:
     """Runs a command, e.g. call("data", "dates", "a.src", "a.tgt", lines=1000), and gives its output. A failure is the exception of its exit
     code. Ctrl-C reaches the command too, which saves what it has; KeyboardInterrupt is raised when it has ended."""
     line = [path(), *(str(word) for word in words), *arguments(options)]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE if quiet else None) as process:
+    try:
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE if quiet else None)
+    except (OSError, ValueError) as why:  # it is not there; a zero character in a word
+        raise UsageError(f"{line[0]} cannot be run: {why}") from None
+    with process:
         interrupted = False
         while True:
             try:
@@ -55,7 +60,8 @@ def call(*words: Any, quiet: bool = True, **options: Any) -> str:
     if process.returncode != 0:
         lines = (said or b"").decode("utf8", "replace").strip().splitlines()
         last = lines[-1] if lines else f"ebb {words[0] if words else ''}: exit code {process.returncode}"
-        raise error(process.returncode, last[5:] if last.startswith("ebb: ") else last)
+        least = re.search(r"the least that works is (\d+) bytes", last)
+        raise error(process.returncode, last[5:] if last.startswith("ebb: ") else last, int(least.group(1)) if least else 0)
     return out.decode("utf8", "replace")
 
 

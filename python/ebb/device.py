@@ -25,8 +25,8 @@ def devices() -> List[Device]:
     found: List[Device] = []
 
     def keep(user: Any, one: Any) -> None:
-        texts = (text.decode("utf8", "replace") for text in (one[0].name, one[0].what, one[0].why_not))
-        found.append(Device(*texts, one[0].memory_bytes, one[0].largest_bytes))
+        name, what, why_not = (text.decode("utf8", "replace") for text in (one[0].name, one[0].what, one[0].why_not))
+        found.append(Device(name, what, why_not, one[0].memory_bytes, one[0].largest_bytes))
 
     context = current()
     context.check(lib.ebb_devices(context.handle, None, ebb_device_fn(keep), None))

@@ -14,6 +14,7 @@ from ._api import EBB_NO_VALUE, Dtype, Picture, ebb_shape
 from ._arrays import NAMES, dims_of
 from ._context import current
 from ._errors import UsageError
+from ._given import text, whole
 from ._native import lib
 from ._sizes import Size
 
@@ -37,8 +38,8 @@ class Graph:
         self._context.adopt()
         self._handle: Optional[ctypes.c_void_p] = handle
         self.has_loss = False
-        self._layers = ["model"]
-        lib.ebb_graph_seed(handle, seed)
+        self._layers = [b"model"]
+        lib.ebb_graph_seed(handle, whole(seed, "seed", 64, signed=False))
         lib.ebb_layer(handle, b"model")
 
     def __del__(self) -> None:
@@ -56,9 +57,9 @@ class Graph:
         self._context.check(lib.ebb_graph_status(self._handle))
 
     def _variable(self, function: Any, name: str, shape: Sequence[int]) -> "Value":
-        sizes = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
-        dims = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
-        return self._value(function(self._handle, name.encode(), len(sizes), dims))
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        dims = (ctypes.c_int64 * max(len(sizes), 1))(*(whole(size, f"{name}: shape", 64) for size in sizes))
+        return self._value(function(self._handle, text(name, "name"), len(sizes), dims))
 
     def param(self, name: str, shape: Sequence[int]) -> "Value":
         """A parameter: trained, saved, set and read by this name."""
@@ -88,7 +89,7 @@ class Graph:
 
     def output(self, name: str, value: "Value") -> None:
         """A computed value that can be read by this name after a step."""
-        lib.ebb_output(self._handle, name.encode(), self._own(value))
+        lib.ebb_output(self._handle, text(name, "name"), self._own(value))
         self._check()
 
     def gradient(self, param: "Value") -> None:
@@ -99,19 +100,20 @@ class Graph:
     @contextlib.contextmanager
     def layer(self, name: str) -> Iterator[None]:
         """A label of what is added inside, for plans and messages."""
-        self._layers.append(name)
-        lib.ebb_layer(self._handle, name.encode())
+        label = text(name, "layer")
+        self._layers.append(label)
+        lib.ebb_layer(self._handle, label)
         self._check()
         try:
             yield
         finally:
             self._layers.pop()
-            lib.ebb_layer(self._handle, self._layers[-1].encode())
+            lib.ebb_layer(self._handle, self._layers[-1])
 
     @contextlib.contextmanager
     def time(self, step: int) -> Iterator[None]:
         """The time step of what is added inside."""
-        lib.ebb_time(self._handle, step)
+        lib.ebb_time(self._handle, whole(step, "time"))
         self._check()
         try:
             yield
@@ -203,19 +205,25 @@ class Value:
     def __mul__(self, other: Union["Value", Number]) -> "Value":
         if isinstance(other, Value):
             return self._emit(lib.ebb_mul, self, other)
-        return self._emit(lib.ebb_scale, self, float(other)) if _is_number(other) else NotImplemented
+        if not _is_number(other):
+            return NotImplemented
+        return self._emit(lib.ebb_scale, self, float(other))
 
     def __rmul__(self, other: Number) -> "Value":
         return self * other
 
     def __truediv__(self, other: Number) -> "Value":
-        return self * (1.0 / other) if _is_number(other) else NotImplemented
+        if not _is_number(other):
+            return NotImplemented
+        return self * (1.0 / other)
 
     def __neg__(self) -> "Value":
         return self * -1.0
 
     def __pow__(self, power: int) -> "Value":
-        return self * self if power == 2 else NotImplemented
+        if power != 2:
+            return NotImplemented
+        return self * self
 
     def __getitem__(self, index: Union[slice, Tuple[slice, ...]]) -> "Value":
         value: Value = self

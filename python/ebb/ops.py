@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 from ._api import EBB_NO_VALUE
 from ._errors import UsageError
+from ._given import number, text, whole
 from ._native import lib
 from .graph import Value
 
@@ -48,7 +49,7 @@ def softmax(x: Value) -> Value:
 
 def dropout(x: Value, p: float, site: str) -> Value:
     """Zeroes elements with probability p and scales the rest; `site` is a stable name of the place. Nothing is kept of it."""
-    return x._emit(lib.ebb_dropout, x, float(p), site.encode())
+    return x._emit(lib.ebb_dropout, x, number(p, "dropout: p"), text(site, "dropout: site"))
 
 
 def lstm_cell(z: Value, c: Value) -> Tuple[Value, Value]:
@@ -67,7 +68,7 @@ def join(values: Sequence[Value], axis: int = 0) -> Value:
     """Values one after the other along an axis."""
     graph = _graph_of(values)
     numbers = (ctypes.c_int32 * len(values))(*(graph._own(value) for value in values))
-    rank = len(values[0].shape)
+    rank, axis = len(values[0].shape), whole(axis, "join: axis")
     found: Value = graph._value(lib.ebb_join(graph._handle, axis if axis >= 0 else axis + rank, numbers, len(values)))
     return found
 
@@ -94,12 +95,12 @@ def add_each(stack: Value, rows: Value) -> Value:
 
 def sum_each(stack: Value, batch: int) -> Value:
     """The sum of all blocks of a stack: [B,H]."""
-    return stack._emit(lib.ebb_sum_each, stack, batch)
+    return stack._emit(lib.ebb_sum_each, stack, whole(batch, "sum_each: batch"))
 
 
 def dot_rows(stack: Value, row: Value, batch: int) -> Value:
     """Scores [S,B]: each row of the stack times a list [H]."""
-    return stack._emit(lib.ebb_dot_rows, stack, row, batch)
+    return stack._emit(lib.ebb_dot_rows, stack, row, whole(batch, "dot_rows: batch"))
 
 
 def dot_each(stack: Value, rows: Value) -> Value:
@@ -119,12 +120,12 @@ def weighted_sum(weights: Value, stack: Value) -> Value:
 
 def mask_rows(x: Value, lengths: Value, position: int) -> Value:
     """x [B,H] with those rows zero whose length is not above the position."""
-    return x._emit(lib.ebb_mask_rows, x, lengths, position)
+    return x._emit(lib.ebb_mask_rows, x, lengths, whole(position, "mask_rows: position"))
 
 
 def layer_norm(x: Value, gain: Value, bias: Value, eps: float = 1e-5, batch: int = 0) -> Value:
     """Rows brought to mean 0 and variance 1, times gain plus bias."""
-    return x._emit(lib.ebb_layer_norm, x, gain, bias, float(eps), batch)
+    return x._emit(lib.ebb_layer_norm, x, gain, bias, number(eps, "layer_norm: eps"), whole(batch, "layer_norm: batch"))
 
 
 def sum(x: Value) -> Value:
@@ -140,5 +141,5 @@ def mean(x: Value) -> Value:
 def cross_entropy(logits: Value, labels: Value, smooth: float = 0.0) -> Value:
     """Mean negative log likelihood of int32 labels [R] under softmax of logits [R,V], in nats; negative labels do not count."""
     if smooth:
-        return logits._emit(lib.ebb_cross_entropy_smooth, logits, labels, float(smooth))
+        return logits._emit(lib.ebb_cross_entropy_smooth, logits, labels, number(smooth, "cross_entropy: smooth"))
     return logits._emit(lib.ebb_cross_entropy, logits, labels)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 from ._api import Kind, Optimizer, Picture, ebb_options, ebb_plan_info, ebb_text_fn
 from ._errors import BudgetError, UsageError
+from ._given import number, text, whole
 from ._native import lib
 from ._sizes import Size, shown, size
 
@@ -40,8 +41,8 @@ def collect(call: Callable[[Any], int]) -> "tuple[int, str]":
     """Calls a function of the library with what collects the text it gives."""
     parts: List[bytes] = []
 
-    def keep(user: Any, text: int, count: int) -> int:
-        parts.append(ctypes.string_at(text, count))
+    def keep(user: Any, piece: int, count: int) -> int:
+        parts.append(ctypes.string_at(piece, count))
         return 0
 
     return call(ebb_text_fn(keep)), b"".join(parts).decode("utf8", "replace")
@@ -59,14 +60,14 @@ def native_options(memory: Size, options: Mapping[str, Any], trains: bool) -> eb
         raise UsageError(f"there is no optimizer {optimizer!r}; there are sgd, adam, adamw, and None to compute only")
     out.optimizer = int(_OPTIMIZERS[optimizer])
     out.memory = size(memory)
-    out.threads = int(options.get("threads") or 0)
-    out.shards = int(options.get("shards") or 0)
+    out.threads = whole(options.get("threads") or 0, "threads")
+    out.shards = whole(options.get("shards") or 0, "shards")
     disable = options.get("disable")
-    out.disable = (disable if isinstance(disable, str) else ",".join(disable)).encode() if disable else None
-    out.device = options["device"].encode() if options.get("device") else None
+    out.disable = text(disable if isinstance(disable, str) else ",".join(disable), "disable") if disable else None
+    out.device = text(options["device"], "device") if options.get("device") else None
     for name in _NUMBERS:
         if name in options:
-            setattr(out, name, float(options[name]))
+            setattr(out, name, number(options[name], name))
     return out
 
 

@@ -3,18 +3,16 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from ._api import Dtype, Role, ebb_plan_info, ebb_shape
 from ._arrays import NAMES, checked, dims_of, new, view_of
 from ._errors import UsageError
+from ._given import Path, number, path as path_of, text, whole
 from ._native import lib
 from ._sizes import Size
 from .graph import Graph, Value
 from .plan import Plan, draw_graph, native_options, plan_of
-
-Path = Union[str, "os.PathLike[str]"]
 
 
 class Program:
@@ -55,7 +53,7 @@ class Program:
 
     def _shape(self, name: str) -> ebb_shape:
         out = ebb_shape()
-        self._context.check(lib.ebb_program_shape(self._handle, name.encode(), ctypes.byref(out)))
+        self._context.check(lib.ebb_program_shape(self._handle, text(name, "name"), ctypes.byref(out)))
         return out
 
     def shape(self, name: str) -> "tuple[int, ...]":
@@ -70,7 +68,7 @@ class Program:
         """Copies an array of exactly the value's dtype and shape into it."""
         shape = self._shape(name)
         found = checked(array, shape, name)
-        self._context.check(lib.ebb_program_set(self._handle, name.encode(), found.address, shape.bytes))
+        self._context.check(lib.ebb_program_set(self._handle, text(name, "name"), found.address, shape.bytes))
 
     __setitem__ = set
 
@@ -78,7 +76,7 @@ class Program:
         """A copy: a NumPy array where NumPy is installed, else a memoryview."""
         shape = self._shape(name)
         array, address = new(shape)
-        self._context.check(lib.ebb_program_get(self._handle, name.encode(), address, shape.bytes))
+        self._context.check(lib.ebb_program_get(self._handle, text(name, "name"), address, shape.bytes))
         return array
 
     __getitem__ = get
@@ -87,19 +85,19 @@ class Program:
         """The bytes themselves, without a copy; to be read, and written unless it is an output, between steps. Ids and labels have none: they
         are checked when they are set."""
         address, shape = ctypes.c_void_p(), ebb_shape()
-        self._context.check(lib.ebb_program_data(self._handle, name.encode(), ctypes.byref(address), ctypes.byref(shape)))
+        self._context.check(lib.ebb_program_data(self._handle, text(name, "name"), ctypes.byref(address), ctypes.byref(shape)))
         return view_of(int(address.value or 0), shape, self, shape.role != Role.OUTPUT)
 
     # ---- steps ----
 
     def init(self, seed: int = 1) -> "Program":
         """Starts over: parameters drawn from the seed, all else zero."""
-        self._context.check(lib.ebb_program_init(self._handle, seed))
+        self._context.check(lib.ebb_program_init(self._handle, whole(seed, "seed", 64, signed=False)))
         return self
 
     def run(self, lr: float = 0.0) -> None:
         """One step, on what was set. The GIL is released while it works; it never allocates."""
-        self._context.check(lib.ebb_program_run(self._handle, float(lr)))
+        self._context.check(lib.ebb_program_run(self._handle, number(lr, "lr")))
 
     def step(self, lr: float = 0.0, **inputs: Any) -> float:
         """Sets inputs, runs one step, gives the loss (NaN where there is none)."""
@@ -125,7 +123,7 @@ class Program:
 
     @steps.setter
     def steps(self, count: int) -> None:
-        lib.ebb_program_set_steps(self._handle, count)
+        lib.ebb_program_set_steps(self._handle, whole(count, "steps", 64, signed=False))
 
     @property
     def plan(self) -> Plan:
@@ -150,19 +148,19 @@ class Program:
 
     def save(self, path: Path) -> None:
         """All parameters as a safetensors file."""
-        self._context.check(lib.ebb_program_save(self._handle, os.fsencode(path)))
+        self._context.check(lib.ebb_program_save(self._handle, path_of(path, "path")))
 
     def load(self, path: Path) -> None:
         """Every parameter from a safetensors file."""
-        self._context.check(lib.ebb_program_load(self._handle, os.fsencode(path)))
+        self._context.check(lib.ebb_program_load(self._handle, path_of(path, "path")))
 
     def save_all(self, path: Path) -> None:
         """All that training goes on from: parameters, optimiser, states, number of steps."""
-        self._context.check(lib.ebb_program_save_all(self._handle, os.fsencode(path)))
+        self._context.check(lib.ebb_program_save_all(self._handle, path_of(path, "path")))
 
     def load_all(self, path: Path) -> None:
         """The same back: a run that goes on from it ends with the bits of an unbroken one."""
-        self._context.check(lib.ebb_program_load_all(self._handle, os.fsencode(path)))
+        self._context.check(lib.ebb_program_load_all(self._handle, path_of(path, "path")))
 
     def copy_from(self, other: "Program") -> None:
         """Every parameter from the one of that name in another program."""
@@ -188,13 +186,13 @@ def compile_all(graphs: Sequence[Graph], train: int = 1, memory: Size = None, se
     """Several graphs over one set of variables and one memory, e.g. to train, to evaluate, to predict: the first `train` of them are trained,
     the others computed. Variables of one name are one."""
     if not graphs or not all(isinstance(graph, Graph) for graph in graphs):
-        raise UsageError("at least one graph is needed")
+        raise UsageError("a list of graphs is needed, one at least")
     context = graphs[0]._context
     native = native_options(memory, options, train > 0)
     handles = (ctypes.c_void_p * len(graphs))(*(graph._handle for graph in graphs))
     out = (ctypes.c_void_p * len(graphs))()
     with context.listening():
-        context.check(lib.ebb_compile_all(handles, len(graphs), train, ctypes.byref(native), out))
+        context.check(lib.ebb_compile_all(handles, len(graphs), whole(train, "train"), ctypes.byref(native), out))
     programs = [Program(graph, ctypes.c_void_p(handle), memory, options, len(graphs) == 1) for graph, handle in zip(graphs, out)]
     if seed is not None:
         programs[0].init(seed)

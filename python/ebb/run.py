@@ -1,6 +1,7 @@
 """Runs: models that the command trains into folders, used through the library."""
 from __future__ import annotations
 
+import codecs
 import ctypes
 import json
 import math
@@ -13,12 +14,11 @@ from . import command
 from ._api import ebb_generate_options, ebb_plan_info, ebb_run_options, ebb_score, ebb_text_fn, ebb_translate_options, ebb_translation_fn
 from ._arrays import bytes_of
 from ._context import current
-from ._errors import UsageError
+from ._errors import DataError, EbbError, UsageError
+from ._given import Path as Folder, number, path as path_of, text, whole
 from ._native import lib
 from ._sizes import Size, size
 from .plan import Drawing, Plan, collect, plan_of
-
-Folder = Union[str, "os.PathLike[str]"]
 
 
 @dataclass
@@ -63,9 +63,7 @@ def _lines(lines: Sequence[str], what: str) -> "ctypes.Array[ctypes.c_char_p]":
         raise UsageError(f"{what}: a list of lines is needed, not one text")
     encoded = []
     for i, line in enumerate(lines):
-        if not isinstance(line, str) or "\0" in line:
-            raise UsageError(f"{what}: line {i} is {'no text' if not isinstance(line, str) else 'a text with a zero character'}")
-        encoded.append(line.encode("utf8", "surrogateescape"))
+        encoded.append(text(line, f"{what}: line {i}"))
     return (ctypes.c_char_p * max(len(encoded), 1))(*encoded)
 
 
@@ -84,11 +82,11 @@ class Run:
         self.folder = os.fspath(folder)
         self._context = current()
         options: ebb_run_options = lib.ebb_run_options_default()
-        options.memory, options.threads, options.batch = size(memory), threads, batch
-        options.weights = os.fsencode(weights)
-        options.device = device.encode() if device else None
+        options.memory, options.threads, options.batch = size(memory), whole(threads, "threads"), whole(batch, "batch", 64)
+        options.weights = path_of(weights, "weights")
+        options.device = text(device, "device") if device else None
         handle = ctypes.c_void_p()
-        self._context.check(lib.ebb_run_open(self._context.handle, os.fsencode(self.folder), ctypes.byref(options), ctypes.byref(handle)))
+        self._context.check(lib.ebb_run_open(self._context.handle, path_of(folder, "folder"), ctypes.byref(options), ctypes.byref(handle)))
         self._handle: Optional[ctypes.c_void_p] = handle
         self._context.adopt()
 
@@ -138,14 +136,21 @@ class Run:
     @property
     def config(self) -> Dict[str, str]:
         """The settings it was trained with, as text."""
-        pairs = (line.split("=", 1) for line in Path(self.folder, "config").read_text(encoding="utf8").splitlines() if "=" in line)
+        pairs = (line.split("=", 1) for line in Path(self.folder, "config").read_text(encoding="utf8", errors="surrogateescape").splitlines() if "=" in line)
         return {key.strip(): value.strip() for key, value in pairs}
 
     @property
     def metrics(self) -> List[Dict[str, Any]]:
         """What training measured, line by line."""
         path = Path(self.folder, "metrics.jsonl")
-        return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.exists() else []
+        found: List[Dict[str, Any]] = []
+        # What stands behind the last line end is being written.
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1] if path.exists() else [], 1):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                raise DataError(f"{path}:{number}: is no line of metrics") from None
+        return found
 
     @property
     def plan(self) -> Plan:
@@ -170,7 +175,10 @@ class Run:
         command.call("report", self.folder, path)
 
     def _repr_svg_(self) -> Optional[str]:
-        return self.plot()._repr_svg_() if self._handle is not None and self.metrics else None
+        try:
+            return self.plot()._repr_svg_()
+        except EbbError:  # it is closed, was never measured, or its metrics are damaged: there is nothing to show
+            return None
 
     def __repr__(self) -> str:
         return f"Run({self.folder!r}, {self.kind if self._handle is not None else 'closed'})"
@@ -179,21 +187,27 @@ class Run:
 
     @overload
     def translate(self, lines: Sequence[str], beam: int = 5, nbest: None = None, length_penalty: float = 1.0, max_ratio: float = 2.0,
-                  unk: str = "replace") -> List[str]: ...
+                  unk: str = "replace", others: Sequence[Folder] = ()) -> List[str]: ...
 
     @overload
     def translate(self, lines: Sequence[str], beam: int = 5, *, nbest: int, length_penalty: float = 1.0, max_ratio: float = 2.0,
-                  unk: str = "replace") -> List[List[Translation]]: ...
+                  unk: str = "replace", others: Sequence[Folder] = ()) -> List[List[Translation]]: ...
 
     def translate(self, lines: Sequence[str], beam: int = 5, nbest: Optional[int] = None, length_penalty: float = 1.0,
-                  max_ratio: float = 2.0, unk: str = "replace") -> Union[List[str], List[List[Translation]]]:
+                  max_ratio: float = 2.0, unk: str = "replace",
+                  others: Sequence[Folder] = ()) -> Union[List[str], List[List[Translation]]]:
         """Translations of lines: the best of each, or with nbest a list of so many with their scores. unk says what becomes of a word that the
-        model has not: "replace" it by the source word attended to most, "ban" it, or "keep" it."""
+        model has not: "replace" it by the source word attended to most, "ban" it, or "keep" it. With others, folders of runs of the same sizes
+        and vocabulary, the mean of all their probabilities is followed."""
         if unk not in UNKNOWN:
             raise UsageError(f"translate: unk {unk!r} is none of {', '.join(UNKNOWN)}")
         options: ebb_translate_options = lib.ebb_translate_options_default()
-        options.beam, options.nbest = beam, 1 if nbest is None else nbest
-        options.length_penalty, options.max_ratio, options.unk = length_penalty, max_ratio, UNKNOWN.index(unk)
+        options.beam, options.nbest = whole(beam, "beam"), 1 if nbest is None else whole(nbest, "nbest")
+        options.length_penalty, options.max_ratio = number(length_penalty, "length_penalty"), number(max_ratio, "max_ratio")
+        if isinstance(others, (str, bytes)):
+            raise UsageError("translate: others: a list of folders is needed, not one")
+        options.unk, options.n_others = UNKNOWN.index(unk), len(others)
+        options.others = (ctypes.c_char_p * max(len(others), 1))(*(path_of(other, "others") for other in others))
         found: List[List[Translation]] = [[] for _ in lines]
 
         def keep(user: Any, one: Any) -> int:
@@ -204,23 +218,30 @@ class Run:
         with self._context.listening():
             self._context.check(lib.ebb_run_translate(self._open(), _lines(lines, "translate"), len(lines), ctypes.byref(options),
                                                       ebb_translation_fn(keep), None))
-        return found if nbest is not None else [best[0].text for best in found]
+        if nbest is not None:
+            return found
+        return [best[0].text for best in found]
 
     def generate(self, tokens: int = 200, temperature: float = 1.0, seed: int = 1, prompt: str = "",
                  on_text: Optional[Callable[[str], None]] = None, *, top_k: int = 0, top_p: float = 1.0, stop_at_eos: bool = False) -> str:
         """A text that the language model writes; on_text is given it piece by piece as well. Tokens are drawn among the top_k likeliest (0: all), and
         among as few as have the share top_p of the probability together; stop_at_eos ends the text with its first line."""
         options: ebb_generate_options = lib.ebb_generate_options_default()
-        options.tokens, options.temperature, options.seed, options.prompt = tokens, temperature, seed, prompt.encode()
-        options.top_k, options.top_p, options.stop_at_eos = top_k, top_p, int(stop_at_eos)
-        parts: List[bytes] = []
+        options.tokens, options.seed, options.top_k = whole(tokens, "tokens", 64), whole(seed, "seed", 64, signed=False), whole(top_k, "top_k", 64)
+        options.temperature, options.top_p = number(temperature, "temperature"), number(top_p, "top_p")
+        options.prompt, options.stop_at_eos = text(prompt, "prompt"), int(stop_at_eos)
+        parts: List[str] = []
         raised: List[BaseException] = []
+        decoder = codecs.getincrementaldecoder("utf8")("replace")  # a token may be a part of a character
 
-        def keep(user: Any, text: int, count: int) -> int:
-            parts.append(ctypes.string_at(text, count))
+        def give(piece: bytes, final: bool = False) -> None:
+            parts.append(decoder.decode(piece, final))
+            if on_text is not None and parts[-1]:
+                on_text(parts[-1])
+
+        def keep(user: Any, piece: int, count: int) -> int:
             try:
-                if on_text is not None:
-                    on_text(parts[-1].decode("utf8", "replace"))
+                give(ctypes.string_at(piece, count))
             except BaseException as why:  # it cannot pass through the library
                 raised.append(why)
             return len(raised)
@@ -229,7 +250,8 @@ class Run:
             self._context.check(lib.ebb_run_generate(self._open(), ctypes.byref(options), ebb_text_fn(keep), None))
         if raised:
             raise raised[0]
-        return b"".join(parts).decode("utf8", "replace")
+        give(b"", True)
+        return "".join(parts)
 
     def score(self, lines: Sequence[str], sources: Optional[Sequence[str]] = None) -> List[Score]:
         """How likely each line is by itself; of a translation model, as the translation of its source."""
@@ -253,7 +275,7 @@ class Run:
         call: Callable[[Any], int]
         if isinstance(images, (list, tuple)) and all(isinstance(image, (str, os.PathLike)) for image in images):
             count = len(images)
-            paths = (ctypes.c_char_p * max(count, 1))(*(os.fsencode(image) for image in images))
+            paths = (ctypes.c_char_p * max(count, 1))(*(path_of(image, "predict") for image in images))
             call = lambda to: int(lib.ebb_run_predict_files(handle, paths, count, to))
         else:
             found = bytes_of(images, "predict")

@@ -1,7 +1,9 @@
 """A language model trained on one text goes on with another: the second run starts from the weights of the first, whose vocabulary both
 texts have. Shows what each run thinks of lines of either text."""
+import math
 import os
 import tempfile
+from typing import Any, Dict
 
 import ebb
 from ebb import command
@@ -9,7 +11,7 @@ from ebb import command
 
 def perplexity(run, lines):
     found = run.score(lines)
-    return 2.718281828459045 ** (-sum(one.log_prob for one in found) / sum(one.tokens for one in found))
+    return math.exp(-sum(one.log_prob for one in found) / sum(one.tokens for one in found))
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -22,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder:
     for name, text in ("first.txt", first), ("second.txt", second):
         with open(name, "w", encoding="utf8") as file:
             file.write("\n".join(text) + "\n")
-    options = dict(by_sentence=True, hidden=32, layers=1, lr=2, epochs=3, memory="64M", quiet=True)
+    options: Dict[str, Any] = dict(by_sentence=True, hidden=32, layers=1, lr=2, epochs=3, memory="64M", quiet=True)
     base = ebb.train("lm", "base", train="first.txt", **options)
     tuned = ebb.train("lm", "tuned", train="second.txt", init="base", **options)
     held, turned = lines[3000:3200], [" ".join(reversed(line.split())) for line in lines[3000:3200]]

@@ -23,6 +23,7 @@ struct ebb_run {
     int64_t n_classes;
     run_use use; /* what is open */
     decode_options decode;
+    alloc_region others; /* its folders of other runs */
     kind_open *open;
 };
 
@@ -108,6 +109,7 @@ ebb_status ebb_run_open(ebb_ctx *ctx, const char *dir, const ebb_run_options *op
     TRY(ebb__alloc(ctx, 1, sizeof *run, &run));
     run->ctx = ctx;
     ebb__region_init(&run->region, ctx);
+    ebb__region_init(&run->others, ctx);
     TRY_OUT(ebb__region_strdup(&run->region, dir, &copy));
     run->dir = copy;
     TRY_OUT(load(run, o));
@@ -126,6 +128,8 @@ static void close_use(ebb_run *run) {
     }
     run->open = NULL;
     run->use = USE_NONE;
+    ebb__region_fini(&run->others);
+    ebb__region_init(&run->others, run->ctx);
 }
 
 void ebb_run_close(ebb_run *run) {
@@ -242,10 +246,16 @@ static ebb_status check_translating(ebb_ctx *ctx, const ebb_translate_options *o
         return ebb__fail(ctx, EBB_USAGE, "options: length_penalty %g is not in [0, 10]",
                          o->length_penalty);
     }
-    return o->max_ratio > 0 && o->max_ratio <= 100
-               ? EBB_OK
-               : ebb__fail(ctx, EBB_USAGE, "options: max_ratio %g is not in (0, 100]",
-                           o->max_ratio);
+    if (!(o->max_ratio > 0 && o->max_ratio <= 100)) {
+        return ebb__fail(ctx, EBB_USAGE, "options: max_ratio %g is not in (0, 100]", o->max_ratio);
+    }
+    bool named = o->n_others == 0 || (o->others != NULL && o->n_others < INT32_MAX);
+    for (uint64_t i = 0; named && i < o->n_others; i++) {
+        named = o->others[i] != NULL;
+    }
+    return named ? EBB_OK
+                 : ebb__fail(ctx, EBB_USAGE, "options: others has not the %llu folders of n_others",
+                             (unsigned long long)o->n_others);
 }
 
 typedef struct translation_call {
@@ -311,8 +321,23 @@ static bool stop_translating(void *user) {
 }
 
 static bool is_same_decoding(const decode_options *a, const decode_options *b) {
-    return a->beam == b->beam && a->nbest == b->nbest && a->alpha == b->alpha &&
-           a->max_ratio == b->max_ratio && a->unk == b->unk;
+    bool same = a->beam == b->beam && a->nbest == b->nbest && a->alpha == b->alpha &&
+                a->max_ratio == b->max_ratio && a->unk == b->unk && a->n_more == b->n_more;
+    for (int32_t i = 0; same && i < a->n_more; i++) {
+        same = strcmp(a->more[i], b->more[i]) == 0;
+    }
+    return same;
+}
+
+/* Its folders are the caller's, and what is open reads them later, too. */
+static ebb_status keep_others(ebb_run *run, decode_options *o) {
+    char **kept = NULL;
+    TRY(ebb__region_alloc(&run->others, (size_t)o->n_more + 1, sizeof *kept, &kept));
+    for (int32_t i = 0; i < o->n_more; i++) {
+        TRY(ebb__region_strdup(&run->others, o->more[i], &kept[i]));
+    }
+    o->more = (const char *const *)kept;
+    return EBB_OK;
 }
 
 static ebb_status open_translating(ebb_run *run, const ebb_translate_options *o) {
@@ -320,11 +345,15 @@ static ebb_status open_translating(ebb_run *run, const ebb_translate_options *o)
                              .nbest = o->nbest,
                              .alpha = o->length_penalty,
                              .max_ratio = o->max_ratio,
-                             .unk = (decode_unk)o->unk};
+                             .unk = (decode_unk)o->unk,
+                             .more = o->others,
+                             .n_more = (int32_t)o->n_others};
     if (run->use == USE_TRANSLATE && is_same_decoding(&run->decode, &wanted)) {
         return EBB_OK;
     }
     close_use(run);
+    TRY(ebb__stored_others(run->ctx, &run->s, run->dir, wanted.more, wanted.n_more));
+    TRY(keep_others(run, &wanted));
     TRY(run->s.kind->decode_open(run->ctx, &run->s, run->dir, &wanted, &run->open));
     run->use = USE_TRANSLATE;
     run->decode = wanted;
@@ -342,10 +371,10 @@ static ebb_status translate(translation_call *c, const ebb_translate_options *o)
     TRY(run->s.kind->decode(run->open, &io, &sum));
     if (sum.cut > 0) {
         ebb__log(run->ctx, EBB_LOG_WARN,
-                 "%llu line%s with more tokens than the model was trained for: only the first were "
-                 "translated (the first is line %llu)",
+                 "%llu line%s with more than %llu tokens: only so many were translated; a larger "
+                 "budget has room for more, up to 2047 (the first is line %llu)",
                  (unsigned long long)sum.cut, sum.cut == 1 ? "" : "s",
-                 (unsigned long long)sum.first_cut - 1);
+                 (unsigned long long)sum.most_tokens, (unsigned long long)sum.first_cut - 1);
     }
     return EBB_OK;
 }

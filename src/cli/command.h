@@ -101,8 +101,6 @@ ebb_status ebb__cli_need_ranks(const cli_settings *settings) EBB_MUST_CHECK;
  * initialised for the kind that is wanted; a run of another kind is EBB_MODEL. */
 ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
                              cli_settings *run) EBB_MUST_CHECK;
-/* Whether two runs of one kind have models of the same form; else *option is one that differs. */
-bool ebb__cli_same_model(const cli_settings *a, const cli_settings *b, const char **option);
 
 /* Of settings that start from the weights of a run (--init DIR): model options that were not given
  * are those of the run. */

@@ -7,6 +7,9 @@
 
 enum { MOST_OPTIONS = 2 * OPTION_MAX, MOST_HELP = 72 };
 
+/* What `ebb help` takes beside a command. */
+#define OF_HELP "bash zsh fish man"
+
 typedef struct entry_options {
     const train_option *at[MOST_OPTIONS];
     size_t n;
@@ -46,6 +49,27 @@ static void put_kinds(const cli_entries *list, const char *name) {
             between = " ";
         }
     }
+}
+
+/* What its first argument is one of, as its usage has it: "data codes learn ... | apply ...". */
+typedef struct entry_words {
+    char text[64]; /* "learn apply"; empty: anything */
+} entry_words;
+
+static entry_words words_of(const cli_entry *entry) {
+    entry_words list = {""};
+    size_t used = 0, called = strlen(entry->name) + 1;
+    const char *at = entry->usage + called + (entry->model ? strlen(entry->model) + 1 : 0);
+    while (at != NULL) {
+        size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+        if (n > 0 && at[n] == ' ' && used + n + 2 < sizeof list.text) {
+            used += (size_t)snprintf(list.text + used, sizeof list.text - used, "%s%.*s",
+                                     used > 0 ? " " : "", (int)n, at);
+        }
+        at = strstr(at, " | ");
+        at = at != NULL ? at + 3 : NULL;
+    }
+    return list;
 }
 
 static bool takes_file(const train_option *option) {
@@ -92,7 +116,7 @@ static void put_bash_entry(const cli_entry *entry) {
     for (size_t i = 0; i < options.n; i++) {
         printf(" --%s", options.at[i]->name);
     }
-    (void)fputs("'\n        case $previous in\n", stdout);
+    printf("' words='%s'\n        case $previous in\n", words_of(entry).text);
     for (size_t i = 0; i < options.n; i++) {
         if (options.at[i]->kind == OPTION_CHOICE) {
             printf("        --%s) values='%s' ;;\n", options.at[i]->name,
@@ -106,21 +130,27 @@ static void put_bash(const cli_entries *list) {
     puts("# Completes ebb in bash. Written by `ebb help bash`.\n"
          "_ebb() {\n"
          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-         "    local first=${COMP_WORDS[1]} called options='' values='' kinds=''\n"
+         "    local at=1 first called more='--help --version' options='' values='' kinds='' "
+         "words=''\n"
          "    COMPREPLY=()\n"
-         "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
-    (void)fputs("        mapfile -t COMPREPLY < <(compgen -W '", stdout);
+         "    if [ \"$COMP_CWORD\" -gt 1 ] && [ \"${COMP_WORDS[1]}\" = help ]; then\n"
+         "        at=2 more='" OF_HELP "'\n"
+         "    fi\n"
+         "    first=${COMP_WORDS[at]}\n"
+         "    if [ \"$COMP_CWORD\" -eq \"$at\" ]; then");
+    (void)fputs("        mapfile -t COMPREPLY < <(compgen -W \"", stdout);
     put_names(list);
-    puts(" --help --version' -- \"$word\")\n        return\n    fi\n    called=$first\n"
+    puts(" $more\" -- \"$word\")\n        return\n    fi\n    called=$first\n"
          "    case $first in");
     put_kind_cases(list);
     puts("    esac\n"
          "    if [ -n \"$kinds\" ]; then\n"
-         "        if [ \"$COMP_CWORD\" -eq 2 ]; then\n"
+         "        at=$((at + 1))\n"
+         "        if [ \"$COMP_CWORD\" -eq \"$at\" ]; then\n"
          "            mapfile -t COMPREPLY < <(compgen -W \"$kinds\" -- \"$word\")\n"
          "            return\n"
          "        fi\n"
-         "        called=\"$first ${COMP_WORDS[2]}\"\n"
+         "        called=\"$first ${COMP_WORDS[at]}\"\n"
          "    fi\n"
          "    case $called in");
     for (size_t i = 0; i < list->n; i++) {
@@ -131,6 +161,8 @@ static void put_bash(const cli_entries *list) {
          "        mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$word\")\n"
          "    elif [ \"${word:0:1}\" = - ]; then\n"
          "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
+         "    elif [ \"$COMP_CWORD\" -eq $((at + 1)) ]; then\n"
+         "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
          "    fi\n"
          "}\n"
          "complete -o default -F _ebb ebb");
@@ -155,18 +187,27 @@ static void put_zsh_entry(const cli_entry *entry) {
         }
         (void)putchar('\'');
     }
+    if (words_of(entry).text[0] != '\0') {
+        printf(" \\\n            '1:what:(%s)'", words_of(entry).text);
+    }
     puts(" \\\n            '*:file:_files'\n        ;;");
 }
 
 static void put_zsh(const cli_entries *list) {
     (void)fputs("#compdef ebb\n# Completes ebb in zsh. Written by `ebb help zsh`.\n"
                 "_ebb() {\n"
-                "    local called=$words[2] kinds=''\n"
+                "    local called kinds='' more=''\n"
+                "    if [[ $words[2] == help ]] && (( CURRENT > 2 )); then\n"
+                "        shift words\n"
+                "        (( CURRENT-- ))\n"
+                "        more='" OF_HELP "'\n"
+                "    fi\n"
+                "    called=$words[2]\n"
                 "    if (( CURRENT == 2 )); then\n"
                 "        compadd -- ",
                 stdout);
     put_names(list);
-    puts("\n        return\n    fi\n    case $called in");
+    puts(" ${=more}\n        return\n    fi\n    case $called in");
     put_kind_cases(list);
     puts("    esac\n"
          "    if [[ -n $kinds ]]; then\n"
@@ -191,6 +232,12 @@ static void put_zsh(const cli_entries *list) {
 
 static void put_fish_entry(const cli_entry *entry) {
     entry_options options = options_of(entry);
+    if (words_of(entry).text[0] != '\0') {
+        (void)fputs("complete -c ebb -f -n '__ebb_called ", stdout);
+        put_called(entry);
+        printf("; and __ebb_words %d' -a '%s'\n", entry->model != NULL ? 3 : 2,
+               words_of(entry).text);
+    }
     for (size_t i = 0; i < options.n; i++) {
         const train_option *option = options.at[i];
         (void)fputs("complete -c ebb -n '__ebb_called ", stdout);
@@ -209,15 +256,26 @@ static void put_fish_entry(const cli_entry *entry) {
 
 static void put_fish(const cli_entries *list) {
     puts("# Completes ebb in fish. Written by `ebb help fish`.\n"
-         "function __ebb_called\n"
+         "function __ebb_line\n" /* words but the last, as if `help` were not there */
          "    set -l words (commandline -opc)\n"
+         "    test (count $words) -gt 1; and test $words[2] = help; and set -e words[2]\n"
+         "    printf '%s\\n' $words\n"
+         "end\n"
+         "function __ebb_called\n"
+         "    set -l words (__ebb_line)\n"
          "    test (count $words) -gt (count $argv); or return 1\n"
          "    set -l last (math (count $argv) + 1)\n"
          "    test \"$words[2..$last]\" = \"$argv\"\n"
          "end\n"
          "function __ebb_words\n"
-         "    test (count (commandline -opc)) -eq $argv[1]\n"
-         "end");
+         "    test (count (__ebb_line)) -eq $argv[1]\n"
+         "end\n"
+         "function __ebb_helps\n"
+         "    set -l words (commandline -opc)\n"
+         "    test (count $words) -eq 2; and test $words[2] = help\n"
+         "end\n"
+         "complete -c ebb -f -n '__ebb_words 1' -a help -d 'every command and option'\n"
+         "complete -c ebb -f -n __ebb_helps -a '" OF_HELP "'");
     for (size_t i = 0; i < list->n; i++) {
         const cli_entry *entry = &list->at[i];
         if (is_first(list, i)) {

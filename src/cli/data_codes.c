@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool is_stream(const char *path) {
     return strcmp(path, "-") == 0;
@@ -21,6 +22,36 @@ static ebb_status output_of(ebb_ctx *ctx, const char *path, char out[1024]) {
     }
     (void)snprintf(out, 1024, "-");
     return EBB_OK;
+}
+
+/* The last of several texts is easily taken for the file to write, and would be lost. */
+static ebb_status check_output(ebb_ctx *ctx, const char *path) {
+    static const char begins[] = "#version";
+    char head[sizeof begins - 1] = "";
+    struct stat found;
+    size_t n = 0;
+    FILE *file = stat(path, &found) == 0 && S_ISREG(found.st_mode) ? fopen(path, "rb") : NULL;
+    if (file != NULL) {
+        n = fread(head, 1, sizeof head, file);
+        (void)fclose(file);
+    }
+    return n == 0 || (n == sizeof head && memcmp(head, begins, n) == 0)
+               ? EBB_OK
+               : ebb__fail(ctx, EBB_USAGE,
+                           "%s: is there and holds no codes; the last word is the file to write: "
+                           "name a new one",
+                           path);
+}
+
+/* Whether what is written would take the place of what is read. */
+static ebb_status check_apart(ebb_ctx *ctx, const char *from, const char *to) {
+    struct stat a, b;
+    bool same = !is_stream(from) && !is_stream(to) && stat(from, &a) == 0 && stat(to, &b) == 0 &&
+                S_ISREG(a.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    return !same ? EBB_OK
+                 : ebb__fail(ctx, EBB_USAGE,
+                             "%s: is read, and would be written over; name another file to write",
+                             from);
 }
 
 static ebb_status learn(cli_call *call, const char *const *files, int n, data_codes *codes) {
@@ -55,6 +86,7 @@ static ebb_status learn_command(cli_call *call, const char *const *files, int n,
                                      : "data codes learn needs a number of pairs: --codes N");
     }
     TRY_OUT(output_of(call->ctx, to, path));
+    TRY_OUT(is_stream(to) ? EBB_OK : check_output(call->ctx, path));
     TRY_OUT(learn(call, files, n, &codes));
     TRY_OUT(ebb__codes_save(&codes, path));
     if (call->settings.json && !is_stream(to)) {
@@ -76,6 +108,8 @@ static ebb_status apply_command(cli_call *call, const char *with, const char *fr
     char path[1024];
     ebb_status status;
     TRY_OUT(output_of(call->ctx, to, path));
+    TRY_OUT(check_apart(call->ctx, with, path));
+    TRY_OUT(check_apart(call->ctx, from, path));
     if (numbers && !ebb__gpt2_is_folder(with)) {
         TRY_OUT(ebb__fail(call->ctx, EBB_USAGE,
                           "--ids needs numbers: a folder with GPT-2's vocab.json and merges.txt in "

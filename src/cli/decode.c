@@ -5,7 +5,7 @@
 
 #include "base/host.h"
 #include "cli/input.h"
-#include "model/nmt_decode.h"
+#include "kind/stored.h"
 #include "page/attention.h"
 
 #include <inttypes.h>
@@ -156,38 +156,6 @@ static ebb_status check(const cli_settings *asked) {
                            asked->nbest, asked->beam);
 }
 
-/* That the other runs of an ensemble have models like the first's. */
-static ebb_status check_others(cli_call *call, const cli_settings *first) {
-    const char *weights = first->run.weights != NULL ? first->run.weights : "best";
-    ebb_status status = EBB_OK;
-    if (call->n_words > NMT_MOST_MEMBERS) {
-        return ebb__fail(call->ctx, EBB_USAGE, "decode: more than %d runs", NMT_MOST_MEMBERS);
-    }
-    if (call->n_words > 1 && strcmp(weights, "best") != 0 && strcmp(weights, "last") != 0) {
-        return ebb__fail(call->ctx, EBB_USAGE,
-                         "--weights %s: is one file, for %d runs; say best or last, or decode with "
-                         "one run",
-                         weights, call->n_words);
-    }
-    for (int i = 1; i < call->n_words && status == EBB_OK; i++) {
-        cli_settings other = {.ctx = call->ctx};
-        const char *option = NULL;
-        ebb__region_init(&other.region, call->ctx);
-        status = ebb__cli_settings_init(call->ctx, first->run.kind, &other);
-        if (status == EBB_OK) {
-            status = ebb__cli_load_run(&call->settings, call->words[i], &other);
-        }
-        if (status == EBB_OK && !ebb__cli_same_model(first, &other, &option)) {
-            status = ebb__fail(call->ctx, EBB_MODEL,
-                               "%s: was trained with another --%s than %s: only models of the same "
-                               "sizes and layers can be averaged",
-                               call->words[i], option, call->words[0]);
-        }
-        ebb__cli_settings_fini(&other);
-    }
-    return status;
-}
-
 ebb_status ebb__cli_decode(cli_call *call) {
     const cli_settings *asked = &call->settings;
     decoder d = {.call = call, .began = ebb__clock_seconds()};
@@ -203,7 +171,7 @@ ebb_status ebb__cli_decode(cli_call *call) {
     ebb__region_init(&run.region, call->ctx);
     TRY_OUT(ebb__cli_settings_init(call->ctx, asked->run.kind, &run));
     TRY_OUT(ebb__cli_load_run(asked, call->words[0], &run));
-    TRY_OUT(check_others(call, &run));
+    TRY_OUT(ebb__stored_others(call->ctx, &run.run, call->words[0], options.more, options.n_more));
     run.run.batch = asked->run.batch;
     run.run.shards = 1;
     TRY_OUT(ebb__attention_open(call->ctx, asked->attention,

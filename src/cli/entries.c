@@ -64,7 +64,8 @@ static const cli_entry others[] = {
      "Writes dates in English to SRC and, line by line, the same dates as ISO 8601 has\n"
      "them to TGT.\n"},
     {"data", "codes", NULL, FOR_CODES, -3, ebb__cli_data_codes,
-     "data codes learn FILE... OUT --codes N", "byte-pair codes, as subword-nmt has them",
+     "data codes learn FILE... OUT | apply CODES FILE OUT",
+     "byte-pair codes, as subword-nmt has them",
      "Learns N pairs of pieces from texts and writes them to OUT, or cuts the words of\n"
      "a text into pieces with codes that are given:\n\n"
      "  ebb data codes learn FILE... OUT --codes N\n"

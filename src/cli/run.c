@@ -15,31 +15,9 @@ static ebb_status check_kind(ebb_ctx *ctx, const char *dir, const model_kind *wa
                                        found->what, wanted->what, found->used_by);
 }
 
-static size_t bytes_of(const train_option *option) {
-    static const size_t bytes[] = {
-        [OPTION_SWITCH] = sizeof(bool),       [OPTION_INT] = sizeof(int64_t),
-        [OPTION_SEED] = sizeof(uint64_t),     [OPTION_REAL] = sizeof(double),
-        [OPTION_CHOICE] = sizeof(unsigned),   [OPTION_TEXT] = sizeof(const char *),
-        [OPTION_SIZE] = sizeof(train_memory), [OPTION_PASSES] = sizeof(uint32_t)};
-    return bytes[option->kind];
-}
-
 static void copy_option(const train_option *option, const cli_settings *from, cli_settings *to) {
-    memcpy((char *)to + option->offset, (const char *)from + option->offset, bytes_of(option));
-}
-
-bool ebb__cli_same_model(const cli_settings *a, const cli_settings *b, const char **option) {
-    for (size_t i = 0; i < ebb__cli_option_count(a->run.kind); i++) {
-        const train_option *o = ebb__cli_option(a->run.kind, i);
-        bool model = (strcmp(o->group, "Model") == 0 && o->kind != OPTION_REAL) ||
-                     strcmp(o->name, "tokens") == 0 || strcmp(o->name, "codes-apart") == 0;
-        if (model &&
-            memcmp((const char *)a + o->offset, (const char *)b + o->offset, bytes_of(o)) != 0) {
-            *option = o->name;
-            return false;
-        }
-    }
-    return true;
+    memcpy((char *)to + option->offset, (const char *)from + option->offset,
+           ebb__option_bytes(option));
 }
 
 /* Options of the kind's own that were given for this command. */

@@ -361,10 +361,10 @@ static void draw_title(curve_picture *c) {
     ebb__svg_words(
         &c->page, &(svg_words){24, 51, 12, .class = "muted"},
         "%" PRId32
-        " plans worth taking on %d thread%s, from %s to %s: down to 1/%.2f of keeping all, "
+        " plan%s worth taking on %d thread%s, from %s to %s: down to 1/%.2f of keeping all, "
         "for %.2f times the time of the fastest",
-        plan->n_choices, plan->members, plan->members == 1 ? "" : "s",
-        ebb__svg_bytes((double)plan->choices[0].peak_bytes).text,
+        plan->n_choices, plan->n_choices == 1 ? "" : "s", plan->members,
+        plan->members == 1 ? "" : "s", ebb__svg_bytes((double)plan->choices[0].peak_bytes).text,
         ebb__svg_bytes((double)least(plan)->peak_bytes).text, saved,
         plan->choices[0].seconds > 0 ? least(plan)->seconds / plan->choices[0].seconds : 1);
 }

@@ -62,18 +62,24 @@ void ebb__svg_escape(svg_page *page, const char *text) {
 
 /* ---- the page ---- */
 
+/* Of this picture alone: on a page, a notebook's say, rules hold for whatever else is drawn there.
+ */
+#define OWN_CLASS "ebb-picture"
+
 static void put_rules(svg_page *page, bool dark, const svg_rule *rules, int32_t n) {
     static const svg_rule own[] = {{"ink", {0x1F2328, 0xE6EDF3}},  {"muted", {0x59636E, 0x9AA4AE}},
                                    {"grid", {0xE4E8EC, 0x262C34}}, {"edge", {0xFFFFFF, 0x0D1117}},
                                    {"warn", {0xC24E00, 0xF28E4B}}, {"ours", {0x0072B2, 0x4DB2F0}}};
     enum { OWN = sizeof own / sizeof *own };
     uint32_t under = dark ? ground.dark : ground.light;
-    ebb__svg_put(page, ".ground{fill:#%06x}.halo{stroke:#%06x}", under, under);
+    ebb__svg_put(page, "." OWN_CLASS " .ground{fill:#%06x}." OWN_CLASS " .halo{stroke:#%06x}",
+                 under, under);
     for (int32_t i = 0; i < OWN + n; i++) {
         const svg_rule *rule = i < OWN ? &own[i] : &rules[i - OWN];
         uint32_t colour = dark ? rule->colour.dark : rule->colour.light;
-        ebb__svg_put(page, ".%s{fill:#%06x}.%s-line{stroke:#%06x;fill:none}", rule->name, colour,
-                     rule->name, colour);
+        ebb__svg_put(
+            page, "." OWN_CLASS " .%s{fill:#%06x}." OWN_CLASS " .%s-line{stroke:#%06x;fill:none}",
+            rule->name, colour, rule->name, colour);
     }
 }
 
@@ -82,12 +88,12 @@ void ebb__svg_begin(svg_page *page, ebb_ctx *ctx, double width, double height, c
     *page = (svg_page){.text = {.ctx = ctx}, .width = width, .height = height};
     ebb__svg_put(page,
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" "
-                 "height=\"%g\" role=\"img\">\n<title>",
+                 "height=\"%g\" role=\"img\" class=\"" OWN_CLASS "\">\n<title>",
                  width, height, width, height);
     ebb__svg_escape(page, title);
-    ebb__svg_put(page, "</title>\n<style>text{font-family:system-ui,-apple-system,'Segoe UI',"
-                       "Roboto,'DejaVu Sans',sans-serif}.halo{paint-order:stroke;stroke-width:4;"
-                       "stroke-linejoin:round}");
+    ebb__svg_put(page, "</title>\n<style>." OWN_CLASS " text{font-family:system-ui,-apple-system,"
+                       "'Segoe UI',Roboto,'DejaVu Sans',sans-serif}." OWN_CLASS
+                       " .halo{paint-order:stroke;stroke-width:4;stroke-linejoin:round}");
     put_rules(page, false, rules, n_rules);
     ebb__svg_put(page, "\n@media (prefers-color-scheme:dark){");
     put_rules(page, true, rules, n_rules);

@@ -132,12 +132,20 @@ static ebb_status find_homes(rank_cutter *c) {
 
 /* ---- who wants what ---- */
 
+/* A slot that nothing is updated with, as an average: it is made of what its parameter will be, and
+ * who has the one has the other. */
+static bool is_average(const cutter *c, const ir_value *value) {
+    const ir_graph *g = c->r.g;
+    return value->role == IR_SLOT && value->next != IR_NONE &&
+           g->nodes[g->values[value->next].def].n_out == 1;
+}
+
 /* The ranks that have a variable: of the optimiser's state, who uses it; of others, who does its
  * layer. */
 static uint64_t holders_of(const cutter *c, ir_val v) {
     const ir_value *value = &c->r.g->values[v];
     uint64_t ranks = 0;
-    if (value->role == IR_SLOT) {
+    if (value->role == IR_SLOT && !is_average(c, value)) {
         return value->next == IR_NONE ? 0 : c->does[c->r.g->values[value->next].def];
     }
     for (int32_t group = 0; group < rank_groups(&c->r); group++) {
@@ -178,7 +186,7 @@ static void find_wants(cutter *c) {
             want(c, v, readers_of_output(c, value));
             c->is_held[v] = true;
         }
-        if (value->next != IR_NONE && value->role != IR_SLOT) {
+        if (value->next != IR_NONE && (value->role != IR_SLOT || is_average(c, value))) {
             want(c, value->next, holders_of(c, v));
             c->is_held[value->next] = true;
         }

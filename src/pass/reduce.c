@@ -371,13 +371,16 @@ static ebb_status update_rows(reducer *r, const reduced *p, const owned_rows *s,
 
 static ebb_status update(reducer *r, const reduced *p) {
     ir_graph *g = r->g;
-    ir_val *rows = NULL;
+    ir_val *rows = NULL, next = IR_NONE;
     TRY(ebb__region_alloc(r->c->region, (size_t)p->n_slices, sizeof *rows, &rows));
     g->label = g->nodes[p->update].label;
     for (int32_t j = 0; j < p->n_slices; j++) {
         TRY(update_rows(r, p, &p->slices[j], &rows[j]));
     }
-    return join_at(r, HOME_ALL, rows, p->n_slices, &g->values[p->param].next);
+    TRY(join_at(r, HOME_ALL, rows, p->n_slices, &next));
+    g->values[p->param].next = next;
+    r->now[g->nodes[p->update].out] = next; /* an average reads it */
+    return EBB_OK;
 }
 
 ebb_status ebb__cut_reduce(rank_cutter *c) {

@@ -402,12 +402,17 @@ static ebb_status split_squares(splitter *s, const ir_node_rec *node) {
 }
 
 static int32_t slots_of(const ir_node_rec *node) {
-    return node->op == OP_SGD ? 0 : node->op == OP_SGD_MOMENTUM ? 1 : 2;
+    bool none = node->op == OP_SGD || node->op == OP_AVERAGE;
+    return none ? 0 : node->op == OP_SGD_MOMENTUM ? 1 : 2;
 }
 
+/* What is updated, operand 0 in parts, with its state. The average of a parameter, which reads what
+ * that will be, is updated likewise. */
 static ebb_status split_update(splitter *s, const ir_node_rec *node) {
     ir_graph *g = s->g;
     int32_t slots = slots_of(node);
+    pieces *next = NULL;
+    TRY(new_pieces(s, node->out, true, -1, &next));
     for (int32_t i = 0; i < slots; i++) {
         TRY(part_variable(s, ir_in(g, node, 2 + i)));
     }
@@ -419,7 +424,7 @@ static ebb_status split_update(splitter *s, const ir_node_rec *node) {
         }
         label_part(s, node, k, NULL);
         TRY(ebb__op_emit(g, (op_code)node->op, in, node->n_in, &node->attr, out));
-        g->values[in[0]].next = out[0];
+        g->values[in[0]].next = next->at[k] = out[0];
         for (int32_t i = 0; i < slots; i++) {
             g->values[in[2 + i]].next = out[1 + i];
         }
@@ -523,6 +528,9 @@ static ebb_status visit(splitter *s, const ir_node_rec *node) {
             return split_squares(s, node);
         }
         break;
+    case OP_AVERAGE:
+        TRY(part_variable(s, first));
+        return split_update(s, node);
     case OP_SGD:
     case OP_SGD_MOMENTUM:
     case OP_ADAM:

@@ -3,6 +3,7 @@
 #include "run/ranks.h"
 
 #include "comm/comm.h"
+#include "grad/update.h"
 #include "run/tensors.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ typedef enum order_kind {
     ORDER_STEP,  /* runs a program; then the inputs come */
     ORDER_ZERO,  /* of a role */
     ORDER_DRAW,  /* with a seed */
+    ORDER_MEANS, /* see each_average */
     ORDER_READ,  /* sends bytes of a variable */
     ORDER_WRITE, /* receives them */
     ORDER_SERVE, /* what nobody here knows of: run_session.serve */
@@ -23,7 +25,7 @@ typedef enum order_kind {
 
 typedef struct run_order {
     int32_t what;
-    int32_t index; /* of the program, role or variable */
+    int32_t index; /* of the program, role or variable; of averages: whether both change places */
     /* Of the variable. Else from: the seed; both: run_session.at_step and saved_step. */
     uint64_t from, bytes;
 } run_order;
@@ -422,6 +424,58 @@ ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) {
     return draw(session, seed);
 }
 
+/* ---- averages ---- */
+
+static void swap_bytes(char *a, char *b, uint64_t bytes) {
+    char kept[4096];
+    for (uint64_t at = 0, part; at < bytes; at += part) {
+        part = bytes - at < sizeof kept ? bytes - at : sizeof kept;
+        memcpy(kept, a + at, part);
+        memcpy(a + at, b + at, part);
+        memcpy(b + at, kept, part);
+    }
+}
+
+static ebb_status with_average(run_session *s, run_place mean, run_place own, bool swap) {
+    const run_place places[] = {own, mean};
+    void *at[2];
+    TRY(ebb__run_map_all(s, places, 2, DEVICE_READ | DEVICE_WRITE, at));
+    if (swap) {
+        swap_bytes(at[0], at[1], own.bytes);
+    } else {
+        memcpy(at[1], at[0], own.bytes);
+    }
+    return ebb__run_unmap_all(s, places, 2, DEVICE_READ | DEVICE_WRITE, at);
+}
+
+/* Whoever has a parameter, or rows of it, has their average too. */
+static ebb_status each_average(run_session *s, bool swap) {
+    static const char prefix[] = UPDATE_AVERAGE ".";
+    s->copies_fresh = false;
+    for (int32_t i = 0; i < s->plan->n_variables; i++) {
+        const plan_variable *v = &s->plan->variables[i];
+        if (v->role != IR_SLOT || strncmp(v->name, prefix, sizeof prefix - 1) != 0) {
+            continue;
+        }
+        run_place own = ebb__run_find(s, v->name + sizeof prefix - 1);
+        if (own.bytes != v->bytes) {
+            return ebb__fail(s->ctx, EBB_INTERNAL, "%s is the average of no parameter", v->name);
+        }
+        TRY(with_average(s, run_at(v), own, swap));
+    }
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_start_averages(run_session *session) {
+    TRY(order_all(session, (run_order){ORDER_MEANS, false, 0, 0}));
+    return each_average(session, false);
+}
+
+ebb_status ebb__ranks_swap_averages(run_session *session) {
+    TRY(order_all(session, (run_order){ORDER_MEANS, true, 0, 0}));
+    return each_average(session, true);
+}
+
 /* ---- what is written before each step ---- */
 
 /* Those that the follower has, in its order: the leader has more, of programs of its own. */
@@ -549,6 +603,8 @@ static ebb_status carry_out(run_session *s, const run_order *order) {
         return zero(s, order->index);
     case ORDER_DRAW:
         return draw(s, order->from);
+    case ORDER_MEANS:
+        return each_average(s, order->index != 0);
     case ORDER_READ:
     case ORDER_WRITE:
         return move_bytes(s, order);

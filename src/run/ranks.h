@@ -56,6 +56,10 @@ ebb_status ebb__ranks_write(run_session *session, const ranks_tensor *tensor, ra
 /* Zeros all variables of the role; gives the model its first values. */
 ebb_status ebb__ranks_zero(run_session *session, ir_role role) EBB_MUST_CHECK;
 ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) EBB_MUST_CHECK;
+/* Parameters and their averages (UPDATE_AVERAGE): averages become what the parameters are, or both
+ * change places, in the memory that they have. */
+ebb_status ebb__ranks_start_averages(run_session *session) EBB_MUST_CHECK;
+ebb_status ebb__ranks_swap_averages(run_session *session) EBB_MUST_CHECK;
 /* Has the others run a program that they share; the leader runs its own part after that. */
 ebb_status ebb__ranks_step(run_session *session, int32_t index) EBB_MUST_CHECK;
 /* EBB_LOST where another rank is known to have failed. */

@@ -1,8 +1,6 @@
 /* tensors.c - see tensors.h. */
 #include "run/tensors.h"
 
-#include "grad/update.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,53 +256,4 @@ ebb_status ebb__tensors_load_member(run_session *session, const st_reader *reade
 ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
                                   void *user) {
     return load_finite(session, reader, 0, fits, user);
-}
-
-/* ---- averages ---- */
-
-static void swap_bytes(char *a, char *b, uint64_t bytes) {
-    char kept[4096];
-    for (uint64_t at = 0, part; at < bytes; at += part) {
-        part = bytes - at < sizeof kept ? bytes - at : sizeof kept;
-        memcpy(kept, a + at, part);
-        memcpy(a + at, b + at, part);
-        memcpy(b + at, kept, part);
-    }
-}
-
-static ebb_status with_average(run_session *session, run_place mean, run_place own, bool swap) {
-    const run_place places[] = {own, mean};
-    void *at[2];
-    TRY(ebb__run_map_all(session, places, 2, DEVICE_READ | DEVICE_WRITE, at));
-    if (swap) {
-        swap_bytes(at[0], at[1], own.bytes);
-    } else {
-        memcpy(at[1], at[0], own.bytes);
-    }
-    return ebb__run_unmap_all(session, places, 2, DEVICE_READ | DEVICE_WRITE, at);
-}
-
-static ebb_status each_average(run_session *session, bool swap) {
-    static const char prefix[] = UPDATE_AVERAGE ".";
-    for (int32_t i = 0; i < session->plan->n_variables; i++) {
-        const plan_variable *v = &session->plan->variables[i];
-        if (v->role != IR_SLOT || strncmp(v->name, prefix, sizeof prefix - 1) != 0) {
-            continue;
-        }
-        run_place own = ebb__run_find(session, v->name + sizeof prefix - 1);
-        if (own.bytes != v->bytes) {
-            return ebb__fail(session->ctx, EBB_INTERNAL, "%s is the average of no parameter",
-                             v->name);
-        }
-        TRY(with_average(session, run_at(v), own, swap));
-    }
-    return EBB_OK;
-}
-
-ebb_status ebb__tensors_start_averages(run_session *session) {
-    return each_average(session, false);
-}
-
-ebb_status ebb__tensors_swap_averages(run_session *session) {
-    return each_average(session, true);
 }

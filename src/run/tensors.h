@@ -33,10 +33,6 @@ ebb_status ebb__tensors_load_member(run_session *session, const st_reader *reade
                                     int32_t member) EBB_MUST_CHECK;
 ebb_status ebb__tensors_load_most(run_session *session, const st_reader *reader, tensors_fits fits,
                                   void *user) EBB_MUST_CHECK;
-/* Parameters and their averages (UPDATE_AVERAGE): averages become what the parameters are, or both
- * change places, in the memory that they have. Of one process. */
-ebb_status ebb__tensors_start_averages(run_session *session) EBB_MUST_CHECK;
-ebb_status ebb__tensors_swap_averages(run_session *session) EBB_MUST_CHECK;
 /* Name of the model's first tensor that holds a value that is NaN or infinite; empty: none does. */
 enum { TENSORS_NAME = 512 };
 ebb_status ebb__tensors_not_finite(run_session *session, char name[TENSORS_NAME]) EBB_MUST_CHECK;

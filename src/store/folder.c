@@ -26,13 +26,14 @@ static bool is_run_file(const char *name) {
         "vocab.new",        "vocab.src.new",    "vocab.tgt.new", "train.tokens",
         "train.src.tokens", "train.tgt.tokens", "valid.tokens",  "valid.src.tokens",
         "valid.tgt.tokens", "codes.txt",        "codes.src.txt", "codes.tgt.txt",
-        "codes.new",        "codes.src.new",    "codes.tgt.new"};
+        "codes.new",        "codes.src.new",    "codes.tgt.new", "net.txt",
+        "images.json",      "images.new",       "train.images",  "valid.images"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
         }
     }
-    return has_ends(name, "ckpt-", ".safetensors");
+    return has_ends(name, "ckpt-", ".safetensors") || has_ends(name, "step-", ".safetensors");
 }
 
 static ebb_status look(ebb_ctx *ctx, const char *dir, folder_look *out) {

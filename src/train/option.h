@@ -91,6 +91,9 @@ typedef struct option_list {
 ebb_status ebb__option_assign(ebb_ctx *ctx, const train_option *option, void *base,
                               const char *text, bool literal, const char *where) EBB_MUST_CHECK;
 
+/* Of its value, where that lies in settings. */
+size_t ebb__option_bytes(const train_option *option);
+
 /* The entry that the text is a value of: the option itself, or the next (OPTION_OR_TEXT). */
 const train_option *ebb__option_meant(const train_option *option, const char *text);
 

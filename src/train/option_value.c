@@ -315,6 +315,15 @@ static ebb_status parse_text(const value_target *t) {
     return EBB_OK;
 }
 
+size_t ebb__option_bytes(const train_option *option) {
+    static const size_t bytes[] = {
+        [OPTION_SWITCH] = sizeof(bool),       [OPTION_INT] = sizeof(int64_t),
+        [OPTION_SEED] = sizeof(uint64_t),     [OPTION_REAL] = sizeof(double),
+        [OPTION_CHOICE] = sizeof(unsigned),   [OPTION_TEXT] = sizeof(const char *),
+        [OPTION_SIZE] = sizeof(train_memory), [OPTION_PASSES] = sizeof(uint32_t)};
+    return bytes[option->kind];
+}
+
 const train_option *ebb__option_meant(const train_option *option, const char *text) {
     bool number = looks_like_number(text, true) || text[0] == '\0' || text[0] == '+' ||
                   (option->zero != NULL && strcmp(text, option->zero) == 0);

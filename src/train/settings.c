@@ -62,12 +62,6 @@ ebb_status ebb__settings_resolve(ebb_ctx *ctx, train_settings *s) {
                          "; the nearest that it divides is --batch %" PRId64,
                          s->shards, s->batch, (times > 0 ? times : 1) * s->shards);
     }
-    if (s->average > 0 && ebb__settings_ranks(s) > 1) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--average is for one process: here there are %" PRId64
-                         "; ebb average makes one of weights that --keep has kept",
-                         ebb__settings_ranks(s));
-    }
     return s->kind->resolve != NULL ? s->kind->resolve(ctx, s) : EBB_OK;
 }
 

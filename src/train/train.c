@@ -80,7 +80,7 @@ static ebb_status check_folder(train_run *r) {
 /* Averages take the place of the weights where these are looked at or saved, and give it back; in a
  * checkpoint, too, the weights are then where averages are otherwise. */
 static ebb_status swap_averages(const train_run *r) {
-    return r->s->average > 0 ? ebb__tensors_swap_averages(r->session) : EBB_OK;
+    return r->s->average > 0 ? ebb__ranks_swap_averages(r->session) : EBB_OK;
 }
 
 static ebb_status save_as_it_is(train_run *r, bool is_best) {
@@ -197,7 +197,7 @@ static ebb_status load_tensors(train_run *r) {
     }
     TRY(ebb__ranks_draw(r->session, r->s->seed));
     TRY(r->s->init_path == NULL ? EBB_OK : ebb__weights_load(r->session, r->s, r->s->init_path));
-    return r->s->average > 0 ? ebb__tensors_start_averages(r->session) : EBB_OK;
+    return r->s->average > 0 ? ebb__ranks_start_averages(r->session) : EBB_OK;
 }
 
 /* What a kill between two system calls may have left: half generations, names one step behind. What

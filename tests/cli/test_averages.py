@@ -98,7 +98,6 @@ def test_refused():
     ebb(*options("--out", "plain"))
     assert b"average" not in read("plain/config")  # runs of before it was there go on
     refused(2, *options("--average", "1", "--out", "x"), says="average")
-    refused(2, "plan", *options("--average", "0.9")[1:], "--ranks", "2", says="--average is for one process")
     ebb(*options("--average", "0.9", "--out", "mean"))
     refused(2, *options("--steps", "14", "--average", "0.8", "--out", "mean"), says="average")
 

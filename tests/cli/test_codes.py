@@ -69,8 +69,17 @@ def test_bad_input_overwrites_nothing():
         file.truncate(10 ** 9)
     refused(3, "data", "codes", "apply", "huge", "t", "mine", says="no codes")
     write("letters", "a b c d\n")
-    refused(3, "data", "codes", "learn", "letters", "mine", "--codes", "5", says="nothing to learn")
-    refused(3, "data", "codes", "learn", "none", "mine", "--codes", "5", says="none")
+    known = "#version: 0.2\na b\n"
+    write("known", known)
+    refused(3, "data", "codes", "learn", "letters", "known", "--codes", "5", says="nothing to learn")
+    refused(3, "data", "codes", "learn", "none", "known", "--codes", "5", says="none")
+    # A forgotten OUT: the last text is not written over, nor is what is read.
+    refused(2, "data", "codes", "learn", "t", "mine", "--codes", "5", says=["mine", "holds no codes"])
+    refused(2, "data", "codes", "apply", "known", "mine", "mine", says="written over")
+    refused(2, "data", "codes", "apply", "known", "mine", "known", says="written over")
+    assert read("known") == known.encode()
+    ebb("data", "codes", "learn", "t", "known", "--codes", "5")  # codes that are there are made anew
+    assert read("known") != known.encode()
     refused(2, "data", "codes", "learn", "t", "mine", says="--codes N")
     refused(2, "data", "codes", "teach", "t", "mine", says="usage")
     refused(2, "data", "codes", "apply", "t", "mine", says="usage")

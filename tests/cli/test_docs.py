@@ -240,6 +240,48 @@ def test_options_exist():
     report(wrong)
 
 
+# Of tools that are not the command: their help is their own.
+OF_OTHERS = re.compile(r"mpirun|bench/|tools/|tests/|pkg-config|tensorboard|subword-nmt|--mca|cmake|pip ")
+
+
+def test_options_in_sentences_exist():
+    """`--option` in running text is one of the command."""
+    every = {option for page in subprocess.run([EBB, "help", "man"], capture_output=True, text=True, check=True).stdout.split()
+             for option in options_of(tuple(page.split("-")[1:])) or ()}
+    every |= set(re.findall(r"--[a-z]+", subprocess.run([EBB, "help"], capture_output=True, text=True, check=True).stdout)) | {"--help"}
+    wrong, count = [], 0
+    for document in documents():
+        if re.search("/decisions/|/notes/|benchmarks", document):
+            continue
+        text = FENCE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), read(document))
+        for quoted in re.finditer(r"`([^`\n]*)`", text):
+            for option in re.findall(r"(?:^|[\s|(])(--[a-z][a-z0-9-]*)", quoted.group(1)) if not OF_OTHERS.search(quoted.group(1)) else []:
+                count += 1
+                if option not in every and option.replace("--no-", "--", 1) not in every:
+                    wrong.append(f"{line_of(document, quoted.start())}: {option} is no option of any command")
+    assert count > 100
+    report(wrong)
+
+
+def test_names_of_the_header_exist():
+    with open(os.path.join(ROOT, "include/ebb.h"), encoding="utf8") as file:
+        known = set(re.findall(r"\b(?:ebb_\w+|EBB_\w+)\b", file.read()))
+    for document in "README.md", "docs/api.md", "docs/from-pytorch.md", "docs/devices.md":
+        used = set(re.findall(r"\b(?:ebb_[a-z]\w*[a-z]|EBB_[A-Z]\w*[A-Z])\b", read(document)))
+        assert used <= known | {"ebb_options_default"}, (document, used - known)
+
+
+def test_readme_has_every_command():
+    told = subprocess.run([EBB, "help"], capture_output=True, text=True, check=True).stdout
+    commands = {" ".join(found.split()) for found in re.findall(r"^  ebb ((?:[a-z]+ ?){1,2})", told, re.M)} - {"generate run", "train lm"}
+    table = read("README.md").split("## The commands")[1].split("\n## ")[0]
+    listed = set(re.findall(r"`([a-z]+(?: [a-z]+)?)`", table))
+    missing = {command for command in commands if command not in listed and command.split()[0] not in listed}
+    assert len(commands) > 20 and not missing, missing
+    wrong = {name for name in listed - {"help"} if options_of(tuple(name.split())) is None}
+    assert not wrong, wrong
+
+
 def test_files_exist():
     """Paths in backquotes, as in `src/plan/walk.c` or `src/op/ref/*.inc`."""
     wrong = []

@@ -102,6 +102,9 @@ def test_runs_that_do_not_fit():
     refused(5, "decode", "a", "nothing", says="nothing")
     refused(2, "decode", "a", "a", "--weights", "a/best.safetensors", says="is one file")
     refused(2, "decode", *["a"] * 17, says="more than 16")
+    train("tuned", "--init", "a")  # runs that began as others fit
+    train("tuned2", "--init", "tuned")
+    assert decode("a", "tuned", "tuned2").count("\n") == 40
     ebb("data", "grammar", "text", "--lines", "50")
     ebb("train", "lm", "--train", "text", "--hidden", "8", "--layers", "1", "--steps", "2", "--out", "lm", "--quiet")
     refused(5, "decode", "a", "lm", says="language model")

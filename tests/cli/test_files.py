@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 
-from ebbtest import TINY, ebb, main, refused, start, text, wait_for_step, write
+from ebbtest import TINY, ebb, main, photos, refused, start, text, wait_for_step, write
 
 RUN = ["train", "lm", *TINY, "--train", "t", "--steps", "6", "--quiet"]
 VICTIM = "a letter\n"
@@ -188,6 +188,27 @@ def test_memory_is_measured_alike_after_a_resume():
     for steps in range(10, 61, 10):
         ebb(*run, "--steps", steps, "--out", "broken")
     assert bytes_in("broken") == whole
+
+
+def test_own_files_of_a_user_stay():
+    """In a folder where no run ever was, whatever a run would write over is somebody's."""
+    text("t", 60)
+    photos("images", 4, 1)
+    net = write("own.net", "input 3 8 8\nconv 2 3 pad 1\nrelu\nflatten\nfc 3\n")
+    kinds = {"lm": ["--train", "t", "--valid", "t", "--tokens", "bpe", "--codes", "10", "--hidden", "8", "--layers", "1", "--batch", "2", "--bptt", "5"],
+             "cnn": ["--train", "images", "--valid", "images", "--net", net, "--batch", "4"]}
+    for kind, options in kinds.items():
+        command = ["train", kind, *options, "--steps", "3", "--save-every", "1", "--keep", "2", "--threads", "1", "--memory", "64M", "--quiet"]
+        ebb(*command, "--out", kind)
+        for name in sorted(os.listdir(kind)):
+            if name == "lock":
+                continue
+            shutil.rmtree("own", ignore_errors=True)
+            os.mkdir("own")
+            write(f"own/{name}", "mine")
+            refused(5 if name.endswith(".json") and name.startswith("ckpt-") else 2, *command, "--out", "own", says=name)
+            with open(f"own/{name}", encoding="utf8") as file:
+                assert file.read() == "mine" and set(os.listdir("own")) <= {name, "lock"}, os.listdir("own")
 
 
 if __name__ == "__main__":

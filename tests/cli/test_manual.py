@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from ebbtest import SANITIZED, ebb, main, refused, write
+from ebbtest import EBB, SANITIZED, ebb, main, refused, write
 
 BUILD = os.path.abspath(os.environ.get("EBB_BUILD", "build"))
 
@@ -65,15 +65,38 @@ def test_bash():
     assert set(bash_completes("ebb decode run --unk ")) == {"replace", "ban", "keep"}
     assert "--beam" in bash_completes("ebb decode run --") and "--beam" not in bash_completes("ebb generate run --")
     assert bash_completes("ebb decode ru") == []  # then bash offers files
+    assert bash_completes("ebb data codes ") == ["learn", "apply"] and bash_completes("ebb data codes learn t") == []
+    assert set(bash_completes("ebb help ")) >= {"train", "decode", "bash", "man"} and bash_completes("ebb help train ") == ["lm", "nmt", "cnn"]
+    assert "bash" not in bash_completes("ebb ")
     # An interactive bash takes it.
     done = subprocess.run(["bash", "--norc", "-i", "-c", "source ./ebb.bash; complete -p ebb"], capture_output=True, text=True, check=True)
     assert "-F _ebb" in done.stdout
 
 
+# An interactive zsh behind a terminal of its own; whatever it shows after a tab is printed.
+ZSH = """zmodload zsh/zpty
+zpty shell 'zsh -f -i'
+seen() { local all='' part; for i in {1..100}; do while zpty -r -t shell part; do all+=$part; done; [[ $all == *$1* ]] && break; sleep 0.1; done; print -r -- $all }
+zpty -w shell "PS1='ready> '; fpath=($PWD \\$fpath); autoload -U compinit; compinit -u -D; unsetopt list_beep auto_menu; LISTMAX=0; COLUMNS=250; print com''plete"
+seen complete >/dev/null
+zpty -w -n shell "$1"$'\\t\\t'
+seen "$2"
+"""
+
+
 def test_zsh():
     write("_ebb", ebb("help", "zsh").out)
-    if not lacks("zsh"):
-        subprocess.run(["zsh", "-n", "_ebb"], check=True)
+    if lacks("zsh"):
+        return
+    subprocess.run(["zsh", "-n", "_ebb"], check=True)
+    write("drive.zsh", ZSH)
+    os.makedirs("bin", exist_ok=True)
+    os.symlink(os.path.abspath(EBB), "bin/ebb")
+    environment = {**os.environ, "PATH": os.path.abspath("bin") + ":" + os.environ["PATH"], "TERM": "dumb", "HOME": os.getcwd()}
+    for line, offers in [("ebb tra", "train"), ("ebb train ", "nmt"), ("ebb train nmt --valid-m", "--valid-metric"), ("ebb train nmt --optimizer ", "adamw"),
+                         ("ebb decode run --unk ", "replace"), ("ebb data codes ", "learn"), ("ebb help ", "fish"), ("ebb help data ", "grammar")]:
+        done = subprocess.run(["zsh", "-f", "drive.zsh", line, offers], capture_output=True, text=True, env=environment, timeout=60, check=False)
+        assert offers in done.stdout and "rror" not in done.stderr, (line, done)
 
 
 def test_fish():
@@ -81,7 +104,8 @@ def test_fish():
     if lacks("fish"):
         return
     subprocess.run(["fish", "-n", "ebb.fish"], check=True)
-    for line, offers in [("ebb train nmt --optimizer ", "adam"), ("ebb tra", "train"), ("ebb train ", "nmt"), ("ebb decode run --be", "--beam")]:
+    for line, offers in [("ebb train nmt --optimizer ", "adam"), ("ebb tra", "train"), ("ebb train ", "nmt"), ("ebb decode run --be", "--beam"),
+                         ("ebb data codes ", "learn"), ("ebb help ", "decode"), ("ebb help ", "zsh"), ("ebb help data ", "grammar"), ("ebb he", "help")]:
         done = subprocess.run(["fish", "-N", "-c", f"source ebb.fish; complete -C '{line}'"], capture_output=True, text=True, check=True)
         assert offers in done.stdout and done.stderr == "", (line, done)
 

@@ -209,10 +209,41 @@ def test_train_cnn():
     check_same("grid")
 
 
-# ---- going on ----
+# ---- averages of the weights ----
 
 GRIDS = [(2, []), (4, ["--stages", "2"]), (3, ["--reduce", "copies"]), (2, ["--stages", "2", "--reduce", "central"]), (1, []),
          (2, ["--stages", "2", "--disable", "split"])]
+
+
+def test_averages():
+    texts()
+    command = [*LM, "--average", "0.8", "--valid-every", "11"]
+    ebb(*command, "--steps", "40", "--out", "whole")
+    for count, more in GRIDS[:4]:
+        folder = f"mean{count}{''.join(more)}"
+        out, _ = mpi(count, *command, "--steps", "40", "--out", folder, *more, "--json")
+        check_same(folder)
+        assert all(rank["measured_peak_bytes"] == rank["planned_peak_bytes"] for rank in json.loads(out).get("ranks", [])), out
+    for i, (count, more) in enumerate(GRIDS):
+        mpi(count, *command, *more, "--steps", str(7 * (i + 1)), "--out", "run")
+    ebb(*command, "--steps", str(7 * len(GRIDS)), "--out", "short")
+    assert files("run") == files("short")
+    # Of a matrix whose rows are shared out, with their optimiser's state.
+    large = [*command, "--layers", "1", "--hidden", "64", "--embed", "8", "--steps", "8"]
+    ebb(*large, "--out", "large")
+    mpi(2, *large, "--out", "large2", "--reduce", "slices")
+    check_same("large2", "large")
+    # BLEU of a validation is that of the averages, which the first process gets from the others.
+    pairs("p", 40)
+    command = ["train", "nmt", "--hidden", "8", "--batch", "4", "--shards", "2", "--threads", "1", "--train", "p.src", "p.tgt", "--valid", "p.src", "p.tgt",
+               "--valid-metric", "bleu", "--epochs", "2", "--average", "0.9", "--tie", "--lr", "0.02", "--optimizer", "adam"]
+    ebb(*command, "--out", "alone")
+    for count, more in (2, []), (4, ["--stages", "2"]):
+        mpi(count, *command, "--out", f"nmt{count}", *more)
+        check_same(f"nmt{count}", "alone")
+
+
+# ---- going on ----
 
 
 def test_goes_on_with_other_numbers():

@@ -36,8 +36,8 @@ def model(kind):
     return made[kind]
 
 
-def use(run, *args, data=b"", expect=0, memory=None):
-    env = {**os.environ, **({"MEMORY": str(memory)} if memory else {})}
+def use(run, *args, data=b"", expect=0, memory=None, other=None):
+    env = {**os.environ, **({"MEMORY": str(memory)} if memory else {}), **({"OTHER": other} if other else {})}
     done = subprocess.run([USE, run, *map(str, args)], input=data, capture_output=True, timeout=250, env=env)
     assert done.returncode == expect, f"{args}: exit {done.returncode}: {done.stderr.decode()[-2000:]}"
     return done.stdout.decode(), done.stderr.decode()
@@ -59,6 +59,20 @@ def test_translates_as_the_command_does():
     assert 0.9 * planned < measured <= planned <= budget == 64 << 20, said
     best = ebb("decode", folder + "/run", "--threads", "1", "--beam", "3", "--nbest", "3", input=lines).out
     assert use(folder + "/run", "translate", 3, 3, 1, 1, data=lines)[0] == best
+
+
+def test_an_ensemble_translates_as_the_command_does():
+    folder = model("nmt")
+    if not os.path.exists(folder + "/tuned"):  # its --init is no matter of its form
+        ebb("train", "nmt", "--train", folder + "/v.src", folder + "/v.tgt", "--init", folder + "/run", "--batch", "16", "--lr", "0.02", "--epochs", "3",
+            "--threads", "1", "--out", folder + "/tuned", "--quiet")
+    lines = read(folder + "/v.src")
+    wanted = ebb("decode", folder + "/run", folder + "/tuned", "--threads", "1", "--nbest", "2", input=lines).out
+    assert wanted != ebb("decode", folder + "/run", "--threads", "1", "--nbest", "2", input=lines).out
+    assert use(folder + "/run", "translate", 5, 2, 2, 2, data=lines, other=folder + "/tuned")[0] == wanted
+    said = use(folder + "/run", "translate", 5, 1, 1, 1, data=lines, other=model("lm") + "/run", expect=5)[1]
+    assert "is a language model, where" in said and " --" not in said, said
+    assert "no such" in use(folder + "/run", "translate", 5, 1, 1, 1, data=lines, other="no such", expect=5)[1]
 
 
 def test_threads_and_budgets_change_nothing():

@@ -87,6 +87,11 @@ def test_average():
     refused(5, "average", "deep", "run", "bad", says=["run/", "is missing"])
     refused(7, "average", "run", "nowhere", "bad", says="nowhere")
     refused(2, "average", "run", says="OUT")
+    with open("run/best.safetensors", "rb") as best:
+        before = best.read()
+        refused(2, "average", *files, "run/best.safetensors", says="a run's own")
+        best.seek(0)
+        assert best.read() == before
     assert not os.path.exists("bad")
     ebb(*RUN, "--train", train, "--steps", "1", "--fresh", "--out", "run")
     assert not [name for name in os.listdir("run") if name.startswith("step-")]

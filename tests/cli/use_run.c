@@ -7,7 +7,7 @@
  *     use_run RUN score <lines, or source TAB target
  *     use_run RUN predict FILE...
  *     use_run RUN misuse                                        every call with what is wrong
- *     MEMORY=N in front: the budget */
+ *     MEMORY=N in front: the budget; OTHER=DIR: another run translates with it */
 #include <ebb.h>
 
 #include <pthread.h>
@@ -72,8 +72,11 @@ static void *translate(void *user) {
     ebb_ctx *ctx = NULL;
     ebb_run *run = NULL;
     ebb_translate_options o = ebb_translate_options_default();
+    const char *other = getenv("OTHER");
     o.beam = w->beam;
     o.nbest = w->nbest;
+    o.others = &other;
+    o.n_others = other != NULL;
     w->status = ebb_ctx_new(&ctx);
     if (w->status == EBB_OK) {
         w->status = open_run(ctx, w->dir, &run);
@@ -207,6 +210,14 @@ static int misuse(ebb_ctx *ctx, ebb_run *run, const char *dir) {
     SHOW(ebb_run_translate(run, good, 1, &t, stop_at_once, NULL));
     t.nbest = 1;
     t.reserved[3] = 1;
+    SHOW(ebb_run_translate(run, good, 1, &t, stop_at_once, NULL));
+    t.reserved[3] = 0;
+    t.n_others = 1;
+    SHOW(ebb_run_translate(run, good, 1, &t, stop_at_once, NULL));
+    t.others = null;
+    SHOW(ebb_run_translate(run, good, 1, &t, stop_at_once, NULL));
+    t.others = &dir;
+    t.n_others = 1u << 31;
     SHOW(ebb_run_translate(run, good, 1, &t, stop_at_once, NULL));
     g.temperature = -1;
     SHOW(ebb_run_generate(run, &g, say, NULL));

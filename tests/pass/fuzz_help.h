@@ -10,7 +10,10 @@
 #include <stdio.h>
 
 static inline grad_update_settings some_update(test_dice *dice) {
+    test_dice aside = {~dice->state}; /* of its own: seeds stay what they were */
+    bool average = test_below(&aside, 4) == 0;
     return (grad_update_settings){.optimizer = (grad_optimizer)test_below(dice, 3),
+                                  .average = average,
                                   .momentum = test_below(dice, 2) ? 0.9F : 0,
                                   .beta1 = 0.9F,
                                   .beta2 = 0.99F,

@@ -334,14 +334,15 @@ static bool can_choose(ebb_ctx *ctx, const plan_request *request, const pass_con
 
 static void show_case(uint64_t seed, int32_t shards, const pass_config *all) {
     if (getenv("EBB_FUZZ_SHOW") != NULL) {
-        print_message(
-            "seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
-            "momentum %g, clip %g, stash %d, density %g, training %d, disabled %x, layers %d, "
-            "classes %d\n",
-            (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
-            (int)all->ranks.reduce, (int)all->update.optimizer, (double)all->update.momentum,
-            (double)all->update.clip, all->stash, all->density.cut, all->training, all->disabled,
-            all->ranks.layers != NULL, pass_has_parts(&all->ranks));
+        print_message("seed %llu: %d ranks, %d stages, %d shards, reduce %d, optimizer %d, "
+                      "momentum %g, clip %g, average %d, stash %d, density %g, training %d, "
+                      "disabled %x, layers %d, "
+                      "classes %d\n",
+                      (unsigned long long)seed, all->ranks.count, all->ranks.stages, shards,
+                      (int)all->ranks.reduce, (int)all->update.optimizer,
+                      (double)all->update.momentum, (double)all->update.clip, all->update.average,
+                      all->stash, all->density.cut, all->training, all->disabled,
+                      all->ranks.layers != NULL, pass_has_parts(&all->ranks));
     }
 }
 

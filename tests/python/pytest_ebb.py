@@ -5,13 +5,19 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests/cli")]
-os.environ.setdefault("EBB", os.path.join(ROOT, "build/ebb"))
-os.environ["EBB"] = os.path.abspath(os.environ["EBB"])
-BUILD = os.path.dirname(os.environ["EBB"])
-os.environ.setdefault("EBB_LIBRARY", os.path.join(BUILD, "libebb.so"))
-if not os.environ.get("EBB_INSTALLED"):  # else the package that is installed is tested
+INSTALLED = bool(os.environ.get("EBB_INSTALLED"))  # the package that is installed is tested, with all that it brings
+if INSTALLED:
+    os.environ.pop("EBB", None)
+    os.environ.pop("EBB_LIBRARY", None)
+    from ebb import command
+    os.environ["EBB"] = command.path()
+else:
+    os.environ.setdefault("EBB", os.path.join(ROOT, "build/ebb"))
+    os.environ["EBB"] = os.path.abspath(os.environ["EBB"])
+    os.environ.setdefault("EBB_LIBRARY", os.path.join(os.path.dirname(os.environ["EBB"]), "libebb.so"))
     os.environ["PYTHONPATH"] = os.path.join(ROOT, "python")
     sys.path.insert(0, os.environ["PYTHONPATH"])
+BUILD = os.path.dirname(os.environ["EBB"])
 
 
 def skip(why):

@@ -59,9 +59,18 @@ def test_translates_as_the_command_does():
     assert last == ebb("decode", "run", "--threads", "1", "--weights", "last", input="\n".join(lines[:9]).encode()).out.splitlines()
     assert package.Run("run", weights="run/last.safetensors").translate(lines[:9]) == last
     raises(package.InputOutputError, lambda: package.Run("run", weights="none.safetensors").translate(lines), "none.safetensors")
+    command.call("train", "nmt", train=["v.src", "v.tgt"], init="run", out="tuned", batch=16, lr=0.02, epochs=3, threads=1, quiet_=True)
+    both = ebb("decode", "run", "tuned", "--threads", "1", input="\n".join(lines[:9]).encode()).out.splitlines()
+    assert run.translate(lines[:9], others=["tuned"]) == both and run.translate(lines[:9]) == wanted[:9]
+    raises(package.UsageError, lambda: run.translate(lines, others="tuned"), "a list of folders")
+    raises(package.ModelError, lambda: run.translate(lines, others=["t.src"]), "t.src")
+    for wrong in dict(beam=2**32 + 5), dict(nbest=1.5), dict(length_penalty="1"):
+        raises(package.UsageError, lambda: run.translate(lines, **wrong), next(iter(wrong)))
+    raises(package.UsageError, lambda: package.Run("run\0x"), "zero character")
+    raises(package.UsageError, lambda: package.Run("run", batch=2**64 + 1), "batch")
     raises(package.DataError, lambda: run.translate(["a\nb"]), "line 0 holds a line end")
     raises(package.UsageError, lambda: run.translate("one text"), "list of lines")
-    raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1 is no text")
+    raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1: int is no text")
     raises(package.UsageError, lambda: run.translate(lines, beam=2, nbest=3), "beam 2", "nbest 3")
     raises(package.UsageError, lambda: run.generate(), "translation model")
     raises(package.UsageError, lambda: run.score(lines), "needs sources")
@@ -81,6 +90,14 @@ def test_trains_resumes_generates_and_scores():
     weights = [open(f"{name}/last.safetensors", "rb").read() for name in ("run", "whole")]
     assert weights[0] == weights[1] and run.metrics[-1]["epoch"] == 2
     assert tree.fromstring(run._repr_svg_()).tag.endswith("svg") and "Run('run', lm)" == repr(run)
+    with open("run/metrics.jsonl", "ab") as file:
+        file.write(b'{"step": 1')  # a line that is being written
+    assert run.metrics[-1]["epoch"] == 2
+    with open("run/metrics.jsonl", "ab") as file:
+        file.write(b"\xff\n")
+    raises(package.DataError, lambda: run.metrics, "metrics.jsonl:", "no line of metrics")
+    with open("run/metrics.jsonl", "rb+") as file:
+        file.truncate(file.read().rindex(b'{"step": 1'))
     run.report("page.html")
     assert "<svg" in read("page.html")
     pieces = []
@@ -89,6 +106,8 @@ def test_trains_resumes_generates_and_scores():
     drawn = run.generate(tokens=40, seed=5, top_k=4, top_p=0.9, stop_at_eos=True)
     assert drawn == ebb("generate", "run", "--length", "40", "--seed", "5", "--top-k", "4", "--top-p", "0.9", "--stop-at-eos", "--threads", "1").out
     raises(package.UsageError, lambda: run.generate(top_p=0.0), "top_p 0")
+    raises(package.UsageError, lambda: run.generate(prompt="w1\0w2"), "zero character")
+    raises(package.UsageError, lambda: run.generate(tokens=2**64 + 3), "tokens")
     def enough(piece):
         raise RuntimeError("enough")
     try:
@@ -106,6 +125,24 @@ def test_trains_resumes_generates_and_scores():
     except package.EbbError as error:
         why = error
     assert why is not None and "none.txt" in str(why) and not os.path.exists("bad/config")
+
+
+def test_bytes_become_characters():
+    write("t.txt", "äöü ßéè 日本語 ñ\n" * 60)
+    run = package.train("lm", "run", train="t.txt", tokens="byte", vocab="all", hidden=16, layers=1, batch=4, bptt=12, lr=1, epochs=4, **QUIET)
+    pieces = []
+    written = run.generate(tokens=60, seed=3, on_text=pieces.append)
+    assert written == "".join(pieces) and len(pieces) > 20 and any(ord(letter) > 127 and letter != "\ufffd" for letter in written), written
+    assert written.encode()[:9] == ebb("generate", "run", "--length", "60", "--seed", "3", "--threads", "1").out.encode()[:9]
+
+
+def test_the_command_says_what_was_wrong():
+    text("t.txt", 100)
+    small = dict(train="t.txt", hidden=16, memory="10K")
+    why = raises(package.BudgetError, lambda: package.train("lm", "run", quiet=True, **small), "too small")
+    assert why.least_bytes > 10 << 10
+    assert package.train("lm", "run", quiet=True, **{**small, "memory": why.least_bytes, "steps": 2}).kind == "lm"
+    raises(package.UsageError, lambda: command.call("data", "grammar", "a\0b"), "cannot be run")
 
 
 def test_predicts_as_the_command_does():

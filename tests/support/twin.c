@@ -65,7 +65,7 @@ static void fill(test_twin *t, ir_val v) {
     }
     float *data = t->interp.data[v];
     if (strcmp(value->name, UPDATE_HYPER) == 0) {
-        const float hyper[4] = {0.1F, 0.02F, 0.5F, 0};
+        const float hyper[4] = {0.1F, 0.02F, 0.5F, 0.25F};
         memcpy(data, hyper, sizeof hyper);
         return;
     }
