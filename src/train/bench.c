@@ -282,7 +282,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     out->reduce = job_reduced(plan);
     TRY_OUT(gather_ranks(ctx, settings, &talk, out));
 out:
-    status = ebb__job_lost(session, status);
+    status = ebb__ranks_lost(session, status);
     if (status != EBB_OK) {
         ebb__free(ctx, out->ranks);
         out->ranks = NULL;

@@ -635,7 +635,7 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
     ctx->stop_user = observer != NULL ? observer->user : NULL;
     ebb_status status = ebb__corpus_new(ctx, settings, r->dir, &r->text);
     if (status == EBB_OK) {
-        status = ebb__job_lost(r->session, run(r, out));
+        status = ebb__ranks_lost(r->session, run(r, out));
     }
     ctx->stop = NULL;
     close_run(r);
