@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "decode/deal.h"
 #include "run/ranks.h"
+#include "train/forecast.h"
 
 enum { TAG_SHARED = COMM_FIRST_TAG };
 
@@ -35,7 +36,19 @@ ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) {
     return s->link == NULL ? mine : ebb__comm_agree(s->link, mine, s->lost_after);
 }
 
+/* With a clock of processes that have a core each, over the network of the settings. */
+static ebb_status make_virtual(const train_settings *s, run_session *session) {
+    forecast_network network;
+    if (s->link == NULL || !s->virtual_clock) {
+        return EBB_OK;
+    }
+    TRY(ebb__job_network(session->ctx, s->network, &network));
+    return ebb__comm_make_virtual(
+        s->link, &(comm_network){network.bytes_per_second, network.latency, network.copied});
+}
+
 ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) {
+    TRY(make_virtual(s, session));
     session->link = s->link;
     session->lost_seconds = s->lost_after;
     return ebb__ranks_prove(session);
