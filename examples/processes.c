@@ -59,8 +59,8 @@ static void train(ebb_ctx *ctx, ebb_program *p) {
     must(ctx, ebb_program_init(p, 1));
     must(ctx, ebb_program_set(p, "ids", ids, sizeof ids - sizeof *ids));
     must(ctx, ebb_program_set(p, "next", ids + 1, sizeof ids - sizeof *ids));
-    for (int step = 0; step <= 200; step++) {
-        must(ctx, ebb_program_run(p, 0.01));
+    for (int step = 0; step <= 160; step++) {
+        must(ctx, ebb_program_run(p, 0.03));
         if (step % 40 == 0)
             printf("step %3d: loss %.4f\n", step, ebb_program_loss(p));
     }
