@@ -2,8 +2,9 @@
 alone, and the planned bytes on each; files that go on elsewhere; what cannot be. Skipped where MPI is not, and under TSan."""
 import json
 import os
+import sys
 
-from ebbtest import EBB, digest, main_with_mpi, mpirun
+from ebbtest import EBB, SANITIZED, digest, main_with_mpi, mpirun, write
 
 USER = os.path.dirname(EBB) + "/tests/cli/ranks_user"
 SLICES, COPIES, CENTRAL = range(3)
@@ -85,6 +86,34 @@ def test_what_cannot_be():
     refused(2, "odd=1", expect=2, says="process 1 has another version of ebb, other graphs or other options than process 0")
     refused(4, "shards=2", expect=2, says="4 processes share the parts of a batch, of which there are 2")
     refused(2, "reduce=7", expect=2, says="there is no reduce 7")
+
+
+SCRIPT = """
+import array, ebb
+ranks = ebb.Ranks()
+g = ebb.Graph()
+x = g.input("x", (4, 3))
+with g.layer("low"):
+    h = ebb.tanh(x @ g.param("w", (5, 3)).T)
+with g.layer("high"):
+    y = h @ g.param("v", (2, 5)).T
+program = ebb.compile(ebb.mean(y * y), ranks=ranks, stages=ranks.count, optimizer="adam", threads=1)
+if ranks.number == 0:
+    xs = memoryview(array.array("f", [i / 7 for i in range(12)])).cast("B").cast("f", (4, 3))
+    print([program.step(lr=0.1, x=xs) for i in range(3)], bytes(program["w"]).hex(), bytes(program["v"]).hex())
+else:
+    program.follow()
+assert program.measured_bytes == program.plan.peak_bytes
+"""
+
+
+def test_python():
+    library, package = os.path.dirname(EBB) + "/libebb.so", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python")
+    if SANITIZED:
+        return
+    write("script.py", SCRIPT)
+    found = {count: mpirun(count, sys.executable, "script.py", EBB_LIBRARY=library, PYTHONPATH=package) for count in (1, 2)}
+    assert all(done.returncode == 0 for done in found.values()) and found[1].stdout == found[2].stdout != "", found
 
 
 def test_lost():
