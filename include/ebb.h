@@ -216,6 +216,41 @@ EBB_API void ebb_output(ebb_graph *graph, const char *name, ebb_value value);
  * where the graph is trained. */
 EBB_API void ebb_gradient(ebb_graph *graph, ebb_value param);
 
+/* ---- several processes ----------------------------------------------------------------------- */
+
+/* The processes that mpirun has started, this one among them, numbered from 0; number 0 leads. Each
+ * opens them, builds the same graphs and compiles these with them. Then the leader goes on as one
+ * process would: it sets inputs, runs steps, reads, saves; all others call ebb_program_follow() and
+ * need no data. Results have the bits of one process with as many shards. */
+typedef struct ebb_ranks ebb_ranks;
+
+typedef char *(*ebb_getenv_fn)(const char *name);
+
+/* Always starts as ebb_ranks_options_default(); grows as ebb_options does. */
+typedef struct ebb_ranks_options {
+    uint32_t version;
+    int32_t reserved_word;
+    double lost_after;    /* 30: seconds without a sign of life until a process counts as lost */
+    const char *plugin;   /* NULL: ebb_mpi.so beside the program or the library, or as installed */
+    uint64_t reserved[6]; /* 0 */
+} ebb_ranks_options;
+EBB_API ebb_ranks_options ebb_ranks_options_default(void);
+
+/* environment: getenv, which says whether mpirun has started this process; if not, or NULL, it is
+ * alone, and leads itself. Waits for all others; once in a process, and never beside other use of
+ * MPI. EBB_USAGE if MPI cannot be used. options NULL: the defaults. */
+EBB_API ebb_status ebb_ranks_open(ebb_ctx *ctx, ebb_getenv_fn environment,
+                                  const ebb_ranks_options *options, ebb_ranks **out) EBB_MUST_CHECK;
+EBB_API int32_t ebb_ranks_count(const ebb_ranks *ranks);
+EBB_API int32_t ebb_ranks_number(const ebb_ranks *ranks); /* of this process */
+/* Waits for all others, unless one has failed. After a failure in the middle of what all do, the
+ * others are told; the process should then end with a status other than 0. */
+EBB_API void ebb_ranks_close(ebb_ranks *ranks);
+
+/* Who adds up and applies gradients, where processes have parts of the batch: each its slice, with
+ * the optimiser's state; all of them everything; or the leader. */
+typedef enum ebb_reduce { EBB_REDUCE_SLICES, EBB_REDUCE_COPIES, EBB_REDUCE_CENTRAL } ebb_reduce;
+
 /* ---- compiling under a budget -------------------------------------------------------------- */
 
 typedef enum ebb_optimizer {
@@ -247,8 +282,18 @@ typedef struct ebb_options {
      * is 80% of it, and the largest buffer of its driver is a bound. EBB_USAGE if it cannot be
      * used. */
     const char *device;
-    const char *kernels;  /* NULL: a folder in which the device's compiled kernels are kept */
-    uint64_t reserved[5]; /* 0 */
+    const char *kernels; /* NULL: a folder in which the device's compiled kernels are kept */
+    /* NULL: this process alone. Else all of these compile, together and with the same options but
+     * `threads` and `memory`, which are each process's own. Something must be trained; graphs that
+     * are only computed are the leader's, and have no states, where there are several groups
+     * (below). shards 0: as many as there are groups. One memory at a time. EBB_LOST. */
+    ebb_ranks *ranks;
+    /* So many processes, one after the other, are a group, and share the layers, as ebb_layer()
+     * names them, of a part of the batch; 0 or 1: each has them all. It must divide their number.
+     */
+    int32_t stages;
+    int32_t reduce;       /* EBB_REDUCE_SLICES: an ebb_reduce */
+    uint64_t reserved[3]; /* 0 */
 } ebb_options;
 
 EBB_API ebb_options ebb_options_default(void);
@@ -333,6 +378,10 @@ EBB_API ebb_status ebb_compile(const ebb_graph *graph, const ebb_options *option
 EBB_API ebb_status ebb_compile_all(const ebb_graph *const *graphs, int32_t n, int32_t n_training,
                                    const ebb_options *options, ebb_program **out) EBB_MUST_CHECK;
 EBB_API void ebb_program_free(ebb_program *program);
+/* Of a process that does not lead: does what the leader's calls ask for, until that frees its
+ * programs. Nothing else can be done with the program but ask for its plan and free it.
+ * EBB_LOST. */
+EBB_API ebb_status ebb_program_follow(ebb_program *program) EBB_MUST_CHECK;
 
 /* ---- running -------------------------------------------------------------------------------- */
 
@@ -374,7 +423,8 @@ EBB_API ebb_status ebb_program_get(ebb_program *program, const char *name, void 
                                    size_t bytes) EBB_MUST_CHECK;
 /* The bytes of a value themselves, to be read, and written unless it is an output, between steps;
  * valid as long as the program. shape may be NULL. EBB_USAGE where ids or labels are checked when
- * they are set, and where the device has memory that the host cannot touch. */
+ * they are set, where the device has memory that the host cannot touch, and of what several
+ * processes keep. */
 EBB_API ebb_status ebb_program_data(ebb_program *program, const char *name, void **data,
                                     ebb_shape *shape) EBB_MUST_CHECK;
 

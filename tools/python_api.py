@@ -35,7 +35,7 @@ class Header:
                       for items, name in re.findall(r"typedef enum \w+ \{(.*?)\} (\w+);", body, flags=re.S)]
         self.structs = [(name, [member.strip() for member in members.split(";") if member.strip()])
                         for members, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", body, flags=re.S)]
-        self.callbacks = re.findall(r"typedef (\w+) \(\*(\w+)\)\((.*?)\);", body, flags=re.S)
+        self.callbacks = re.findall(r"typedef (\w+ ?\*?) ?\(\*(\w+)\)\((.*?)\);", body, flags=re.S)
         self.functions = re.findall(r"EBB_API\s+([\w\s]+?[\s*]+)(ebb_\w+)\((.*?)\)\s*;", body, flags=re.S)
         self.enum_names = {name for name, _ in self.enums}
         self.struct_names = {name for name, _ in self.structs}
@@ -81,7 +81,7 @@ def render(header):
         if name == "ebb_status":
             continue
         parts = name.split("_")[1:]
-        prefix = {"log_level": "EBB_LOG_", "kind": "EBB_KIND_", "role": "EBB_ROLE_", "picture": "EBB_PICTURE_"}.get("_".join(parts), "EBB_")
+        prefix = {"log_level": "EBB_LOG_", "kind": "EBB_KIND_", "role": "EBB_ROLE_", "picture": "EBB_PICTURE_", "reduce": "EBB_REDUCE_"}.get("_".join(parts), "EBB_")
         out += ["", "", f"class {''.join(part.capitalize() for part in parts)}(IntEnum):"]
         out += [f"    {item[len(prefix):] if item.startswith(prefix) else item[4:]} = {i}" for i, item in enumerate(items)]
     for name, members in header.structs:

@@ -24,12 +24,13 @@ from .ops import (add_each, concat, copy, cross_entropy, dot_each, dot_rows, dro
                   lstm_cell, mask_rows, mask_softmax, mean, relu, sigmoid, softmax, stack, sum, sum_each, tanh, weighted_sum)
 from .plan import Drawing, Plan
 from .program import Program, compile, compile_all
+from .ranks import Ranks
 from .run import Prediction, Run, Score, Translation, train
 
 __version__ = version()
 __all__ = [
     "BudgetError", "Context", "DataError", "Device", "DivergedError", "Drawing", "EbbError", "Graph", "InputOutputError", "InternalError", "LostError",
-    "ModelError", "NoMemoryError", "Plan", "Prediction", "Program", "Run", "Score", "Status", "StoppedError", "Translation", "UsageError", "Value",
+    "ModelError", "NoMemoryError", "Plan", "Prediction", "Program", "Ranks", "Run", "Score", "Status", "StoppedError", "Translation", "UsageError", "Value",
     "add_each", "compile", "compile_all", "concat", "context", "copy", "cross_entropy", "devices", "dot_each", "dot_rows", "dropout", "embed", "gru_cell", "join",
     "layer_norm", "linear", "lstm_cell", "mask_rows", "mask_softmax", "mean", "relu", "sigmoid", "softmax", "stack", "sum", "sum_each", "tanh", "train",
     "version", "weighted_sum",

@@ -33,6 +33,12 @@ class LogLevel(IntEnum):
     DEBUG = 3
 
 
+class Reduce(IntEnum):
+    SLICES = 0
+    COPIES = 1
+    CENTRAL = 2
+
+
 class Optimizer(IntEnum):
     FORWARD = 0
     SGD = 1
@@ -77,6 +83,16 @@ class Unk(IntEnum):
     UNK_KEEP = 2
 
 
+class ebb_ranks_options(Structure):
+    _fields_ = [
+        ("version", c_uint32),
+        ("reserved_word", c_int32),
+        ("lost_after", c_double),
+        ("plugin", c_char_p),
+        ("reserved", c_uint64 * 6),
+    ]
+
+
 class ebb_options(Structure):
     _fields_ = [
         ("version", c_uint32),
@@ -93,7 +109,10 @@ class ebb_options(Structure):
         ("shards", c_int64),
         ("device", c_char_p),
         ("kernels", c_char_p),
-        ("reserved", c_uint64 * 5),
+        ("ranks", c_void_p),
+        ("stages", c_int32),
+        ("reduce", c_int32),
+        ("reserved", c_uint64 * 3),
     ]
 
 
@@ -204,6 +223,7 @@ ebb_log_fn = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ebb_text_fn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_uint64)
 ebb_progress_fn = CFUNCTYPE(None, c_void_p, c_char_p, c_uint64, c_uint64)
 ebb_stop_fn = CFUNCTYPE(c_int, c_void_p)
+ebb_getenv_fn = CFUNCTYPE(c_char_p, c_char_p)
 ebb_device_fn = CFUNCTYPE(None, c_void_p, POINTER(ebb_device))
 ebb_translation_fn = CFUNCTYPE(c_int, c_void_p, POINTER(ebb_translation))
 
@@ -265,6 +285,11 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "ebb_loss": (None, (c_void_p, c_int32)),
     "ebb_output": (None, (c_void_p, c_char_p, c_int32)),
     "ebb_gradient": (None, (c_void_p, c_int32)),
+    "ebb_ranks_options_default": (ebb_ranks_options, ()),
+    "ebb_ranks_open": (c_int, (c_void_p, ebb_getenv_fn, POINTER(ebb_ranks_options), POINTER(c_void_p))),
+    "ebb_ranks_count": (c_int32, (c_void_p,)),
+    "ebb_ranks_number": (c_int32, (c_void_p,)),
+    "ebb_ranks_close": (None, (c_void_p,)),
     "ebb_options_default": (ebb_options, ()),
     "ebb_devices": (c_int, (c_void_p, c_char_p, ebb_device_fn, c_void_p)),
     "ebb_kind_name": (c_char_p, (c_int,)),
@@ -273,6 +298,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "ebb_compile": (c_int, (c_void_p, POINTER(ebb_options), POINTER(c_void_p))),
     "ebb_compile_all": (c_int, (POINTER(c_void_p), c_int32, c_int32, POINTER(ebb_options), POINTER(c_void_p))),
     "ebb_program_free": (None, (c_void_p,)),
+    "ebb_program_follow": (c_int, (c_void_p,)),
     "ebb_program_plan": (c_int, (c_void_p, POINTER(ebb_plan_info))),
     "ebb_program_measured": (c_uint64, (c_void_p,)),
     "ebb_value_shape": (c_int, (c_void_p, c_int32, POINTER(ebb_shape))),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
 
-from ._api import Kind, Optimizer, Picture, ebb_options, ebb_plan_info, ebb_text_fn
+from ._api import Kind, Optimizer, Picture, Reduce, ebb_options, ebb_plan_info, ebb_text_fn
 from ._errors import BudgetError, UsageError
 from ._given import number, text, whole
 from ._native import lib
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 _OPTIMIZERS = {None: Optimizer.FORWARD, "forward": Optimizer.FORWARD, "sgd": Optimizer.SGD, "adam": Optimizer.ADAM, "adamw": Optimizer.ADAMW}
+_REDUCES = {"slices": Reduce.SLICES, "copies": Reduce.COPIES, "central": Reduce.CENTRAL}
 _NUMBERS = ("momentum", "beta1", "beta2", "eps", "weight_decay", "clip")
 
 
@@ -51,7 +52,7 @@ def collect(call: Callable[[Any], int]) -> "tuple[int, str]":
 def native_options(memory: Size, options: Mapping[str, Any], trains: bool) -> ebb_options:
     """Options of compile() as the library has them."""
     out: ebb_options = lib.ebb_options_default()
-    known = {"optimizer", "threads", "shards", "disable", "device", *_NUMBERS}
+    known = {"optimizer", "threads", "shards", "disable", "device", "ranks", "stages", "reduce", *_NUMBERS}
     unknown = sorted(set(options) - known)
     if unknown:
         raise UsageError(f"there is no option {unknown[0]!r}; there are memory, {', '.join(sorted(known))}")
@@ -65,6 +66,12 @@ def native_options(memory: Size, options: Mapping[str, Any], trains: bool) -> eb
     disable = options.get("disable")
     out.disable = text(disable if isinstance(disable, str) else ",".join(disable), "disable") if disable else None
     out.device = text(options["device"], "device") if options.get("device") else None
+    ranks, reduce = options.get("ranks"), options.get("reduce", "slices")
+    if reduce not in _REDUCES:
+        raise UsageError(f"there is no reduce {reduce!r}; there are {', '.join(_REDUCES)}")
+    out.ranks = ranks._handle if ranks is not None else None
+    out.stages = whole(options.get("stages") or 0, "stages")
+    out.reduce = int(_REDUCES[reduce])
     for name in _NUMBERS:
         if name in options:
             setattr(out, name, number(options[name], name))

@@ -106,6 +106,10 @@ class Program:
         self.run(lr)
         return self.loss
 
+    def follow(self) -> None:
+        """Of a process that does not lead (see Ranks): does what the leader's calls ask for, until that has no programs any more."""
+        self._context.check(lib.ebb_program_follow(self._handle))
+
     @property
     def loss(self) -> float:
         """Of the last step."""
@@ -167,10 +171,16 @@ class Program:
         self._context.check(lib.ebb_program_copy(self._handle, other._handle))
 
 
+def native_number(options: Dict[str, Any]) -> int:
+    """Of this process, where several compile; the others start as the leader says."""
+    ranks = options.get("ranks")
+    return int(ranks.number) if ranks is not None else 0
+
+
 def compile(what: Union[Value, Graph], memory: Size = None, seed: Optional[int] = 1, **options: Any) -> Program:
     """A program of a graph that fits the budget. `what` is the loss, which is then trained, or a graph. Options: optimizer ("sgd", "adam",
     "adamw", None), momentum, beta1, beta2, eps, weight_decay, clip, threads, shards, disable, device
-    ("opencl"; the memory is then the device's). Parameters are drawn from the seed.
+    ("opencl"; the memory is then the device's), ranks (Ranks), stages, reduce ("slices", "copies", "central"). Parameters are drawn from the seed.
 
     Raises BudgetError with `least_bytes` if the budget is too small. Ctrl-C is heard."""
     graph = what.graph if isinstance(what, Value) else what
@@ -194,6 +204,6 @@ def compile_all(graphs: Sequence[Graph], train: int = 1, memory: Size = None, se
     with context.listening():
         context.check(lib.ebb_compile_all(handles, len(graphs), whole(train, "train"), ctypes.byref(native), out))
     programs = [Program(graph, ctypes.c_void_p(handle), memory, options, len(graphs) == 1) for graph, handle in zip(graphs, out)]
-    if seed is not None:
+    if seed is not None and native_number(options) == 0:
         programs[0].init(seed)
     return programs

@@ -6,6 +6,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "run/ranks.h"
 #include "run/trainer.h"
 
 enum { API_LONGEST_NAME = 200 };
@@ -39,10 +40,25 @@ typedef struct api_limit {
     int32_t low, below;
 } api_limit;
 
+struct ebb_ranks {
+    ebb_ctx *ctx;
+    comm_link *link;
+    double lost_after;
+    bool taken;  /* there are programs that were compiled for them */
+    bool agreed; /* while all compile: one of them has failed, and all know why */
+    bool broken; /* this process failed where the others go on, or knows that another one is lost */
+};
+
 /* What programs that were compiled together share. */
 typedef struct api_shared {
     const device *dev; /* opened for them; NULL: the default */
     run_session *session;
+    ebb_ranks *ranks; /* NULL: this process is alone */
+    /* Of a leader: what its processes keep, in memory of the region; alone there are none. */
+    ranks_tensor *tensors;
+    int32_t n_tensors;
+    alloc_region region;
+    bool followed;     /* of another process: it was told to follow */
     api_limit *limits; /* of all graphs */
     int32_t n_limits;
     int32_t users;  /* programs that are not freed yet */
@@ -70,6 +86,40 @@ ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *nam
 
 /* compile.c */
 void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info);
+
+/* ranks.c: graphs that several processes compile together. Alone, status is what it was, and all
+ * else does nothing. */
+typedef struct api_team {
+    ebb_ctx *ctx;
+    const ebb_options *options;
+    const ir_graph
+        *graphs; /* [n]: variables without a reader before another one's are that one's */
+    plan_request *list;
+    int32_t n, n_training;
+    plan_options *settings;
+    alloc_region *region; /* as long as the plan may be compiled again */
+} api_team;
+/* What the options name; NULL: this process is alone. */
+ebb_ranks *ebb__api_ranks(const ebb_options *options);
+ebb_status ebb__api_check_ranks(ebb_ctx *ctx, const ebb_options *options) EBB_MUST_CHECK;
+/* How this process fares becomes how all do. */
+ebb_status ebb__api_agree(ebb_ranks *ranks, ebb_status mine) EBB_MUST_CHECK;
+/* Variables that were made before their layer was named are that one's which reads them first. */
+ebb_status ebb__api_settle_layers(ir_graph *graph) EBB_MUST_CHECK;
+/* `mine`: of what each prepared by itself. Then all know that they compile the same, which stages
+ * do what, and which of the list they plan, the first team->n. */
+ebb_status ebb__api_share(api_team *team, ebb_status mine) EBB_MUST_CHECK;
+/* A session that all have: the leader's returns when all others follow. */
+ebb_status ebb__api_lead(api_shared *shared) EBB_MUST_CHECK;
+/* Before the session is freed: the others are told that this was all. */
+void ebb__api_leave(api_shared *shared);
+/* EBB_USAGE where another process leads. */
+ebb_status ebb__api_leads(const ebb_program *program) EBB_MUST_CHECK;
+/* After a call in which processes talked: names who is lost, and remembers what broke them. */
+ebb_status ebb__api_note(const ebb_program *program, ebb_status status);
+/* The link becomes theirs; for tests with ranks that are threads. */
+ebb_status ebb__api_ranks_of(ebb_ctx *ctx, comm_link *link, double lost_after,
+                             ebb_ranks **out) EBB_MUST_CHECK;
 
 /* devices.c: opens what options name; *out stays NULL for the default. EBB_USAGE. */
 ebb_status ebb__api_open_device(ebb_ctx *ctx, const char *name, const char *kernels,

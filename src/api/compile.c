@@ -67,7 +67,15 @@ static ebb_status check_options(ebb_ctx *ctx, const ebb_options *o) {
     if ((int)o->optimizer < EBB_FORWARD || (int)o->optimizer > EBB_ADAMW) {
         return ebb__fail(ctx, EBB_USAGE, "options: there is no optimizer %d", (int)o->optimizer);
     }
-    return EBB_OK;
+    return ebb__api_check_ranks(ctx, o);
+}
+
+/* Where nothing is said, the processes of a host share its cores. */
+static int threads_of(const ebb_options *o) {
+    const ebb_ranks *ranks = ebb__api_ranks(o);
+    int here = ranks != NULL ? ebb__comm_here(ranks->link) : 1;
+    int cores = ebb__host_cores() / here;
+    return o->threads > 0 ? o->threads : cores > 0 ? cores : 1;
 }
 
 static pass_id find_pass(const char *name, size_t length) {
@@ -112,7 +120,7 @@ static ebb_status plan_options_of(ebb_ctx *ctx, const ebb_options *o, const devi
                                            [EBB_ADAM] = UPDATE_ADAM,
                                            [EBB_ADAMW] = UPDATE_ADAMW};
     *out = (plan_options){.dev = dev,
-                          .members = o->threads > 0 ? o->threads : ebb__host_cores(),
+                          .members = threads_of(o),
                           .budget = budget_of(o, dev),
                           .budget_name = "ebb_options.memory",
                           .update = {.optimizer = kinds[o->optimizer],
@@ -190,6 +198,7 @@ typedef struct api_request {
     ir_graph ir[PLAN_MAX_PROGRAMS]; /* with results settled: a plan goes on reading them until it is
                                        released */
     int32_t n_ir;
+    alloc_region region; /* likewise */
 } api_request;
 
 static ebb_status settle(api_request *r, api_shared *shared, plan_request *requests) {
@@ -200,6 +209,7 @@ static ebb_status settle(api_request *r, api_shared *shared, plan_request *reque
         r->n_ir++;
         TRY(ebb__ir_copy(&r->graphs[i]->ir, ir));
         TRY(settle_outputs(r->graphs[i], ir));
+        TRY(ebb__api_ranks(r->options) != NULL ? ebb__api_settle_layers(ir) : EBB_OK);
         requests[i] = (plan_request){.name = training ? "train" : "forward",
                                      .graph = ir,
                                      .training = training,
@@ -228,22 +238,39 @@ static ebb_status check_names(const api_request *r, const ebb_plan *plan) {
     return EBB_OK;
 }
 
-/* *plan is given also with EBB_BUDGET. */
-static ebb_status make_plan(api_request *r, api_shared *shared, ebb_plan **plan) {
-    plan_request requests[PLAN_MAX_PROGRAMS];
-    plan_options settings;
-    plan_progress progress = {.ctx = r->ctx};
+/* What this process does by itself before there is a plan. */
+static ebb_status prepare(api_request *r, api_shared *shared, plan_request *requests,
+                          plan_options *settings) {
     if (r->n < 1 || r->n > PLAN_MAX_PROGRAMS || r->n_training < 0 || r->n_training > r->n) {
         return ebb__fail(r->ctx, EBB_USAGE, "compile: it takes 1 to %d graphs, and trains some",
                          PLAN_MAX_PROGRAMS);
     }
     TRY(check_options(r->ctx, r->options));
     TRY(ebb__api_open_device(r->ctx, r->options->device, r->options->kernels, &shared->dev));
-    TRY(plan_options_of(r->ctx, r->options, shared->dev, &settings));
+    TRY(plan_options_of(r->ctx, r->options, shared->dev, settings));
+    return settle(r, shared, requests);
+}
+
+/* *plan is given also with EBB_BUDGET. */
+static ebb_status make_plan(api_request *r, api_shared *shared, ebb_plan **plan) {
+    plan_request requests[PLAN_MAX_PROGRAMS];
+    plan_options settings;
+    plan_progress progress = {.ctx = r->ctx};
+    static const plan_extra room = {RANKS_ROOM, RANKS_ROOM_BYTES};
+    api_team team = {.ctx = r->ctx,
+                     .options = r->options,
+                     .graphs = r->ir,
+                     .list = requests,
+                     .n = r->n,
+                     .n_training = r->n_training,
+                     .settings = &settings,
+                     .region = &r->region};
+    ebb_status status = prepare(r, shared, requests, &settings);
     settings.stop = note_candidate;
     settings.stop_user = &progress;
-    TRY(settle(r, shared, requests));
-    TRY(ebb__plan_make(r->ctx, requests, r->n, NULL, 0, &settings, plan));
+    TRY(ebb__api_share(&team, status));
+    bool leads_others = settings.ranks.count > 1 && settings.ranks.rank == 0;
+    TRY(ebb__plan_make(r->ctx, requests, team.n, &room, leads_others, &settings, plan));
     for (int32_t i = 0; i < shared->n_limits; i++) {
         api_limit *limit = &shared->limits[i];
         const ir_graph *ir = &r->ir[limit->graph];
@@ -269,10 +296,12 @@ static ebb_status new_request(const ebb_graph *const *graphs, int32_t n, int32_t
     (*out)->n = n;
     (*out)->n_training = n_training;
     (*out)->options = options;
+    ebb__region_init(&(*out)->region, ctx);
     return EBB_OK;
 }
 
 static void drop_request(api_request *r) {
+    ebb__region_fini(&r->region);
     for (int32_t i = 0; i < r->n_ir; i++) {
         ebb__ir_fini(&r->ir[i]);
     }
@@ -371,7 +400,9 @@ ebb_status ebb_program_plan(const ebb_program *program, ebb_plan_info *info) {
 /* ---- plan to programs ---- */
 
 static void drop_shared(ebb_ctx *ctx, api_shared *shared) {
+    ebb__api_leave(shared);
     ebb__run_free(shared->session);
+    ebb__region_fini(&shared->region);
     ebb__device_close(shared->dev);
     ebb__free(ctx, shared->limits);
     ebb__free(ctx, shared);
@@ -382,9 +413,15 @@ static ebb_status open_session(api_request *r, api_shared *shared) {
     ebb_status status = make_plan(r, shared, &plan);
     if (status != EBB_OK) {
         ebb__plan_free(plan);
-        return status;
+    } else {
+        status = ebb__run_new(r->ctx, plan, &shared->session); /* takes the plan, failing too */
     }
-    TRY(ebb__run_new(r->ctx, plan, &shared->session)); /* takes the plan, also on failure */
+    TRY(ebb__api_agree(ebb__api_ranks(r->options), status));
+    shared->ranks = ebb__api_ranks(r->options);
+    if (shared->ranks != NULL) {
+        shared->ranks->taken = true;
+    }
+    TRY(ebb__api_lead(shared));
     ebb__log(r->ctx, EBB_LOG_INFO, "compiled: %llu of %llu bytes, %d nodes, %d threads",
              (unsigned long long)plan->peak_bytes, (unsigned long long)plan->budget_bytes,
              plan->nodes, plan->members);
@@ -422,6 +459,7 @@ ebb_status ebb_compile_all(const ebb_graph *const *graphs, int32_t n, int32_t n_
     TRY(new_request(graphs, n, n_training, options != NULL ? options : &defaults, &request));
     ebb_status status = ebb__alloc(request->ctx, 1, sizeof *shared, &shared);
     if (status == EBB_OK) {
+        ebb__region_init(&shared->region, request->ctx);
         shared->users = 1; /* this function, until the programs stand for themselves */
         status = make_programs(request, shared, out);
         for (int32_t i = 0; status != EBB_OK && i < n; i++) {

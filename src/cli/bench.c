@@ -2,8 +2,6 @@
  * --profile, where the time goes. */
 #include "cli/command.h"
 
-#include "train/forecast.h"
-
 #include <inttypes.h>
 
 enum { BENCH_STEPS = 10, BENCH_MOST_STEPS = 1000000 };
@@ -160,16 +158,6 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
     print_ranks(r);
 }
 
-static ebb_status check_network(const cli_call *call) {
-    const train_settings *s = &call->settings.run;
-    forecast_network unused;
-    if (s->network != NULL && !s->virtual_clock) {
-        return ebb__fail(call->ctx, EBB_USAGE,
-                         "--network is of a virtual clock: say --virtual, under mpirun");
-    }
-    return ebb__job_network(call->ctx, s->network, &unused);
-}
-
 ebb_status ebb__cli_bench(cli_call *call) {
     cli_settings *settings = &call->settings;
     job_bench_result result = {0};
@@ -185,7 +173,7 @@ ebb_status ebb__cli_bench(cli_call *call) {
         return ebb__fail(call->ctx, EBB_USAGE,
                          "--vocab all: bench has no text, so say how many: --vocab N");
     }
-    TRY(check_network(call));
+    TRY(ebb__cli_check_network(call));
     TRY(ebb__cli_fit(call, NULL));
     TRY(ebb__job_bench(call->ctx, &settings->run, steps, &result));
     ebb_status status = EBB_OK;

@@ -79,6 +79,8 @@ json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
 ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) EBB_MUST_CHECK;
 /* Compares what must be the same in all processes: version, and settings as they were given. */
 ebb_status ebb__cli_greet_ranks(cli_call *call) EBB_MUST_CHECK;
+/* EBB_USAGE if --network is none, or there is no virtual clock that it could be of. */
+ebb_status ebb__cli_check_network(const cli_call *call) EBB_MUST_CHECK;
 /* Whether this process is one of several and not the first, which speaks for all. */
 bool ebb__cli_is_follower(const cli_call *call);
 /* Whether all processes end with the status, so that the first one has it to tell. */

@@ -2,6 +2,8 @@
  * line and do their part of it; the first one alone prints, and reads and writes files. */
 #include "cli/command.h"
 
+#include "train/forecast.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +109,16 @@ ebb_status ebb__cli_greet_ranks(cli_call *call) {
     }
     ebb__free(call->ctx, all);
     return status;
+}
+
+ebb_status ebb__cli_check_network(const cli_call *call) {
+    const train_settings *s = &call->settings.run;
+    forecast_network unused;
+    if (s->network != NULL && !s->virtual_clock) {
+        return ebb__fail(call->ctx, EBB_USAGE,
+                         "--network is of a virtual clock: say --virtual, under mpirun");
+    }
+    return ebb__job_network(call->ctx, s->network, &unused);
 }
 
 bool ebb__cli_is_follower(const cli_call *call) {

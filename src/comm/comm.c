@@ -9,6 +9,7 @@
 #include "base/host.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -215,6 +216,15 @@ const comm_peer *ebb__comm_describe(const comm_link *link, int rank) {
     return &link->peers[rank].peer;
 }
 
+int ebb__comm_here(const comm_link *link) {
+    const char *own = link->peers[link->back.rank].peer.host;
+    int here = 0;
+    for (int rank = 0; rank < link->size; rank++) {
+        here += strcmp(link->peers[rank].peer.host, own) == 0;
+    }
+    return here;
+}
+
 comm_back *ebb__comm_back(comm_link *link) {
     return &link->back;
 }
@@ -381,6 +391,7 @@ comm_loss ebb__comm_lost(const comm_link *link) {
 bool ebb__comm_fail(comm_link *link) {
     comm_pulse *pulse = link->back.pulse;
     const struct timespec grace = {.tv_nsec = GRACE_NANOSECONDS};
+    link->lost = true; /* who closes it now waits for nobody */
     if (link->told) {
         return false;
     }

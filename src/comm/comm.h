@@ -43,6 +43,8 @@ void ebb__comm_close(comm_link *link);
 int ebb__comm_rank(const comm_link *link);
 int ebb__comm_size(const comm_link *link);
 const comm_peer *ebb__comm_describe(const comm_link *link, int rank);
+/* How many of the ranks are on this one's host, it among them. */
+int ebb__comm_here(const comm_link *link);
 
 /* Starts. The bytes must stay, and those of a send unchanged, until the ticket is done; after
  * EBB_LOST until the link is closed. */

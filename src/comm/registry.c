@@ -37,22 +37,30 @@ ebb_status ebb__comm_launched(ebb_ctx *ctx, const comm_launch *launch, int *out)
     return launch->pmi_size != NULL ? read_count(ctx, "PMI_SIZE", launch->pmi_size, out) : EBB_OK;
 }
 
-/* As built, beside the program; as installed, below its prefix, which may have been moved. */
+/* In a folder below that of the file, "" or "x/"; false: it is not there. */
+static bool find_beside(const char *file, const char *below, char path[PATH_BYTES]) {
+    const char *slash = strrchr(file, '/');
+    int length = slash != NULL ? (int)(slash - file) : 0;
+    (void)snprintf(path, PATH_BYTES, "%.*s/%s" PLUGIN, length, file, below);
+    return access(path, F_OK) == 0;
+}
+
+/* As built, beside the program or the library; as installed, below their prefix, which may have
+ * been moved. If it is in none of these places, path is that below the program's. */
 static void find_plugin(const comm_launch *launch, char path[PATH_BYTES]) {
-    char folder[PATH_BYTES / 2];
+    char program[PATH_BYTES / 2];
+    Dl_info library = {.dli_fname = NULL};
     if (launch->plugin != NULL) {
         (void)snprintf(path, PATH_BYTES, "%s", launch->plugin);
         return;
     }
-    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    folder[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL) {
-        *slash = '\0';
-    }
-    (void)snprintf(path, PATH_BYTES, "%s/" PLUGIN, folder);
-    if (access(path, F_OK) != 0) {
-        (void)snprintf(path, PATH_BYTES, "%s/" EBB_PLUGIN_FOLDER "/" PLUGIN, folder);
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    bool known = dladdr(&ebb__comm_self_calls, &library) != 0 && library.dli_fname != NULL;
+    const char *own = known ? library.dli_fname : program;
+    if (!find_beside(program, "", path) && !find_beside(own, "", path) &&
+        !find_beside(own, "ebb/", path)) {
+        (void)find_beside(program, EBB_PLUGIN_FOLDER "/", path);
     }
 }
 

@@ -512,7 +512,7 @@ static ebb_status hold_messages(cutter *c) {
         return EBB_OK;
     }
     c->r.g->values[c->after].output = true;
-    return ebb__ir_name(c->r.g, c->after, "messages");
+    return ebb__ir_name(c->r.g, c->after, PASS_MESSAGES);
 }
 
 static ebb_status make(cutter *c) {

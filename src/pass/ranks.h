@@ -5,6 +5,9 @@
 
 #include "pass/pass.h"
 
+/* The end of the chain of a rank's messages, which is held like an output; nobody reads it. */
+#define PASS_MESSAGES "train.messages"
+
 enum { HOME_ALL = -1 }; /* done by every rank that wants its results */
 
 typedef struct rank_cutter {

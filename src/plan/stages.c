@@ -7,20 +7,29 @@
 #include "plan/passes.h"
 #include "plan/walk.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
     MOST_CUTS = 12,
     MOST_NODES = 400000, /* of all programs that are compiled for trials */
     SUMS = 4,            /* products of a weight's gradient in a step */
+    CHUNKS_A_STAGE = 3,
 };
 
 /* What is tried: everything is kept, and weights are packed, as they are wherever there is room. */
 static const plan_choice KEEPS_ALL = {.knobs = {.pack = true}};
 
-int32_t ebb__plan_sum_steps(int64_t steps, int64_t chunk_steps) {
+void ebb__plan_set_chunks(pass_ranks *ranks, int64_t shards, int64_t steps, int64_t chunk_steps) {
+    int64_t chunks = (int64_t)CHUNKS_A_STAGE * ranks->stages;
+    bool parts = shards * ranks->stages > ranks->count;
+    if (steps <= 0 || ranks->stages <= 1 || parts) {
+        return;
+    }
+    int64_t chunk = chunk_steps > 0 ? chunk_steps : (steps + chunks - 1) / chunks;
     int64_t share = (steps + SUMS - 1) / SUMS;
-    return (int32_t)((share + chunk_steps - 1) / chunk_steps * chunk_steps);
+    ranks->chunk_steps = (int32_t)chunk;
+    ranks->sum_steps = (int32_t)((share + chunk - 1) / chunk * chunk);
 }
 
 void ebb__plan_take_stages(const pass_stages *stages, pass_ranks *ranks) {
@@ -277,5 +286,20 @@ ebb_status ebb__plan_list_stages(ebb_ctx *ctx, const plan_request *program,
         TRY(try_early(&t, out));
     }
     add_smallest(&t, out);
+    return EBB_OK;
+}
+
+ebb_status ebb__plan_pick_stages(const stages_list *list, stages_share_fn share, void *user,
+                                 pass_stages *out) {
+    double least = HUGE_VAL;
+    *out = list->at[0];
+    for (int32_t i = 0; share != NULL && i < list->n && least > 1; i++) {
+        double found = 0;
+        TRY(share(user, &list->at[i], &found));
+        if (found < least) {
+            least = found;
+            *out = list->at[i];
+        }
+    }
     return EBB_OK;
 }

@@ -24,8 +24,17 @@ ebb_status ebb__plan_even_stages(ebb_ctx *ctx, const plan_request *program,
                                  const plan_options *options, alloc_region *region,
                                  pass_ranks *ranks) EBB_MUST_CHECK;
 
-/* Time steps of a sum, where stages go through `steps` in chunks of so many. */
-int32_t ebb__plan_sum_steps(int64_t steps, int64_t chunk_steps);
+/* What a rank needs of what it may take, the one of all with the least room. */
+typedef ebb_status (*stages_share_fn)(void *user, const pass_stages *ways, double *share);
+/* The first of the list that fits all ranks; if none does, the one that lacks least, which is then
+ * refused with that. share NULL: whatever they need. */
+ebb_status ebb__plan_pick_stages(const stages_list *list, stages_share_fn share, void *user,
+                                 pass_stages *out) EBB_MUST_CHECK;
+
+/* Where stages go through `steps` time steps in chunks: of chunk_steps, or, if that is 0, enough
+ * for them to be busy most of the time, as large as that allows; and a few products for gradients
+ * of weights. Where a group has several shards, these take turns instead. */
+void ebb__plan_set_chunks(pass_ranks *ranks, int64_t shards, int64_t steps, int64_t chunk_steps);
 void ebb__plan_take_stages(const pass_stages *stages, pass_ranks *ranks);
 
 #endif

@@ -6,6 +6,7 @@
 #include "grad/update.h"
 #include "run/tensors.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -369,6 +370,7 @@ static ebb_status write_own(run_session *s, const ranks_part *part, ranks_read r
 
 ebb_status ebb__ranks_write(run_session *session, const ranks_tensor *tensor, ranks_read read,
                             void *user) {
+    session->copies_fresh = false;
     for (int32_t i = 0; i < tensor->n_parts; i++) {
         const ranks_part *part = &tensor->parts[i];
         if (part->rank == 0) {
@@ -420,6 +422,7 @@ ebb_status ebb__ranks_zero(run_session *session, ir_role role) {
 }
 
 ebb_status ebb__ranks_draw(run_session *session, uint64_t seed) {
+    session->copies_fresh = false;
     TRY(order_all(session, (run_order){ORDER_DRAW, 0, seed, 0}));
     return draw(session, seed);
 }
@@ -491,7 +494,10 @@ static ebb_status send_inputs(run_session *s, int to) {
             return ebb__fail(s->ctx, EBB_INTERNAL, "rank %d reads %s, which rank 0 has not", to,
                              name);
         }
-        TRY(move_place(s, run_at(v), DEVICE_READ, to));
+        /* An input has room for the largest that a program reads: the leader's own may read more.
+         */
+        uint64_t bytes = ebb__ir_type_bytes(&t->variables[i].type);
+        TRY(move_place(s, run_part(run_at(v), 0, bytes), DEVICE_READ, to));
     }
     return EBB_OK;
 }
@@ -628,4 +634,46 @@ ebb_status ebb__ranks_follow(run_session *session) {
         TRY(carry_out(session, &order));
     } while (order.what != ORDER_END);
     return EBB_OK;
+}
+
+/* ---- beside orders ---- */
+
+ebb_status ebb__ranks_share_stages(comm_link *link, double seconds, alloc_region *region,
+                                   pass_stages *ways) {
+    pass_stage *layers = NULL;
+    TRY(ebb__comm_broadcast(link, 0, ways, sizeof *ways, seconds));
+    if (ways->n_layers < 0) {
+        return EBB_OK;
+    }
+    size_t n = (size_t)ways->n_layers;
+    TRY(ebb__region_alloc(region, n + 1, sizeof *layers, &layers));
+    if (ebb__comm_rank(link) == 0) {
+        memcpy(layers, ways->layers, n * sizeof *layers);
+    }
+    TRY(ebb__comm_broadcast(link, 0, layers, n * sizeof *layers, seconds));
+    ways->layers = layers;
+    return EBB_OK;
+}
+
+ebb_status ebb__ranks_lost(const run_session *session, ebb_status status) {
+    char when[48] = "before the first step", saved[120] = "";
+    if (status != EBB_LOST || session == NULL || session->link == NULL ||
+        ebb__comm_lost(session->link).rank < 0) {
+        return status;
+    }
+    comm_loss loss = ebb__comm_lost(session->link);
+    const comm_peer *peer = ebb__comm_describe(session->link, loss.rank);
+    if (session->at_step > 0) {
+        (void)snprintf(when, sizeof when, "at step %" PRId64, session->at_step);
+    }
+    if (session->saved_step > 0) {
+        (void)snprintf(saved, sizeof saved,
+                       "; last checkpoint: step %" PRId64 ": the same command goes on from there",
+                       session->saved_step);
+    } else if (session->saved_step < 0) {
+        (void)snprintf(saved, sizeof saved, "; no checkpoint yet: the same command starts again");
+    }
+    ebb__ctx_clear(session->ctx);
+    return ebb__fail(session->ctx, status, "rank %d (pid %" PRId64 " on %s) %s: lost %s%s",
+                     loss.rank, peer->pid, peer->host, loss.how, when, saved);
 }

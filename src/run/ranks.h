@@ -77,4 +77,13 @@ ebb_status ebb__ranks_take(run_session *session, int32_t rank, void *data,
 /* Ends the others' following, with EBB_OK or EBB_STOPPED. */
 ebb_status ebb__ranks_end(run_session *session, ebb_status how) EBB_MUST_CHECK;
 
+/* ---- beside orders ---- */
+
+/* What the first rank has chosen of stages becomes everybody's; layers in `region`. n_layers < 0:
+ * it has chosen nothing. */
+ebb_status ebb__ranks_share_stages(comm_link *link, double seconds, alloc_region *region,
+                                   pass_stages *ways) EBB_MUST_CHECK;
+/* After a failure: of a lost rank says where, when, and what is left; hands the status on. */
+ebb_status ebb__ranks_lost(const run_session *session, ebb_status status) EBB_MUST_CHECK;
+
 #endif

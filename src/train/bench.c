@@ -3,7 +3,6 @@
 
 #include "base/host.h"
 #include "comm/comm.h"
-#include "train/forecast.h"
 #include "train/meter.h"
 
 #include <stdlib.h>
@@ -225,17 +224,6 @@ static ebb_status gather_ranks(ebb_ctx *ctx, const train_settings *s, const benc
     return ebb__comm_gather(link, 0, &own, out->ranks, sizeof own, s->lost_after);
 }
 
-/* With a clock of processes that have a core each, over the network of the settings. */
-static ebb_status make_virtual(ebb_ctx *ctx, const train_settings *settings) {
-    forecast_network network;
-    if (settings->link == NULL || !settings->virtual_clock) {
-        return EBB_OK;
-    }
-    TRY(ebb__job_network(ctx, settings->network, &network));
-    return ebb__comm_make_virtual(
-        settings->link, &(comm_network){network.bytes_per_second, network.latency, network.copied});
-}
-
 ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t steps,
                           job_bench_result *out) {
     ebb_plan *plan = NULL;
@@ -259,7 +247,6 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     TRY_OUT(ebb__alloc(ctx, (size_t)steps, sizeof *seconds, &seconds));
     run_trainer trainer = ebb__job_trainer(session, settings);
     bench_talk talk = {0};
-    TRY_OUT(make_virtual(ctx, settings));
     session->no_compute = settings->only == TRAIN_ONLY_MESSAGES;
     session->no_messages = settings->only == TRAIN_ONLY_COMPUTE;
     TRY_OUT(ebb__job_join_ranks(settings, session));
@@ -282,7 +269,7 @@ ebb_status ebb__job_bench(ebb_ctx *ctx, const train_settings *settings, int64_t 
     out->reduce = job_reduced(plan);
     TRY_OUT(gather_ranks(ctx, settings, &talk, out));
 out:
-    status = ebb__job_lost(session, status);
+    status = ebb__ranks_lost(session, status);
     if (status != EBB_OK) {
         ebb__free(ctx, out->ranks);
         out->ranks = NULL;

@@ -51,11 +51,7 @@ int ebb__job_threads(const train_settings *settings) {
         return (int)settings->threads;
     }
     if (settings->link != NULL) {
-        here = 0;
-        const comm_peer *own = ebb__comm_describe(settings->link, ebb__comm_rank(settings->link));
-        for (int r = 0; r < ebb__comm_size(settings->link); r++) {
-            here += strcmp(ebb__comm_describe(settings->link, r)->host, own->host) == 0;
-        }
+        here = ebb__comm_here(settings->link);
     } else if (settings->network == NULL) {
         here = (int)ebb__settings_ranks(settings);
     }
@@ -86,26 +82,14 @@ static const pass_reduce reduces[] = {[TRAIN_REDUCE_AUTO] = REDUCE_SLICES,
 const char *const ebb__job_reduces[] = {
     [REDUCE_SLICES] = "slices", [REDUCE_COPIES] = "copies", [REDUCE_CENTRAL] = "central"};
 
-/* Enough chunks of time steps for stages to be busy most of the time, as large as that allows; and
- * a few products for the gradients of weights. */
-static void set_chunks(const train_settings *s, pass_ranks *ranks) {
-    enum { CHUNKS_A_STAGE = 3 };
-    int64_t steps = s->kind->shape(s).target, chunks = CHUNKS_A_STAGE * s->stages;
-    bool parts = s->shards * s->stages > ranks->count; /* a group has several: these take turns */
-    if (s->kind->timed && s->stages > 1 && !parts) {
-        int64_t chunk = s->chunk_steps > 0 ? s->chunk_steps : (steps + chunks - 1) / chunks;
-        ranks->chunk_steps = (int32_t)chunk;
-        ranks->sum_steps = ebb__plan_sum_steps(steps, chunk);
-    }
-}
-
 static pass_ranks ranks_of(const train_settings *s) {
     pass_ranks ranks = {.rank = s->link != NULL ? ebb__comm_rank(s->link) : (int32_t)s->rank,
                         .count = (int32_t)ebb__settings_ranks(s),
                         .stages = (int32_t)s->stages,
                         .reduce = reduces[s->reduce]};
     if (ranks.count > 1 && s->ways == NULL) {
-        set_chunks(s, &ranks);
+        int64_t steps = s->kind->timed ? (int64_t)s->kind->shape(s).target : 0;
+        ebb__plan_set_chunks(&ranks, s->shards, steps, s->chunk_steps);
     }
     return ranks;
 }

@@ -69,12 +69,11 @@ ebb_status ebb__job_random_ids(run_session *session, const char *name, int64_t v
 ebb_status ebb__job_share(const train_settings *s, const job_request *request) EBB_MUST_CHECK;
 /* What a process made of its part of the plan; if one of them could not, none goes on. */
 ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) EBB_MUST_CHECK;
-/* Ties a session to the processes that share it, whose messages are proved to fit together. */
+/* Ties a session to the processes that share it, whose messages are proved to fit together; with a
+ * virtual clock if the settings say so. */
 ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
 /* The same; the first one leads from then on. */
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) EBB_MUST_CHECK;
-/* After a failure: of a lost process says where, when, and what is left; hands the status on. */
-ebb_status ebb__job_lost(const run_session *session, ebb_status status) EBB_MUST_CHECK;
 /* stages.c: which process does which layers, where several share them: *out points to *ways, whose
  * layers are in `region`, or is NULL where there is nothing to choose. */
 ebb_status ebb__job_choose_stages(ebb_ctx *ctx, const train_settings *settings,

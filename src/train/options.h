@@ -111,8 +111,8 @@
 #define OPTIONS_RANKS \
     {"ranks", "Processes", OPTION_INT, AT(ranks), "N", "none", "none", {0}, RANGE(1, 64), FOR_PLAN, 0, \
      "forecast of a run that mpirun starts as so many processes: bytes and seconds of each, waiting, speed-up over one, what to choose; needs no MPI"}, \
-    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, FOR_PLAN | FOR_BENCH, 0, \
-     "of plan --ranks and bench --virtual: what joins the processes, each on a host of its own: 1G,50us is 1 Gbit/s and 50 microseconds (K, M, G; ns, us, ms, s); none: shared memory of one host"}, \
+    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, STEP, 0, \
+     "of plan --ranks, and of --virtual: what joins the processes, each on a host of its own: 1G,50us is 1 Gbit/s and 50 microseconds (K, M, G; ns, us, ms, s); none: shared memory of one host"}, \
     {"trace", "Processes", OPTION_TEXT, AT(trace), "DIR", "none", "none", {0}, ANY, FOR_PLAN, 0, \
      "of --ranks: write the step as time-independent traces for SimGrid (smpirun -replay), with platform and hosts, to a folder"}, \
     {"stages", "Processes", OPTION_INT, AT(stages), "N", "1", NULL, {0}, RANGE(1, 64), STEP, 0, \
@@ -123,8 +123,8 @@
      "under mpirun, or with plan --ranks, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. auto: slices or copies, by the forecast of a step, of what fits. The bits are the same"}, \
     {"only", "Processes", OPTION_CHOICE, AT(only), NULL, "all", NULL, {"all", "messages", "compute"}, ANY, FOR_BENCH, 0, \
      "under mpirun, time only one part of a step; what it computes means nothing then"}, \
-    {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_BENCH, 0, \
-     "under mpirun, also say what a step would take if every process had a core of its own, joined by --network; as many work at once as there are cores"}, \
+    {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_TRAIN | FOR_BENCH, OPTION_RARE, \
+     "under mpirun, also say what a step would take if every process had a core of its own, joined by --network; as many work at once as there are cores. train: its words a second are of that clock"}, \
     {"lost-after", "Processes", OPTION_REAL, AT(lost_after), "SECONDS", "30", NULL, {0}, ABOVE(0, 1e6), STEP, 0, \
      "under mpirun, a process that does not answer for so long counts as lost, and the run ends"}
 

@@ -6,9 +6,7 @@
 #include "comm/comm.h"
 #include "decode/deal.h"
 #include "run/ranks.h"
-
-#include <inttypes.h>
-#include <stdio.h>
+#include "train/forecast.h"
 
 enum { TAG_SHARED = COMM_FIRST_TAG };
 
@@ -38,7 +36,19 @@ ebb_status ebb__job_agree(const train_settings *s, ebb_status mine) {
     return s->link == NULL ? mine : ebb__comm_agree(s->link, mine, s->lost_after);
 }
 
+/* With a clock of processes that have a core each, over the network of the settings. */
+static ebb_status make_virtual(const train_settings *s, run_session *session) {
+    forecast_network network;
+    if (s->link == NULL || !s->virtual_clock) {
+        return EBB_OK;
+    }
+    TRY(ebb__job_network(session->ctx, s->network, &network));
+    return ebb__comm_make_virtual(
+        s->link, &(comm_network){network.bytes_per_second, network.latency, network.copied});
+}
+
 ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) {
+    TRY(make_virtual(s, session));
     session->link = s->link;
     session->lost_seconds = s->lost_after;
     return ebb__ranks_prove(session);
@@ -47,29 +57,6 @@ ebb_status ebb__job_join_ranks(const train_settings *s, run_session *session) {
 ebb_status ebb__job_open_ranks(const train_settings *s, run_session *session) {
     TRY(ebb__job_join_ranks(s, session));
     return s->link == NULL || ebb__comm_rank(s->link) > 0 ? EBB_OK : ebb__ranks_lead(session);
-}
-
-ebb_status ebb__job_lost(const run_session *session, ebb_status status) {
-    char when[48] = "before the first step", saved[120] = "";
-    if (status != EBB_LOST || session == NULL || session->link == NULL ||
-        ebb__comm_lost(session->link).rank < 0) {
-        return status;
-    }
-    comm_loss loss = ebb__comm_lost(session->link);
-    const comm_peer *peer = ebb__comm_describe(session->link, loss.rank);
-    if (session->at_step > 0) {
-        (void)snprintf(when, sizeof when, "at step %" PRId64, session->at_step);
-    }
-    if (session->saved_step > 0) {
-        (void)snprintf(saved, sizeof saved,
-                       "; last checkpoint: step %" PRId64 ": the same command goes on from there",
-                       session->saved_step);
-    } else if (session->saved_step < 0) {
-        (void)snprintf(saved, sizeof saved, "; no checkpoint yet: the same command starts again");
-    }
-    ebb__ctx_clear(session->ctx);
-    return ebb__fail(session->ctx, status, "rank %d (pid %" PRId64 " on %s) %s: lost %s%s",
-                     loss.rank, peer->pid, peer->host, loss.how, when, saved);
 }
 
 /* Of what the leader has others do beside steps there is one thing: translation. */
@@ -106,7 +93,7 @@ ebb_status ebb__job_follow(ebb_ctx *ctx, const train_settings *settings) {
     session->serve_user = &shared->request;
     status = ebb__ranks_follow(session);
 out:
-    status = ebb__job_lost(session, status);
+    status = ebb__ranks_lost(session, status);
     ebb__run_free(session);
     ebb__free(ctx, shared);
     return status;

@@ -6,23 +6,26 @@
 #include "plan/stages.h"
 #include "train/forecast.h"
 
-#include <math.h>
-#include <string.h>
+typedef struct stages_run {
+    ebb_ctx *ctx;
+    const train_settings *settings;
+    const job_request *request;
+} stages_run;
 
-/* The least that a process could take, of what it may; *share: of the one with the least room, with
- * built-in times. */
-static ebb_status find_share(ebb_ctx *ctx, const train_settings *settings,
-                             const job_request *request, const pass_stages *ways, double *share) {
-    train_settings one = *settings;
+/* By the least that a process could take, with built-in times. */
+static ebb_status find_share(void *user, const pass_stages *ways, double *share) {
+    const stages_run *run = user;
+    ebb_ctx *ctx = run->ctx;
+    train_settings one = *run->settings;
     *share = 0;
-    one.ranks = ebb__settings_ranks(settings);
-    one.threads = ebb__job_threads(settings);
+    one.ranks = ebb__settings_ranks(run->settings);
+    one.threads = ebb__job_threads(run->settings);
     one.link = NULL;
     one.ways = ways;
     one.tune_folder = NULL;
     for (one.rank = 0; one.rank < one.ranks; one.rank++) {
         ebb_plan *plan = NULL;
-        job_request own = *request;
+        job_request own = *run->request;
         own.follows = one.rank > 0;
         ebb_status status = ebb__job_compile(ctx, &one, &own, &plan);
         if (status == EBB_OK || status == EBB_BUDGET) {
@@ -33,22 +36,6 @@ static ebb_status find_share(ebb_ctx *ctx, const train_settings *settings,
         }
         ebb__plan_free(plan);
         TRY(status);
-    }
-    return EBB_OK;
-}
-
-/* The first that fits; if none does, the one that lacks least, which is then refused with that. */
-static ebb_status pick(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
-                       const stages_list *list, pass_stages *ways) {
-    double least = HUGE_VAL;
-    *ways = list->at[0];
-    for (int32_t i = 0; settings->memory.form == MEMORY_BYTES && i < list->n && least > 1; i++) {
-        double share = 0;
-        TRY(find_share(ctx, settings, request, &list->at[i], &share));
-        if (share < least) {
-            least = share;
-            *ways = list->at[i];
-        }
     }
     return EBB_OK;
 }
@@ -80,39 +67,29 @@ ebb_status ebb__job_choose_stages(ebb_ctx *ctx, const train_settings *settings,
         ebb__plan_list_stages(ctx, most_common(p), &p->options, &network, any_chunk, region, &list);
     ebb__job_programs_free(p);
     TRY(status);
-    TRY(pick(ctx, settings, request, &list, ways));
+    stages_run run = {ctx, settings, request};
+    bool given = settings->memory.form == MEMORY_BYTES;
+    TRY(ebb__plan_pick_stages(&list, given ? find_share : NULL, &run, ways));
     *out = ways;
     return EBB_OK;
 }
 
-/* The sizes first; n_layers < 0: the first process failed, as it will say itself. */
+/* n_layers < 0: the first process failed, as it will say itself. */
 ebb_status ebb__job_share_stages(ebb_ctx *ctx, const train_settings *settings,
                                  const job_request *request, alloc_region *region,
                                  pass_stages *ways, const pass_stages **out) {
     comm_link *link = settings->link;
-    pass_stage *layers = NULL;
     ebb_status status = EBB_OK;
     *out = NULL;
     if (link == NULL || ebb__comm_size(link) == 1 || settings->stages <= 1) {
         return EBB_OK;
     }
-    const bool first = ebb__comm_rank(link) == 0;
-    if (first) {
+    if (ebb__comm_rank(link) == 0) {
         status = ebb__job_choose_stages(ctx, settings, request, region, ways, out);
         ways->n_layers = status == EBB_OK ? ways->n_layers : -1;
     }
-    TRY(ebb__comm_broadcast(link, 0, ways, sizeof *ways, settings->lost_after));
+    TRY(ebb__ranks_share_stages(link, settings->lost_after, region, ways));
     TRY(status);
-    if (ways->n_layers < 0) {
-        return EBB_OK;
-    }
-    TRY(ebb__region_alloc(region, (size_t)ways->n_layers + 1, sizeof *layers, &layers));
-    if (first) {
-        memcpy(layers, ways->layers, (size_t)ways->n_layers * sizeof *layers);
-    }
-    TRY(ebb__comm_broadcast(link, 0, layers, (size_t)ways->n_layers * sizeof *layers,
-                            settings->lost_after));
-    ways->layers = layers;
-    *out = ways;
+    *out = ways->n_layers >= 0 ? ways : NULL;
     return EBB_OK;
 }

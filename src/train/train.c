@@ -363,6 +363,15 @@ static ebb_status report(train_run *r, kind_scores valid) {
 
 /* ---- the loop ---- */
 
+/* Of the virtual clock, if there is one. */
+static double seconds_now(const train_run *r) {
+    comm_time clock = {.seconds = -1};
+    if (r->s->virtual_clock && r->session->link != NULL) {
+        clock = ebb__comm_virtual_time(r->session->link);
+    }
+    return clock.seconds >= 0 ? clock.seconds : ebb__clock_seconds();
+}
+
 /* A step is begun when the device has its work, and ended when its loss is known: on a device that
  * works by itself the next one is begun before that. at.step counts those that were ended. */
 static int64_t begun_steps(const train_run *r) {
@@ -376,7 +385,7 @@ static ebb_status begin_step(train_run *r) {
     int32_t program = 0;
     uint64_t words = 0;
     if (t->n_begun == 0) {
-        r->since = ebb__clock_seconds();
+        r->since = seconds_now(r);
     }
     if (step % r->at.windows == 0) {
         TRY(ebb__ranks_zero(r->session, IR_STATE));
@@ -396,7 +405,7 @@ static ebb_status end_step(train_run *r) {
         return diverged(r, r->at.step + 1, t->bad, t->tensor);
     }
     TRY(status);
-    double now_seconds = ebb__clock_seconds(), seconds = now_seconds - r->since;
+    double now_seconds = seconds_now(r), seconds = now_seconds - r->since;
     r->since = now_seconds;
     r->words[0] = r->words[1];
     r->busy_seconds += seconds;
@@ -635,7 +644,7 @@ ebb_status ebb__job_train(ebb_ctx *ctx, const train_settings *settings, const ch
     ctx->stop_user = observer != NULL ? observer->user : NULL;
     ebb_status status = ebb__corpus_new(ctx, settings, r->dir, &r->text);
     if (status == EBB_OK) {
-        status = ebb__job_lost(r->session, run(r, out));
+        status = ebb__ranks_lost(r->session, run(r, out));
     }
     ctx->stop = NULL;
     close_run(r);

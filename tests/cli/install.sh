@@ -64,7 +64,7 @@ for kind in shared static; do
     cp "$work/log" "$work/$kind.out"
     check "$kind: learns" learns "$work/$kind.out"
 done
-for name in regression tagger; do
+for name in regression tagger processes; do
     read -ra found < <(flags "$work/shared" --cflags --libs ebb)
     check "$name: compile" cc -std=c11 "${strict[@]}" "examples/$name.c" -o "$work/$name" "${found[@]}" -lm
     check "$name: run" sh -c "cd '$work' && LD_LIBRARY_PATH='$work/shared/lib' ./$name"
@@ -72,6 +72,12 @@ for name in regression tagger; do
     check "$name: learns" awk '/^step/ { if (!first) first = $NF; last = $NF }
         END { exit !(first > 0 && last > 0 && last < first / 10) }' "$work/$name.out"
 done
+if [ -f "$work/shared/lib/ebb/ebb_mpi.so" ] && command -v mpirun >/dev/null && [ "${EBB_SANITIZE:-}" != thread ]; then
+    cp "$work/processes.safetensors" "$work/alone.safetensors"
+    check "processes: two" sh -c "cd '$work' && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 \
+        LD_LIBRARY_PATH='$work/shared/lib' mpirun --oversubscribe --bind-to none -np 2 ./processes | grep 'process 1 of 2'"
+    check "processes: the same weights" cmp "$work/processes.safetensors" "$work/alone.safetensors"
+fi
 read -ra found < <(flags "$work/shared" --cflags --libs ebb)
 check "translate: compile" cc -std=c11 "${strict[@]}" examples/translate.c -o "$work/translate" "${found[@]}"
 check "translate: a model" sh -c "cd '$work' && shared/bin/ebb data dates t.src t.tgt --lines 300 --quiet &&

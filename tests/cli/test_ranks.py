@@ -175,6 +175,19 @@ def test_train_lm():
         assert json.loads(out)["reduce"] in ("slices", "copies") and f"reduce {json.loads(out)['reduce']}" in err, (out, err)
 
 
+def test_train_by_a_virtual_clock():
+    """Words a second are those of the clock: none are faster than a slow network lets them; nothing else is another."""
+    texts()
+    command = [*LM, "--steps", "12", "--log-every", "4"]
+    ebb(*command, "--out", "whole")
+    mpi(2, *command, "--out", "slow", "--virtual", "--network", "1G,200ms")
+    check_same("slow", "whole")
+    with open("slow/metrics.jsonl", encoding="utf8") as file:
+        rates = [line["words_per_second"] for line in map(json.loads, file) if line.get("words_per_second")]
+    assert rates and all(0 < rate < 8 * 5 / 0.2 for rate in rates), rates
+    refused(2, 2, *command, "--out", "run", "--network", "1G,50us", says=["--virtual"])
+
+
 def test_train_nmt():
     pairs("t", 80)
     pairs("v", 11, seed=2)

@@ -144,6 +144,22 @@ def test_every_function_of_the_header_has_a_way_in():
     assert missing == ["ebb_status_text", "ebb_ctx_on_progress", "ebb_stack", "ebb_concat", "ebb_compile"], missing
 
 
+def test_one_process_is_alone():
+    """Without mpirun; with it: test_ranks_api.py."""
+    ranks = ebb.Ranks(lost_after=5)
+    assert (ranks.count, ranks.number, repr(ranks)) == (1, 0, "Ranks(0 of 1)")
+    losses = []
+    for options in {}, {"ranks": ranks, "reduce": "copies"}:
+        g = ebb.Graph()
+        x, w = g.input("x", (4, 3)), g.param("w", (2, 3))
+        program = ebb.compile(ebb.mean(ebb.tanh(x @ w.T)), **options)
+        losses.append([program.step(lr=0.1), program.step(lr=0.1)])
+    assert losses[0] == losses[1], losses
+    raises(ebb.UsageError, program.follow, "this process leads")
+    raises(ebb.UsageError, lambda: ebb.compile(g, ranks=ranks, reduce="both"), "there is no reduce 'both'")
+    raises(ebb.UsageError, lambda: ebb.compile(g, ranks=ranks, stages=2), "stages 2 do not divide")
+
+
 def test_mistakes_are_raised_where_they_are_made():
     g = ebb.Graph()
     x, w = g.input("x", (4, 3)), g.param("w", (5, 2))

@@ -191,7 +191,7 @@ static void options_are_checked(void **state) {
     o = ebb_options_default();                                                                     \
     o.member = value;                                                                              \
     refused(ctx, &o, part)
-    REFUSED(reserved[4], 1, "reserved");
+    REFUSED(reserved[2], 1, "reserved");
     REFUSED(threads, -1, "threads");
     REFUSED(threads, 100000, "threads");
     REFUSED(optimizer, (ebb_optimizer)9, "optimizer");
