@@ -160,7 +160,9 @@ def check_away(checks, name, where):
         checks.add(both[0] <= both[1], name, *where, share, "predicted", *both)
     timed = [asked("bench", *model, "--memory", limit, *more, "--steps", "1") for more in ([], ["--disable", "offload"])]
     checks.add(timed[0]["weights_hash"] == timed[1]["weights_hash"] == whole["weights_hash"], name, *where, "all knobs: other bits")
-    print(f"{name} {' '.join(where)}: all knobs at {limit} bytes {timed[0]['seconds_per_step']:.2f} s a step, without this one {timed[1]['seconds_per_step']:.2f}", flush=True)
+    same = ", the same plan" if timed[0]["plan_hash"] == timed[1]["plan_hash"] else ""
+    print(f"{name} {' '.join(where)}: all knobs at {limit} bytes {timed[0]['seconds_per_step']:.2f} s a step, without this one "
+          f"{timed[1]['seconds_per_step']:.2f}{same}", flush=True)
 
 
 def check_races(checks, build):
