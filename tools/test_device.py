@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The longer checks of a second device, which `make test` has no time for: whole training runs end with the CPU's checkpoints, byte
 for byte, with all memory, 60% of it and the least; killed on one device and gone on with on the other; large models in 60% of
-what keeping everything takes where nothing but moving values out may save; no races in any kernel.
+what keeping everything takes where nothing but moving values out may save; no races in any kernel; how long the first start takes, and the second.
 
 Usage: tools/test_device.py BUILD [--device opencl] [--only NAME,...]     (names: those that it prints)
 
-Races are looked for by oclgrind, which stands in for the driver: one sample of every op in every form, and a step of a small
-language model, whose runs are kernels of their own. Without a driver all is skipped, without oclgrind that part, and it says so.
+Races are looked for by oclgrind, which stands in for the driver: one sample of every op in every form, and a step of small
+models, whose runs are kernels of their own. Without a driver all is skipped, without oclgrind that part, and it says so.
 Each check ends with the CPU seconds that it took. The last line is `N passed, N failed`; the exit code is 1 if anything failed."""
 import argparse
 import json
@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -159,7 +160,9 @@ def check_away(checks, name, where):
         checks.add(both[0] <= both[1], name, *where, share, "predicted", *both)
     timed = [asked("bench", *model, "--memory", limit, *more, "--steps", "1") for more in ([], ["--disable", "offload"])]
     checks.add(timed[0]["weights_hash"] == timed[1]["weights_hash"] == whole["weights_hash"], name, *where, "all knobs: other bits")
-    print(f"{name} {' '.join(where)}: all knobs at {limit} bytes {timed[0]['seconds_per_step']:.2f} s a step, without this one {timed[1]['seconds_per_step']:.2f}", flush=True)
+    same = ", the same plan" if timed[0]["plan_hash"] == timed[1]["plan_hash"] else ""
+    print(f"{name} {' '.join(where)}: all knobs at {limit} bytes {timed[0]['seconds_per_step']:.2f} s a step, without this one "
+          f"{timed[1]['seconds_per_step']:.2f}{same}", flush=True)
 
 
 def check_races(checks, build):
@@ -174,20 +177,43 @@ def check_races(checks, build):
     env = {**os.environ, "OCL_ICD_VENDORS": os.path.abspath("oclgrind.icd"), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_LOG": log, "EBB_TEST_FEW": "1",
            "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable",
            "XDG_CACHE_HOME": os.path.abspath("cache")}
-    tiny = ["--layers", "2", "--hidden", "4", "--batch", "2", "--bptt", "3", "--threads", "1", "--vocab", "8", "--dropout", "0.3"]
-    for what in [[f"{build}/tests/op/test_device"], [f"{build}/ebb", "bench", "lm", *tiny, "--steps", "1", "--device", "opencl"]]:
+    tiny = ["lm", "--layers", "2", "--hidden", "4", "--batch", "2", "--bptt", "3", "--vocab", "8", "--dropout", "0.3"]
+    pairs = ["nmt", "--hidden", "4", "--batch", "2", "--src-len", "3", "--tgt-len", "3", "--src-vocab", "8", "--tgt-vocab", "8", "--feed"]
+    models = [[*tiny, "--cell", "lstm"], [*tiny, "--cell", "gru", "--optimizer", "adam"], pairs]
+    for what in [[f"{build}/tests/op/test_device"], *([f"{build}/ebb", "bench", *m, "--threads", "1", "--steps", "1", "--device", "opencl"] for m in models)]:
         done = subprocess.run(what, env=env, capture_output=True, text=True, check=False)
         said = Path(log).read_text(encoding="utf8", errors="replace") if os.path.exists(log) else ""
-        name = os.path.basename(what[0])
+        name = " ".join([os.path.basename(what[0]), *what[1:]])
         checks.add(done.returncode == 0 and "SKIPPED" not in done.stdout, "races:", name, done.stdout[-2000:], done.stderr[-2000:])
         checks.add(said.strip() == "", "races:", name, said[:2000])
+        print(f"races: {name}: {len(said.splitlines())} lines of oclgrind", flush=True)
+
+
+def check_cold(checks, build):
+    """The first start of a driver that knows no kernel yet, and the second: every kernel in every form, then two models. Times are told,
+    not judged: they are this machine's."""
+    lm = ["lm", "--layers", "2", "--hidden", "32", "--batch", "8", "--bptt", "35", "--vocab", "500", "--dropout", "0.5", "--clip", "5"]
+    nmt = ["nmt", "--hidden", "32", "--batch", "8", "--src-len", "10", "--tgt-len", "10", "--src-vocab", "300", "--tgt-vocab", "300"]
+    whats = {"all kernels": [f"{build}/tests/op/test_device"]}
+    whats.update({model[0]: [f"{build}/ebb", "bench", *model, "--steps", "1", "--device", "opencl", "--threads", "1"] for model in (lm, nmt)})
+    for name, what in whats.items():
+        cache = os.path.abspath(f"cache-{name.replace(' ', '-')}")
+        os.mkdir(cache)
+        env = {**os.environ, "POCL_CACHE_DIR": cache, "XDG_CACHE_HOME": cache, "EBB_TEST_FEW": "1"}
+        took = []
+        for _ in range(2):
+            used, begin = cpu_seconds(), time.monotonic()
+            done = subprocess.run(what, env=env, capture_output=True, text=True, check=False)
+            checks.add(done.returncode == 0 and "SKIPPED" not in done.stdout, "cold:", name, done.stdout[-2000:], done.stderr[-2000:])
+            took.append((time.monotonic() - begin, cpu_seconds() - used))
+        print(f"cold: {name}: " + ", again ".join(f"{wall:.1f} s ({used:.1f} s of CPU)" for wall, used in took), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--device", default="opencl")
-    parser.add_argument("--only", default=",".join([*RUNS, "away", "races"]))
+    parser.add_argument("--only", default=",".join([*RUNS, "away", "races", "cold"]))
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     os.environ["EBB"] = f"{build}/ebb"
@@ -204,6 +230,8 @@ def main():
         try:
             if name == "races":
                 check_races(checks, build)
+            elif name == "cold":
+                check_cold(checks, build)
             elif name == "away":
                 os.mkdir("disk")
                 for one in AWAY:

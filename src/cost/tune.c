@@ -31,6 +31,7 @@ enum {
     ALIGN = 64,
     LEAST_RUNS = 2, /* of one form in one round */
     MOST_RUNS = 24,
+    PART_BYTES = 8 << 20,
     LEAST_ROUNDS = 3,
     ROUNDS = 12,
     SETTLE = ROUNDS, /* the last round: duels */
@@ -62,10 +63,11 @@ typedef struct tune_state {
     const device *dev;
     int members;
     device_stream *stream;
-    char *pool;
-    size_t pool_bytes;
+    void *buffer;
+    char *pool;              /* addresses of the device, */
+    size_t head, pool_bytes; /* behind so many bytes for its descriptors of the runs */
     tune_run *runs;
-    const device_instr *list[MOST_RUNS];
+    device_instr *list[MOST_RUNS];
     size_t slots, next; /* of the ring */
     bool better;        /* this round lowered a time */
     double unrest;      /* sum over runs, of how far each is from the least of its form */
@@ -257,11 +259,40 @@ static ebb_status build(const tune_state *s, const cost_sample *sample, tune_nod
 /* ---- timing ---- */
 
 /* Numbers that stay finite when they are multiplied and added up again and again. */
-static void fill(char *pool, size_t bytes) {
-    float *data = (float *)(void *)pool;
-    for (size_t i = 0; i < bytes / sizeof *data; i++) {
+static void fill_part(float *data, size_t n) {
+    for (size_t i = 0; i < n; i++) {
         data[i] = 0.001F * (float)(1 + i % 13);
     }
+}
+
+/* In parts: where the memory is not the host's, each is host memory for a moment. */
+static ebb_status fill(const tune_state *s) {
+    const device_buffer_table *table = &s->dev->buffer;
+    for (size_t at = 0; at < s->pool_bytes; at += PART_BYTES) {
+        size_t bytes = s->pool_bytes - at < PART_BYTES ? s->pool_bytes - at : PART_BYTES;
+        void *data = s->pool + at;
+        if (table->map != NULL) {
+            TRY(table->map(s->ctx, s->buffer, s->head + at, bytes, DEVICE_WRITE, &data));
+        }
+        fill_part(data, bytes / sizeof(float));
+        if (table->unmap != NULL) {
+            TRY(table->unmap(s->ctx, s->buffer, s->head + at, bytes, DEVICE_WRITE, data));
+        }
+    }
+    return EBB_OK;
+}
+
+/* The first of the list, until they are done. */
+static ebb_status run_list(tune_state *s, int count) {
+    const device_buffer_table *table = &s->dev->buffer;
+    const device_instr *list[MOST_RUNS];
+    memcpy(list, s->list, sizeof list);
+    TRY(s->dev->stream.run(s->stream, list, count, NULL, NULL));
+    if (table->mark != NULL) {
+        TRY(table->mark(s->ctx, s->buffer));
+        TRY(table->await(s->ctx, s->buffer));
+    }
+    return EBB_OK;
 }
 
 static ebb_status prepare_run(const tune_state *s, const tune_node *t, const cost_sample *sample,
@@ -311,10 +342,13 @@ static ebb_status time_form(tune_state *s, const tune_node *t, const cost_sample
         TRY(prepare_run(s, t, sample, form, slot, scratch, &s->runs[i]));
         s->list[i] = &s->runs[i].instr;
     }
-    s->dev->stream.run(s->stream, s->list, 1, NULL, NULL); /* code, scratch and team are warm */
+    if (s->dev->stream.load != NULL) {
+        TRY(s->dev->stream.load(s->stream, s->buffer, 0, s->list, count));
+    }
+    TRY(run_list(s, 1)); /* code, scratch and team are warm */
     /* The whole list: members leave a barrier at different times, so one run has no clear start. */
     double start = ebb__clock_seconds();
-    s->dev->stream.run(s->stream, s->list, count, NULL, NULL);
+    TRY(run_list(s, count));
     *seconds = fmin(*seconds, (ebb__clock_seconds() - start) / count);
     return EBB_OK;
 }
@@ -473,7 +507,7 @@ static ebb_status run_rounds(tune_state *s, const cost_survey *survey, const tun
     s->better = true;
     for (int round = 0; round < ROUNDS && s->better; round++) {
         s->better = round < LEAST_ROUNDS;
-        fill(s->pool, s->pool_bytes);
+        TRY(fill(s));
         for (int32_t i = 0; i < n && ebb__clock_seconds() < s->end; i++) {
             TRY(measure(s, &survey->samples[turns[i].sample], round, &entries[i]));
             if (limits->done != NULL) {
@@ -547,9 +581,11 @@ ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const co
                     .end = start + ROUNDS_SHARE * limits->seconds,
                     .last = start + limits->seconds};
     uint64_t bytes = limits->bytes < COST_TUNE_BYTES ? limits->bytes : COST_TUNE_BYTES;
-    s.pool_bytes = (size_t)bytes / ALIGN * ALIGN;
+    s.head = aligned((size_t)MOST_RUNS *
+                     ((size_t)s.dev->instr_bytes +
+                      (size_t)(COST_MAX_IN + IR_MAX_OUT) * (size_t)s.dev->view_bytes));
+    s.pool_bytes = bytes > s.head ? ((size_t)bytes - s.head) / ALIGN * ALIGN : 0;
     tune_turn *turns = NULL;
-    void *pool = NULL;
     int32_t n = 0;
     ebb_status status;
     *out = (cost_tuned){0};
@@ -563,15 +599,15 @@ ebb_status ebb__cost_tune(const cost_survey *survey, cost_table *table, const co
     qsort(turns, (size_t)n, sizeof *turns, compare_turns);
     TRY_OUT(ebb__alloc(s.ctx, MOST_RUNS, sizeof *s.runs, &s.runs));
     TRY_OUT(s.dev->stream.create(s.dev, s.ctx, s.members, &s.stream));
-    TRY_OUT(s.dev->buffer.create(s.dev, s.ctx, s.pool_bytes, &pool));
-    s.pool = pool;
+    TRY_OUT(s.dev->buffer.create(s.dev, s.ctx, s.head + s.pool_bytes, &s.buffer));
+    s.pool = (char *)s.dev->buffer.address(s.buffer) + s.head;
     status = run_turns(&s, survey, table, turns, n, limits, out);
     out->seconds = ebb__clock_seconds() - start;
 out:
-    if (pool != NULL) {
-        s.dev->buffer.destroy(s.ctx, pool, s.pool_bytes);
-    }
     s.dev->stream.destroy(s.stream);
+    if (s.buffer != NULL) {
+        s.dev->buffer.destroy(s.ctx, s.buffer, s.head + s.pool_bytes);
+    }
     ebb__free(s.ctx, s.runs);
     ebb__free(s.ctx, turns);
     return status;

@@ -97,6 +97,10 @@ typedef struct device_buffer_table {
      * with the buffer. NULL, both, where the memory is shared. */
     ebb_status (*mark)(ebb_ctx *ctx, void *buffer);
     ebb_status (*await)(ebb_ctx *ctx, void *buffer);
+    /* Before anything is mapped: `host` has room for two copies of `bytes` bytes, in which what
+     * begins at `offset` is mapped from now on: one is filled while the device still reads the
+     * other. NULL: it needs no such room. */
+    ebb_status (*stage)(ebb_ctx *ctx, void *buffer, size_t offset, size_t bytes, void *host);
 } device_buffer_table;
 
 typedef struct device_stream device_stream;

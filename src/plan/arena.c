@@ -45,7 +45,10 @@ static ebb_status add_variable(ebb_plan *plan, const plan_variable *like, const 
 /* The union of all programs' variables by name. What is carried has the same type in all of them;
  * an input is written anew for every step, so that one room, as large as the largest needs, serves
  * all programs. */
-ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph, bool shared) {
+ebb_status ebb__plan_add_variables(ebb_plan *plan, const plan_request *request,
+                                   const ir_graph *graph) {
+    const bool shared = !request->alone; /* all ranks do their parts of it */
+    const bool stages = request->training && device_apart(plan->dev);
     for (ir_val v = 0; v < graph->n_values; v++) {
         const ir_value *value = &graph->values[v];
         if (value->role == IR_TEMP) {
@@ -53,6 +56,10 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph, bool s
         }
         plan_variable *known = find_variable(plan, value->name);
         uint64_t bytes = ebb__ir_type_bytes(&value->type);
+        bool staged = stages && value->role == IR_INPUT;
+        if (known != NULL) {
+            known->staged = known->staged || staged;
+        }
         if (known != NULL && known->role == IR_INPUT && value->role == IR_INPUT &&
             known->type.dtype == value->type.dtype) {
             if (bytes > known->bytes) {
@@ -76,6 +83,7 @@ ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph, bool s
                                    .first_row = value->first_row,
                                    .all_rows = value->all_rows,
                                    .shared = shared,
+                                   .staged = staged,
                                    .bytes = bytes};
             TRY(add_variable(plan, &fresh, graph->layers[value->layer]));
         }
@@ -118,7 +126,8 @@ uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options) 
     if (device_apart(plan->dev) && options->host_budget > 0) {
         most = options->host_budget;
         for (int32_t i = 0; i < plan->n_variables; i++) {
-            uint64_t bytes = plan->variables[i].extra ? plan_align(plan->variables[i].bytes) : 0;
+            const plan_variable *v = &plan->variables[i];
+            uint64_t bytes = plan_align(v->bytes) * (v->extra ? 1 : v->staged ? 2 : 0);
             most -= bytes < most ? bytes : most;
         }
     }
@@ -153,6 +162,8 @@ void ebb__plan_lay_out(ebb_plan *plan) {
         host += v->extra ? plan_align(v->bytes) : 0;
         end = v->extra ? end : at + v->bytes;
         at = plan_align(end);
+        v->copies = host;
+        host += v->staged ? 2 * plan_align(v->bytes) : 0;
     }
     plan->transient_base = at;
     plan->transient_bytes = 0;

@@ -143,7 +143,7 @@ static ebb_status inspect_program(settling *s, int32_t i, double *made) {
         int32_t images = request->training ? ebb__chunk_batch(&unit.graph, NULL) : 0;
         reach->images = images > reach->images ? images : reach->images;
         *made = made_bytes(&unit.graph);
-        status = ebb__plan_add_variables(s->plan, &unit.graph, !request->alone);
+        status = ebb__plan_add_variables(s->plan, request, &unit.graph);
     }
     ebb__plan_close(&unit);
     return status;
@@ -330,7 +330,7 @@ static ebb_status walk_lead(settling *s, follower *f) {
     plan_walk *w = &s->walk;
     w->program = f->program;
     /* The optimiser's, which training adds. */
-    TRY(ebb__plan_add_variables(s->plan, f->program.graph, !f->program.alone));
+    TRY(ebb__plan_add_variables(s->plan, &f->program, f->program.graph));
     w->variable_bytes = ebb__plan_variable_bytes(s->plan, &w->variable_end);
     w->away_most = ebb__plan_away_most(s->plan, s->options);
     if (w->grid.reach.sparse) {

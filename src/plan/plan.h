@@ -123,8 +123,12 @@ typedef struct plan_variable {
     ir_type type;
     ir_role role;
     ir_start start;
-    uint64_t offset, bytes;      /* in the device's space; of an extra, in the host's */
-    bool extra;                  /* a plan_extra, whose type means nothing */
+    uint64_t offset, bytes; /* in the device's space; of an extra, in the host's */
+    bool extra;             /* a plan_extra, whose type means nothing */
+    /* An input of a program that trains, beside a device apart: the host has two copies of it, from
+     * here on in its space. */
+    bool staged;
+    uint64_t copies;
     int32_t first_row, all_rows; /* of a part: see ir_value */
     bool shared;   /* a program that ranks share has it: else what this one has is a copy */
     int32_t layer; /* index into plan->layers */
@@ -272,10 +276,10 @@ const plan_output *ebb__plan_output(const ebb_plan *plan, int32_t index, const c
 int32_t ebb__plan_program(const ebb_plan *plan, int32_t use, int32_t item);
 
 /* ---- parts of the above, each in its file ---- */
-/* arena.c: adds to the plan the variables of a graph that it does not know by name yet, or an
- * extra. shared: all ranks do their parts of the program. */
-ebb_status ebb__plan_add_variables(ebb_plan *plan, const ir_graph *graph,
-                                   bool shared) EBB_MUST_CHECK;
+/* arena.c: adds to the plan the variables of a program's graph that it does not know by name yet,
+ * or an extra. */
+ebb_status ebb__plan_add_variables(ebb_plan *plan, const plan_request *request,
+                                   const ir_graph *graph) EBB_MUST_CHECK;
 ebb_status ebb__plan_add_extra(ebb_plan *plan, const plan_extra *extra) EBB_MUST_CHECK;
 /* Bytes of all variables; *end: without the last one's rounding, for where no transients follow. */
 uint64_t ebb__plan_variable_bytes(const ebb_plan *plan, uint64_t *end);

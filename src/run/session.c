@@ -63,6 +63,20 @@ static void note_program(run_session *s, int32_t index) {
 
 /* ---- life ---- */
 
+/* Where inputs are written, beside a device apart. */
+static ebb_status lend_copies(run_session *s) {
+    const ebb_plan *plan = s->plan;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        if (v->staged && plan->dev->buffer.stage != NULL) {
+            note(s, &s->host_high, v->copies + 2 * plan_align(v->bytes));
+            TRY(plan->dev->buffer.stage(s->ctx, s->buffer, (size_t)v->offset,
+                                        (size_t)plan_align(v->bytes), s->host + v->copies));
+        }
+    }
+    return EBB_OK;
+}
+
 static ebb_status open_session(run_session *s) {
     ebb_plan *plan = s->plan;
     const device *dev = plan->dev;
@@ -72,6 +86,7 @@ static ebb_status open_session(run_session *s) {
     s->host = host;
     TRY(ebb__away_open(s));
     TRY(dev->buffer.create(dev, s->ctx, (size_t)plan->device_bytes, &s->buffer));
+    TRY(lend_copies(s));
     TRY(dev->stream.create(dev, s->ctx, plan->members, &s->stream));
     TRY(ebb__plan_emit(plan, s->host, dev->buffer.address(s->buffer), s->programs));
     for (int32_t i = 0; i < plan->n_programs; i++) {

@@ -255,7 +255,7 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
         extras[n_extras++] =
             (plan_extra){DEAL_ROOM, ebb__deal_bytes(&request->decode, ranks->count, ranks->rank)};
     }
-    if (settings->tune_folder != NULL && !device_apart(device_or_default(settings->dev))) {
+    if (settings->tune_folder != NULL) {
         p->options.look_up = look_up;
         p->options.look_up_user = p;
     }

@@ -2,7 +2,10 @@
  * EBB_SHIM is what goes wrong.
  *   build      nothing compiles            alloc    no buffer above a MiB is given
  *   selftest   one bit that is read is wrong, the first time
+ *   nodevice   there are drivers, but none has a device
+ *   nofp64     no device has numbers of 64 bits
  *   launch:N   the N-th launch from now fails as if the device were gone
+ *   wait:N     the N-th wait, likewise
  * Everything else goes through, by a jump. EBB_SHIM_LIBRARY is the library itself. */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -32,6 +35,14 @@ static int asked(const char *what) {
     return wanted != NULL && strcmp(wanted, what) == 0;
 }
 
+/* Whether it is the N-th time at least, of "what:N". */
+static int asked_from(const char *what, int times) {
+    const char *wanted = getenv("EBB_SHIM");
+    size_t n = strlen(what);
+    return wanted != NULL && strncmp(wanted, what, n) == 0 && wanted[n] == ':' &&
+           times >= atoi(wanted + n + 1);
+}
+
 /* Those that only go through: a name that nobody wraps below. */
 #define THROUGH(name)                                                                              \
     __attribute__((naked)) void name(void);                                                        \
@@ -40,8 +51,6 @@ static int asked(const char *what) {
     }
 THROUGH(clGetPlatformIDs)
 THROUGH(clGetPlatformInfo)
-THROUGH(clGetDeviceIDs)
-THROUGH(clGetDeviceInfo)
 THROUGH(clCreateContext)
 THROUGH(clReleaseContext)
 THROUGH(clCreateCommandQueue)
@@ -60,10 +69,36 @@ THROUGH(clEnqueueFillBuffer)
 THROUGH(clEnqueueMarkerWithWaitList)
 THROUGH(clFlush)
 THROUGH(clFinish)
-THROUGH(clWaitForEvents)
 THROUGH(clGetEventInfo)
 THROUGH(clGetEventProfilingInfo)
 THROUGH(clReleaseEvent)
+
+typedef int32_t (*devices_fn)(cl_handle, uint64_t, uint32_t, cl_handle *, uint32_t *);
+int32_t clGetDeviceIDs(cl_handle platform, uint64_t kind, uint32_t n, cl_handle *out,
+                       uint32_t *found);
+int32_t clGetDeviceIDs(cl_handle platform, uint64_t kind, uint32_t n, cl_handle *out,
+                       uint32_t *found) {
+    return asked("nodevice") ? -1
+                             : ((devices_fn)real_clGetDeviceIDs)(platform, kind, n, out, found);
+}
+
+typedef int32_t (*info_fn)(cl_handle, uint32_t, size_t, void *, size_t *);
+int32_t clGetDeviceInfo(cl_handle device, uint32_t what, size_t bytes, void *out, size_t *got);
+int32_t clGetDeviceInfo(cl_handle device, uint32_t what, size_t bytes, void *out, size_t *got) {
+    enum { FP64 = 0x1032 };
+    int32_t code = ((info_fn)real_clGetDeviceInfo)(device, what, bytes, out, got);
+    if (asked("nofp64") && what == FP64 && code == 0 && out != NULL) {
+        memset(out, 0, bytes);
+    }
+    return code;
+}
+
+typedef int32_t (*wait_fn)(uint32_t, const cl_handle *);
+int32_t clWaitForEvents(uint32_t n, const cl_handle *events);
+int32_t clWaitForEvents(uint32_t n, const cl_handle *events) {
+    static int waits;
+    return asked_from("wait", ++waits) ? -36 : ((wait_fn)real_clWaitForEvents)(n, events);
+}
 
 typedef int32_t (*build_fn)(cl_handle, uint32_t, const cl_handle *, const char *, void (*)(void),
                             void *);
@@ -114,9 +149,7 @@ int32_t clEnqueueNDRangeKernel(cl_handle queue, cl_handle kernel, uint32_t dims,
                                const size_t *offset, const size_t *global, const size_t *local,
                                uint32_t n, const cl_handle *after, cl_handle *event) {
     static int launches;
-    const char *wanted = getenv("EBB_SHIM");
-    launches++;
-    if (wanted != NULL && strncmp(wanted, "launch:", 7) == 0 && launches >= atoi(wanted + 7)) {
+    if (asked_from("launch", ++launches)) {
         return -36;
     }
     return ((launch_fn)real_clEnqueueNDRangeKernel)(queue, kernel, dims, offset, global, local, n,

@@ -3,7 +3,7 @@ import os
 import shutil
 import subprocess
 
-from ebbtest import EBB, SANITIZED, TINY, digest, ebb, main, refused, text, write
+from ebbtest import EBB, SANITIZED, TINY, digest, ebb, main, pairs, refused, text, write
 
 BUILD = os.path.dirname(EBB)
 SHIM = os.path.join(BUILD, "tests", "cli", "shim", "libOpenCL.so.1")
@@ -28,9 +28,12 @@ def library():
     return next((line.split()[-1] for line in listed.splitlines() if "libOpenCL.so.1 " in line), None)
 
 
+def shimmed(what):
+    return {"LD_LIBRARY_PATH": os.path.dirname(SHIM), "EBB_SHIM": what, "EBB_SHIM_LIBRARY": library()}
+
+
 def failing(what, code, *args, says):
-    env = {"LD_LIBRARY_PATH": os.path.dirname(SHIM), "EBB_SHIM": what, "EBB_SHIM_LIBRARY": library()}
-    result = ebb(*args, "--device", "opencl", expect=code, env=env)
+    result = ebb(*args, "--device", "opencl", expect=code, env=shimmed(what))
     lines = [line for line in result.err.splitlines() if line.startswith("ebb: ")]
     assert len(lines) == 1 and all(part in lines[0] for part in says), (what, result.err)
 
@@ -69,6 +72,59 @@ def test_same_bits_and_bytes():
     refused(4, "bench", "lm", *MODEL, "--device", "opencl", "--memory", plan["least_bytes"] - 1, says=str(plan["least_bytes"]))
 
 
+def test_inputs_are_planned():
+    """The host's memory beside the device has two copies of the batch, and nothing is allocated in a step."""
+    if not usable():
+        return
+    net = ["cnn", "--net", "lenet", "--size", "28", "--classes", "10", "--batch", "64", "--device", "opencl"]
+    pixels = 64 * 28 * 28
+    shown = ebb("bench", *net, "--steps", "2", "--json").json()
+    assert shown["allocations_after_first_step"] == 0 and shown["host_bytes"] > 2 * pixels, shown
+    refused(4, "bench", *net, "--steps", "1", "--host-memory", shown["host_bytes"] - 1, says=f"--host-memory {shown['host_bytes']}")
+
+
+def test_few_launches():
+    """Runs of instructions are one launch: two layers over 35 steps have 757 instructions."""
+    if usable():
+        shape = ["--layers", "2", "--hidden", "16", "--batch", "20", "--bptt", "35", "--vocab", "40", "--dropout", "0.5", "--clip", "5"]
+        shown = ebb("bench", "lm", *shape, "--steps", "2", "--device", "opencl", "--json").json()
+        assert 0 < shown["launches"] <= 300, shown
+
+
+def test_tuned():
+    """Forms of products are measured and kept as the CPU's are, and change no bit."""
+    if not usable():
+        return
+    model = ["lm", *TINY, "--vocab", "40", "--device", "opencl"]
+    report = ebb("tune", *model, "--tune", "store", "--seconds", "600", "--json").json()
+    assert report["measured"] > 0 and report["left"] == 0, report
+    assert {"tile", "panel"} <= {form["name"] for entry in report["entries"] for form in entry["forms"]}, report
+    assert ebb("tune", *model, "--tune", "store", "--json").json()["left"] == 0
+    runs = [ebb("bench", *model, "--steps", "2", "--tune", where, "--json").json() for where in ("store", "off")]
+    assert runs[0]["weights_hash"] == runs[1]["weights_hash"]
+    assert runs[0]["device_bytes"] == runs[0]["device_bytes_allocated"] and runs[0]["host_syncs"] == 0
+
+
+def test_used():
+    """What was trained on the one device is used on the other, with the same answers."""
+    if not usable():
+        return
+    text("t")
+    pairs("p")
+    ebb("train", "lm", "--train", "t", *TINY, "--steps", "4", "--quiet", "--out", "lm", "--device", "opencl")
+    ebb("train", "nmt", "--train", "p.src", "p.tgt", "--hidden", "8", "--batch", "4", "--steps", "4", "--quiet", "--out", "nmt", "--device", "opencl")
+    for use in (["generate", "lm", "--length", "12"], ["eval", "lm", "lm", "t"], ["decode", "nmt"]):
+        said = []
+        for name in ("cpu", "opencl"):
+            with open("p.src", "rb") as source:
+                said.append(ebb(*use, "--device", name, stdin=source).out)
+        assert said[0] == said[1] != "", use
+    model = ["lm", *TINY, "--vocab", "40", "--device", "opencl"]
+    assert ebb("plan", *model, "--curve").out.count("\n") > 3
+    ebb("report", "lm", "page.html")
+    assert os.path.getsize("page.html") > 1000
+
+
 def test_explained():
     """A device has no sparse values, and --explain says so; where none are asked for, nothing is said."""
     net = ["plan", "cnn", "--net", "nin", "--size", "64", "--batch", "4", "--explain"]
@@ -82,6 +138,10 @@ def test_explained():
 def test_driver_in_trouble():
     if not usable() or not os.path.exists(SHIM):
         return
+    failing("nodevice", 2, "bench", "lm", *MODEL, says=["no such device that can be used"])
+    failing("nofp64", 2, "bench", "lm", *MODEL, says=["no such device that can be used", "fp64"])
+    found = ebb("devices", "--json", env=shimmed("nofp64")).json()["devices"][1:]
+    assert found and all(not d["usable"] and not d["fp64"] and "fp64" in d["why_not"] for d in found), found
     cache = os.environ.get("XDG_CACHE_HOME")
     os.environ["XDG_CACHE_HOME"] = os.path.abspath("cache")
     failing("build", 2, "bench", "lm", *MODEL, says=["does not compile"])
@@ -125,6 +185,9 @@ def test_device_lost():
     ebb(*run, "--out", "whole")
     failing("launch:400", 7, *run, "--out", "lost", says=["the queue is gone"])
     shutil.copytree("lost", "other")
+    failing("wait:8", 7, *run, "--out", "waiting", says=["the queue is gone"])
+    ebb(*run, "--out", "waiting")
+    assert digest("waiting/last.safetensors") == digest("whole/last.safetensors")
     ebb(*run, "--out", "lost", "--device", "opencl")
     ebb(*run, "--out", "other")
     assert digest("lost/last.safetensors") == digest("other/last.safetensors") == digest("whole/last.safetensors")

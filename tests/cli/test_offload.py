@@ -3,8 +3,9 @@ import os
 import resource
 import subprocess
 
-from ebbtest import EBB, ebb, main, refused, text
+from ebbtest import EBB, digest, ebb, main, refused, text
 
+SHIM = os.path.join(os.path.dirname(EBB), "tests", "cli", "shim", "disk.so")
 LM = ["lm", "--layers", "1", "--hidden", "64", "--vocab", "200", "--batch", "16", "--bptt", "40", "--threads", "1"]
 NMT = ["nmt", "--hidden", "48", "--src-vocab", "120", "--tgt-vocab", "150", "--batch", "16", "--src-len", "12", "--tgt-len", "14", "--threads", "1"]
 ONLY = ["--disable", "chunk", "--disable", "recompute", "--disable", "encode"]
@@ -76,6 +77,42 @@ def test_a_full_disk():
     assert before == sorted((name, os.stat(os.path.join("run", name)).st_mtime_ns) for name in os.listdir("run") if name.endswith(".safetensors"))
     ebb(*run, "--steps", "4", "--disk", ".", "--memory", away)
     refused(7, "bench", *LM, *ONLY, "--disk", "nowhere", "--memory", plan(*LM, *ONLY, "--disk", "nowhere")["least_bytes"], says="nowhere")
+
+
+def on_bad_disk(kind, *args, expect=0):
+    return ebb(*args, expect=expect, env={"LD_PRELOAD": SHIM, "EBB_DISK": kind})
+
+
+def test_a_slow_disk():
+    """Each call takes milliseconds and does a part of what it is asked for: the same bits and bytes."""
+    if not os.path.exists(SHIM):
+        return
+    away = plan(*LM, *ONLY, "--disk", ".")["least_bytes"]
+    run = ["bench", *LM, *ONLY, "--disk", ".", "--memory", away, "--steps", "2", "--json"]
+    fast, slow = ebb(*run).json(), on_bad_disk("slow", *run).json()
+    same = ["weights_hash", "loss", "planned_peak_bytes", "measured_peak_bytes", "offloaded_bytes", "offloaded_bytes_used", "moved_bytes_per_step"]
+    assert [fast[name] for name in same] == [slow[name] for name in same]
+    assert slow["seconds_per_step"] > fast["seconds_per_step"]
+
+
+def test_a_disk_that_fills_up():
+    """Where room cannot be reserved, a disk is full in the middle of a step: one line, exit 7, and the last checkpoint goes on to the same end."""
+    if not os.path.exists(SHIM):
+        return
+    text("t")
+    model = ["lm", "--train", "t", "--layers", "1", "--hidden", "64", "--batch", "16", "--bptt", "40", "--threads", "1", *ONLY, "--disk", "."]
+    shape = plan(*model)
+    shown = plan(*model, "--memory", shape["least_bytes"])
+    run = ["train", *model, "--memory", shape["least_bytes"], "--steps", "6", "--save-every", "1", "--quiet"]
+    ebb(*run, "--out", "whole")
+    room = 5 * shown["offloaded_bytes"] // 2
+    done = on_bad_disk(f"full:{room}", *run, "--out", "run", expect=7)
+    lines = done.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("ebb: ") and "No space left" in lines[0], done.err
+    saved = [name for name in os.listdir("run") if name.startswith("ckpt-") and name.endswith(".json")]
+    assert saved and not os.path.exists("run/ckpt-6.json"), saved
+    ebb(*run, "--out", "run")
+    assert digest("run/last.safetensors") == digest("whole/last.safetensors")
 
 
 if __name__ == "__main__":

@@ -211,9 +211,9 @@ static inline const device *test_far_device(void) {
         far.table.name = "far";
         far.table.kernels = NULL;
         far.table.n_kernels = 0;
-        far.table.buffer =
-            (device_buffer_table){far_create, far_touch, far_destroy, far_address, far_map,
-                                  far_unmap,  far_fetch, far_put,     far_mark,    far_await};
+        far.table.buffer = (device_buffer_table){far_create, far_touch, far_destroy, far_address,
+                                                 far_map,    far_unmap, far_fetch,   far_put,
+                                                 far_mark,   far_await, NULL};
         far.table.stream = (device_stream_table){far_open_stream, far_close_stream, .run = far_run};
     }
     return &far.table;

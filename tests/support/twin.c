@@ -218,7 +218,7 @@ static void add_variables(ebb_plan *plan, const plan_request *request, const pas
     config.training = request->training;
     assert_ok(plan->ctx, ebb__plan_open(&unit, plan->ctx, &config, request));
     assert_ok(plan->ctx, ebb__plan_run_passes(&unit, PASS_TURNS));
-    assert_ok(plan->ctx, ebb__plan_add_variables(plan, &unit.graph, true));
+    assert_ok(plan->ctx, ebb__plan_add_variables(plan, request, &unit.graph));
     ebb__plan_close(&unit);
 }
 

@@ -9,9 +9,10 @@
 
 /* ---- the door ----
  *
- * What is small (the batch, rates, a loss) is mapped in host memory that the buffer keeps for the
- * places that were mapped last: writing it back waits for nothing, and steps allocate nothing. What
- * is large (weights, for a file) is allocated for the time it is mapped. */
+ * A step's inputs are mapped in host memory of the plan (stage), and what else is small (a loss, a
+ * state) in memory that the buffer keeps for the places that were mapped last: writing it back
+ * waits for nothing, and steps allocate nothing. What is large (weights, for a file) is allocated
+ * for the time it is mapped. */
 enum { SLOT_BYTES = 4 << 20 };
 
 /* Lets go of a copy that has ended, or waits for its end. */
@@ -39,7 +40,7 @@ static bool is_done(cl_state *state, cl_handle *event, bool wait) {
 static void empty_slot(ebb_ctx *ctx, cl_state *state, cl_slot *slot) {
     for (int k = 0; k < 2; k++) {
         (void)is_done(state, &slot->written[k], true);
-        ebb__free(ctx, slot->data[k]);
+        ebb__free(ctx, slot->lent ? NULL : slot->data[k]);
     }
     *slot = (cl_slot){.bytes = 0};
 }
@@ -58,9 +59,10 @@ static void destroy(ebb_ctx *ctx, void *memory, size_t bytes) {
         state->counts.allocations--;
         state->counts.allocated_bytes -= bytes;
     }
-    for (int i = 0; i < CL_SLOTS; i++) {
+    for (int32_t i = 0; i < buffer->n_slots; i++) {
         empty_slot(ctx, state, &buffer->slots[i]);
     }
+    ebb__free(ctx, buffer->slots);
     if (buffer->base != NULL) {
         (void)munmap(buffer->base, buffer->bytes);
     }
@@ -97,6 +99,8 @@ static ebb_status create(const device *dev, ebb_ctx *ctx, size_t bytes, void **o
         TRY_OUT(ebb__fail(ctx, EBB_NOMEM, "opencl: no addresses for %zu bytes", bytes));
     }
     buffer->base = pages;
+    TRY_OUT(ebb__alloc(ctx, CL_SLOTS, sizeof *buffer->slots, &buffer->slots));
+    buffer->n_slots = CL_SLOTS;
     buffer->memory =
         state->api.clCreateBuffer(state->context, CL_MEMORY_READ_WRITE, buffer->bytes, NULL, &code);
     if (code != CL_OK) {
@@ -123,22 +127,31 @@ static void *address(void *memory) {
     return ((const cl_buffer *)memory)->base;
 }
 
+static ebb_status stage(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes, void *host) {
+    cl_buffer *buffer = memory;
+    TRY(ebb__realloc(ctx, buffer->slots, (size_t)buffer->n_slots + 1, sizeof *buffer->slots,
+                     &buffer->slots));
+    buffer->slots[buffer->n_slots++] = (cl_slot){
+        .offset = offset, .bytes = bytes, .data = {host, (char *)host + bytes}, .lent = true};
+    return EBB_OK;
+}
+
 /* The slot of the place; else a new one, in the stead of the one that was not mapped for longest.
- * NULL: all are mapped. */
+ * NULL: all are mapped, or it is too large. */
 static ebb_status find_slot(ebb_ctx *ctx, cl_buffer *buffer, size_t offset, size_t bytes,
                             cl_slot **out) {
     cl_slot *oldest = NULL;
     *out = NULL;
-    for (int i = 0; i < CL_SLOTS; i++) {
+    for (int32_t i = 0; i < buffer->n_slots; i++) {
         cl_slot *slot = &buffer->slots[i];
-        if (slot->offset == offset && slot->bytes == bytes) {
+        if (slot->offset == offset && (slot->lent ? bytes <= slot->bytes : slot->bytes == bytes)) {
             *out = slot;
             return EBB_OK;
         }
-        bool idle = !slot->mapped[0] && !slot->mapped[1];
+        bool idle = !slot->lent && !slot->mapped[0] && !slot->mapped[1];
         oldest = idle && (oldest == NULL || slot->used < oldest->used) ? slot : oldest;
     }
-    if (oldest == NULL) {
+    if (oldest == NULL || bytes > SLOT_BYTES) {
         return EBB_OK;
     }
     empty_slot(ctx, buffer->state, oldest);
@@ -165,7 +178,7 @@ static void *take_half(cl_state *state, cl_slot *slot) {
 }
 
 static cl_slot *slot_of(cl_buffer *buffer, const void *data, int *half) {
-    for (int i = 0; i < 2 * CL_SLOTS; i++) {
+    for (int32_t i = 0; i < 2 * buffer->n_slots; i++) {
         *half = i % 2;
         if (buffer->slots[i / 2].mapped[*half] && buffer->slots[i / 2].data[*half] == data) {
             return &buffer->slots[i / 2];
@@ -189,9 +202,7 @@ static ebb_status map(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes, u
     cl_slot *slot = NULL;
     int half = 0;
     *out = NULL;
-    if (bytes <= SLOT_BYTES) {
-        TRY(find_slot(ctx, buffer, offset, bytes, &slot));
-    }
+    TRY(find_slot(ctx, buffer, offset, bytes, &slot));
     if (slot != NULL) {
         slot->used = ++buffer->maps;
         *out = take_half(state, slot);
@@ -289,5 +300,5 @@ static ebb_status await(ebb_ctx *ctx, void *memory) {
     return status;
 }
 
-const device_buffer_table ebb__cl_buffer_table = {create, touch, destroy, address, map,
-                                                  unmap,  fetch, put,     mark,    await};
+const device_buffer_table ebb__cl_buffer_table = {create, touch, destroy, address, map,  unmap,
+                                                  fetch,  put,   mark,    await,   stage};

@@ -83,21 +83,23 @@ typedef struct cl_state {
 /* Host memory for one place that is mapped again and again, twice: while the device still reads
  * what was written, the other half is mapped. */
 typedef struct cl_slot {
-    size_t offset, bytes; /* the place */
+    size_t offset, bytes; /* the place; of a lent one, whatever begins there */
     void *data[2];
     cl_handle written[2]; /* copies to the device that may still read them; NULL: none */
     bool mapped[2];
     uint64_t used; /* when it was mapped last */
+    bool lent;     /* its memory is the plan's, and the place is its own for good */
 } cl_slot;
 
-enum { CL_SLOTS = 16 };
+enum { CL_SLOTS = 16 }; /* beside those that are lent */
 
 typedef struct cl_buffer {
     cl_state *state;
     cl_handle memory;
     char *base; /* addresses that programs hold: nothing can be read or written there */
     size_t bytes;
-    cl_slot slots[CL_SLOTS];
+    cl_slot *slots;
+    int32_t n_slots;
     uint64_t maps;
     cl_handle marks[DEVICE_MARKS]; /* the oldest first */
     int32_t n_marks;
