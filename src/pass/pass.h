@@ -307,6 +307,8 @@ ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_r
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */
 ebb_status ebb__encode_norm(pass_unit *unit) EBB_MUST_CHECK;
+/* The gradient of a pool is made by halves of its channels (encode_pool.c). */
+ebb_status ebb__encode_pool(pass_unit *unit) EBB_MUST_CHECK;
 /* What is rounded waits in the bits of its format (encode_narrow.c), but, if asked, for what may
  * wait in a heap. */
 ebb_status ebb__encode_narrow(pass_unit *unit, bool before_heap) EBB_MUST_CHECK;
