@@ -58,7 +58,8 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  *             all at once
  * slices      weight gradients are made and used up a few rows at a time
  * encode      1: what backward needs only the signs of, or the like, waits as a code of that;
- *             2: and what has many zeros without them; 3: which is read where it lies, if it can
+ *             2: and what has many zeros without them; 3: which is read where it lies, if it can,
+ *             and the gradients of pools are made by halves
  * decode      no product makes what it reads of codes or of what was normalised: that is done as a
  *             whole before it
  * The others say what is computed again instead of being kept from forward to backward:
