@@ -39,7 +39,7 @@ def all_below(layer):
 
 
 LOWER = {layer: all_below(layer) for layer in BELOW}
-PATTERN_PASSES = {"simplify", "split_classes", "classes", "sparse", "slices", "contract", "layout", "encode_norm", "encode_narrow", "reduce"}
+PATTERN_PASSES = {"simplify", "split_classes", "classes", "sparse", "slices", "contract", "layout", "encode_norm", "encode_narrow", "encode_pool", "reduce"}
 PLUGIN_MAY_INCLUDE = "comm/backend.h"
 MOST_LINES = 700
 

@@ -194,6 +194,9 @@ static ebb_status run(pass_unit *unit) {
         TRY(ebb__encode_norm(unit));
     }
     TRY(encode_readers(unit));
+    if (unit->config->knobs.encode > 2) {
+        TRY(ebb__encode_pool(unit));
+    }
     return unit->config->stash != 0 ? ebb__encode_narrow(unit, true) : EBB_OK;
 }
 

@@ -58,7 +58,8 @@ typedef void (*pass_dump_fn)(void *user, const char *pass, const char *text);
  *             all at once
  * slices      weight gradients are made and used up a few rows at a time
  * encode      1: what backward needs only the signs of, or the like, waits as a code of that;
- *             2: and what has many zeros without them; 3: which is read where it lies, if it can
+ *             2: and what has many zeros without them; 3: which is read where it lies, if it can,
+ *             and the gradients of pools are made by halves
  * decode      no product makes what it reads of codes or of what was normalised: that is done as a
  *             whole before it
  * The others say what is computed again instead of being kept from forward to backward:
@@ -307,6 +308,8 @@ ebb_status ebb__stages_cuts(pass_unit *unit, const double *seconds, const pass_r
 ebb_status ebb__pass_part_norms(pass_unit *unit) EBB_MUST_CHECK;
 /* What a batch norm gives is made again in the loops that read it (encode_norm.c). */
 ebb_status ebb__encode_norm(pass_unit *unit) EBB_MUST_CHECK;
+/* The gradient of a pool is made by halves of its channels (encode_pool.c). */
+ebb_status ebb__encode_pool(pass_unit *unit) EBB_MUST_CHECK;
 /* What is rounded waits in the bits of its format (encode_narrow.c), but, if asked, for what may
  * wait in a heap. */
 ebb_status ebb__encode_narrow(pass_unit *unit, bool before_heap) EBB_MUST_CHECK;

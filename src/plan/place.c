@@ -10,7 +10,7 @@
 
 /* First fit takes longer than placement from two ends: for long programs one order is tried, for
  * very long ones only if there is a lot to gain. */
-enum { SOME_BLOCKS = 3000, MANY_BLOCKS = 20000, ALL_ORDERS = 3 };
+enum { SOME_BLOCKS = 3000, MANY_BLOCKS = 20000, ALL_ORDERS = 5 };
 
 static uint64_t by_span(const plan_placement *p, const plan_block *block) {
     plan_span span = ebb__plan_span(p, block);
@@ -20,6 +20,20 @@ static uint64_t by_span(const plan_placement *p, const plan_block *block) {
 static uint64_t by_bytes(const plan_placement *p, const plan_block *block) {
     (void)p;
     return block->bytes;
+}
+
+/* Of equal sizes, which chunks of a batch have many of, those that stay longest, or come last. */
+static uint64_t and_then(const plan_block *block, int32_t key) {
+    enum { BITS = 24, MOST = (1 << BITS) - 1 };
+    return block->bytes << BITS | (uint64_t)(key < MOST ? key : MOST);
+}
+
+static uint64_t by_bytes_and_span(const plan_placement *p, const plan_block *block) {
+    return and_then(block, (int32_t)by_span(p, block));
+}
+
+static uint64_t by_bytes_and_birth(const plan_placement *p, const plan_block *block) {
+    return and_then(block, ebb__plan_span(p, block).birth);
 }
 
 static uint64_t by_area(const plan_placement *p, const plan_block *block) {
@@ -69,7 +83,8 @@ static void keep_if_better(const plan_placement *p, uint64_t top, best_placement
 }
 
 static ebb_status find_best(pass_unit *unit, plan_placement *p, best_placement *best) {
-    static const plan_key_fn orders[ALL_ORDERS] = {by_bytes, by_span, by_area};
+    static const plan_key_fn orders[ALL_ORDERS] = {by_bytes, by_bytes_and_birth, by_bytes_and_span,
+                                                   by_span, by_area};
     uint64_t enough = p->load_bytes + p->load_bytes / 200, top = 0; /* not worth another try */
     TRY(ebb__plan_place_ends(unit, p, false, &top));
     keep_if_better(p, top, best);
