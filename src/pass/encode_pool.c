@@ -37,7 +37,7 @@ static ebb_status set_keys(halver *h, ir_node first, int64_t key) {
 
 /* Whether halves of its channels are whole blocks of sums, and have whole bytes of codes. */
 static bool has_halves(const ir_graph *g, const ir_node_rec *node) {
-    op_map dp = op_map_of(op_in_type(g, node, 0));
+    op_map dp = op_map_of(&g->values[ir_in(g, node, 0)].type);
     const int32_t *a = node->attr.i;
     int64_t half = dp.blocks / HALVES, taps = (int64_t)a[POOL_WINDOW_Y] * a[POOL_WINDOW_X];
     int64_t bits = taps <= 4 ? 2 : taps <= 16 ? 4 : 8;
