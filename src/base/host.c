@@ -19,10 +19,18 @@
 
 enum { PATH_MOST = 4096, LINE_MOST = 2048 };
 
-double ebb__clock_seconds(void) {
+static double seconds_of(clockid_t clock) {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double ebb__clock_seconds(void) {
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double ebb__thread_seconds(void) {
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* ---- small files, line by line ----------------------------------------------------------------

@@ -4,7 +4,8 @@
 
 #include "base/ctx.h"
 
-double ebb__clock_seconds(void); /* monotonic */
+double ebb__clock_seconds(void);  /* monotonic */
+double ebb__thread_seconds(void); /* that the calling thread was on a core */
 
 typedef struct host_cpu {
     char model[128]; /* "AMD EPYC ..." or "unknown" */

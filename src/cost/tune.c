@@ -25,7 +25,8 @@ static const double MOST_FLOPS = 3e8;     /* of a product that is run */
 static const double ROUND_SECONDS = 3e-3; /* one form, one round */
 static const double ROUNDS_SHARE = 0.75;  /* of the time; the rest is for duels */
 static const double CLOSE = 1.15;         /* of the fastest: worth another round */
-static const double UNREST = 1.25;        /* of a machine that has other work */
+static const double UNREST = 1.25;        /* of a machine that has other work; */
+static const double SHARE = 0.85;         /* there, others have a core for the rest of the time */
 static const double NOT_LOST = 1.5; /* the same after one round: it may have been a slow moment */
 enum {
     ALIGN = 64,
@@ -72,7 +73,8 @@ typedef struct tune_state {
     bool better;        /* this round lowered a time */
     double unrest;      /* sum over runs, of how far each is from the least of its form */
     int64_t n_unrest;
-    double end, last; /* when the time for rounds is over, and all time */
+    double taken, had; /* seconds of all timed runs, and of them with a core */
+    double end, last;  /* when the time for rounds is over, and all time */
 } tune_state;
 
 static size_t aligned(size_t bytes) {
@@ -347,14 +349,18 @@ static ebb_status time_form(tune_state *s, const tune_node *t, const cost_sample
     }
     TRY(run_list(s, 1)); /* code, scratch and team are warm */
     /* The whole list: members leave a barrier at different times, so one run has no clear start. */
-    double start = ebb__clock_seconds();
+    double start = ebb__clock_seconds(), had = ebb__thread_seconds();
     TRY(run_list(s, count));
-    *seconds = fmin(*seconds, (ebb__clock_seconds() - start) / count);
+    double taken = ebb__clock_seconds() - start;
+    *seconds = fmin(*seconds, taken / count);
+    s->had += ebb__thread_seconds() - had;
+    s->taken += taken;
     return EBB_OK;
 }
 
 /* Alone on the machine, the same work takes the same time; beside other work, turns are long and
- * short. The runs themselves tell, so nothing else has to be run for that. */
+ * short. The runs themselves tell, so nothing else has to be run for that. Where others always have
+ * the core for a while in between, all turns are long: see is_busy. */
 static void note_unrest(tune_state *s, double seconds, double before) {
     if (seconds < HUGE_VAL && before < HUGE_VAL) {
         s->unrest += fmax(seconds, before) / fmin(seconds, before);
@@ -534,6 +540,11 @@ static void keep(cost_entry *kept, const cost_entry *fresh, bool busy) {
     kept->loaded = loaded;
 }
 
+/* A team's first member works, or spins, nearly all the time; who calls a driver may sleep. */
+static bool is_busy(const tune_state *s, const cost_tuned *tuned) {
+    return tuned->unrest > UNREST || (s->dev->stream.load == NULL && tuned->share < SHARE);
+}
+
 static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table *table,
                             const tune_turn *turns, int32_t n, const cost_limits *limits,
                             cost_tuned *out) {
@@ -544,6 +555,7 @@ static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table
     }
     ebb_status status = run_rounds(s, survey, turns, n, limits, entries);
     out->unrest = s->n_unrest > 0 ? s->unrest / (double)s->n_unrest : 1;
+    out->share = s->taken > 0 ? s->had / s->taken : 1;
     for (int32_t i = 0; i < n && status == EBB_OK; i++) {
         cost_entry *kept = NULL;
         drop_untimed(&entries[i]);
@@ -554,7 +566,7 @@ static ebb_status run_turns(tune_state *s, const cost_survey *survey, cost_table
         out->measured += entries[i].n_forms > 0;
         status = ebb__cost_table_add(table, &entries[i].key, &kept);
         if (status == EBB_OK) {
-            keep(kept, &entries[i], out->unrest > UNREST);
+            keep(kept, &entries[i], is_busy(s, out));
         }
     }
     ebb__free(s->ctx, entries);

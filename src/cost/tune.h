@@ -60,6 +60,7 @@ typedef struct cost_tuned {
     int32_t measured, left; /* products */
     double seconds;
     double unrest; /* how many times as long a run took as the least of its form, on the mean */
+    double share;  /* of the time of all runs in which their first member was on a core */
 } cost_tuned;
 
 /* Measures what the table misses or has from a busy machine, and adds it. What there was no time or

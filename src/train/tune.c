@@ -63,8 +63,9 @@ static ebb_status fill(const cost_limits *limits, const cost_survey *survey, cos
              missing, again ? "again, it was busy before" : "once", limits->seconds);
     TRY(ebb__cost_tune(survey, table, limits, &tuned));
     ebb__log(ctx, EBB_LOG_DEBUG,
-             "tuned %" PRId32 ", no time for %" PRId32 ", %.1f s; runs took %.2f times their least",
-             tuned.measured, tuned.left, tuned.seconds, tuned.unrest);
+             "tuned %" PRId32 ", no time for %" PRId32
+             ", %.1f s; runs took %.2f times their least, %.0f%% of it on a core",
+             tuned.measured, tuned.left, tuned.seconds, tuned.unrest, 100 * tuned.share);
     status = ebb__cost_store_save(table, path);
     return status == EBB_OK ? EBB_OK : give_up(survey, table, path, status);
 }

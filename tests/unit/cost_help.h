@@ -24,6 +24,7 @@ typedef struct fake_clock {
     int64_t most_elements; /* of a result */
     uint64_t most_bytes;   /* between the lowest and the highest address of one product */
     const char *machine;
+    double away; /* share of all time in which others have the core */
 } fake_clock;
 static fake_clock fake;
 

@@ -15,8 +15,9 @@ int clock_gettime(clockid_t id, struct timespec *now) {
     if (!fake.on) {
         return (int)syscall(SYS_clock_gettime, id, now);
     }
-    now->tv_sec = (time_t)fake.now;
-    now->tv_nsec = (long)(1e9 * (fake.now - floor(fake.now)));
+    double seconds = fake.now * (id == CLOCK_THREAD_CPUTIME_ID ? 1 - fake.away : 1);
+    now->tv_sec = (time_t)seconds;
+    now->tv_nsec = (long)(1e9 * (seconds - floor(seconds)));
     return 0;
 }
 
@@ -430,6 +431,22 @@ static void a_busy_machine_is_measured_again(void **state) {
     cost_room_fini(&room);
 }
 
+/* All runs are slow alike, since others have the core in between. */
+static void a_core_that_others_have_is_busy(void **state) {
+    (void)state;
+    cost_room room;
+    cost_room_init(&room, COST_GRAPH, 2);
+    assert_ok(room.ctx, ebb__cost_survey_add(&room.survey, &room.graph, room.kernels));
+    int32_t all = ebb__cost_survey_missing(&room.survey, &room.table, false);
+    fake.away = 0.5;
+    tune_under(&room, NULL);
+    assert_int_equal(ebb__cost_survey_missing(&room.survey, &room.table, false), all);
+    fake.away = 0.05;
+    tune_under(&room, NULL);
+    assert_int_equal(ebb__cost_survey_missing(&room.survey, &room.table, false), 0);
+    cost_room_fini(&room);
+}
+
 /* Every kernel of the real device in every form it offers, on cut and whole products, with all
  * members: nothing may be written out of place (guard pages, sanitizers). */
 static void on_this_machine(void **state) {
@@ -478,6 +495,7 @@ int main(void) {
                                        cmocka_unit_test(more_rounds_while_they_help),
                                        cmocka_unit_test(a_slow_moment_does_not_stick),
                                        cmocka_unit_test(a_busy_machine_is_measured_again),
+                                       cmocka_unit_test(a_core_that_others_have_is_busy),
                                        cmocka_unit_test(on_this_machine)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
