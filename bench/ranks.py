@@ -184,7 +184,7 @@ def show_perplexity(o):
     print("| steps | perplexity | " + " | ".join(name for name, _ in columns[:2]) + f" | perplexity, {o.ranks} shards | "
           + " | ".join(name for name, _ in columns[2:]) + " |\n" + "|---" * (len(columns) + 3) + "|")
     for rows in zip(*(column for _, column in columns)):
-        spent = [f"{row[2]:.1f}" for row in rows]
+        spent = [f"{row[2]:.4g}" for row in rows]
         print(f"| {rows[0][0]} | {rows[0][1]:.2f} | {' | '.join(spent[:2])} | {rows[2][1]:.2f} | {' | '.join(spent[2:])} |")
 
 
