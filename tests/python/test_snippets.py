@@ -25,7 +25,7 @@ def given():
     ys = memoryview(products).cast("B").cast("f", (64, 1))
     command.call("data", "dates", "train.en", "train.de", lines=40)
     command.call("data", "dates", "valid.en", "valid.de", lines=5, seed=2)
-    return {"xs": xs, "ys": ys, "batches": [(xs, ys)] * 100}
+    return {"xs": xs, "ys": ys, "batches": [(xs, ys)] * 100, "train": lambda program: program.step(lr=0.01, x=xs, y=ys)}
 
 
 def test_python_md():
