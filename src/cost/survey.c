@@ -96,7 +96,7 @@ ebb_status ebb__cost_survey_pace(const cost_survey *survey, cost_table *table) {
     static const double LEAST_FLOPS = 1e7; /* shorter ones measure the start of a run */
     measured_product *list = NULL;
     int32_t n = 0;
-    double all = 0, below = 0;
+    double total = 0, known = 0, all = 0, below = 0;
     table->pace = 1;
     TRY(ebb__alloc(survey->ctx, (size_t)survey->n_samples + 1, sizeof *list, &list));
     for (int32_t i = 0; i < survey->n_samples; i++) {
@@ -105,11 +105,17 @@ ebb_status ebb__cost_survey_pace(const cost_survey *survey, cost_table *table) {
         const cost_key *key = &sample->key;
         double flops = 2.0 * (double)key->m * (double)key->n * (double)key->k;
         double fastest = entry != NULL ? ebb__cost_entry_fastest(entry) : HUGE_VAL;
-        if (flops >= LEAST_FLOPS && fastest < HUGE_VAL) {
+        if (flops < LEAST_FLOPS) {
+            continue;
+        }
+        total += sample->weight;
+        known += entry != NULL ? sample->weight : 0;
+        if (fastest < HUGE_VAL) {
             list[n++] = (measured_product){fastest / sample->model, sample->weight};
             all += sample->weight;
         }
     }
+    n = 2 * known < total ? 0 : n; /* a few that other models share say nothing of this one */
     qsort(list, (size_t)n, sizeof *list, compare_ratios);
     for (int32_t i = 0; i < n && below < all / 2; i++) {
         table->pace = list[i].ratio;

@@ -42,7 +42,7 @@ int32_t ebb__cost_survey_missing(const cost_survey *survey, const cost_table *ta
 
 /* Sets the table's pace: measured over built-in seconds of the survey's products, of which half the
  * built-in seconds are faster and half are slower. One slow moment does not move that; 1: none was
- * measured. */
+ * measured, or what the table knows, maybe from other models, is less than half of all. */
 ebb_status ebb__cost_survey_pace(const cost_survey *survey, cost_table *table) EBB_MUST_CHECK;
 
 typedef struct cost_limits {

@@ -447,6 +447,26 @@ static void a_core_that_others_have_is_busy(void **state) {
     cost_room_fini(&room);
 }
 
+/* The pace is that of the model's own products, not of a few that it shares with another. */
+static void few_products_set_no_pace(void **state) {
+    (void)state;
+    cost_room room;
+    cost_room_init(&room,
+                   "input %0 f32[1000,1000] \"x\"\ninput %1 f32[1000,1000] \"w\"\n"
+                   "input %2 f32[1000,10] \"v\"\n%3:f32[1000,1000] = matmul - %0 %1\n"
+                   "%4:f32[1000,10] = matmul - %3 %2\noutput %4 \"y\"\n",
+                   2);
+    survey_all(&room);
+    for (int nth = 1; nth >= 0; nth--) { /* the small one, then the large one too */
+        cost_entry *entry = cost_add(&room, nth, 2);
+        entry->n_forms = 1;
+        entry->forms[0] = (cost_form){FORM_SLOW, 3 * room.survey.samples[nth].model};
+        assert_ok(room.ctx, ebb__cost_survey_pace(&room.survey, &room.table));
+        assert_true(close_to(room.table.pace, nth == 1 ? 1 : 3));
+    }
+    cost_room_fini(&room);
+}
+
 /* Every kernel of the real device in every form it offers, on cut and whole products, with all
  * members: nothing may be written out of place (guard pages, sanitizers). */
 static void on_this_machine(void **state) {
@@ -496,6 +516,7 @@ int main(void) {
                                        cmocka_unit_test(a_slow_moment_does_not_stick),
                                        cmocka_unit_test(a_busy_machine_is_measured_again),
                                        cmocka_unit_test(a_core_that_others_have_is_busy),
+                                       cmocka_unit_test(few_products_set_no_pace),
                                        cmocka_unit_test(on_this_machine)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
