@@ -181,7 +181,8 @@ static void drop_plainly(const char *const *pairs, const char *word, codes_throw
         for (int i = 0, old = 0, all = n; best >= 0 && old < all; i++, old++) {
             memmove(pieces[i], pieces[old], sizeof pieces[i]);
             if (old + 1 < all && rank[old] == best) {
-                strcat(pieces[i], pieces[++old]);
+                old++;
+                memmove(pieces[i] + strlen(pieces[i]), pieces[old], strlen(pieces[old]) + 1);
                 n--;
             }
         }
