@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/rng.h"
 #include "data/batcher.h"
 #include "data/shuffle.h"
 
@@ -36,7 +37,8 @@ ebb_status ebb__sentence_batches_open(ebb_ctx *ctx, const tokens_reader *source,
                               .shapes = options->shapes,
                               .seed = options->seed,
                               .shuffle = options->shuffle,
-                              .pooled = options->pooled};
+                              .pooled = options->pooled,
+                              .blank = options->blank};
     int n = snprintf(out->path, sizeof out->path, "%s", path);
     if (n < 0 || (size_t)n >= sizeof out->path) {
         return ebb__fail(ctx, EBB_USAGE, "index %.64s...: the path is too long", path);
@@ -54,6 +56,8 @@ void ebb__sentence_batches_close(sentence_batches *batches) {
     ebb__file_close(batches->index);
     batches->index = -1;
 }
+
+enum { SIDE_SOURCE, SIDE_TARGET };
 
 /* ---- order ---- */
 
@@ -115,13 +119,12 @@ static void sort_entries(sentence_entry *entries, size_t n) {
 
 /* ---- cutting anew ---- */
 
-enum { DROP_SOURCE, DROP_TARGET };
 
 /* Cuts the sentence at a position of a side, up to its end, as the epoch has it. *ids and *n: what
  * it is then; those of a sentence that has to stay as it is are in the staging memory. */
 static ebb_status cut_anew(const sentence_batches *b, int side, uint64_t epoch, uint64_t at,
-                           const uint32_t **ids, uint32_t *n) {
-    const tokens_reader *tokens = side == DROP_SOURCE ? b->source : b->target;
+                           uint32_t **ids, uint32_t *n) {
+    const tokens_reader *tokens = side == SIDE_SOURCE ? b->source : b->target;
     codes_drop *drop = &b->drop[side];
     uint64_t left = tokens->count - at, stored = 0;
     uint32_t *text = b->staging + 1;
@@ -140,9 +143,9 @@ static ebb_status cut_anew(const sentence_batches *b, int side, uint64_t epoch, 
 }
 
 static ebb_status measure_anew(const sentence_batches *b, uint64_t epoch, sentence_entry *entry) {
-    const uint32_t *ids = NULL;
-    TRY(cut_anew(b, DROP_SOURCE, epoch, entry->source, &ids, &entry->source_len));
-    return cut_anew(b, DROP_TARGET, epoch, entry->target, &ids, &entry->target_len);
+    uint32_t *ids = NULL;
+    TRY(cut_anew(b, SIDE_SOURCE, epoch, entry->source, &ids, &entry->source_len));
+    return cut_anew(b, SIDE_TARGET, epoch, entry->target, &ids, &entry->target_len);
 }
 
 /* ---- pools, read ---- */
@@ -238,6 +241,23 @@ ebb_status ebb__sentence_read(const sentence_batches *b, uint64_t number, bool t
                   : ebb__tokens_read(b->source, entry.source, *n, ids);
 }
 
+/* Puts <unk> in the place of some of n ids, which stand at a position of a side: what the model then
+ * has to tell from the others (word dropout). Ends of lines stay. */
+static void blank_some(const sentence_batches *b, int side, uint64_t epoch, uint64_t at,
+                       uint32_t *ids, uint32_t n) {
+    rng_key key = ebb__rng_key(b->seed, side == SIDE_SOURCE ? "blank.src" : "blank.tgt");
+    rng_block block = {{0}};
+    for (uint32_t i = 0; b->blank > 0 && i < n; i++) {
+        if (i % 4 == 0) {
+            block =
+                ebb__rng_block(key, (uint32_t)epoch, (uint32_t)at, (uint32_t)(at >> 32), i / 4);
+        }
+        if (ids[i] != VOCAB_EOS && ebb__rng_unit(block.word[i % 4]) < (float)b->blank) {
+            ids[i] = VOCAB_UNK;
+        }
+    }
+}
+
 /* Ids down column `row` of [steps*B], time descending; what is not there is `padding`. */
 static void put_column(int64_t rows, uint32_t row, uint32_t steps, const uint32_t *ids,
                        uint32_t count, int32_t padding, int32_t *to) {
@@ -250,13 +270,13 @@ static ebb_status fill_source(const sentence_batches *b, const sentence_place *p
                               const sentence_entry *entry, uint32_t row,
                               const sentence_target *to) {
     const data_shape *shape = &b->shapes.at[place->shape];
-    const uint32_t *ids = b->staging;
-    uint32_t n = entry->source_len;
+    uint32_t *ids = b->staging, n = entry->source_len;
     if (n > 0 && b->drop != NULL) {
-        TRY(cut_anew(b, DROP_SOURCE, place->epoch, entry->source, &ids, &n));
+        TRY(cut_anew(b, SIDE_SOURCE, place->epoch, entry->source, &ids, &n));
     } else if (n > 0) {
         TRY(ebb__tokens_read(b->source, entry->source, n, b->staging));
     }
+    blank_some(b, SIDE_SOURCE, place->epoch, entry->source, ids, n);
     put_column(shape->rows, row, shape->source, ids, n, VOCAB_EOS, to->source);
     to->lengths[row] = (int32_t)n;
     return n == entry->source_len ? EBB_OK : changed(b);
@@ -268,8 +288,7 @@ static ebb_status read_target(const sentence_batches *b, const sentence_place *p
     /* The token before a sentence is the end of the line before; before a later part of a line it
      * is the last one of the part before. */
     size_t before = entry->target > 0;
-    const uint32_t *ids = NULL;
-    uint32_t n = 0;
+    uint32_t *ids = NULL, n = 0;
     b->staging[0] = VOCAB_EOS;
     if (entry->target_len == 0) {
         return EBB_OK;
@@ -278,7 +297,7 @@ static ebb_status read_target(const sentence_batches *b, const sentence_place *p
         return ebb__tokens_read(b->target, entry->target - before, entry->target_len + before,
                                 b->staging + 1 - before);
     }
-    TRY(cut_anew(b, DROP_TARGET, place->epoch, entry->target, &ids, &n));
+    TRY(cut_anew(b, SIDE_TARGET, place->epoch, entry->target, &ids, &n));
     if (n != entry->target_len) {
         return changed(b);
     }
@@ -295,10 +314,11 @@ static ebb_status fill_row(const sentence_batches *b, const sentence_place *plac
         TRY(fill_source(b, place, &entry, row, to));
     }
     TRY(read_target(b, place, &entry));
-    put_column(shape->rows, row, shape->target, b->staging, entry.target_len, VOCAB_EOS,
-               to->inputs);
     put_column(shape->rows, row, shape->target, b->staging + 1, entry.target_len, BATCH_IGNORED,
                to->labels);
+    blank_some(b, SIDE_TARGET, place->epoch, entry.target, b->staging + 1, entry.target_len);
+    put_column(shape->rows, row, shape->target, b->staging, entry.target_len, VOCAB_EOS,
+               to->inputs);
     *words += entry.target_len;
     return EBB_OK;
 }

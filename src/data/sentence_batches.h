@@ -15,6 +15,8 @@
  * Pools may be of sentences that are cut anew in every epoch (codes_drop.h): their lengths are then
  * those of the epoch. One that is too long for all shapes stays as it is stored.
  *
+ * Some tokens may be blanked, others in every epoch: what is read has <unk> there, labels do not.
+ *
  * The positions and lengths of the sentences lie, shape by shape, in a file without a name that is
  * made at the start; their tokens lie in the token files. One pool at a time is in memory. */
 #ifndef DATA_SENTENCE_BATCHES_H
@@ -45,6 +47,7 @@ typedef struct sentence_batches {
     uint64_t seed;                    /* of the order */
     bool shuffle;                     /* else as in the text, shape by shape */
     bool pooled;
+    double blank;        /* as in the options */
     uint32_t *staging;   /* the caller's; room for the longest sentence and one more */
     sentence_pool *pool; /* the caller's, if they are pooled: none, in so many bytes */
     codes_drop *drop;    /* [2]: the caller's, source and target, of pooled pairs that are cut anew
@@ -59,6 +62,7 @@ typedef struct sentence_options {
     bool shuffle;
     double
         drop; /* share of pairs that are passed over when sentences are cut anew; 0: they are not */
+    double blank; /* share of tokens that are blanked */
     bool pooled; /* shapes have the same rows, and one is as long as all others on both sides */
 } sentence_options;
 

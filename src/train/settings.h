@@ -66,6 +66,7 @@ typedef struct train_settings {
     int64_t codes;                /* of TEXT_BPE: pairs to learn, where none are given */
     const char *codes_from;       /* file of codes, or folder of a run with them; NULL: learnt */
     double codes_dropout;         /* nmt: share of pairs passed over, anew in every epoch */
+    double token_dropout;         /* nmt: share of tokens that are read as <unk> while training */
     bool codes_apart;             /* nmt: sources and targets have codes of their own */
     int64_t vocab;                /* at most; 0: all words of the text */
     const char *vocab_from;       /* file, or folder of a run, to take it from; NULL: counted */

@@ -160,6 +160,22 @@ def test_dropout():
     assert "codes-dropout = 0.3\n" in read("wide/config").decode()
 
 
+def test_blanked_tokens():
+    train, valid = pairs("t"), pairs("v", 30, 2)
+    options = ["train", "nmt", "--train", *train, "--valid", *valid, "--hidden", "16", "--batch", "8", "--shapes", "3", "--lr", "0.02", "--tune", "off", "--quiet", "--epochs", "3"]
+    for tokens in (["--tokens", "word"], ["--tokens", "bpe", "--codes", "25"], ["--tokens", "bpe", "--codes", "25", "--codes-dropout", "0.2"]):
+        blanked = [*options, *tokens, "--token-dropout", "0.2"]
+        whole = ebb(*blanked, "--threads", "2", "--fresh", "--out", "blank", "--json").json()
+        assert whole["planned_peak_bytes"] == whole["measured_peak_bytes"]
+        ebb(*blanked, "--steps", "11", "--threads", "1", "--fresh", "--out", "parts")
+        ebb(*blanked, "--threads", "1", "--out", "parts")
+        assert read("blank/last.safetensors") == read("parts/last.safetensors")
+        ebb(*options, *tokens, "--fresh", "--out", "plain")
+        assert read("blank/last.safetensors") != read("plain/last.safetensors")
+        refused(2, *options, *tokens, "--token-dropout", "0.3", "--out", "blank", says="token-dropout")
+    refused(2, *options, "--token-dropout", "1", "--out", "x", says="token-dropout")
+
+
 def test_shared_vocabulary():
     train = pairs("t")
     ebb("train", "nmt", "--train", *train, *NMT, "--steps", "4", "--tokens", "bpe", "--codes", "25", "--tie-src", "--samples", "1", "--valid", *train, "--out", "tied", "--quiet")

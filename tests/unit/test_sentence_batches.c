@@ -290,6 +290,72 @@ static void every_sentence_once_an_epoch(void **state) {
     }
 }
 
+/* ---- blanked tokens ---- */
+
+static void fill(const fixture *f, uint64_t step, batch *b) {
+    uint64_t words = 0;
+    sentence_place place;
+    sentence_target to = target_of(f, b);
+    memset(b, 0, sizeof *b);
+    assert_int_equal(ebb__sentence_place(&f->batches, step, &place), EBB_OK);
+    assert_int_equal(ebb__sentence_fill(&f->batches, &place, &to, &words), EBB_OK);
+}
+
+/* What differs from the ids without blanks is <unk> for a token; gives how many do, and adds to
+ * *tokens how many could. */
+static int count_blanks(const int32_t *with, const int32_t *without, int *tokens) {
+    int blanks = 0;
+    for (int i = 0; i < MOST * MOST_ROWS; i++) {
+        *tokens += without[i] >= VOCAB_SPECIALS;
+        if (with[i] != without[i]) {
+            assert_int_equal(with[i], VOCAB_UNK);
+            assert_true(without[i] >= VOCAB_SPECIALS);
+            blanks++;
+        }
+    }
+    return blanks;
+}
+
+/* Only what is read, a share of it, and the same whenever the step is made. */
+static void check_blanks(fixture *f, uint64_t first) {
+    int blanks[2] = {0, 0}, tokens[2] = {0, 0};
+    for (uint64_t step = first; step < first + f->batches.windows; step++) {
+        static batch without, with, again;
+        f->batches.blank = 0;
+        fill(f, step, &without);
+        f->batches.blank = 0.3;
+        fill(f, step, &with);
+        fill(f, step, &again);
+        assert_memory_equal(&with, &again, sizeof with);
+        assert_memory_equal(with.labels, without.labels, sizeof with.labels);
+        assert_memory_equal(with.lengths, without.lengths, sizeof with.lengths);
+        blanks[0] += count_blanks(with.source, without.source, &tokens[0]);
+        blanks[1] += count_blanks(with.inputs, without.inputs, &tokens[1]);
+    }
+    for (int side = 0; side < 2; side++) {
+        assert_true(blanks[side] > tokens[side] / 5 && blanks[side] < 2 * tokens[side] / 5);
+    }
+}
+
+static void blanks_are_others_in_every_epoch(void **state) {
+    help_room *room = *state;
+    write_texts(room, LINES);
+    for (int pooled = 0; pooled < 2; pooled++) {
+        form how = {.pairs = true, .shuffle = false, .pooled = pooled == 1, .lines = LINES};
+        fixture f;
+        assert_int_equal(open_fixture(room, &f, how), EBB_OK);
+        check_blanks(&f, 0);
+        check_blanks(&f, 3 * f.batches.windows);
+        static batch now, later;
+        fill(&f, 0, &now);
+        fill(&f, f.batches.windows, &later);
+        assert_memory_equal(now.labels, later.labels, sizeof now.labels);
+        assert_memory_not_equal(now.source, later.source, sizeof now.source);
+        assert_memory_not_equal(now.inputs, later.inputs, sizeof now.inputs);
+        close_fixture(&f);
+    }
+}
+
 /* ---- pools ---- */
 
 /* Lines of a text of which `used` are used. */
@@ -499,6 +565,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, help_setup, help_teardown)
     const struct CMUnitTest tests[] = {
         TEST(refuses_texts_that_do_not_match), TEST(every_sentence_once_an_epoch),
+        TEST(blanks_are_others_in_every_epoch),
         TEST(pools_use_everything_once),       TEST(pools_need_a_shape_for_all),
         TEST(a_damaged_index_is_noticed),      TEST(every_failure_is_reported),
         TEST(a_joint_vocabulary_counts_both),

@@ -31,6 +31,8 @@ static const train_option options[] = {
      "learn codes for sources and targets by themselves, --codes each; else both texts together have --codes"},
     {"codes-dropout", "Data", OPTION_REAL, AT(codes_dropout), "P", "none", "none", {0}, BETWEEN(0, 1), RUN, MATH | OPTION_RARE | OPTION_BPE,
      "share of pairs passed over whenever a word is cut for training, so that it comes in other pieces in every epoch; sentences are pooled then (--bucket)"},
+    {"token-dropout", "Data", OPTION_REAL, AT(token_dropout), "P", "0", NULL, {0}, BELOW(0, 1), RUN, MATH | OPTION_RARE,
+     "share of tokens that are read as <unk> while training, sources and inputs of the decoder, others in every epoch: what is asked for stays"},
     TEXT_VOCAB,
     {"src-vocab", "Data", OPTION_INT, AT(src_vocab), "N", "vocab", "vocab", {0}, RANGE(1, 1e8), MODEL | FOR_DATA_BUILD, MATH,
      "the same for sources only; vocab: that of --vocab"},

@@ -34,6 +34,7 @@ static ebb_status scan(text_corpus *t) {
     TRY(ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, false).at, codes, c->silent,
                                c->s->codes_dropout, &t->train));
     t->train.options.shuffle = true;
+    t->train.options.blank = c->s->token_dropout;
     return c->s->valid_path == NULL ? EBB_OK
                                     : ebb__sentence_set_scan(c->ctx, c->s, texts_of(c->s, true).at,
                                                              codes, c->silent, 0, &t->valid);
