@@ -3,8 +3,8 @@
 
 #include "op/pack.h"
 
-enum { PANEL_COLUMNS = 16, PANEL_HIGH = 96 }; /* as kernels/matmul.cl has them */
-enum { LEAST_ROWS = 48 };                     /* from which on packing pays where it need not be */
+enum { PANEL_COLUMNS = 16, PANEL_HIGH = 96, PACK_DEPTH = 256 }; /* as kernels/matmul.cl has them */
+enum { LEAST_ROWS = 48 }; /* from which on packing pays where it need not be */
 
 /* Panels of 16 columns, of each gate by itself where b is packed. */
 static gpu_extent by_panels(const op_call *call) {
@@ -18,12 +18,12 @@ static gpu_extent by_panels(const op_call *call) {
 static int64_t round_up(int64_t columns) {
     return (columns + PANEL_COLUMNS - 1) / PANEL_COLUMNS * PANEL_COLUMNS;
 }
-/* All of b with whole panels, as it lies. */
+/* All of b, packed: rows of k and columns. */
 static gpu_extent by_weights(const op_call *call) {
     const ir_type *b = &call->in[2].type;
     bool trans = call->attr->i[MATMUL_TRANS_B] != 0;
     int64_t rows = ebb__ir_rows(b), cols = ir_cols(b);
-    return trans ? (gpu_extent){round_up(rows), cols} : (gpu_extent){rows, round_up(cols)};
+    return trans ? (gpu_extent){cols, rows} : (gpu_extent){rows, cols};
 }
 /* Columns of b follow each other. */
 static bool has_panels(const ir_graph *graph, const ir_node_rec *node) {
@@ -63,10 +63,10 @@ static const gpu_kernel kernels[] = {
     {.op = OP_MATMUL,
      .forms = {{.name = "tile", .stages = {{"matmul_tile", by_result, 16, 16, 64, 64}}},
                {.name = "packed", .able = is_packed_first, .for_cpu = true, .workspace = packed_bytes,
-                .stages = {{"matmul_pack", by_weights, 64, 4, 64, 4},
-                           {"matmul_packed", by_panels, 1, 1, 1, PANEL_HIGH}}},
+                .stages = {{"matmul_pack", by_weights, 1, 1, PANEL_COLUMNS, PACK_DEPTH},
+                           {"matmul_packed", by_panels, 1, 1, 2, PANEL_HIGH}}},
                {.name = "panel", .able = has_panels, .for_cpu = true, .in_runs = by_units,
-                .stages = {{"matmul_panel", by_panels, 1, 1, 1, PANEL_HIGH}}}},
+                .stages = {{"matmul_panel", by_panels, 1, 1, 2, PANEL_HIGH}}}},
      .extra_bytes = packing},
 };
 /* clang-format on */

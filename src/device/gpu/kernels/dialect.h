@@ -5,8 +5,9 @@
  * division and square root are rounded correctly; no atomics, no subgroups, no
  * shapes in the text. A group has at most 256 items and 32 KiB of SHARED memory, and all its items
  * come to every BARRIER. Products of rows and pitches have 64 bits. The memory is not `restrict`:
- * results may lie where operands do. `wide` is eight floats that go together, for CPUs, whose
- * compilers do not find them by themselves: a vector where the language has one.
+ * results may lie where operands do. `wide` is WIDE floats that go together, for CPUs, whose
+ * compilers do not find them by themselves: a vector where the language has one, as wide as the
+ * CPU's own.
  */
 #define GPU_KERNELS
 #ifdef __OPENCL_VERSION__
@@ -29,21 +30,33 @@ typedef ulong uint64_t;
 #define GROUP(d) ((int32_t)get_group_id(d))
 #define ITEM(d) ((int32_t)get_local_id(d))
 #define WG(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
-#ifdef __FMA__ /* a CPU, by clang: its builtin is seen through where loops are made vectors */
+#ifdef __FMA__ /* a CPU, by clang: its builtins are seen through where loops are made vectors */
 #define FMA(a, b, c) __builtin_fmaf(a, b, c)
+#define SQRT(x) __builtin_sqrtf(x)
+#define TOGETHER _Pragma("clang loop vectorize(assume_safety)")
+#pragma clang diagnostic ignored "-Wpass-failed" /* some bodies cannot be made vectors */
 #else
 #define FMA(a, b, c) fma(a, b, c)
-#endif
 #define SQRT(x) sqrt(x)
+#endif
 #define FMA64(a, b, c) fma(a, b, c)
 #define SQRT64(x) sqrt(x)
 #define BITS(x) as_int(x)
 #define FLOAT(n) as_float(n)
-#define MULHI(a, b) mul_hi(a, b)
+#define MULHI(a, b) ((uint32_t)((uint64_t)(a) * (uint64_t)(b) >> 32))
+#ifdef __AVX512F__
+#define WIDE 16
+#define wide float16
+#define WIDE_SET(x) ((float16)(x))
+#define WIDE_LOAD(p) vload16(0, p)
+#define WIDE_STORE(v, p) vstore16(v, 0, p)
+#else
+#define WIDE 8
 #define wide float8
 #define WIDE_SET(x) ((float8)(x))
 #define WIDE_LOAD(p) vload8(0, p)
 #define WIDE_STORE(v, p) vstore8(v, 0, p)
+#endif
 #define WIDE_FMA(a, b, c) fma(a, b, c)
 #define INF INFINITY
 #else
@@ -73,35 +86,47 @@ typedef unsigned long long uint64_t;
 #define BITS(x) __float_as_int(x)
 #define FLOAT(n) __int_as_float(n)
 #define MULHI(a, b) __umulhi(a, b)
+#define WIDE 8
 typedef struct wide {
-    float at[8];
+    float at[WIDE];
 } wide;
 DEVICE wide WIDE_SET(float x) {
     wide v;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < WIDE; i++) {
         v.at[i] = x;
     }
     return v;
 }
 DEVICE wide WIDE_LOAD(const float *p) {
     wide v;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < WIDE; i++) {
         v.at[i] = p[i];
     }
     return v;
 }
 DEVICE void WIDE_STORE(wide v, float *p) {
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < WIDE; i++) {
         p[i] = v.at[i];
     }
 }
 DEVICE wide WIDE_FMA(wide a, wide b, wide c) {
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < WIDE; i++) {
         a.at[i] = FMA(a.at[i], b.at[i], c.at[i]);
     }
     return a;
 }
 #define INF __int_as_float(0x7f800000)
+#endif
+/* The units of [first, first + count) that there are: on GPUs an item has one of them; on CPUs the
+ * first item of each row has all, in a loop that becomes vectors, since no turn of it may touch
+ * what belongs to another (TOGETHER says so). The items of a group by themselves never do. */
+#ifdef TOGETHER
+#define EACH_UNIT(u, first, count, units)                                                          \
+    int32_t end_##u = (first) + (count) < (units) ? (first) + (count) : (units);                   \
+    TOGETHER for (int32_t u = ITEM(0) == 0 ? (first) : end_##u; u < end_##u; u++)
+#else
+#define EACH_UNIT(u, first, count, units)                                                          \
+    for (int32_t u = (first) + ITEM(0); u < (units); u = (units))
 #endif
 #define UNROLL _Pragma("unroll") /* before a loop with a constant number of turns */
 #define INT32_MAX 0x7fffffff

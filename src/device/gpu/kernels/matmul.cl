@@ -61,11 +61,9 @@ KERNEL void WG(16, 16) k_matmul_tile(ARGS) {
     for (int32_t k0 = 0; k0 < p.k; k0 += 16) {
         for (int32_t i = 0; i < 4; i++) {
             int32_t row = y + 16 * i, k = k0 + x;
-            as[x][row] =
-                m0 + row < p.m && k < p.k ? a[(m0 + row) * p.a_row + k * p.a_step] : 0.0f;
-            bs[x][row] = n0 + row < p.n && k < p.k
-                             ? b[column_of(&p, n0 + row) + k * p.b_step]
-                             : 0.0f;
+            as[x][row] = m0 + row < p.m && k < p.k ? a[(m0 + row) * p.a_row + k * p.a_step] : 0.0f;
+            bs[x][row] =
+                n0 + row < p.n && k < p.k ? b[column_of(&p, n0 + row) + k * p.b_step] : 0.0f;
         }
         BARRIER();
         int32_t end = p.k - k0 < 16 ? p.k - k0 : 16;
@@ -88,143 +86,237 @@ KERNEL void WG(16, 16) k_matmul_tile(ARGS) {
     }
 }
 
-/* ---- for devices that are CPUs: an item does 16 columns of many rows, without shared memory ----
+/* ---- for devices that are CPUs: an item does two strips of many rows, without shared memory ----
  *
- * Sixteen columns of b that follow each other are two `wide`; six rows of them are as many sums as
- * such a device has registers for. Chains go on from the result after every PANEL_DEPTH of k, so that
- * this part of b stays near. A b whose columns do not follow each other, or which many rows read, is
- * packed first. */
+ * A strip is a `wide` of columns. So many rows of two strips are as many sums as such a device has
+ * registers for. Chains go on from the result after every PANEL_DEPTH of k, so that this part of b
+ * stays near. Panels are 16 columns of b that follow each other: a b whose columns do not, or which
+ * many rows read, is packed first. */
+#if WIDE == 16
+#define PANEL_ROWS 8
+#else
 #define PANEL_ROWS 6
+#endif
+#define PANEL_LEAST 4 /* rows, where fewer are left */
 #define PANEL_HIGH 96 /* rows of an item */
 #define PANEL_COLUMNS 16
 #define PANEL_DEPTH 512
+#define PACK_DEPTH 256 /* rows of b that an item packs */
 
-/* b in panels of 16 columns, zeros behind the last, in the workspace: an item for each k and
- * column. */
-KERNEL void WG(64, 4) k_matmul_pack(ARGS) {
+/* b in panels of 16 columns, zeros behind the last, in the workspace: an item for some rows of a
+ * panel. What is read follows each other where b is transposed, what is written where it is not. */
+KERNEL void WG(1, 1) k_matmul_pack(ARGS) {
     GLOBAL const gpu_call *c = CALL(at);
     bool trans = c->i[1] != 0;
     int32_t count = trans ? IN(2)->cols : IN(2)->rows, columns = trans ? IN(2)->rows : IN(2)->cols;
-    int32_t x = GROUP(0) * 64 + ITEM(0), y = GROUP(1) * 4 + ITEM(1);
-    int32_t n = trans ? y : x, k = trans ? x : y;
-    if (x < SPAN(at)[1] && y < SPAN(at)[0]) {
-        GLOBAL float *panel =
-            WORKSPACE(float) + (int64_t)(n / PANEL_COLUMNS) * count * PANEL_COLUMNS;
-        float w = 0.0f;
-        if (n < columns) {
-            w = trans ? F32(IN(2), n)[k] : F32(IN(2), k)[n];
+    int32_t n = GROUP(0) * PANEL_COLUMNS, begin = GROUP(1) * PACK_DEPTH;
+    int32_t end = begin + PACK_DEPTH < count ? begin + PACK_DEPTH : count;
+    GLOBAL float *panel = WORKSPACE(float) + (int64_t)n * count;
+    if (n + PANEL_COLUMNS <= columns && !trans) {
+        for (int32_t k = begin; k < end; k++) {
+            GLOBAL const float *from = F32(IN(2), k) + n;
+            for (int32_t j = 0; j < PANEL_COLUMNS; j++) {
+                panel[(int64_t)k * PANEL_COLUMNS + j] = from[j];
+            }
         }
-        panel[(int64_t)k * PANEL_COLUMNS + n % PANEL_COLUMNS] = w;
+        return;
+    }
+    for (int32_t j = 0; j < PANEL_COLUMNS; j++) {
+        for (int32_t k = begin; k < end; k++) {
+            float w = 0.0f;
+            if (n + j < columns) {
+                w = trans ? F32(IN(2), n + j)[k] : F32(IN(2), k)[n + j];
+            }
+            panel[(int64_t)k * PANEL_COLUMNS + j] = w;
+        }
     }
 }
 
-/* So many of 8 floats, zeros behind them. */
+/* So many of a `wide`, zeros behind them. */
 DEVICE wide load_some(GLOBAL const float *from, int32_t columns) {
-    float some[8];
-    for (int32_t j = 0; j < 8; j++) {
+    float some[WIDE];
+    if (columns >= WIDE) {
+        return WIDE_LOAD(from);
+    }
+    for (int32_t j = 0; j < WIDE; j++) {
         some[j] = j < columns ? from[j] : 0.0f;
     }
     return WIDE_LOAD(some);
 }
 DEVICE void store_some(wide v, GLOBAL float *to, int32_t columns) {
-    float some[8];
+    float some[WIDE];
+    if (columns >= WIDE) {
+        WIDE_STORE(v, to);
+        return;
+    }
     WIDE_STORE(v, some);
-    for (int32_t j = 0; j < 8 && j < columns; j++) {
+    for (int32_t j = 0; j < columns; j++) {
         to[j] = some[j];
     }
 }
 
-/* Rows [m, m + 6) of the panel of `columns` columns at n, k from k0 on; b is at k0. */
-DEVICE void panel_rows(GLOBAL char *arena, GLOBAL const gpu_call *c, const product *p, int32_t m,
-                       int64_t n, int32_t columns, GLOBAL const float *b, int64_t b_step,
-                       bool wide_b, int32_t k0) {
-    bool whole = columns == PANEL_COLUMNS;
+/* Two strips: where their columns begin in results and in b, how many there are of each, at most
+ * WIDE. Of a second one without columns b is that of the first. */
+typedef struct strips {
+    int64_t n0, n1;
+    GLOBAL const float *b0, *b1;
+    int32_t columns0, columns1;
+    int64_t b_step;
+    bool wide_b; /* a whole `wide` of b can be read at each */
+} strips;
+
+/* Rows [m, m + height), k from k0 on. */
+DEVICE void strip_rows(GLOBAL char *arena, GLOBAL const gpu_call *c, const product *p,
+                       const strips *s, int32_t m, int32_t k0, int32_t height) {
     GLOBAL const float *a = F32(IN(1), 0) + k0 * p->a_step;
+    GLOBAL const float *b0 = s->b0 + k0 * s->b_step, *b1 = s->b1 + k0 * s->b_step;
     int32_t depth = p->k - k0 < PANEL_DEPTH ? p->k - k0 : PANEL_DEPTH;
     GLOBAL const gpu_view *start = k0 == 0 ? IN(0) : OUT(0);
     wide sum[PANEL_ROWS][2];
     int64_t from[PANEL_ROWS];
     UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
-        int32_t row = m + i < p->m ? m + i : p->m - 1;
-        from[i] = row * p->a_row;
-        sum[i][0] = sum[i][1] = WIDE_SET(0.0f);
-        if (HAS(start)) {
-            GLOBAL const float *s = F32(start, start->rank == 1 && k0 == 0 ? 0 : row) + n;
-            sum[i][0] = whole ? WIDE_LOAD(s) : load_some(s, columns);
-            sum[i][1] = whole ? WIDE_LOAD(s + 8) : load_some(s + 8, columns - 8);
+        if (i < height) {
+            int32_t row = m + i < p->m ? m + i : p->m - 1;
+            from[i] = row * p->a_row;
+            sum[i][0] = sum[i][1] = WIDE_SET(0.0f);
+            if (HAS(start)) {
+                GLOBAL const float *x = F32(start, start->rank == 1 && k0 == 0 ? 0 : row);
+                sum[i][0] = load_some(x + s->n0, s->columns0);
+                sum[i][1] = load_some(x + s->n1, s->columns1);
+            }
         }
     }
-    if (wide_b) {
-        for (int32_t k = 0; k < depth; k++, b += b_step, a += p->a_step) {
-            wide b0 = WIDE_LOAD(b), b1 = WIDE_LOAD(b + 8);
+    if (s->wide_b) {
+        for (int32_t k = 0; k < depth; k++, b0 += s->b_step, b1 += s->b_step, a += p->a_step) {
+            wide w0 = WIDE_LOAD(b0), w1 = WIDE_LOAD(b1);
             UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
-                wide x = WIDE_SET(a[from[i]]);
-                sum[i][0] = WIDE_FMA(x, b0, sum[i][0]);
-                sum[i][1] = WIDE_FMA(x, b1, sum[i][1]);
+                if (i < height) {
+                    wide x = WIDE_SET(a[from[i]]);
+                    sum[i][0] = WIDE_FMA(x, w0, sum[i][0]);
+                    sum[i][1] = WIDE_FMA(x, w1, sum[i][1]);
+                }
             }
         }
     } else {
-        for (int32_t k = 0; k < depth; k++, b += b_step, a += p->a_step) {
-            wide b0 = load_some(b, columns), b1 = load_some(b + 8, columns - 8);
+        for (int32_t k = 0; k < depth; k++, b0 += s->b_step, b1 += s->b_step, a += p->a_step) {
+            wide w0 = load_some(b0, s->columns0), w1 = load_some(b1, s->columns1);
             UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
-                wide x = WIDE_SET(a[from[i]]);
-                sum[i][0] = WIDE_FMA(x, b0, sum[i][0]);
-                sum[i][1] = WIDE_FMA(x, b1, sum[i][1]);
+                if (i < height) {
+                    wide x = WIDE_SET(a[from[i]]);
+                    sum[i][0] = WIDE_FMA(x, w0, sum[i][0]);
+                    sum[i][1] = WIDE_FMA(x, w1, sum[i][1]);
+                }
             }
         }
     }
     UNROLL for (int32_t i = 0; i < PANEL_ROWS; i++) {
-        GLOBAL float *y = F32(OUT(0), m + i) + n;
-        if (m + i < p->m && whole) {
-            WIDE_STORE(sum[i][0], y);
-            WIDE_STORE(sum[i][1], y + 8);
-        } else if (m + i < p->m) {
-            store_some(sum[i][0], y, columns);
-            store_some(sum[i][1], y + 8, columns - 8);
+        if (i < height && m + i < p->m) {
+            GLOBAL float *y = F32(OUT(0), m + i);
+            store_some(sum[i][0], y + s->n0, s->columns0);
+            store_some(sum[i][1], y + s->n1, s->columns1);
         }
     }
 }
 
-DEVICE void panel_of(GLOBAL char *arena, GLOBAL const gpu_call *c, bool packed) {
-    product p = product_of(c);
-    int32_t per_group = (int32_t)((p.units + PANEL_COLUMNS - 1) / PANEL_COLUMNS);
-    int32_t group = p.lanes > 0 ? GROUP(0) / per_group : 0;
-    int64_t limit = p.lanes > 0 ? (group + 1) * p.units : p.n;
-    int64_t n = p.lanes > 0 ? group * p.units + (int64_t)(GROUP(0) % per_group) * PANEL_COLUMNS
-                            : (int64_t)GROUP(0) * PANEL_COLUMNS;
-    int32_t columns = limit - n < PANEL_COLUMNS ? (int32_t)(limit - n) : PANEL_COLUMNS;
-    GLOBAL const float *b =
-        packed ? WORKSPACE(float) + n * p.k : F32(IN(2), 0) + column_of(&p, (int32_t)n);
-    int64_t b_step = packed ? PANEL_COLUMNS : p.b_step;
-    bool wide_b = packed || p.lanes > 0 || columns == PANEL_COLUMNS;
-    int32_t end = (GROUP(1) + 1) * PANEL_HIGH < p.m ? (GROUP(1) + 1) * PANEL_HIGH : p.m;
-    for (int32_t k0 = 0; k0 < p.k; k0 += PANEL_DEPTH) {
-        for (int32_t m = GROUP(1) * PANEL_HIGH; m < end; m += PANEL_ROWS) {
-            panel_rows(arena, c, &p, m, n, columns, b + k0 * b_step, b_step, wide_b, k0);
+DEVICE void strips_of_rows(GLOBAL char *arena, GLOBAL const gpu_call *c, const product *p,
+                           const strips *s, int32_t first, int32_t end) {
+    for (int32_t k0 = 0; k0 < p->k; k0 += PANEL_DEPTH) {
+        int32_t m = first;
+        for (; m + PANEL_LEAST < end; m += PANEL_ROWS) {
+            strip_rows(arena, c, p, s, m, k0, PANEL_ROWS);
+        }
+        if (m < end) {
+            strip_rows(arena, c, p, s, m, k0, PANEL_LEAST);
         }
     }
+}
+
+/* Up to 16 columns of b that follow each other, from column n on. */
+typedef struct panel {
+    int64_t n;
+    GLOBAL const float *b;
+    int32_t columns;
+} panel;
+
+/* Some rows of two panels, of which the second may have no columns. */
+DEVICE void panels_of_rows(GLOBAL char *arena, GLOBAL const gpu_call *c, const product *p,
+                           const panel *x, const panel *y, bool packed, int32_t first,
+                           int32_t end) {
+    strips s;
+    s.b_step = packed && p->lanes == 0 ? PANEL_COLUMNS : p->b_step;
+#if WIDE == PANEL_COLUMNS
+    s.n0 = x->n;
+    s.n1 = y->columns > 0 ? y->n : x->n;
+    s.b0 = x->b;
+    s.b1 = y->columns > 0 ? y->b : x->b;
+    s.columns0 = x->columns;
+    s.columns1 = y->columns;
+    s.wide_b = packed || (x->columns == WIDE && (y->columns == WIDE || y->columns == 0));
+    strips_of_rows(arena, c, p, &s, first, end);
+#else
+    for (int32_t i = 0; i < 2; i++) {
+        const panel *z = i == 0 ? x : y;
+        bool more = z->columns > WIDE;
+        s.n0 = z->n;
+        s.n1 = z->n + (more ? WIDE : 0);
+        s.b0 = z->b;
+        s.b1 = z->b + (more ? WIDE : 0);
+        s.columns0 = more ? WIDE : z->columns;
+        s.columns1 = more ? z->columns - WIDE : 0;
+        s.wide_b = packed || z->columns == PANEL_COLUMNS;
+        if (z->columns > 0) {
+            strips_of_rows(arena, c, p, &s, first, end);
+        }
+    }
+#endif
+}
+
+/* Panel i of those of all groups, one group after the other. */
+DEVICE panel panel_at(GLOBAL char *arena, GLOBAL const gpu_call *c, const product *p, int32_t i,
+                      bool packed_first) {
+    panel x;
+    int64_t units = p->lanes > 0 ? p->units : p->n, groups = p->lanes > 0 ? p->groups : 1;
+    int32_t per_group = (int32_t)((units + PANEL_COLUMNS - 1) / PANEL_COLUMNS);
+    int64_t left = units - (int64_t)(i % per_group) * PANEL_COLUMNS;
+    x.n = (int64_t)(i / per_group) * units + units - left;
+    x.columns = left < PANEL_COLUMNS ? (int32_t)left : PANEL_COLUMNS;
+    x.columns = i / per_group < groups ? x.columns : 0;
+    x.b = packed_first ? WORKSPACE(float) + x.n * p->k
+                       : F32(IN(2), 0) + column_of(p, x.columns > 0 ? (int32_t)x.n : 0);
+    return x;
+}
+
+DEVICE void two_panels(GLOBAL char *arena, GLOBAL const gpu_call *c, bool packed_first) {
+    product p = product_of(c);
+    panel x = panel_at(arena, c, &p, 2 * GROUP(0), packed_first);
+    panel y = panel_at(arena, c, &p, 2 * GROUP(0) + 1, packed_first);
+    int32_t first = GROUP(1) * PANEL_HIGH;
+    int32_t end = first + PANEL_HIGH < p.m ? first + PANEL_HIGH : p.m;
+    panels_of_rows(arena, c, &p, &x, &y, packed_first || p.lanes > 0, first, end);
+}
+
+KERNEL void WG(1, 1) k_matmul_panel(ARGS) {
+    two_panels(arena, CALL(at), false);
+}
+KERNEL void WG(1, 1) k_matmul_packed(ARGS) {
+    two_panels(arena, CALL(at), true);
 }
 
 /* Sixteen units from u on, in all their columns, of some rows: a product that is part of a run. */
 DEVICE void panel_units(GLOBAL char *arena, GLOBAL const gpu_call *c, int32_t u, int32_t first,
                         int32_t end) {
     product p = product_of(c);
-    int32_t columns = (int32_t)(p.units - u < PANEL_COLUMNS ? p.units - u : PANEL_COLUMNS);
-    bool wide_b = p.lanes > 0 || columns == PANEL_COLUMNS;
-    for (int32_t g = 0; g < p.groups; g++) {
-        int64_t n = g * p.units + u;
-        GLOBAL const float *b = F32(IN(2), 0) + column_of(&p, (int32_t)n);
-        for (int32_t k0 = 0; k0 < p.k; k0 += PANEL_DEPTH) {
-            for (int32_t m = first; m < end; m += PANEL_ROWS) {
-                panel_rows(arena, c, &p, m, n, columns, b + k0 * p.b_step, p.b_step, wide_b, k0);
-            }
+    panel x, y;
+    x.columns = (int32_t)(p.units - u < PANEL_COLUMNS ? p.units - u : PANEL_COLUMNS);
+    for (int32_t g = 0; g < p.groups; g += 2) {
+        x.n = g * p.units + u;
+        x.b = F32(IN(2), 0) + column_of(&p, (int32_t)x.n);
+        y = x;
+        y.columns = g + 1 < p.groups ? x.columns : 0;
+        if (y.columns > 0) {
+            y.n += p.units;
+            y.b = F32(IN(2), 0) + column_of(&p, (int32_t)y.n);
         }
+        panels_of_rows(arena, c, &p, &x, &y, p.lanes > 0, first, end);
     }
-}
-
-KERNEL void WG(1, 1) k_matmul_panel(ARGS) {
-    panel_of(arena, CALL(at), false);
-}
-KERNEL void WG(1, 1) k_matmul_packed(ARGS) {
-    panel_of(arena, CALL(at), true);
 }
