@@ -33,9 +33,11 @@
     DEVICE void name##_at(GLOBAL char *arena, GLOBAL const gpu_call *c, int64_t r, int32_t u);     \
     KERNEL void WG(64, 4) k_##name(ARGS) {                                                         \
         GLOBAL const gpu_call *c = CALL(at);                                                       \
-        int32_t u = GROUP(0) * 64 + ITEM(0), r = GROUP(1) * 4 + ITEM(1);                           \
-        if (u < SPAN(at)[1] && r < SPAN(at)[0]) {                                                  \
-            name##_at(arena, c, r, u);                                                             \
+        int32_t r = GROUP(1) * 4 + ITEM(1);                                                        \
+        if (r < SPAN(at)[0]) {                                                                     \
+            EACH_UNIT(u, GROUP(0) * 64, 64, SPAN(at)[1]) {                                         \
+                name##_at(arena, c, r, u);                                                         \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
     DEVICE void name##_at(GLOBAL char *arena, GLOBAL const gpu_call *c, int64_t r, int32_t u)

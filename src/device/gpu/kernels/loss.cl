@@ -4,9 +4,9 @@
 LANES_KERNEL(xent) {
     LANES_BEGIN
     GLOBAL const float *x = F32(IN(0), r);
-    float top = lanes_top(lanes, lane_top(x, n)), e = c->f[0];
-    float lse = top + math_log(lanes_sum(lanes, lane_exp_sum(x, n, top)));
-    float mean = lanes_sum(lanes, e > 0.0f ? lane_sum(x, n) : 0.0f) / (float)c->units;
+    float top = row_top(lanes, x, n), e = c->f[0];
+    float lse = top + math_log(row_exp_sum(lanes, x, n, top));
+    float mean = row_sum(lanes, x, e > 0.0f ? n : 0) / (float)c->units;
     if (inside && lane == 0) {
         int32_t label = I32(IN(1))[r];
         float plain = label < 0 ? 0.0f : lse - x[label];

@@ -6,7 +6,7 @@ LANES_KERNEL(layer_norm) {
     GLOBAL const float *x = F32(IN(0), r), *gain = F32(IN(1), 0), *bias = F32(IN(2), 0);
     GLOBAL float *y = F32(OUT(0), r), *stat = F32(OUT(1), r);
     float count = (float)c->units, sum = 0.0f;
-    float mean = lanes_sum(lanes, lane_sum(x, n)) / count;
+    float mean = row_sum(lanes, x, n) / count;
     for (int32_t j = lane; j < n; j += 16) {
         sum = FMA(x[j] - mean, x[j] - mean, sum);
     }

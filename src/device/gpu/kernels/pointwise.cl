@@ -1,5 +1,5 @@
-/* pointwise.cl - element u of row r of the result from the same element of the operands: the text of
- * op/ref/elem.inc, and of dropout and the updates. */
+/* pointwise.cl - element u of row r of the result from the same element of the operands: the text
+ * of op/ref/elem.inc, and of dropout and the updates. */
 
 ELEMENT(add) {
     PUT(0) = GET(0) + GET(1);
@@ -56,7 +56,7 @@ ELEMENT(spread) {
 
 DEVICE uint32_t philox_word(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t c1, uint32_t c2,
                             uint32_t c3, int32_t word) {
-    for (int32_t round = 0; round < 10; round++) {
+    UNROLL for (int32_t round = 0; round < 10; round++) {
         uint32_t high0 = MULHI(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
         uint32_t high1 = MULHI(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
         c0 = high1 ^ c1 ^ k0;
@@ -66,7 +66,8 @@ DEVICE uint32_t philox_word(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t c1, 
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
+    uint32_t even = (word & 2) == 0 ? c0 : c2, odd = (word & 2) == 0 ? c1 : c3;
+    return (word & 1) == 0 ? even : odd;
 }
 
 ELEMENT(dropout) {
@@ -81,7 +82,7 @@ ELEMENT(dropout) {
 
 /* ---- updates; hyper is {lr, lr / (1 - b1^t), sqrt(1 - b2^t), 0} ---- */
 
-#define CLIPPED(g, scale) (HAS(scale) ? (g) * F32(scale, 0)[0] : (g))
+#define CLIPPED(g, scale) (HAS(scale) ? (g)*F32(scale, 0)[0] : (g))
 
 DEVICE float sgd_next(float w, float g, float wd, float lr) {
     g = wd != 0.0f ? FMA(wd, w, g) : g;

@@ -22,7 +22,7 @@ LANES_KERNEL(sum_all) {
     for (int32_t begin = 0; begin < IN(0)->rows; begin += 16) {
         int32_t r = begin + ITEM(1);
         int32_t n = r < IN(0)->rows ? IN(0)->cols : 0;
-        float of_row = lanes_sum(lanes, lane_sum(F32(IN(0), n > 0 ? r : 0), n));
+        float of_row = row_sum(lanes, F32(IN(0), n > 0 ? r : 0), n);
         if (ITEM(0) == 0) {
             sums[ITEM(1)] = of_row;
         }
@@ -90,7 +90,7 @@ LANES_KERNEL(softmax) {
     LANES_BEGIN
     GLOBAL const float *x = F32(IN(0), r);
     GLOBAL float *y = F32(OUT(0), r);
-    float top = lanes_top(lanes, lane_top(x, n)), sum = 0.0f;
+    float top = row_top(lanes, x, n), sum = 0.0f;
     for (int32_t j = lane; j < n; j += 16) {
         float e = math_exp(x[j] - top);
         y[j] = e;
@@ -118,7 +118,7 @@ LANES_KERNEL(softmax_grad) {
 
 LANES_KERNEL(row_max) {
     LANES_BEGIN
-    float top = lanes_top(lanes, lane_top(F32(IN(0), r), n));
+    float top = row_top(lanes, F32(IN(0), r), n);
     if (inside && lane == 0) {
         F32(OUT(0), 0)[r] = top;
     }

@@ -8,11 +8,12 @@
 #define RUN_BEGIN(wide_of, high_of)                                                                \
     GLOBAL const gpu_call *c = CALL(at);                                                           \
     int32_t rows = c->span[1][0], units = c->span[1][1];                                           \
-    int32_t u = GROUP(0) * (wide_of) + ITEM(0), first_row = GROUP(1) * (high_of);                  \
+    int32_t first_unit = GROUP(0) * (wide_of), count = (wide_of);                                  \
+    int32_t first_row = GROUP(1) * (high_of);                                                      \
     int32_t end_row = first_row + (high_of) < rows ? first_row + (high_of) : rows;
 #define RUN_ELEMENT(name, step)                                                                    \
-    if (u < units) {                                                                               \
-        for (int32_t r = first_row + ITEM(1); r < end_row; r += (step)) {                          \
+    for (int32_t r = first_row + ITEM(1); r < end_row; r += (step)) {                              \
+        EACH_UNIT(u, first_unit, count, units) {                                                   \
             name##_at(arena, c, r, u);                                                             \
         }                                                                                          \
     }                                                                                              \
@@ -20,7 +21,7 @@
 #define RUN_PRODUCT                                                                                \
     BARRIER();                                                                                     \
     if (ITEM(0) == 0 && ITEM(1) == 0) {                                                            \
-        panel_units(arena, c, GROUP(0) * PANEL_COLUMNS, first_row, end_row);                       \
+        panel_units(arena, c, first_unit, first_row, end_row);                                     \
     }                                                                                              \
     BARRIER();                                                                                     \
     c = NEXT(c);

@@ -6,7 +6,7 @@ KERNEL void WG(16, 16) k_selftest(ARGS) {
     GLOBAL const float *x = (GLOBAL const float *)(arena + at);
     GLOBAL float *out = (GLOBAL float *)(arena + at) + 64;
     int32_t i = ITEM(1) * 16 + ITEM(0);
-    float sum = lanes_sum(lanes, lane_sum(x, 64));
+    float sum = row_sum(lanes, x, 64);
     if (i < 64) {
         float a = x[i], b = x[(i + 7) % 64], d = x[(i + 13) % 64];
         float product = a * b, small = a * 0x1p-140f;
