@@ -29,33 +29,39 @@ KERNEL void WG(64, 1) k_embed_grad(ARGS) {
     }
 }
 
-/* The first row of dy with each index, or -1, into the workspace. */
-DEVICE void find_first(GLOBAL const int32_t *ids, int32_t rows, int32_t v, GLOBAL int32_t *first) {
-    int32_t i = 0;
-    while (i < rows && ids[i] != v) {
-        i++;
+/* Into the workspace: the first row of dy with each of `count` indices, then for each row the next
+ * one with its index; `rows` where there is none. Looking at all rows, without stopping, is what
+ * CPUs do many of at once. */
+DEVICE void find_rows(GLOBAL const int32_t *ids, int32_t rows, int32_t count, int32_t u,
+                      GLOBAL int32_t *found) {
+    if (u < count) {
+        int32_t first = rows;
+        for (int32_t i = 0; i < rows; i++) {
+            first = ids[i] == u && i < first ? i : first;
+        }
+        found[u] = first;
     }
-    first[v] = i < rows ? i : -1;
+    if (u < rows) {
+        int32_t next = rows, id = ids[u];
+        for (int32_t i = u + 1; i < rows; i++) {
+            next = ids[i] == id && i < next ? i : next;
+        }
+        found[count + u] = next;
+    }
 }
-ELEMENT(embed_squares_first) {
-    if (u < c->i[0]) {
-        find_first(I32(IN(0)), IN(1)->rows, u, WORKSPACE(int32_t));
-    }
+ELEMENT(embed_squares_rows) {
+    find_rows(I32(IN(0)), IN(1)->rows, c->i[0], u, WORKSPACE(int32_t));
 }
-ELEMENT(embed_sgd_first) {
-    if (u < OUT(0)->rows) {
-        find_first(I32(IN(1)), IN(2)->rows, u, WORKSPACE(int32_t));
-    }
+ELEMENT(embed_sgd_rows) {
+    find_rows(I32(IN(1)), IN(2)->rows, OUT(0)->rows, u, WORKSPACE(int32_t));
 }
 
-/* Element j of the gradient of index v, whose first row is known. */
-DEVICE float embed_chain(GLOBAL char *arena, GLOBAL const int32_t *ids, GLOBAL const gpu_view *dy,
-                         int32_t v, int32_t first, int32_t j) {
+/* Element j of the gradient of an index, whose rows are known. */
+DEVICE float embed_chain(GLOBAL char *arena, GLOBAL const gpu_view *dy, int32_t first,
+                         GLOBAL const int32_t *next, int32_t j) {
     float sum = 0.0f;
-    for (int32_t i = first; first >= 0 && i < dy->rows; i++) {
-        if (ids[i] == v) {
-            sum += F32(dy, i)[j];
-        }
+    for (int32_t i = first; i < dy->rows; i = next[i]) {
+        sum += F32(dy, i)[j];
     }
     return sum;
 }
@@ -75,9 +81,9 @@ LANES_KERNEL(embed_squares) {
         int64_t e = v * cols < begin ? begin : v * cols;
         int64_t stop = (v + 1) * cols < end ? (v + 1) * cols : end;
         e += (ITEM(0) - (e - begin) % 16 + 16) % 16;
-        for (; from >= 0 && e < stop; e += 16) {
-            double g = (double)embed_chain(arena, I32(IN(0)), IN(1), (int32_t)v, from,
-                                           (int32_t)(e - v * cols));
+        for (; from < IN(1)->rows && e < stop; e += 16) {
+            double g =
+                (double)embed_chain(arena, IN(1), from, first + c->i[0], (int32_t)(e - v * cols));
             sum += g * g;
         }
     }
@@ -88,13 +94,21 @@ LANES_KERNEL(embed_squares) {
 }
 
 /* Rows that no index names stay as they are, unless the numbers to change them by are wrong. */
-ELEMENT(embed_sgd) {
-    int32_t first = WORKSPACE(int32_t)[r];
-    float factor = HAS(IN(3)) ? F32(IN(3), 0)[0] : 1.0f, lr = F32(IN(4), 0)[0];
-    if (first < 0 && IN(0)->at == OUT(0)->at && FMA(-lr, 0.0f * factor, 0.0f) == 0.0f) {
+KERNEL void WG(64, 4) k_embed_sgd(ARGS) {
+    GLOBAL const gpu_call *c = CALL(at);
+    GLOBAL const int32_t *next = WORKSPACE(int32_t) + c->rows;
+    int64_t r = GROUP(1) * 4 + ITEM(1);
+    if (r >= c->rows) {
         return;
     }
-    float g = embed_chain(arena, I32(IN(1)), IN(2), (int32_t)r, first, u);
-    g = HAS(IN(3)) ? g * factor : g;
-    PUT(0) = FMA(-lr, g, GET(0));
+    int32_t first = WORKSPACE(int32_t)[r], units = c->units;
+    float factor = HAS(IN(3)) ? F32(IN(3), 0)[0] : 1.0f, lr = F32(IN(4), 0)[0];
+    if (first == IN(2)->rows && IN(0)->at == OUT(0)->at && FMA(-lr, 0.0f * factor, 0.0f) == 0.0f) {
+        return;
+    }
+    for (int32_t u = ITEM(0); u < units; u += 64) {
+        float g = embed_chain(arena, IN(2), first, next, u);
+        g = HAS(IN(3)) ? g * factor : g;
+        PUT(0) = FMA(-lr, g, GET(0));
+    }
 }
