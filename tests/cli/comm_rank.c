@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum { FIRST = COMM_FIRST_TAG, MOST = 8 << 20, TICKETS = 256, PIECE = 200000 };
+enum { ENDED_SECONDS = 10 };
 static const double LIMIT = 60;
 
 typedef struct rank_job {
@@ -144,8 +145,8 @@ static ebb_status wrong_sizes(rank_job *job) {
     return EBB_OK;
 }
 
-/* One end in pieces, the other not, or not as many. Some are left over and never done, so that this
- * ends as a failure does. */
+/* One end in pieces, the other not, or not as many. Some are left over and never done: the link
+ * cannot be closed as if nothing had been, so this ends as a failure does. */
 static ebb_status wrong_pieces(rank_job *job) {
     static const size_t sizes[][2] = {
         {PIECE + 1, 400}, {PIECE + 1, PIECE}, {3 * PIECE, 2 * PIECE}, {100, PIECE + 1}};
@@ -232,6 +233,15 @@ static ebb_status run_job(rank_job *job, const char *name) {
     return ebb__fail(job->ctx, EBB_USAGE, "no job %s", name);
 }
 
+/* As the command ends a run that failed: one rank ends all, the others wait for that. Were some to
+ * end by themselves while others are in MPI_Finalize, mpirun might never end. */
+static void end_all(comm_link *link, ebb_status status) {
+    if (!ebb__comm_fail(link)) {
+        (void)sleep(ENDED_SECONDS);
+    }
+    ebb__comm_abort(link, status);
+}
+
 int main(int argc, char **argv) {
     rank_job job = {0};
     const char *piece = getenv("COMM_PIECE");
@@ -256,6 +266,9 @@ int main(int argc, char **argv) {
     }
     if (status != EBB_OK) {
         (void)fprintf(stderr, "comm_rank: %s\n", ebb_last_error(job.ctx));
+    }
+    if (status != EBB_OK && job.link != NULL) {
+        end_all(job.link, status);
     }
     ebb__comm_close(job.link);
     ebb__free(job.ctx, job.out);

@@ -176,17 +176,47 @@ def mpirun_command(count, *line):
     return ["mpirun", *(["--oversubscribe", "--bind-to", "none"] if OPEN_MPI else []), "-np", str(count), *map(str, line)]
 
 
+def outlives(process):
+    """Whether all processes that it started have ended, and it has not taken note of all of them."""
+    states = []
+    try:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf8") as file:
+            for pid in file.read().split():
+                with open(f"/proc/{pid}/stat", encoding="utf8") as stat:
+                    states.append(stat.read().rsplit(")", 1)[1].split()[0])
+    except OSError:  # one that went meanwhile was noted
+        return False
+    return bool(states) and all(state == "Z" for state in states)
+
+
+def patiently(process, seconds=200, ending=20):
+    """What the mpirun says until it ends; None if it hangs: it is still there `ending` seconds after the last of its processes."""
+    last, alone = time.time() + seconds, 0
+    while alone < ending:
+        try:
+            return process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:
+            alone = alone + 1 if outlives(process) else 0
+            if time.time() > last:
+                raise
+    return None
+
+
 def mpirun(count, *line, **env):
-    """The ended run of `line` in `count` processes. Open MPI 4.1's mpirun now and then crashes itself
-    while it ends a job that failed, after all processes have ended (one of ours would be exit 139): such
-    a run says nothing, and is done again."""
+    """The ended run of `line` in `count` processes. Open MPI 4.1's mpirun now and then crashes or hangs itself
+    (in PMIx_server_finalize, a lock that its own thread waits for) while it ends a job that failed, after all
+    processes have ended (one of ours that crashed would be exit 139): such a run says nothing, and is done again."""
     for _ in range(3):
-        done = subprocess.run(mpirun_command(count, *line), capture_output=True, text=True, timeout=200, env=mpi_environment(**env),
-                              stdin=subprocess.DEVNULL)
-        if done.returncode != -signal.SIGSEGV:
-            break
-        print(f"mpirun itself crashed: {count} x {line} is run again", flush=True)
-    return done
+        with subprocess.Popen(mpirun_command(count, *line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=mpi_environment(**env),
+                              stdin=subprocess.DEVNULL) as process:
+            try:
+                said = patiently(process)
+            finally:
+                process.kill()
+        if said is not None and process.returncode != -signal.SIGSEGV:
+            return subprocess.CompletedProcess(process.args, process.returncode, *said)
+        print(f"mpirun itself {'hung' if said is None else 'crashed'}: {count} x {line} is run again", flush=True)
+    raise AssertionError(f"mpirun itself hung or crashed three times: {count} x {line}")
 
 
 def main_with_mpi(tests):
