@@ -5,7 +5,8 @@
  * chunks; sums over time steps, which nobody waits for, in between.
  *
  * What a rank does of one chunk, for one purpose, is one task. Seconds are
- * built-in ones, so that all ranks find the same order. */
+ * built-in ones, so that all ranks find the same order. No rule is the best for all
+ * models, so that several are played, and the shortest step is taken. */
 #include "pass/ranks.h"
 
 #include <math.h>
@@ -28,14 +29,32 @@ typedef enum purpose {
 
 typedef struct task {
     int32_t rank; /* HOME_ALL: takes no time */
+    purpose what;
+    int32_t chunk;
+    double seconds;
+    int32_t needs; /* tasks that it waits for */
+    int32_t first; /* edge to who waits for it; -1: none */
+    int64_t place; /* in the shortest order so far */
+    /* While a step is played: */
     int64_t urgency;
-    double seconds, ready;
-    int32_t waiting; /* tasks that it waits for */
-    int32_t first;   /* edge to who waits for it; -1: none */
+    double ready;
+    int32_t waiting; /* tasks that it still waits for */
     int32_t next;    /* another one of its rank that could be done */
     int64_t number;  /* in the order found; -1: not yet */
     bool listed;     /* it was among those that could be done */
 } task;
+
+/* What a rule may differ in. */
+typedef struct rule {
+    int32_t lead;    /* chunks by which the gradient of what the output layer reads goes ahead of
+                        backward: it has all ranks to pass before the last one can go on */
+    double patience; /* what is more urgent than a sum is waited for, if it comes within so much of
+                        the time that the sum takes */
+} rule;
+/* The first is plain; of equal ones an earlier one is taken. */
+static const rule rules[] = {{0, 0},   {0, 0.25}, {0, 0.5},  {2, 0.25},
+                             {2, 0.5}, {4, 0},    {4, 0.25}, {4, 0.5}};
+enum { RULES = sizeof rules / sizeof *rules };
 
 typedef struct edge {
     int32_t to, next;
@@ -44,7 +63,8 @@ typedef struct edge {
 typedef struct player {
     const rank_cutter *c;
     task *tasks;
-    int32_t n;
+    int32_t n, chunks;
+    rule rule;
     int32_t *of; /* by node: its task */
     edge *edges;
     int32_t n_edges;
@@ -128,16 +148,19 @@ static ebb_status find_chunks(const rank_cutter *c, int32_t steps, int32_t **out
 }
 
 /* Less is more urgent. */
-static int64_t urgency_of(purpose what, int64_t chunk, int64_t chunks) {
-    switch (what) {
+static int64_t urgency_of(const player *p, const task *t) {
+    int64_t chunk = t->chunk, chunks = p->chunks, after = chunks - 1 - chunk;
+    switch (t->what) {
     case FOR_JOINT: /* takes next to no time */
         return -2 * chunks - chunk;
     case FOR_FORWARD:
         return chunk - chunks;
     case FOR_SUMS:
         return chunks * PURPOSES - chunk;
+    case FOR_INPUT:
+        return (after - p->rule.lead) * PURPOSES + FOR_INPUT;
     default:
-        return (chunks - 1 - chunk) * PURPOSES + (int64_t)what;
+        return after * PURPOSES + (int64_t)t->what;
     }
 }
 
@@ -183,10 +206,8 @@ static ebb_status find_tasks(player *p, int32_t steps, int32_t chunks) {
         }
         if (*at < 0) {
             *at = p->n++;
-            p->tasks[*at] = (task){.rank = grouped ? c->home[n] : HOME_ALL,
-                                   .urgency = urgency_of(what, chunk, chunks),
-                                   .first = -1,
-                                   .number = -1};
+            p->tasks[*at] = (task){
+                .rank = grouped ? c->home[n] : HOME_ALL, .what = what, .chunk = chunk, .first = -1};
         }
         p->of[n] = *at;
         p->tasks[*at].seconds += grouped ? seconds_of(c, node) : 0;
@@ -206,7 +227,7 @@ static ebb_status find_edges(player *p) {
             if (def != IR_NONE && p->of[def] != to) {
                 p->edges[p->n_edges] = (edge){to, p->tasks[p->of[def]].first};
                 p->tasks[p->of[def]].first = p->n_edges++;
-                p->tasks[to].waiting++;
+                p->tasks[to].needs++;
             }
         }
     }
@@ -237,64 +258,107 @@ static void let_go(player *p, int32_t t) {
     }
 }
 
-/* When a rank could begin with something; HUGE_VAL: never. */
-static double next_start(const player *p, int32_t rank) {
-    double start = HUGE_VAL;
+/* What a rank could begin next. */
+typedef struct choice {
+    int32_t task; /* -1: nothing */
+    double start;
+} choice;
+
+/* The most urgent of those, sums or all others, that the rank could begin first. */
+static choice first_of(const player *p, int32_t rank, bool sums) {
+    choice best = {.task = -1, .start = HUGE_VAL};
     for (int32_t t = p->could[rank]; t >= 0; t = p->tasks[t].next) {
-        start = p->tasks[t].ready < start ? p->tasks[t].ready : start;
+        const task *now = &p->tasks[t];
+        double start = fmax(now->ready, p->time[rank]);
+        bool alike = start == best.start && now->urgency < p->tasks[best.task].urgency;
+        if ((now->what == FOR_SUMS) == sums && (start < best.start || alike)) {
+            best = (choice){t, start};
+        }
     }
-    return start > p->time[rank] ? start : p->time[rank];
+    return best;
 }
 
-/* The most urgent of what the rank could begin by then, taken from its list. */
-static int32_t take(player *p, int32_t rank, double start) {
-    int32_t *best = NULL;
-    for (int32_t *t = &p->could[rank]; *t >= 0; t = &p->tasks[*t].next) {
-        const task *now = &p->tasks[*t];
-        bool better = best == NULL || now->urgency < p->tasks[*best].urgency;
-        best = now->ready <= start && better ? t : best;
-    }
-    int32_t taken = *best;
-    *best = p->tasks[taken].next;
-    return taken;
+static choice choose(const player *p, int32_t rank) {
+    choice other = first_of(p, rank, false), sum = first_of(p, rank, true);
+    double patience = sum.task < 0 ? 0 : p->rule.patience * p->tasks[sum.task].seconds;
+    return other.task >= 0 && other.start <= sum.start + patience ? other : sum;
 }
 
-static void play(player *p) {
+static void unlist(player *p, int32_t rank, int32_t t) {
+    int32_t *at = &p->could[rank];
+    while (*at != t) {
+        at = &p->tasks[*at].next;
+    }
+    *at = p->tasks[t].next;
+}
+
+static void begin(player *p, const rule *by) {
+    p->rule = *by;
+    p->n_done = 0;
+    memset(p->could, -1, sizeof p->could);
+    memset(p->time, 0, sizeof p->time);
     for (int32_t t = 0; t < p->n; t++) {
-        if (p->tasks[t].waiting == 0 && p->tasks[t].number < 0 && !p->tasks[t].listed) {
+        task *now = &p->tasks[t];
+        now->urgency = urgency_of(p, now);
+        now->ready = 0;
+        now->waiting = now->needs;
+        now->number = -1;
+        now->listed = false;
+    }
+    for (int32_t t = 0; t < p->n; t++) {
+        if (p->tasks[t].needs == 0 && p->tasks[t].number < 0 && !p->tasks[t].listed) {
             let_go(p, t);
         }
     }
+}
+
+/* The seconds of the step. */
+static double play(player *p, const rule *by) {
+    double end = 0;
+    begin(p, by);
     for (;;) {
-        int32_t rank = -1;
-        double start = HUGE_VAL;
+        choice next = {.task = -1, .start = HUGE_VAL};
         for (int32_t r = 0; r < p->c->ranks; r++) {
-            double at = p->could[r] < 0 ? HUGE_VAL : next_start(p, r);
-            rank = at < start ? r : rank;
-            start = at < start ? at : start;
+            choice own = choose(p, r);
+            next = own.start < next.start ? own : next;
         }
-        if (rank < 0) {
-            return;
+        if (next.task < 0) {
+            return end;
         }
-        int32_t t = take(p, rank, start);
-        task *now = &p->tasks[t];
-        p->time[rank] = now->ready = start + now->seconds;
-        let_go(p, t);
+        task *now = &p->tasks[next.task];
+        unlist(p, now->rank, next.task);
+        p->time[now->rank] = now->ready = next.start + now->seconds;
+        end = fmax(end, now->ready);
+        let_go(p, next.task);
     }
+}
+
+/* By the first of the best rules. False: tasks wait for each other. */
+static bool play_all(player *p) {
+    double least = HUGE_VAL;
+    for (int k = 0; k < RULES; k++) {
+        double seconds = play(p, &rules[k]);
+        if (p->n_done < p->n) {
+            return false;
+        }
+        for (int32_t t = 0; seconds < least && t < p->n; t++) {
+            p->tasks[t].place = p->tasks[t].number;
+        }
+        least = fmin(least, seconds);
+    }
+    return true;
 }
 
 ebb_status ebb__cut_schedule(const rank_cutter *c, int32_t steps, int32_t chunks, int64_t *keys,
                              bool *found) {
     const ir_graph *g = c->g;
-    player p = {.c = c};
+    player p = {.c = c, .chunks = chunks};
     int64_t all = g->n_order;
-    memset(p.could, -1, sizeof p.could);
     TRY(find_tasks(&p, steps, chunks));
     TRY(find_edges(&p));
-    play(&p);
-    *found = p.n_done == p.n; /* else tasks wait for each other */
+    *found = play_all(&p);
     for (int32_t i = 0; *found && i < g->n_order; i++) {
-        keys[g->order[i]] = p.tasks[p.of[g->order[i]]].number * all + i;
+        keys[g->order[i]] = p.tasks[p.of[g->order[i]]].place * all + i;
     }
     return EBB_OK;
 }
