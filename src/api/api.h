@@ -84,6 +84,15 @@ ebb_status ebb__api_need(const ebb_graph *graph, ebb_value value, const char *wh
 ebb_status ebb__api_add_variable(ebb_graph *graph, ir_role role, const char *name, ir_dtype dtype,
                                  int32_t rank, const int64_t *dims, ir_val *out) EBB_MUST_CHECK;
 
+/* Members of a caller's struct that are for later. */
+static inline bool api_are_zero(const uint64_t *members, size_t bytes) {
+    bool zero = true;
+    for (size_t i = 0; i < bytes / sizeof *members; i++) {
+        zero = zero && members[i] == 0;
+    }
+    return zero;
+}
+
 /* compile.c */
 void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info);
 

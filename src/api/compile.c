@@ -41,10 +41,8 @@ static ebb_status check_options(ebb_ctx *ctx, const ebb_options *o) {
     if (o->version != OPTIONS_VERSION) {
         return ebb__fail(ctx, EBB_USAGE, "options: start from ebb_options_default()");
     }
-    for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
-        if (o->reserved[i] != 0) {
-            return ebb__fail(ctx, EBB_USAGE, "options: reserved members must be 0");
-        }
+    if (!api_are_zero(o->reserved, sizeof o->reserved)) {
+        return ebb__fail(ctx, EBB_USAGE, "options: reserved members must be 0");
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         /* As fp32, which is what the optimisers see. */
@@ -256,7 +254,7 @@ static ebb_status make_plan(api_request *r, api_shared *shared, ebb_plan **plan)
     plan_request requests[PLAN_MAX_PROGRAMS];
     plan_options settings;
     plan_progress progress = {.ctx = r->ctx};
-    static const plan_extra room = {RANKS_ROOM, RANKS_ROOM_BYTES};
+    const plan_extra room = ranks_room();
     api_team team = {.ctx = r->ctx,
                      .options = r->options,
                      .graphs = r->ir,

@@ -3,6 +3,7 @@
  */
 #include "api/api.h"
 
+#include "ir/hash.h"
 #include "plan/stages.h"
 #include "train/forecast.h"
 
@@ -21,10 +22,7 @@ ebb_ranks_options ebb_ranks_options_default(void) {
 }
 
 static ebb_status check_options(ebb_ctx *ctx, const ebb_ranks_options *o) {
-    bool zero = o->reserved_word == 0;
-    for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
-        zero = zero && o->reserved[i] == 0;
-    }
+    bool zero = o->reserved_word == 0 && api_are_zero(o->reserved, sizeof o->reserved);
     if (o->version != RANKS_OPTIONS_VERSION || !zero) {
         return ebb__fail(ctx, EBB_USAGE,
                          "ranks: start from ebb_ranks_options_default(); reserved members are 0");
@@ -168,9 +166,7 @@ typedef struct api_hello {
 } api_hello;
 
 static uint64_t hash_graph(const ir_graph *g, uint64_t hash) {
-    hash = XXH3_64bits_withSeed(g->order, (size_t)g->n_order * sizeof *g->order, hash);
-    hash = XXH3_64bits_withSeed(g->operands, (size_t)g->n_operands * sizeof *g->operands, hash);
-    hash = XXH3_64bits_withSeed(g->nodes, (size_t)g->n_nodes * sizeof *g->nodes, hash);
+    hash = ebb__ir_hash_nodes(g, hash);
     for (ir_val v = 0; v < g->n_values; v++) {
         const ir_value *value = &g->values[v];
         const char *name = value->name != NULL ? value->name : "";
@@ -301,7 +297,7 @@ static ebb_status find_share(void *user, const pass_stages *ways, double *share)
     *share = 0;
     ebb__plan_take_stages(ways, &own.ranks);
     for (int32_t r = 0; r < own.ranks.count; r++) {
-        static const plan_extra room = {RANKS_ROOM, RANKS_ROOM_BYTES};
+        const plan_extra room = ranks_room();
         ebb_plan *plan = NULL;
         own.ranks.rank = r;
         own.budget = s->all[r].budget;

@@ -36,11 +36,7 @@ ebb_run_options ebb_run_options_default(void) {
 /* Whether a caller's struct began as a default, and leaves alone what is to come. */
 static ebb_status check_struct(ebb_ctx *ctx, const char *what, uint32_t version,
                                const uint64_t *reserved, size_t bytes) {
-    bool known = version == RUN_OPTIONS_VERSION;
-    for (size_t i = 0; i < bytes / sizeof *reserved; i++) {
-        known = known && reserved[i] == 0;
-    }
-    return known
+    return version == RUN_OPTIONS_VERSION && api_are_zero(reserved, bytes)
                ? EBB_OK
                : ebb__fail(ctx, EBB_USAGE,
                            "options: start from %s_default(), and leave reserved members 0", what);

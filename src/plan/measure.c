@@ -4,6 +4,8 @@
  * known by then, twice, and may call it off. */
 #include "plan/plan.h"
 
+#include "ir/hash.h"
+
 #include <string.h>
 #include <xxhash.h>
 
@@ -36,10 +38,7 @@ static uint64_t hash_values(const ir_graph *g, uint64_t hash) {
 static uint64_t hash_unit(const pass_unit *unit) {
     const ir_graph *g = &unit->graph;
     uint64_t hash = ebb__knobs_hash(&unit->config->knobs);
-    hash = XXH3_64bits_withSeed(g->order, (size_t)g->n_order * sizeof *g->order, hash);
-    hash = XXH3_64bits_withSeed(g->operands, (size_t)g->n_operands * sizeof *g->operands, hash);
-    hash = XXH3_64bits_withSeed(g->nodes, (size_t)g->n_nodes * sizeof *g->nodes, hash);
-    return hash_values(g, hash);
+    return hash_values(g, ebb__ir_hash_nodes(g, hash));
 }
 
 /* Kernels, forms and places of a unit in the order in which they run. */

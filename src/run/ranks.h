@@ -10,6 +10,9 @@
 /* Host memory of a leader, for bytes on their way between files and other ranks. */
 #define RANKS_ROOM "ranks"
 enum { RANKS_ROOM_BYTES = 1 << 20 };
+static inline plan_extra ranks_room(void) {
+    return (plan_extra){RANKS_ROOM, RANKS_ROOM_BYTES};
+}
 enum { RANKS_TAGS = 2 }; /* from COMM_FIRST_TAG on; those of programs come behind */
 
 /* Bytes [from, from + bytes) of a tensor, which are all of a variable of the rank. */

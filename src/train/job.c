@@ -238,7 +238,7 @@ static ebb_status compile(job_programs *p, ebb_plan **plan) {
         extras[n_extras++] = (plan_extra){JOB_STAGING, settings->kind->staging(settings, request)};
     }
     if (p->options.ranks.rank == 0 && p->options.ranks.count > 1) {
-        extras[n_extras++] = (plan_extra){RANKS_ROOM, RANKS_ROOM_BYTES};
+        extras[n_extras++] = ranks_room();
     }
     if (!request->follows && request->vocab_bytes > 0) {
         extras[n_extras++] = (plan_extra){JOB_VOCAB, request->vocab_bytes};
