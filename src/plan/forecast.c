@@ -110,12 +110,11 @@ typedef struct play_message {
     uint64_t bytes;
     int32_t posts; /* of the two calls that start it */
     message_state state;
-    int64_t turn; /* when it got ready: earlier ones are copied first */
-    int32_t next; /* ready, from the same rank to the same rank; < 0: none */
+    int32_t next; /* ready, to the same rank; < 0: none */
     /* While it moves: */
     bool flows;         /* the latency is over */
     bool settled;       /* its rate is known */
-    double left, since; /* bytes at that time; before it moves, since when it is ready */
+    double left, since; /* bytes at that time */
     double rate, end;   /* as it is now */
 } play_message;
 
@@ -127,10 +126,11 @@ typedef struct play_end {
 
 typedef struct play_rank {
     const forecast_list *list;
-    int32_t *number; /* by item that starts a message: its number */
-    int32_t at;      /* next item */
-    double free;     /* when it is done with what it does */
-    int32_t copies;  /* message that it copies; < 0: none */
+    int32_t *number;     /* by item that starts a message: its number */
+    int32_t at;          /* next item */
+    double free;         /* when it is done with what it does */
+    int32_t copies;      /* message that it copies; < 0: none */
+    int32_t first, last; /* messages to it that are ready, in order; first < 0: none */
 } play_rank;
 
 /* The way out of a rank, or into it, that messages share. */
@@ -147,14 +147,10 @@ typedef struct play {
     int32_t n;
     play_message *messages;
     int32_t n_messages;
-    int32_t *first, *last; /* by from * n + to: messages that are ready, in order */
-    bool *busy;            /* likewise: one of them moves */
-    int32_t *moving;       /* numbers of all that move */
+    int32_t *moving; /* numbers of all that move */
     int32_t n_moving;
-    int32_t *ended;   /* pairs, while moves are ended */
     play_port *ports; /* out of each rank, then into each */
     bool changed;     /* others flow than the rates are for */
-    int64_t turns;
     double now;
 } play;
 
@@ -276,38 +272,22 @@ static ebb_status spend(play *p, int32_t r, int32_t state, double seconds) {
 
 /* ---- messages on their way ---- */
 
-static int32_t take(play *p, int32_t pair) {
-    int32_t number = p->first[pair];
-    p->first[pair] = p->messages[number].next;
-    p->messages[number].state = MESSAGE_MOVING;
-    return number;
-}
-
-/* On a network: the next one from a rank to another goes, when the one before is there. Its latency
- * may have passed while it waited for that. */
-static void start_move(play *p, int32_t pair) {
-    p->busy[pair] = p->first[pair] >= 0;
-    if (p->busy[pair]) {
-        int32_t number = take(p, pair);
-        play_message *m = &p->messages[number];
-        m->left = (double)m->bytes;
-        m->end = fmax(p->now, m->since + p->network->latency);
-        p->moving[p->n_moving++] = number;
-    }
-}
-
-static void queue(play *p, int32_t number) {
+/* Both ends of a message are posted: on a network it moves, in shared memory its receiver may copy
+ * it. */
+static void begin_move(play *p, int32_t number) {
     play_message *m = &p->messages[number];
-    int32_t pair = m->from * p->n + m->to;
-    m->state = MESSAGE_READY;
-    m->turn = p->turns++;
-    m->since = p->now;
-    m->next = -1;
-    *(p->first[pair] < 0 ? &p->first[pair] : &p->messages[p->last[pair]].next) = number;
-    p->last[pair] = number;
-    if (!p->network->copied && !p->busy[pair]) {
-        start_move(p, pair);
+    play_rank *to = &p->ranks[m->to];
+    if (!p->network->copied) {
+        m->state = MESSAGE_MOVING;
+        m->left = (double)m->bytes;
+        m->end = p->now + p->network->latency;
+        p->moving[p->n_moving++] = number;
+        return;
     }
+    m->state = MESSAGE_READY;
+    m->next = -1;
+    *(to->first < 0 ? &to->first : &p->messages[to->last].next) = number;
+    to->last = number;
 }
 
 /* Which share of a port each message gets that has none yet. */
@@ -373,7 +353,7 @@ static bool is_over(const play *p, const play_message *m) {
 
 /* Latencies and messages that ended by now. */
 static void end_moves(play *p) {
-    int32_t n = p->n_moving, kept = 0, n_ended = 0;
+    int32_t n = p->n_moving, kept = 0;
     for (int32_t i = 0; i < n; i++) {
         play_message *m = &p->messages[p->moving[i]];
         if (is_over(p, m) && !m->flows) {
@@ -383,37 +363,28 @@ static void end_moves(play *p) {
         } else if (is_over(p, m)) {
             m->state = MESSAGE_THERE;
             p->changed = true;
-            p->ended[n_ended++] = m->from * p->n + m->to;
             continue;
         }
         p->moving[kept++] = p->moving[i];
     }
     p->n_moving = kept;
-    for (int32_t i = 0; i < n_ended; i++) {
-        start_move(p, p->ended[i]);
-    }
 }
 
 /* In shared memory: the rank copies what has been ready for it for the longest, if there is
  * something. */
 static ebb_status copy_in(play *p, int32_t r, bool *copied) {
-    int32_t best = -1;
-    for (int32_t i = 0; i < p->n && p->network->copied; i++) {
-        int32_t pair = i * p->n + r;
-        if (p->first[pair] >= 0 &&
-            (best < 0 || p->messages[p->first[pair]].turn < p->messages[p->first[best]].turn)) {
-            best = pair;
-        }
-    }
-    *copied = best >= 0;
+    play_rank *rank = &p->ranks[r];
+    int32_t number = rank->first;
+    *copied = number >= 0;
     if (!*copied) {
         return EBB_OK;
     }
-    int32_t number = take(p, best);
-    p->ranks[r].copies = number;
+    play_message *m = &p->messages[number];
+    rank->first = m->next;
+    rank->copies = number;
+    m->state = MESSAGE_MOVING;
     return spend(p, r, FORECAST_COPYING,
-                 p->network->latency +
-                     (double)p->messages[number].bytes / p->network->bytes_per_second);
+                 p->network->latency + (double)m->bytes / p->network->bytes_per_second);
 }
 
 /* ---- ranks ---- */
@@ -442,7 +413,7 @@ static ebb_status do_item(play *p, int32_t r, bool *moved) {
     play_message *m = &p->messages[number];
     if (starts) {
         if (++m->posts == 2) {
-            queue(p, number);
+            begin_move(p, number);
         }
         bool sends = item->message == MESSAGE_SEND;
         p->step->ranks[r].messages += sends;
@@ -530,15 +501,14 @@ ebb_status ebb__forecast_play(ebb_ctx *ctx, const forecast_list *lists, int32_t 
     *out = (forecast_step){.n_ranks = n_ranks};
     ebb__region_init(&out->region, ctx);
     TRY(REGION_ARRAYS(&out->region, ARRAY(out->ranks, n + 1), ARRAY(p.ranks, n + 1),
-                      ARRAY_NONE(p.first, n * n + 1), ARRAY_NONE(p.last, n * n + 1),
-                      ARRAY(p.busy, n * n + 1), ARRAY(p.moving, n * n + 1),
-                      ARRAY(p.ended, n * n + 1), ARRAY(p.ports, 2 * n + 1)));
+                      ARRAY(p.ports, 2 * n + 1)));
     for (int32_t r = 0; r < n_ranks; r++) {
-        p.ranks[r] = (play_rank){.list = &lists[r], .copies = -1};
+        p.ranks[r] = (play_rank){.list = &lists[r], .copies = -1, .first = -1};
         TRY(ebb__region_alloc(&out->region, (size_t)lists[r].n + 1, sizeof *p.ranks[r].number,
                               &p.ranks[r].number));
     }
     TRY(match(&p));
+    TRY(ebb__region_alloc(&out->region, (size_t)p.n_messages + 1, sizeof *p.moving, &p.moving));
     return play_all(&p);
 }
 

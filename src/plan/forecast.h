@@ -3,10 +3,9 @@
  * them would arrive.
  *
  * A message starts to move when it is sent and its receive is posted too (rendezvous: the worst
- * case). On a network those from one rank to another then follow each other, each with its latency
- * first, and share the sender's way out and the receiver's way in with what moves there else. In
- * shared memory a message is copied by the receiver's processor, as soon as that comes to any
- * message of its own.
+ * case). On a network its latency passes first; then it shares the sender's way out and the
+ * receiver's way in evenly with whatever else moves there. In shared memory a message is copied by
+ * the receiver's processor, as soon as that comes to any message of its own.
  */
 #ifndef PLAN_FORECAST_H
 #define PLAN_FORECAST_H
