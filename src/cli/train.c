@@ -170,7 +170,7 @@ ebb_status ebb__cli_train(cli_call *call) {
                              .sample = on_sample};
     job_train_result result = {0};
     ebb_status status = EBB_OK;
-    TRY(ebb__cli_greet_ranks(call));
+    TRY(ebb__cli_greet_ranks(call, FOR_TRAIN));
     TRY(ebb__cli_check_network(call));
     TRY(apply_overrides(settings));
     if (ebb__cli_is_follower(call)) {
