@@ -153,6 +153,35 @@ ebb_status ebb__cli_greet_ranks(cli_call *call, option_command command) {
     return status;
 }
 
+/* Numbers, switches and choices that decide what is computed. Texts are as they were given. */
+typedef struct told_settings {
+    char value[OPTION_MAX][sizeof(uint64_t)];
+} told_settings;
+
+static void move_settings(cli_settings *settings, told_settings *told, bool take) {
+    const model_kind *kind = settings->run.kind;
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        char *own = (char *)settings + option->offset;
+        size_t bytes = ebb__option_bytes(option);
+        bool text = option->kind == OPTION_TEXT || option->kind == OPTION_SIZE;
+        if ((option->flags & OPTION_MATH) != 0 && !text) {
+            memcpy(take ? own : told->value[i], take ? told->value[i] : own, bytes);
+        }
+    }
+}
+
+ebb_status ebb__cli_share_settings(cli_call *call) {
+    told_settings told = {{{0}}};
+    if (call->link == NULL || ebb__comm_size(call->link) == 1) {
+        return EBB_OK;
+    }
+    move_settings(&call->settings, &told, false);
+    TRY(ebb__comm_broadcast(call->link, 0, &told, sizeof told, call->settings.run.lost_after));
+    move_settings(&call->settings, &told, true);
+    return EBB_OK;
+}
+
 ebb_status ebb__cli_check_network(const cli_call *call) {
     const train_settings *s = &call->settings.run;
     forecast_network unused;

@@ -222,6 +222,25 @@ def test_train_cnn():
     check_same("grid")
 
 
+def test_others_have_no_files():
+    """Texts, images and the run of --init lie where the first process is; what follows from them the others hear from it."""
+    texts()
+    idx("images", "train", 24, 1, side=28)
+    idx("images", "t10k", 8, 2, side=28)
+    os.makedirs("away")
+    ebb(*LM, "--steps", "9", "--hidden", "12", "--tie", "--out", "first")
+    on = [*LM[:2], *LM[6:], "--init", "first", "--steps", "18"]  # whose layers and sizes are those of the first
+    images = ["train", "cnn", "--net", "lenet", "--batch", "8", "--shards", "2", "--threads", "1", "--train", "images", "--steps", "4"]
+    for command in on, images:
+        ebb(*command, "--out", f"{command[1]}-whole")
+        for more in [], ["--stages", "2"]:
+            shutil.rmtree("run", ignore_errors=True)
+            line = [EBB, *command, *more, "--out", "run"]
+            done = mpirun(1, *line, ":", "-np", "1", "-wdir", "away", *line)
+            assert done.returncode == 0 and os.listdir("away") == [], done
+            check_same("run", f"{command[1]}-whole")
+
+
 # ---- averages of the weights ----
 
 GRIDS = [(2, []), (4, ["--stages", "2"]), (3, ["--reduce", "copies"]), (2, ["--stages", "2", "--reduce", "central"]), (1, []),
