@@ -16,7 +16,7 @@ static ebb_status plan_run(void *user, int32_t rank, ebb_plan **plan) {
     job_request request = *run->request;
     if (settings.link == NULL) {
         settings.rank = rank;
-        request.follows = rank > 0 && settings.train_path != NULL;
+        request = ebb__job_request_of(&settings, run->request, rank);
     }
     return ebb__job_compile(run->ctx, &settings, &request, plan);
 }
