@@ -248,8 +248,15 @@ EBB_API int32_t ebb_ranks_number(const ebb_ranks *ranks); /* of this process */
 EBB_API void ebb_ranks_close(ebb_ranks *ranks);
 
 /* Who adds up and applies gradients, where processes have parts of the batch: each its slice, with
- * the optimiser's state; all of them everything; or the leader. */
-typedef enum ebb_reduce { EBB_REDUCE_SLICES, EBB_REDUCE_COPIES, EBB_REDUCE_CENTRAL } ebb_reduce;
+ * the optimiser's state; all of them everything; or the leader. Auto: slices or copies, whichever
+ * is forecast to have the shorter step of those that fit each process; compiling takes longer then.
+ * The bits are the same. */
+typedef enum ebb_reduce {
+    EBB_REDUCE_SLICES,
+    EBB_REDUCE_COPIES,
+    EBB_REDUCE_CENTRAL,
+    EBB_REDUCE_AUTO
+} ebb_reduce;
 
 /* ---- compiling under a budget -------------------------------------------------------------- */
 
@@ -344,7 +351,7 @@ typedef struct ebb_plan_info {
     int64_t nodes;
     uint64_t hash; /* equal plans have equal hashes */
     int32_t threads;
-    uint32_t reserved_word;
+    int32_t reduce; /* an ebb_reduce, never auto: of several processes; else 0 */
     uint64_t reserved[8];
 } ebb_plan_info;
 

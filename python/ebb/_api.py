@@ -37,6 +37,7 @@ class Reduce(IntEnum):
     SLICES = 0
     COPIES = 1
     CENTRAL = 2
+    AUTO = 3
 
 
 class Optimizer(IntEnum):
@@ -140,7 +141,7 @@ class ebb_plan_info(Structure):
         ("nodes", c_int64),
         ("hash", c_uint64),
         ("threads", c_int32),
-        ("reserved_word", c_uint32),
+        ("reduce", c_int32),
         ("reserved", c_uint64 * 8),
     ]
 

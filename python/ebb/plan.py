@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 _OPTIMIZERS = {None: Optimizer.FORWARD, "forward": Optimizer.FORWARD, "sgd": Optimizer.SGD, "adam": Optimizer.ADAM, "adamw": Optimizer.ADAMW}
-_REDUCES = {"slices": Reduce.SLICES, "copies": Reduce.COPIES, "central": Reduce.CENTRAL}
+_REDUCES = {"slices": Reduce.SLICES, "copies": Reduce.COPIES, "central": Reduce.CENTRAL, "auto": Reduce.AUTO}
 _NUMBERS = ("momentum", "beta1", "beta2", "eps", "weight_decay", "clip")
 
 
@@ -91,6 +91,7 @@ class Plan:
     nodes: int
     threads: int
     hash: int
+    reduce: str  # how gradients are shared, never "auto": of several processes
     _draw: Optional[Callable[[], Drawing]] = field(default=None, repr=False, compare=False)
 
     def picture(self) -> Drawing:
@@ -112,7 +113,7 @@ def plan_of(info: ebb_plan_info, draw: Optional[Callable[[], Drawing]] = None) -
     """The same as Python has it."""
     kinds = {lib.ebb_kind_name(i).decode(): int(info.bytes_by_kind[i]) for i in range(int(Kind.KINDS))}
     return Plan(info.peak_bytes, info.least_bytes, info.keep_all_bytes, info.budget_bytes, kinds, info.seconds_per_step, info.nodes,
-                info.threads, info.hash, draw)
+                info.threads, info.hash, next(name for name, way in _REDUCES.items() if int(way) == info.reduce), draw)
 
 
 def draw_graph(graph: "Graph", memory: Size, options: Mapping[str, Any], picture: Picture = Picture.STEP) -> Drawing:

@@ -180,7 +180,7 @@ def native_number(options: Dict[str, Any]) -> int:
 def compile(what: Union[Value, Graph], memory: Size = None, seed: Optional[int] = 1, **options: Any) -> Program:
     """A program of a graph that fits the budget. `what` is the loss, which is then trained, or a graph. Options: optimizer ("sgd", "adam",
     "adamw", None), momentum, beta1, beta2, eps, weight_decay, clip, threads, shards, disable, device
-    ("opencl"; the memory is then the device's), ranks (Ranks), stages, reduce ("slices", "copies", "central"). Parameters are drawn from the seed.
+    ("opencl"; the memory is then the device's), ranks (Ranks), stages, reduce ("slices", "copies", "central", "auto"). Parameters are drawn from the seed.
 
     Raises BudgetError with `least_bytes` if the budget is too small. Ctrl-C is heard."""
     graph = what.graph if isinstance(what, Value) else what

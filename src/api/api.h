@@ -111,6 +111,8 @@ typedef struct api_team {
 /* What the options name; NULL: this process is alone. */
 ebb_ranks *ebb__api_ranks(const ebb_options *options);
 ebb_status ebb__api_check_ranks(ebb_ctx *ctx, const ebb_options *options) EBB_MUST_CHECK;
+/* The ebb_reduce of its programs. */
+int32_t ebb__api_reduce(const ebb_plan *plan);
 /* How this process fares becomes how all do. */
 ebb_status ebb__api_agree(ebb_ranks *ranks, ebb_status mine) EBB_MUST_CHECK;
 /* Variables that were made before their layer was named are that one's which reads them first. */

@@ -314,7 +314,8 @@ void ebb__api_describe(const ebb_plan *plan, ebb_plan_info *info) {
                             .seconds_per_step = plan->seconds_per_step,
                             .nodes = plan->nodes,
                             .hash = plan->hash,
-                            .threads = plan->members};
+                            .threads = plan->members,
+                            .reduce = ebb__api_reduce(plan)};
     for (int i = 0; i < IR_KINDS; i++) {
         info->bytes_by_kind[i] = plan->bytes_by_kind[i];
     }

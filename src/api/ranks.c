@@ -5,7 +5,7 @@
 
 #include "ir/hash.h"
 #include "plan/stages.h"
-#include "train/forecast.h"
+#include "train/team.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,6 +102,13 @@ ebb_ranks *ebb__api_ranks(const ebb_options *options) {
     return ebb_ranks_count(options->ranks) > 1 ? options->ranks : NULL;
 }
 
+int32_t ebb__api_reduce(const ebb_plan *plan) {
+    static const int32_t ways[] = {[REDUCE_SLICES] = EBB_REDUCE_SLICES,
+                                   [REDUCE_COPIES] = EBB_REDUCE_COPIES,
+                                   [REDUCE_CENTRAL] = EBB_REDUCE_CENTRAL};
+    return ways[job_reduced(plan)];
+}
+
 ebb_status ebb__api_check_ranks(ebb_ctx *ctx, const ebb_options *o) {
     const ebb_ranks *ranks = o->ranks;
     int32_t count = ebb_ranks_count(ranks);
@@ -110,7 +117,7 @@ ebb_status ebb__api_check_ranks(ebb_ctx *ctx, const ebb_options *o) {
                          "options: stages %d do not divide the number of processes, %d", o->stages,
                          count);
     }
-    if (o->reduce < EBB_REDUCE_SLICES || o->reduce > EBB_REDUCE_CENTRAL) {
+    if (o->reduce < EBB_REDUCE_SLICES || o->reduce > EBB_REDUCE_AUTO) {
         return ebb__fail(ctx, EBB_USAGE, "options: there is no reduce %d", o->reduce);
     }
     if (ranks != NULL && ranks->ctx != ctx) {
@@ -256,7 +263,8 @@ static int64_t time_steps(const api_team *team) {
 static ebb_status set_ranks(api_team *team, const ebb_ranks *ranks) {
     static const pass_reduce ways[] = {[EBB_REDUCE_SLICES] = REDUCE_SLICES,
                                        [EBB_REDUCE_COPIES] = REDUCE_COPIES,
-                                       [EBB_REDUCE_CENTRAL] = REDUCE_CENTRAL};
+                                       [EBB_REDUCE_CENTRAL] = REDUCE_CENTRAL,
+                                       [EBB_REDUCE_AUTO] = REDUCE_SLICES}; /* until it is chosen */
     const ebb_options *o = team->options;
     int32_t count = ebb_ranks_count(ranks), stages = o->stages > 1 ? o->stages : 1;
     int32_t groups = count / stages, shards = o->shards > 0 ? (int32_t)o->shards : groups;
@@ -284,7 +292,17 @@ static int32_t programs_of(const api_team *team, int32_t rank) {
     return own && rank > 0 ? team->n_training : team->n;
 }
 
-/* ---- which of them does which layers ---- */
+/* ---- which of them does what ---- */
+
+/* A plan of the rank by these options, as it would make it itself. */
+static ebb_status plan_rank(const api_team *team, const plan_options *options, int32_t rank,
+                            ebb_plan **plan) {
+    const plan_extra room = ranks_room();
+    plan_options own = *options;
+    own.ranks.rank = rank;
+    return ebb__plan_make(team->ctx, team->list, programs_of(team, rank), &room, rank == 0, &own,
+                          plan);
+}
 
 typedef struct share_of_ranks {
     const api_team *team;
@@ -297,13 +315,10 @@ static ebb_status find_share(void *user, const pass_stages *ways, double *share)
     *share = 0;
     ebb__plan_take_stages(ways, &own.ranks);
     for (int32_t r = 0; r < own.ranks.count; r++) {
-        const plan_extra room = ranks_room();
         ebb_plan *plan = NULL;
-        own.ranks.rank = r;
         own.budget = s->all[r].budget;
         own.members = s->all[r].members;
-        ebb_status status = ebb__plan_make(s->team->ctx, s->team->list, programs_of(s->team, r),
-                                           &room, r == 0, &own, &plan);
+        ebb_status status = plan_rank(s->team, &own, r, &plan);
         if (status == EBB_OK || status == EBB_BUDGET) {
             double taken = (double)plan->least_bytes / (double)plan->budget_bytes;
             *share = taken > *share ? taken : *share;
@@ -343,6 +358,43 @@ static ebb_status share_stages(api_team *team, ebb_ranks *ranks, const api_hello
     return EBB_OK;
 }
 
+/* How plans are tried: by the options that all have, but for who adds up gradients. */
+typedef struct api_trial {
+    const api_team *team;
+    plan_options options;
+} api_trial;
+
+static void take_way(void *user, pass_reduce way) {
+    api_trial *trial = user;
+    trial->options.ranks.reduce = way;
+}
+
+static ebb_status plan_trial(void *user, int32_t rank, ebb_plan **plan) {
+    const api_trial *trial = user;
+    return plan_rank(trial->team, &trial->options, rank, plan);
+}
+
+static ebb_status share_reduce(api_team *team, ebb_ranks *ranks) {
+    pass_ranks *own = &team->settings->ranks;
+    api_trial trial = {team, *team->settings};
+    const job_team all = {.ctx = team->ctx,
+                          .link = ranks->link,
+                          .lost_after = ranks->lost_after,
+                          .n = own->count,
+                          .stages = own->stages,
+                          .plan = plan_trial,
+                          .user = &trial};
+    forecast_network network;
+    team_choice choice;
+    if (team->options->reduce != EBB_REDUCE_AUTO || own->count == own->stages) {
+        return EBB_OK;
+    }
+    TRY(ebb__team_network(team->ctx, ranks->link, NULL, &network));
+    TRY(ebb__team_choose(&all, &network, take_way, &choice));
+    own->reduce = choice.way;
+    return EBB_OK;
+}
+
 ebb_status ebb__api_share(api_team *team, ebb_status mine) {
     ebb_ranks *ranks = ebb__api_ranks(team->options);
     api_hello *all = NULL;
@@ -354,6 +406,7 @@ ebb_status ebb__api_share(api_team *team, ebb_status mine) {
     TRY(ebb__api_agree(ranks, mine));
     TRY(greet(team, ranks, &all));
     TRY(share_stages(team, ranks, all));
+    TRY(share_reduce(team, ranks));
     team->n = programs_of(team, ebb_ranks_number(ranks));
     return EBB_OK;
 }

@@ -161,7 +161,7 @@ static void print_bench(const job_bench_result *r, const train_settings *s) {
 ebb_status ebb__cli_bench(cli_call *call) {
     cli_settings *settings = &call->settings;
     job_bench_result result = {0};
-    TRY(ebb__cli_greet_ranks(call));
+    TRY(ebb__cli_greet_ranks(call, FOR_BENCH));
     TRY(ebb__cli_resolve(settings));
     int64_t steps = settings->run.steps != 0 ? settings->run.steps : BENCH_STEPS;
     if (steps > BENCH_MOST_STEPS) {

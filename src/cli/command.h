@@ -77,8 +77,12 @@ json_t *ebb__cli_json_hash(uint64_t value);  /* 16 hexadecimal digits */
 /* Joins the processes that mpirun started for a command that they can share; several for another
  * command are EBB_USAGE. */
 ebb_status ebb__cli_join_ranks(cli_call *call, option_command command) EBB_MUST_CHECK;
-/* Compares what must be the same in all processes: version, and settings as they were given. */
-ebb_status ebb__cli_greet_ranks(cli_call *call) EBB_MUST_CHECK;
+/* Compares what must be the same in all processes: version, command, settings as they were given,
+ * files that all read. */
+ebb_status ebb__cli_greet_ranks(cli_call *call, option_command command) EBB_MUST_CHECK;
+/* What the settings of the first process have become by what it alone reads, the images and the run
+ * of --init, those of all others become. */
+ebb_status ebb__cli_share_settings(cli_call *call) EBB_MUST_CHECK;
 /* EBB_USAGE if --network is none, or there is no virtual clock that it could be of. */
 ebb_status ebb__cli_check_network(const cli_call *call) EBB_MUST_CHECK;
 /* Whether this process is one of several and not the first, which speaks for all. */

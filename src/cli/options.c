@@ -81,7 +81,7 @@ static const train_option options[] = {
      "draw the bytes over one step, by layer and kind, of a net by the form that what waits for backward is in; with --curve: time against memory; with --ranks: what each process does when"},
     {"svg", "Machine", OPTION_TEXT, AT(svg), "FILE", "none", "none", {0}, ANY, FOR_DATA_PLAN, 0,
      "draw how often each length occurs, and the shapes of the chosen strategy"},
-    {"profile", "Machine", OPTION_SWITCH, AT(run.profile), NULL, "false", NULL, {0}, ANY, FOR_BENCH, 0,
+    {"profile", "Machine", OPTION_SWITCH, AT(run.profile), NULL, "false", NULL, {0}, ANY, FOR_BENCH, OPTION_JOINT,
      "observe as many steps again: where their time goes, and how near the machine's peak they come"},
     {"config", "General", OPTION_TEXT, AT(config), "FILE", "none", "none", {0}, ANY, MODEL | FOR_DATA_BUILD, 0,
      "read options from a file, `key = value` a line, keys named as here; the command line wins"},

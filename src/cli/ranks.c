@@ -2,8 +2,10 @@
  * line and do their part of it; the first one alone prints, and reads and writes files. */
 #include "cli/command.h"
 
+#include "base/file.h"
 #include "train/forecast.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include <xxhash.h>
 
 enum { TICKETS = 8192 }; /* messages under way at once; a step has as many as it has tensors */
+enum { MOST_FILE = 16 << 20 }; /* bytes of a file that decides what is computed */
 static const double OPEN_SECONDS = 60;
 /* MPI waits without limit where processes begin and end; then a signal ends this one. */
 enum { BEGIN_SECONDS = 120, ENDED_SECONDS = 10 };
@@ -89,13 +92,52 @@ static ebb_status compare(cli_call *call, const rank_hello *all) {
     return EBB_OK;
 }
 
-ebb_status ebb__cli_greet_ranks(cli_call *call) {
+/* Every process reads such a file by itself (a net's). One that cannot be read is refused later, by
+ * whoever needs it. */
+static ebb_status put_file(page_text *text, const char *name, const char *path) {
+    char *bytes = NULL;
+    size_t n = 0;
+    if (ebb__file_read_all(text->ctx, path, MOST_FILE, &bytes, &n) != EBB_OK) {
+        ebb__ctx_clear(text->ctx);
+        return EBB_OK;
+    }
+    ebb_status status =
+        ebb__page_put(text, "%s has %016" PRIx64 "\n", name, (uint64_t)XXH3_64bits(bytes, n));
+    ebb__free(text->ctx, bytes);
+    return status;
+}
+
+static ebb_status put_files(const cli_settings *settings, page_text *text) {
+    const unsigned wanted = OPTION_MATH | OPTION_PATH;
+    const model_kind *kind = settings->run.kind;
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        if ((option->flags & wanted) != wanted) {
+            continue;
+        }
+        const char *path = *(const char *const *)((const char *)settings + option->offset);
+        if (path != NULL && (kind->is_name == NULL || !kind->is_name(option, path))) {
+            TRY(put_file(text, option->name, path));
+        }
+    }
+    return EBB_OK;
+}
+
+/* All that decides what processes compute, and what they tell each other. */
+static ebb_status put_settings(const cli_call *call, option_command command, page_text *text) {
+    TRY(ebb__page_put(text, "command = %u\n", (unsigned)command));
+    TRY(ebb__cli_dump(&call->settings, OPTION_MATH, text));
+    TRY(ebb__cli_dump(&call->settings, OPTION_JOINT, text));
+    return put_files(&call->settings, text);
+}
+
+ebb_status ebb__cli_greet_ranks(cli_call *call, option_command command) {
     page_text text = {.ctx = call->ctx};
     rank_hello own = {.settings = 0}, *all = NULL;
     if (call->link == NULL || ebb__comm_size(call->link) == 1) {
         return EBB_OK;
     }
-    ebb_status status = ebb__cli_dump(&call->settings, OPTION_MATH, &text);
+    ebb_status status = put_settings(call, command, &text);
     if (status == EBB_OK) {
         (void)snprintf(own.version, sizeof own.version, "%s", ebb_version());
         own.settings = XXH3_64bits(text.bytes, strlen(text.bytes));
@@ -109,6 +151,35 @@ ebb_status ebb__cli_greet_ranks(cli_call *call) {
     }
     ebb__free(call->ctx, all);
     return status;
+}
+
+/* Numbers, switches and choices that decide what is computed. Texts are as they were given. */
+typedef struct told_settings {
+    char value[OPTION_MAX][sizeof(uint64_t)];
+} told_settings;
+
+static void move_settings(cli_settings *settings, told_settings *told, bool take) {
+    const model_kind *kind = settings->run.kind;
+    for (size_t i = 0; i < ebb__cli_option_count(kind); i++) {
+        const train_option *option = ebb__cli_option(kind, i);
+        char *own = (char *)settings + option->offset;
+        size_t bytes = ebb__option_bytes(option);
+        bool text = option->kind == OPTION_TEXT || option->kind == OPTION_SIZE;
+        if ((option->flags & OPTION_MATH) != 0 && !text) {
+            memcpy(take ? own : told->value[i], take ? told->value[i] : own, bytes);
+        }
+    }
+}
+
+ebb_status ebb__cli_share_settings(cli_call *call) {
+    told_settings told = {{{0}}};
+    if (call->link == NULL || ebb__comm_size(call->link) == 1) {
+        return EBB_OK;
+    }
+    move_settings(&call->settings, &told, false);
+    TRY(ebb__comm_broadcast(call->link, 0, &told, sizeof told, call->settings.run.lost_after));
+    move_settings(&call->settings, &told, true);
+    return EBB_OK;
 }
 
 ebb_status ebb__cli_check_network(const cli_call *call) {

@@ -170,19 +170,19 @@ ebb_status ebb__cli_train(cli_call *call) {
                              .sample = on_sample};
     job_train_result result = {0};
     ebb_status status = EBB_OK;
-    TRY(ebb__cli_greet_ranks(call));
+    TRY(ebb__cli_greet_ranks(call, FOR_TRAIN));
     TRY(ebb__cli_check_network(call));
     TRY(apply_overrides(settings));
     if (ebb__cli_is_follower(call)) {
         ebb__cli_ignore_signals();
-        settings->run.shards = 1; /* the first process will say how many */
-        TRY(ebb__cli_take_model(settings));
-        TRY(ebb__cli_resolve(settings));
+        TRY(ebb__cli_share_settings(call));
+        TRY(ebb__cli_resolve(settings)); /* what follows from them */
         return ebb__job_follow(call->ctx, &settings->run);
     }
     TRY(ebb__job_recall_shards(call->ctx, settings->run.out_dir, &settings->run));
     TRY(ebb__cli_take_model(settings));
     TRY(ebb__cli_resolve(settings));
+    TRY(ebb__cli_share_settings(call));
     if (settings->run.train_path == NULL && settings->run.kind->missing != NULL) {
         return ebb__fail(call->ctx, EBB_USAGE, "%s", settings->run.kind->missing);
     }

@@ -7,9 +7,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PLUGIN "ebb_mpi.so"
@@ -64,8 +67,29 @@ static void find_plugin(const comm_launch *launch, char path[PATH_BYTES]) {
     }
 }
 
+/* Whether only a part of the library was copied: its table of sections, which is behind all else,
+ * is not there. The loader would be ended by a signal where it maps what is missing. */
+static bool is_cut_short(const char *path) {
+    ElfW(Ehdr) head = {.e_shnum = 0};
+    struct stat info = {.st_size = 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool known = fd >= 0 && fstat(fd, &info) == 0 &&
+                 read(fd, &head, sizeof head) == (ssize_t)sizeof head &&
+                 memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    uint64_t sections = (uint64_t)head.e_shnum * head.e_shentsize;
+    return known && (uint64_t)info.st_size < head.e_shoff + sections;
+}
+
 /* It stays loaded: MPI does not bear to be taken out. */
 static ebb_status load_plugin(ebb_ctx *ctx, const char *path, const comm_calls **out) {
+    if (is_cut_short(path)) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "started by mpirun, but %s is cut short: copy it again, or build it",
+                         path);
+    }
     void *plugin = dlopen(path, RTLD_LOCAL | RTLD_NOW);
     if (plugin == NULL) {
         return ebb__fail(

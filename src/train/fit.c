@@ -82,9 +82,8 @@ static int64_t guess(fit_search *f) {
 /* One process's plan; *share: the least that it could take, of what it may. */
 static ebb_status make_plan(fit_search *f, int64_t rank, double *share) {
     ebb_plan *plan = NULL;
-    job_request request = f->request;
+    job_request request = ebb__job_request_of(&f->trial, &f->request, rank);
     f->trial.rank = rank;
-    request.follows = rank > 0;
     ebb_status status = ebb__job_compile(f->ctx, &f->trial, &request, &plan);
     if (plan != NULL) {
         double own = (double)plan->least_bytes / (double)plan->budget_bytes;

@@ -68,19 +68,19 @@ ebb_status ebb__job_network(ebb_ctx *ctx, const char *text, forecast_network *ou
 
 /* All processes of the settings, with what these leave open chosen as a run would. */
 static ebb_status team_make(alloc_region *region, const train_settings *settings,
-                            const job_request *request, job_team *team, job_reduce *reduce) {
-    train_settings *own = &team->settings;
-    TRY(ebb__team_init(team, region, settings, request));
-    TRY(ebb__job_choose_stages(region->ctx, settings, request, region, &team->ways, &own->ways));
+                            const job_request *request, team_run *run, job_team *team,
+                            job_reduce *reduce) {
+    train_settings *own = &run->settings;
+    *run = (team_run){.ctx = region->ctx, .settings = *settings, .request = request};
+    *team = ebb__team_of(region, run);
+    TRY(ebb__job_choose_stages(region->ctx, settings, request, region, &run->ways, &own->ways));
     TRY(ebb__job_choose_reduce(region->ctx, own, request, reduce));
     own->reduce = reduce->way;
     return ebb__team_plan(team);
 }
 
-static void note_way(const job_team *team, double seconds, forecast_way *way) {
-    *way = (forecast_way){.stages = team->settings.stages > 1 ? team->settings.stages : 1,
-                          .shards = team->settings.shards,
-                          .seconds = seconds};
+static void note_way(const job_team *team, int64_t shards, double seconds, forecast_way *way) {
+    *way = (forecast_way){.stages = team->stages, .shards = shards, .seconds = seconds};
     for (int32_t r = 0; r < team->n; r++) {
         uint64_t bytes = team->parts[r].planned_peak_bytes;
         way->largest_bytes = bytes > way->largest_bytes ? bytes : way->largest_bytes;
@@ -111,17 +111,18 @@ static ebb_status plan_alone(ebb_ctx *ctx, const train_settings *settings,
 /* Leaves out->stages 0 where it cannot be done: too few layers, or too little memory. */
 static ebb_status try_way(ebb_ctx *ctx, const train_settings *settings, const job_request *request,
                           const forecast_network *network, forecast_way *out) {
+    team_run run;
     job_team team;
     job_reduce reduce;
     alloc_region region;
     double seconds = 0;
     ebb__region_init(&region, ctx);
-    ebb_status status = team_make(&region, settings, request, &team, &reduce);
+    ebb_status status = team_make(&region, settings, request, &run, &team, &reduce);
     if (status == EBB_OK) {
         status = ebb__team_play(&team, network, false, &seconds);
     }
     if (status == EBB_OK) {
-        note_way(&team, seconds, out);
+        note_way(&team, settings->shards, seconds, out);
     }
     ebb__region_fini(&region);
     if (status != EBB_USAGE && status != EBB_BUDGET) {
@@ -167,13 +168,13 @@ static void note_shares(job_forecast *f, double seconds, double without) {
     f->message_share = seconds > 0 ? (seconds - without) / seconds : 0;
 }
 
-static ebb_status fill(job_team *team, job_forecast *f) {
+static ebb_status fill(job_team *team, int64_t shards, job_forecast *f) {
     static const forecast_network none = {.bytes_per_second = 1e30};
     double seconds = 0, without = 0;
     f->parts = team->parts;
     TRY(ebb__team_play(team, &f->network, true, &seconds));
     TRY(ebb__team_play(team, &none, false, &without));
-    note_way(team, seconds, &f->way);
+    note_way(team, shards, seconds, &f->way);
     note_shares(f, seconds, without);
     f->lists = &team->lists[team->lead * team->n];
     return ebb__forecast_play(team->ctx, f->lists, team->n, &f->network, &f->step);
@@ -193,6 +194,7 @@ static ebb_status forecast_ways(ebb_ctx *ctx, const train_settings *own, const j
 ebb_status ebb__job_forecast(ebb_ctx *ctx, const train_settings *settings, forecast_asked asked,
                              job_forecast *out) {
     job_request request = {.train = true, .valid = kind_validates(settings)};
+    team_run run;
     job_team team;
     train_settings own = *settings;
     double start = ebb__clock_seconds();
@@ -202,8 +204,8 @@ ebb_status ebb__job_forecast(ebb_ctx *ctx, const train_settings *settings, forec
     own.stages = own.stages > 1 ? own.stages : 1;
     own.threads = out->threads = ebb__job_threads(settings);
     TRY(ebb__job_sizes(ctx, &own, &request));
-    TRY(team_make(&out->region, &own, &request, &team, &out->reduce));
-    TRY(fill(&team, out));
+    TRY(team_make(&out->region, &own, &request, &run, &team, &out->reduce));
+    TRY(fill(&team, own.shards, out));
     TRY(forecast_ways(ctx, &own, &request, asked, out));
     out->plan_seconds = ebb__clock_seconds() - start;
     return EBB_OK;

@@ -221,6 +221,14 @@ void ebb__job_programs_free(void *programs) {
     }
 }
 
+/* Where there is no data all have the same room for it, as a bench has. */
+job_request ebb__job_request_of(const train_settings *settings, const job_request *request,
+                                int64_t rank) {
+    job_request own = *request;
+    own.follows = rank > 0 && settings->train_path != NULL;
+    return own;
+}
+
 static ebb_status look_up(void *user, const cost_table **table) {
     job_programs *p = user;
     *table = &p->table;

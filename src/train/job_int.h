@@ -50,6 +50,9 @@ ebb_status ebb__job_plain_sizes(ebb_ctx *ctx, const train_settings *settings,
 /* The same of the texts, if there are any. */
 ebb_status ebb__job_sizes(ebb_ctx *ctx, const train_settings *settings,
                           job_request *request) EBB_MUST_CHECK;
+/* What a rank plans where the first one plans `request`: only that one has the data. */
+job_request ebb__job_request_of(const train_settings *settings, const job_request *request,
+                                int64_t rank);
 /* *plan is given also with EBB_BUDGET. One that is to be run is compiled by ebb__job_compile_run:
  * that refuses programs of more than JOB_MANY_NODES nodes if planning them took more memory than
  * the process may have, which is what the plan takes (or a budget that the user gave), and

@@ -54,7 +54,8 @@ typedef enum option_flag {
     OPTION_EMPTY = 1 << 9,   /* a text that may be empty */
     OPTION_LIST = 1 << 10,   /* a text; given again, it is joined with a comma */
     OPTION_NO_NUMBER = 1 << 11, /* a choice; a number is what the next entry is for */
-    OPTION_BPE = 1 << 12        /* of texts that are cut by codes */
+    OPTION_BPE = 1 << 12,       /* of texts that are cut by codes */
+    OPTION_JOINT = 1 << 13      /* decides what several processes do together: the same for all */
 } option_flag;
 
 typedef struct option_range {

@@ -75,7 +75,7 @@
 #define OPTIONS_LENGTH \
     {"epochs", "Length", OPTION_INT, AT(epochs), "N", "10", "none", {0}, RANGE(1, 1e9), RUN, OPTION_SHOWN | OPTION_LATER, \
      "times through the data; not a limit where only --steps is given"}, \
-    {"steps", "Length", OPTION_INT, AT(steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, OPTION_SHOWN, \
+    {"steps", "Length", OPTION_INT, AT(steps), "N", "none", "none", {0}, RANGE(1, 1e12), STEP, OPTION_SHOWN | OPTION_JOINT, \
      "steps in all, whichever ends first; for bench: steps timed, after 2 to warm up (10 if not given)"}, \
     {"patience", "Length", OPTION_INT, AT(patience), "N", "none", "none", {0}, RANGE(1, 1e6), RUN, OPTION_SHOWN, \
      "end after so many validations in a row without improvement"}, \
@@ -90,7 +90,7 @@
     {"threads", "Machine", OPTION_INT, offsetof(train_settings, threads), "N", "auto", "auto", {0}, RANGE(1, 256), COMMANDS, OPTION_SHOWN, \
      "auto: all cores the machine allows; never changes a result"}
 #define OPTION_DISABLE(COMMANDS) \
-    {"disable", "Machine", OPTION_PASSES, offsetof(train_settings, disabled), "PASS", "none", "none", {0}, ANY, COMMANDS, OPTION_SHOWN, \
+    {"disable", "Machine", OPTION_PASSES, offsetof(train_settings, disabled), "PASS", "none", "none", {0}, ANY, COMMANDS, OPTION_SHOWN | OPTION_JOINT, \
      "leave out an optional compiler pass (repeatable); never changes a result"}
 
 /* FOLDER: where runs of the kind go if the user names none. */
@@ -99,7 +99,7 @@
      "folder for weights, metrics and state, and what belongs to them; a run that is in it already goes on"}, \
     {"fresh", "Run", OPTION_SWITCH, AT(fresh), NULL, "false", NULL, {0}, ANY, RUN | FOR_TUNE, 0, \
      "start over, dropping the run that is in the folder; for tune: what was measured before"}, \
-    {"override", "Run", OPTION_TEXT, AT(override), "KEY=VALUE", "none", "none", {0}, ANY, FOR_TRAIN, OPTION_LIST, \
+    {"override", "Run", OPTION_TEXT, AT(override), "KEY=VALUE", "none", "none", {0}, ANY, FOR_TRAIN, OPTION_LIST | OPTION_JOINT, \
      "of a run that goes on, from here on another value (repeatable): lr, schedule, warmup, lr-patience, lr-factor, clip, weight-decay, dropout, smoothing. The run notes it; the same command goes on with it"}, \
     {"save-every", "Run", OPTION_INT, AT(save_every), "STEPS", "epoch", "epoch", {0}, RANGE(1, 1e12), RUN, OPTION_SHOWN, \
      "save the state every so many steps too; epoch: at the end of epochs only"}, \
@@ -111,19 +111,19 @@
 #define OPTIONS_RANKS \
     {"ranks", "Processes", OPTION_INT, AT(ranks), "N", "none", "none", {0}, RANGE(1, 64), FOR_PLAN, 0, \
      "forecast of a run that mpirun starts as so many processes: bytes and seconds of each, waiting, speed-up over one, what to choose; needs no MPI"}, \
-    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, STEP, 0, \
+    {"network", "Processes", OPTION_TEXT, AT(network), "RATE,LATENCY", "none", "none", {0}, ANY, STEP, OPTION_JOINT, \
      "of plan --ranks, and of --virtual: what joins the processes, each on a host of its own: 1G,50us is 1 Gbit/s and 50 microseconds (K, M, G; ns, us, ms, s); none: shared memory of one host"}, \
     {"trace", "Processes", OPTION_TEXT, AT(trace), "DIR", "none", "none", {0}, ANY, FOR_PLAN, 0, \
      "of --ranks: write the step as time-independent traces for SimGrid (smpirun -replay), with platform and hosts, to a folder"}, \
-    {"stages", "Processes", OPTION_INT, AT(stages), "N", "1", NULL, {0}, RANGE(1, 64), STEP, 0, \
+    {"stages", "Processes", OPTION_INT, AT(stages), "N", "1", NULL, {0}, RANGE(1, 64), STEP, OPTION_JOINT, \
      "under mpirun, or with plan --ranks, so many processes share the layers, each a run of them, and hand on what they make (pipeline); must divide the number of processes"}, \
-    {"chunk-steps", "Processes", OPTION_INT, AT(chunk_steps), "N", "auto", "auto", {0}, RANGE(1, 1e6), STEP, 0, \
+    {"chunk-steps", "Processes", OPTION_INT, AT(chunk_steps), "N", "auto", "auto", {0}, RANGE(1, 1e6), STEP, OPTION_JOINT, \
      "with --stages, time steps that a process does before it hands them on: fewer let the next one begin earlier, more make larger products. The bits are the same"}, \
-    {"reduce", "Processes", OPTION_CHOICE, AT(reduce), NULL, "auto", NULL, {"auto", "slices", "copies", "central"}, ANY, STEP, 0, \
+    {"reduce", "Processes", OPTION_CHOICE, AT(reduce), NULL, "auto", NULL, {"auto", "slices", "copies", "central"}, ANY, STEP, OPTION_JOINT, \
      "under mpirun, or with plan --ranks, who adds up and applies gradients: of every slice of the weights one process, which alone has its optimiser state; all, each for itself; the first one. auto: slices or copies, by the forecast of a step, of what fits. The bits are the same"}, \
-    {"only", "Processes", OPTION_CHOICE, AT(only), NULL, "all", NULL, {"all", "messages", "compute"}, ANY, FOR_BENCH, 0, \
+    {"only", "Processes", OPTION_CHOICE, AT(only), NULL, "all", NULL, {"all", "messages", "compute"}, ANY, FOR_BENCH, OPTION_JOINT, \
      "under mpirun, time only one part of a step; what it computes means nothing then"}, \
-    {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_TRAIN | FOR_BENCH, OPTION_RARE, \
+    {"virtual", "Processes", OPTION_SWITCH, AT(virtual_clock), NULL, "false", NULL, {0}, ANY, FOR_TRAIN | FOR_BENCH, OPTION_RARE | OPTION_JOINT, \
      "under mpirun, also say what a step would take if every process had a core of its own, joined by --network; as many work at once as there are cores. train: its words a second are of that clock"}, \
     {"lost-after", "Processes", OPTION_REAL, AT(lost_after), "SECONDS", "30", NULL, {0}, ABOVE(0, 1e6), STEP, 0, \
      "under mpirun, a process that does not answer for so long counts as lost, and the run ends"}

@@ -25,8 +25,7 @@ static ebb_status find_share(void *user, const pass_stages *ways, double *share)
     one.tune_folder = NULL;
     for (one.rank = 0; one.rank < one.ranks; one.rank++) {
         ebb_plan *plan = NULL;
-        job_request own = *run->request;
-        own.follows = one.rank > 0;
+        job_request own = ebb__job_request_of(&one, run->request, one.rank);
         ebb_status status = ebb__job_compile(ctx, &one, &own, &plan);
         if (status == EBB_OK || status == EBB_BUDGET) {
             double taken = (double)plan->least_bytes / (double)plan->budget_bytes;

@@ -7,14 +7,30 @@
 
 enum { TAG_COUNTS = COMM_FIRST_TAG, TAG_ITEMS };
 
-ebb_status ebb__team_init(job_team *team, alloc_region *region, const train_settings *settings,
-                          const job_request *request) {
-    *team = (job_team){.ctx = region->ctx,
-                       .settings = *settings,
-                       .request = request,
-                       .region = region,
-                       .n = (int32_t)ebb__settings_ranks(settings)};
-    return ebb__region_alloc(region, (size_t)team->n, sizeof *team->parts, &team->parts);
+/* ---- of settings ---- */
+
+/* Plans of several processes know themselves whose they are. */
+static ebb_status plan_run(void *user, int32_t rank, ebb_plan **plan) {
+    const team_run *run = user;
+    train_settings settings = run->settings;
+    job_request request = *run->request;
+    if (settings.link == NULL) {
+        settings.rank = rank;
+        request = ebb__job_request_of(&settings, run->request, rank);
+    }
+    return ebb__job_compile(run->ctx, &settings, &request, plan);
+}
+
+job_team ebb__team_of(alloc_region *region, team_run *run) {
+    const train_settings *s = &run->settings;
+    return (job_team){.ctx = run->ctx,
+                      .region = region,
+                      .link = s->link,
+                      .lost_after = s->lost_after,
+                      .n = (int32_t)ebb__settings_ranks(s),
+                      .stages = s->stages > 1 ? (int32_t)s->stages : 1,
+                      .plan = plan_run,
+                      .user = run};
 }
 
 /* ---- plans ---- */
@@ -38,6 +54,7 @@ static void find_shares(const ebb_plan *plan, job_team *team) {
 static ebb_status list_programs(job_team *team, int32_t rank, ebb_plan *plan) {
     if (team->lists == NULL) {
         find_shares(plan, team);
+        TRY(ebb__region_alloc(team->region, (size_t)team->n, sizeof *team->parts, &team->parts));
         TRY(ebb__region_alloc(team->region, (size_t)(team->n_programs * team->n),
                               sizeof *team->lists, &team->lists));
     } else if (plan->n_programs < team->n_programs || plan->lead != team->lead) {
@@ -48,14 +65,14 @@ static ebb_status list_programs(job_team *team, int32_t rank, ebb_plan *plan) {
             TRY(ebb__forecast_program(plan, i, team->region, &team->lists[i * team->n + rank]));
         }
     }
-    team->parts[rank] = (forecast_part){.stage = rank % (int32_t)team->settings.stages,
-                                        .planned_peak_bytes = plan->peak_bytes};
+    team->parts[rank] =
+        (forecast_part){.stage = rank % team->stages, .planned_peak_bytes = plan->peak_bytes};
     return EBB_OK;
 }
 
-static ebb_status plan_rank(job_team *team, int32_t rank, const job_request *request) {
+static ebb_status plan_rank(job_team *team, int32_t rank) {
     ebb_plan *plan = NULL;
-    ebb_status status = ebb__job_compile(team->ctx, &team->settings, request, &plan);
+    ebb_status status = team->plan(team->user, rank, &plan);
     status = status == EBB_OK ? list_programs(team, rank, plan) : status;
     ebb__plan_free(plan);
     return status;
@@ -64,10 +81,7 @@ static ebb_status plan_rank(job_team *team, int32_t rank, const job_request *req
 ebb_status ebb__team_plan(job_team *team) {
     char why[sizeof team->ctx->error];
     for (int32_t rank = 0; rank < team->n; rank++) {
-        job_request request = *team->request;
-        team->settings.rank = rank;
-        request.follows = rank > 0 && team->settings.train_path != NULL;
-        ebb_status status = plan_rank(team, rank, &request);
+        ebb_status status = plan_rank(team, rank);
         if (status == EBB_BUDGET) {
             (void)snprintf(why, sizeof why, "%s", ebb_last_error(team->ctx));
             ebb__ctx_clear(team->ctx);
@@ -83,8 +97,8 @@ ebb_status ebb__team_plan(job_team *team) {
 
 /* The first failure of all is everybody's. */
 static ebb_status agree(const job_team *team, ebb_status mine, ebb_status *all) {
-    comm_link *link = team->settings.link;
-    const double seconds = team->settings.lost_after;
+    comm_link *link = team->link;
+    const double seconds = team->lost_after;
     int32_t own = (int32_t)mine, words[PASS_MOST_RANKS] = {0};
     TRY(ebb__comm_gather(link, 0, &own, words, sizeof own, seconds));
     for (int32_t rank = 0; ebb__comm_rank(link) == 0 && rank < team->n; rank++) {
@@ -96,8 +110,8 @@ static ebb_status agree(const job_team *team, ebb_status mine, ebb_status *all) 
 }
 
 static ebb_status put_lists(const job_team *team, int32_t me) {
-    comm_link *link = team->settings.link;
-    const double seconds = team->settings.lost_after;
+    comm_link *link = team->link;
+    const double seconds = team->lost_after;
     for (int32_t i = 0; i < team->n_programs; i++) {
         const forecast_list *list = &team->lists[i * team->n + me];
         TRY(ebb__comm_put(link, 0, TAG_COUNTS, &list->n, sizeof list->n, seconds));
@@ -108,8 +122,8 @@ static ebb_status put_lists(const job_team *team, int32_t me) {
 }
 
 static ebb_status take_lists(job_team *team, int32_t rank) {
-    comm_link *link = team->settings.link;
-    const double seconds = team->settings.lost_after;
+    comm_link *link = team->link;
+    const double seconds = team->lost_after;
     for (int32_t i = 0; i < team->n_programs; i++) {
         forecast_list *list = &team->lists[i * team->n + rank];
         TRY(ebb__comm_take(link, rank, TAG_COUNTS, &list->n, sizeof list->n, seconds));
@@ -122,8 +136,8 @@ static ebb_status take_lists(job_team *team, int32_t rank) {
 }
 
 ebb_status ebb__team_gather(job_team *team, ebb_status *all) {
-    const int32_t me = ebb__comm_rank(team->settings.link);
-    ebb_status mine = plan_rank(team, me, team->request);
+    const int32_t me = ebb__comm_rank(team->link);
+    ebb_status mine = plan_rank(team, me);
     ebb__ctx_clear(team->ctx);
     TRY(agree(team, mine, all));
     if (*all != EBB_OK) {

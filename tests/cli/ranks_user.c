@@ -258,9 +258,10 @@ int main(int argc, char **argv) {
     must(&j, ebb_program_plan(j.p[0], &plan));
     char line[200];
     int n = snprintf(
-        line, sizeof line, "{\"process\": %d, \"of\": %d, \"planned\": %llu, \"measured\": %llu}\n",
-        ebb_ranks_number(j.ranks), ebb_ranks_count(j.ranks), (unsigned long long)plan.peak_bytes,
-        (unsigned long long)ebb_program_measured(j.p[0]));
+        line, sizeof line,
+        "{\"process\": %d, \"of\": %d, \"reduce\": %d, \"planned\": %llu, \"measured\": %llu}\n",
+        ebb_ranks_number(j.ranks), ebb_ranks_count(j.ranks), (int)plan.reduce,
+        (unsigned long long)plan.peak_bytes, (unsigned long long)ebb_program_measured(j.p[0]));
     fwrite(line, 1, (size_t)n, stdout);
     fflush(stdout);
     for (int i = 0; i < j.n; i++) {

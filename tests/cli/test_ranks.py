@@ -222,6 +222,25 @@ def test_train_cnn():
     check_same("grid")
 
 
+def test_others_have_no_files():
+    """Texts, images and the run of --init lie where the first process is; what follows from them the others hear from it."""
+    texts()
+    idx("images", "train", 24, 1, side=28)
+    idx("images", "t10k", 8, 2, side=28)
+    os.makedirs("away")
+    ebb(*LM, "--steps", "9", "--hidden", "12", "--tie", "--out", "first")
+    on = [*LM[:2], *LM[6:], "--init", "first", "--steps", "18"]  # whose layers and sizes are those of the first
+    images = ["train", "cnn", "--net", "lenet", "--batch", "8", "--shards", "2", "--threads", "1", "--train", "images", "--steps", "4"]
+    for command in on, images:
+        ebb(*command, "--out", f"{command[1]}-whole")
+        for more in [], ["--stages", "2"]:
+            shutil.rmtree("run", ignore_errors=True)
+            line = [EBB, *command, *more, "--out", "run"]
+            done = mpirun(1, *line, ":", "-np", "1", "-wdir", "away", *line)
+            assert done.returncode == 0 and os.listdir("away") == [], done
+            check_same("run", f"{command[1]}-whole")
+
+
 # ---- averages of the weights ----
 
 GRIDS = [(2, []), (4, ["--stages", "2"]), (3, ["--reduce", "copies"]), (2, ["--stages", "2", "--reduce", "central"]), (1, []),
@@ -346,6 +365,27 @@ def test_refused():
     refused(2, 2, *LM, "--out", "run", "--shards", "3", says=["shards"])
     refused(2, 2, "eval", "lm", "--weights", "none", says=["mpirun started 2 processes", "train and bench"])
     refused(3, 2, *[word if word != "t" else "gone" for word in LM], "--out", "run", says=["gone"])
+
+
+def test_other_settings_are_refused():
+    """Whatever decides who does what, and how often, must be the same in all processes: none waits for what another never does."""
+    bench = ["bench", "lm", "--hidden", "8", "--layers", "2", "--batch", "4", "--bptt", "3", "--vocab", "20", "--shards", "2", "--threads", "1"]
+    says = ["rank 1 (", "has other settings than rank 0"]
+    for more in (["--steps", "3"], ["--reduce", "slices"], ["--stages", "2"], ["--chunk-steps", "1"], ["--disable", "simplify"], ["--only", "messages"],
+                 ["--virtual"], ["--profile"], ["--dropout", "0.5"]):
+        refused(2, 1, *bench, ":", "-np", "1", EBB, *bench, *more, says=says)
+    refused(2, 1, *bench, ":", "-np", "1", EBB, "train", *bench[1:], says=says)
+    # A net's file is read by all, and must say the same.
+    for folder, rate in ("a", "0.1"), ("b", "0.2"):
+        os.makedirs(folder)
+        write(f"{folder}/net.txt", NET.replace("dropout 0.1", f"dropout {rate}"))
+    cnn = [EBB, "bench", "cnn", "--net", "net.txt", "--batch", "4", "--shards", "2", "--threads", "1"]
+    done = mpirun(1, "-wdir", "a", *cnn, ":", "-np", "1", "-wdir", "b", *cnn)
+    assert done.returncode == 2 and "has other settings than rank 0" in done.stderr, done
+    assert mpirun(1, "-wdir", "a", *cnn, ":", "-np", "1", "-wdir", "a", *cnn).returncode == 0
+    # What is each one's own may differ.
+    for more in ["--threads", "2"], ["--memory", "600M"], ["--lost-after", "9"], ["--quiet"]:
+        mpi(1, *bench, "--steps", "1", ":", "-np", "1", EBB, *bench, "--steps", "1", *more)
 
 
 if __name__ == "__main__":

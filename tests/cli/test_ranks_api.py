@@ -7,7 +7,7 @@ import sys
 from ebbtest import EBB, SANITIZED, digest, main_with_mpi, mpirun, write
 
 USER = os.path.dirname(EBB) + "/tests/cli/ranks_user"
-SLICES, COPIES, CENTRAL = range(3)
+SLICES, COPIES, CENTRAL, AUTO = range(4)
 
 
 def run(count, *words, expect=0):
@@ -51,6 +51,18 @@ def test_several_graphs():
     same("rows", ["shards=4"], (4, f"reduce={CENTRAL}"), (3, f"reduce={COPIES}"))
 
 
+def test_reduce_auto():
+    """The leader's forecast decides, so that all do the same; a budget that only slices fit leaves these. The bits are the same."""
+    same("lm", ["shards=4", "adam"], (2, f"reduce={AUTO}"), (4, f"reduce={AUTO}"), (4, "stages=2", f"reduce={AUTO}"), (2, "stages=2", f"reduce={AUTO}"))
+    least = {}
+    for way in SLICES, COPIES:
+        done = run(2, "lm", "1", "no.safetensors", "adam", "memory=1", f"reduce={way}", expect=4)
+        least[way] = max(int(part.split(" bytes")[0]) for part in done.stderr.split("the least that works is ")[1:])
+    assert least[SLICES] < least[COPIES], least
+    tight = [json.loads(line) for line in run(2, "lm", "1", "a.safetensors", "adam", f"memory={least[SLICES]}", f"reduce={AUTO}").stdout.splitlines()]
+    assert [line["reduce"] for line in tight if "process" in line] == [SLICES, SLICES], tight
+
+
 def test_shards_are_as_many_as_groups():
     shared = told(3, "lm", "2", "a.safetensors")
     assert [line for line in shared if "loss" in line] == [line for line in told(1, "lm", "2", "b.safetensors", "shards=3") if "loss" in line]
@@ -85,7 +97,7 @@ def test_what_cannot_be():
     refused(8, "stages=8", expect=2, says="the model has")
     refused(2, "odd=1", expect=2, says="process 1 has another version of ebb, other graphs or other options than process 0")
     refused(4, "shards=2", expect=2, says="4 processes share the parts of a batch, of which there are 2")
-    refused(2, "reduce=7", expect=2, says="there is no reduce 7")
+    refused(2, "reduce=4", expect=2, says="there is no reduce 4")
 
 
 SCRIPT = """
@@ -97,7 +109,8 @@ with g.layer("low"):
     h = ebb.tanh(x @ g.param("w", (5, 3)).T)
 with g.layer("high"):
     y = h @ g.param("v", (2, 5)).T
-program = ebb.compile(ebb.mean(y * y), ranks=ranks, stages=ranks.count, optimizer="adam", threads=1)
+program = ebb.compile(ebb.mean(y * y), ranks=ranks, stages=ranks.count, reduce="auto", optimizer="adam", threads=1)
+assert program.plan.reduce == "slices"
 if ranks.number == 0:
     xs = memoryview(array.array("f", [i / 7 for i in range(12)])).cast("B").cast("f", (4, 3))
     print([program.step(lr=0.1, x=xs) for i in range(3)], bytes(program["w"]).hex(), bytes(program["v"]).hex())

@@ -120,6 +120,20 @@ def test_batch_that_fits_all():
         assert ebb(*[word if word != "8" else "auto" for word in plan]).json()["batch"] == found
 
 
+def test_batch_fits_to_the_byte():
+    """What the search for a batch counts is what the plan takes, of all processes: one byte less than a batch needs is a smaller batch."""
+    model = ["lm", "--layers", "2", "--hidden", "8", "--bptt", "6", "--vocab", "50", "--shards", "2", "--threads", "1", "--ranks", "2", "--reduce", "slices"]
+    for rank in 0, 1:
+        budgets = ["1G", "1G"]
+        budgets[rank] = "1"
+        why = refused(4, "plan", *model, "--batch", "64", "--memory", listed(budgets), says=[f"rank {rank} of 2"])
+        least = int(re.search(r"the least that works is (\d+) bytes", why)[1])
+        for less, fits in (0, True), (1, False):
+            budgets[rank] = str(least - less)
+            found = ebb("plan", *model, "--batch", "auto", "--memory", listed(budgets), "--json").json()["batch"]
+            assert found >= 64 if fits else found < 64, (rank, less, found)
+
+
 def test_training():
     """The followers of a training run have their own budgets too, which the run stores."""
     text("train.txt")

@@ -70,7 +70,7 @@ static void train(help_rank *me, ebb_program *p, net_values *out) {
 /* Set before the ranks begin. */
 static struct {
     int64_t shards;
-    int32_t stages;
+    int32_t stages, reduce;
     net_values alone;
 } way;
 
@@ -86,6 +86,7 @@ static void bytes_are_planned(help_rank *me, ebb_program *p) {
     ebb_plan_info info;
     CHECK_OK(me, ebb_program_plan(p, &info));
     CHECK(me, info.peak_bytes == ebb_program_measured(p));
+    CHECK(me, info.reduce == way.reduce || (way.reduce == EBB_REDUCE_AUTO && info.reduce <= 1));
 }
 
 static void share_net(help_rank *me) {
@@ -93,6 +94,7 @@ static void share_net(help_rank *me) {
     ebb_options options = options_of(way.shards, way.stages, ranks);
     ebb_graph *g = new_net(me, 0.2);
     ebb_program *p = NULL;
+    options.reduce = way.reduce;
     CHECK_OK(me, ebb_compile(g, &options, &p));
     ebb_graph_free(g);
     if (p != NULL && me->rank > 0) {
@@ -124,12 +126,16 @@ static void bits_are_those_of_one(void **state) {
     static const struct {
         int ranks, stages;
         int64_t shards;
-    } ways[] = {{2, 0, 2}, {2, 2, 1}, {4, 2, 2}, {2, 2, 4}, {4, 1, 4}};
+        ebb_reduce reduce;
+    } ways[] = {{2, 0, 2, EBB_REDUCE_SLICES}, {2, 2, 1, EBB_REDUCE_AUTO},
+                {4, 2, 2, EBB_REDUCE_AUTO},   {2, 2, 4, EBB_REDUCE_SLICES},
+                {4, 1, 4, EBB_REDUCE_COPIES}, {2, 1, 2, EBB_REDUCE_AUTO}};
     (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         memset(&way, 0, sizeof way);
         way.shards = ways[i].shards;
         way.stages = ways[i].stages;
+        way.reduce = (int32_t)ways[i].reduce;
         help_run(1, TICKETS, train_alone);
         help_run(ways[i].ranks, TICKETS, share_net);
     }
@@ -255,8 +261,11 @@ static void one_process_is_alone(void **state) {
     CHECK_ERROR(me, ebb_compile(g, &options, &p), EBB_USAGE,
                 "stages 2 do not divide the number of processes, 1");
     options = options_of(0, 0, ranks);
-    options.reduce = 3;
-    CHECK_ERROR(me, ebb_compile(g, &options, &p), EBB_USAGE, "no reduce 3");
+    options.reduce = EBB_REDUCE_AUTO; /* nothing to choose */
+    CHECK_OK(me, ebb_compile(g, &options, &p));
+    ebb_program_free(p);
+    options.reduce = EBB_REDUCE_AUTO + 1;
+    CHECK_ERROR(me, ebb_compile(g, &options, &p), EBB_USAGE, "no reduce 4");
     ebb_graph_free(g);
     ebb_ranks_close(ranks);
     ebb_ranks_close(NULL);

@@ -304,6 +304,17 @@ static ebb_status launch(ebb_ctx *ctx, comm_launch values) {
     return EBB_OK;
 }
 
+/* The first bytes of a file, as when a disk was full. */
+static void copy_part(const char *from, const char *to, size_t bytes) {
+    static char data[9000];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_true(in != NULL && out != NULL && bytes <= sizeof data);
+    assert_int_equal(fread(data, 1, bytes, in), bytes);
+    assert_int_equal(fwrite(data, 1, bytes, out), bytes);
+    (void)fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
 static void who_cannot_use_mpi_does_not_go_on(void **state) {
     help_room *room = *state;
     ebb_ctx *ctx = room->ctx;
@@ -326,6 +337,9 @@ static void who_cannot_use_mpi_does_not_go_on(void **state) {
         help_expect(ctx, launch(ctx, values), EBB_USAGE, "is of another version of ebb");
         values.plugin = OLD_PLUGIN;
         help_expect(ctx, launch(ctx, values), EBB_USAGE, "is of another version of ebb");
+        copy_part(OLD_PLUGIN, room->path[1], 9000);
+        values.plugin = room->path[1];
+        help_expect(ctx, launch(ctx, values), EBB_USAGE, "is cut short");
     }
 }
 
