@@ -48,7 +48,8 @@ def test_listed():
 
 def test_refused():
     refused(2, "bench", "lm", *MODEL, "--device", "tpu", says=["--device tpu", "auto"])
-    refused(2, "bench", "lm", *MODEL, "--device", "opencl:x", says="opencl:PLATFORM.DEVICE")
+    for numbers in ("x", "", "0", "0.", "0.0.", "0.0x", " 0.0", "-1.0", "+0.0", "4294967296.0", "0.4294967296"):
+        refused(2, "bench", "lm", *MODEL, "--device", "opencl:" + numbers, says="opencl:PLATFORM.DEVICE")
     if usable():
         refused(2, "bench", "lm", *MODEL, "--device", "opencl:99.0", says="ebb devices")
 
@@ -151,6 +152,24 @@ def test_driver_in_trouble():
         del os.environ["XDG_CACHE_HOME"]
     else:
         os.environ["XDG_CACHE_HOME"] = cache
+
+
+def test_the_next_one():
+    """`opencl` is the first that can be used: one that looks usable and computes something else is not it."""
+    if not usable() or not os.path.exists(SHIM) or not os.path.exists(OCLGRIND):
+        print(f"SKIPPED: no second driver ({OCLGRIND})", flush=True)
+        return
+    shutil.copytree("/etc/OpenCL/vendors", "vendors")
+    write("vendors/oclgrind.icd", OCLGRIND + "\n")
+    env = {"OCL_ICD_VENDORS": os.path.abspath("vendors"), "XDG_CACHE_HOME": os.path.abspath("cache"), **shimmed("selftest")}
+    found = ebb("devices", "--json", env=env).json()["devices"][1:]
+    assert [d["usable"] for d in found] == [False, True], found
+    run = ["bench", "lm", *MODEL, "--json"]
+    other = ebb(*run, "--device", "opencl", env=env)
+    assert other.json()["weights_hash"] == ebb(*run).json()["weights_hash"]
+    assert "does not compute as the CPU does" in other.err, other.err
+    failed = ebb(*run, "--device", found[0]["device"], expect=2, env=env)
+    assert "does not compute as the CPU does" in failed.err, failed.err
 
 
 def test_kept_kernels():
