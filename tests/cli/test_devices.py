@@ -69,7 +69,7 @@ def test_same_bits_and_bytes():
         two = ebb("bench", "lm", *MODEL, "--device", "opencl", "--memory", memory, "--json").json()
         assert two["weights_hash"] == one["weights_hash"]
         assert two["device_bytes"] == two["device_bytes_allocated"] == two["measured_peak_bytes"] <= memory
-        assert two["host_syncs"] == 0 and two["allocations_after_first_step"] == 0, two
+        assert two["waits"] == 1 and two["host_syncs"] == 0 and two["allocations_after_first_step"] == 0, two
     refused(4, "bench", "lm", *MODEL, "--device", "opencl", "--memory", plan["least_bytes"] - 1, says=str(plan["least_bytes"]))
 
 
