@@ -142,7 +142,9 @@ def test_explained():
 def test_driver_in_trouble():
     if not usable() or not os.path.exists(SHIM):
         return
-    failing("nodevice", 2, "bench", "lm", *MODEL, says=["no such device that can be used"])
+    failing("nodevice", 2, "bench", "lm", *MODEL, says=["show no device", "--device cpu"])
+    found = ebb("devices", "--json", env=shimmed("nodevice")).json()["devices"][1:]
+    assert len(found) == 1 and not found[0]["usable"] and "show no device" in found[0]["why_not"], found
     failing("nofp64", 2, "bench", "lm", *MODEL, says=["no such device that can be used", "fp64"])
     found = ebb("devices", "--json", env=shimmed("nofp64")).json()["devices"][1:]
     assert found and all(not d["usable"] and not d["fp64"] and "fp64" in d["why_not"] for d in found), found

@@ -76,11 +76,17 @@ typedef struct cl_place {
     cl_facts facts;
 } cl_place;
 
-/* Tells of each, in the drivers' order, until `tell` says that it has seen enough; how many drivers
- * there are. Who asked keeps the library: drivers that were asked do not bear to be taken out. */
-static uint32_t walk(const cl_api *api, bool (*tell)(void *user, const cl_place *place),
+/* How many there are, up to where a walk ended. */
+typedef struct cl_found {
+    uint32_t drivers, devices;
+} cl_found;
+
+/* Tells of each, in the drivers' order, until `tell` says that it has seen enough. Who asked keeps
+ * the library: drivers that were asked do not bear to be taken out. */
+static cl_found walk(const cl_api *api, bool (*tell)(void *user, const cl_place *place),
                      void *user) {
     cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
+    cl_found found = {0};
     uint32_t n = 0, m = 0;
     bool more = true;
     if (api->clGetPlatformIDs(MOST_PLATFORMS, platforms, &n) != CL_OK) {
@@ -92,10 +98,20 @@ static uint32_t walk(const cl_api *api, bool (*tell)(void *user, const cl_place 
         }
         for (uint32_t d = 0; more && d < m && d < MOST_DEVICES; d++) {
             cl_place place = {devices[d], p, d, facts_of(api, platforms[p], devices[d])};
+            found.devices++;
             more = tell(user, &place);
         }
     }
-    return n;
+    found.drivers = n;
+    return found;
+}
+
+/* Why none can be used, where there is none. */
+static const char *why_none(cl_found found) {
+    return found.drivers == 0
+               ? "OpenCL has no driver here; install one (for CPUs, Debian: pocl-opencl-icd)"
+               : "OpenCL's drivers show no device (PoCL shows none without a folder that it can "
+                 "write, POCL_CACHE_DIR)";
 }
 
 /* ---- opening one ---- */
@@ -245,16 +261,14 @@ ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice, const device 
                          name);
     }
     TRY(ebb__cl_load(ctx, &api));
-    uint32_t drivers = walk(&api, try_place, &search);
+    cl_found found = walk(&api, try_place, &search);
     if (search.found != NULL) {
         take(&search, name, out);
         return EBB_OK;
     }
-    if (drivers == 0) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--device %.40s: OpenCL has no driver here; install one (for CPUs, "
-                         "Debian: pocl-opencl-icd), or use --device cpu",
-                         name);
+    if (found.devices == 0) {
+        return ebb__fail(ctx, EBB_USAGE, "--device %.40s: %s, or use --device cpu", name,
+                         why_none(found));
     }
     return ebb__fail(ctx, search.status != EBB_OK ? search.status : EBB_USAGE,
                      "--device %.40s: no such device that can be used%s%s; 'ebb devices' shows all",
@@ -345,10 +359,11 @@ ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
         tell(user, &none);
         return EBB_OK;
     }
-    if (walk(&api, list_place, &listing) == 0) {
-        tell(user, &(device_info){.id = "opencl",
-                                  .what = "no driver",
-                                  .why_not = "install one (for CPUs, Debian: pocl-opencl-icd)"});
+    cl_found found = walk(&api, list_place, &listing);
+    if (found.devices == 0) {
+        device_info none = {.id = "opencl", .what = "nothing that computes"};
+        (void)snprintf(none.why_not, sizeof none.why_not, "%s", why_none(found));
+        tell(user, &none);
     }
     return EBB_OK;
 }
