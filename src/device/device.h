@@ -127,7 +127,7 @@ typedef struct device_counts {
     uint64_t launches;                     /* of kernels */
     uint64_t copies;                       /* between its memory and the host's */
     uint64_t waits;                        /* of the host for the device */
-    uint64_t syncs;                        /* those of them inside a program */
+    uint64_t syncs;                        /* those of them before a step's last launch */
     uint64_t allocations, allocated_bytes; /* of its memory, now */
 } device_counts;
 

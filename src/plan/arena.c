@@ -119,19 +119,25 @@ bool ebb__plan_can_offload(const plan_options *options) {
     return place && options->ranks.count <= 1;
 }
 
-/* Of the host's memory beside a device, what it has for itself is not there for others; a file has
- * room or has not, which shows when it is made. */
-uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options) {
-    uint64_t most = UINT64_MAX;
-    if (device_apart(plan->dev) && options->host_budget > 0) {
-        most = options->host_budget;
-        for (int32_t i = 0; i < plan->n_variables; i++) {
-            const plan_variable *v = &plan->variables[i];
-            uint64_t bytes = plan_align(v->bytes) * (v->extra ? 1 : v->staged ? 2 : 0);
-            most -= bytes < most ? bytes : most;
-        }
+uint64_t ebb__plan_host_bytes(const ebb_plan *plan, uint64_t instr_bytes, uint64_t away_bytes) {
+    uint64_t bytes = instr_bytes + away_bytes;
+    for (int32_t i = 0; i < plan->n_variables; i++) {
+        const plan_variable *v = &plan->variables[i];
+        bytes += plan_align(v->bytes) * (v->extra ? 1 : v->staged ? 2 : 0);
     }
-    return most;
+    return bytes;
+}
+
+uint64_t ebb__plan_host_most(const ebb_plan *plan, const plan_options *options) {
+    return device_apart(plan->dev) && options->host_budget > 0 ? options->host_budget : UINT64_MAX;
+}
+
+/* Of the host's memory beside a device, what others have is not there; a file has room or has not,
+ * which shows when it is made. */
+uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options, uint64_t others) {
+    uint64_t most = ebb__plan_host_most(plan, options);
+    uint64_t taken = ebb__plan_host_bytes(plan, others, 0);
+    return most == UINT64_MAX ? most : most > taken ? most - taken : 0;
 }
 
 const plan_variable *ebb__plan_variable(const ebb_plan *plan, const char *name) {

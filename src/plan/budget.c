@@ -12,11 +12,13 @@
 #include "plan/walk.h"
 
 #include "base/host.h"
+#include "base/num.h"
 #include "op/heap.h"
 #include "pass/chunk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MOST_NODES = 150000 }; /* of a forward graph: some 20 seconds */
 
@@ -34,6 +36,8 @@ typedef struct total {
     uint64_t program_bytes;          /* the sum */
     uint64_t transient_bytes;        /* of the program that has most: they overlay each other */
     uint64_t gradient_bytes;         /* of that program */
+    uint64_t instr_bytes;            /* in the host's memory: the sum */
+    uint64_t away_bytes;             /* outside the device's: of the program that has most */
     double seconds, product_seconds; /* of the mean step, see plan_size */
 } total;
 
@@ -48,6 +52,7 @@ typedef struct settling {
     plan_options fallback_options; /* whatever saves may be done: it is the exception */
     plan_walk fallback;            /* where sparse values may not fit: plans without them */
     double shares;                 /* of all that train; 0: the leading one counts alone */
+    uint64_t host_of_others;       /* bytes that only the leading program cannot use for itself */
     const cost_table *table;       /* measured times, once they are asked for; NULL: none */
     double look_up_seconds;        /* of that call, which may measure: no part of plan_seconds */
     total whole, plain, listed[PLAN_MAX_CHOICES];
@@ -73,6 +78,8 @@ static double share_of(const settling *s, int32_t i) {
 
 static void add_size(const settling *s, int32_t i, const plan_size *size, total *to) {
     to->program_bytes += size->program_bytes;
+    to->instr_bytes += size->instr_bytes;
+    to->away_bytes = num_larger(to->away_bytes, size->away_bytes);
     to->seconds += share_of(s, i) * size->seconds;
     to->product_seconds += share_of(s, i) * size->product_seconds;
     if (size->transient_bytes > to->transient_bytes || to->transient_bytes == 0) {
@@ -89,6 +96,11 @@ static double expected_of(const settling *s, const total *all) {
 
 static uint64_t arena_of(const settling *s, const total *all) {
     return ebb__walk_arena(&s->walk, all->program_bytes, all->transient_bytes);
+}
+
+static bool fits_host(const settling *s, const total *all) {
+    return ebb__plan_host_bytes(s->plan, all->instr_bytes, all->away_bytes) <=
+           ebb__plan_host_most(s->plan, s->options);
 }
 
 /* ---- which program leads ---- */
@@ -332,7 +344,7 @@ static ebb_status walk_lead(settling *s, follower *f) {
     /* The optimiser's, which training adds. */
     TRY(ebb__plan_add_variables(s->plan, &f->program, f->program.graph));
     w->variable_bytes = ebb__plan_variable_bytes(s->plan, &w->variable_end);
-    w->away_most = ebb__plan_away_most(s->plan, s->options);
+    w->away_most = ebb__plan_away_most(s->plan, s->options, s->host_of_others);
     if (w->grid.reach.sparse) {
         TRY(walk_fallback(s));
     }
@@ -403,8 +415,14 @@ static ebb_status add_listed(settling *s, plan_choice choice, const total *all, 
 
 static ebb_status list_all(settling *s) {
     const plan_walk *w = &s->walk;
+    bool any = false; /* else the one that is taken is refused for that */
     for (int32_t k = 0; k < w->n_list; k++) {
-        TRY(add_listed(s, w->list[k], &s->listed[k], k));
+        any = any || fits_host(s, &s->listed[k]);
+    }
+    for (int32_t k = 0; k < w->n_list; k++) {
+        if (!any || fits_host(s, &s->listed[k])) {
+            TRY(add_listed(s, w->list[k], &s->listed[k], k));
+        }
     }
     if (s->plan->n_choices > 0) {
         return EBB_OK;
@@ -446,10 +464,33 @@ static ebb_status settle_programs(settling *s) {
     return EBB_OK;
 }
 
+/* What the other programs take of the host's memory is known when all are settled: where the
+ * leading one's plans then let too much wait there, it is walked again with so much less of it. */
+static ebb_status settle_in_host(settling *s) {
+    bool fit = true;
+    TRY(settle_programs(s));
+    for (int32_t k = 0; k < s->walk.n_list; k++) {
+        const plan_size *lead = &s->walk.list[k].size;
+        const total *all = &s->listed[k];
+        uint64_t others = all->instr_bytes - lead->instr_bytes + all->away_bytes - lead->away_bytes;
+        s->host_of_others = num_larger(s->host_of_others, lead->away_bytes > 0 ? others : 0);
+        fit = fit && (lead->away_bytes == 0 || fits_host(s, all));
+    }
+    if (fit) {
+        return EBB_OK;
+    }
+    ebb__free(s->ctx, s->followed);
+    s->followed = NULL;
+    s->walk.n_list = 0;
+    s->whole = s->plain = (total){0};
+    memset(s->listed, 0, sizeof s->listed);
+    return settle_programs(s);
+}
+
 static ebb_status settle(settling *s) {
     ebb_plan *plan = s->plan;
     uint64_t weights = 0;
-    TRY(settle_programs(s));
+    TRY(settle_in_host(s));
     TRY(settle_exact(s));
     TRY(look_up_times(s));
     for (int32_t i = 0; i < plan->n_variables; i++) {
@@ -576,40 +617,6 @@ static ebb_status compile_shown(settling *s) {
     return EBB_OK;
 }
 
-static ebb_status refuse(ebb_plan *plan, const plan_options *options) {
-    char largest[256] = "";
-    size_t used = 0;
-    for (int32_t i = 0; i < plan->n_largest && i < 3; i++) {
-        int n = snprintf(largest + used, sizeof largest - used, "%s%s %" PRIu64, i ? ", " : "",
-                         plan->largest[i].what, plan->largest[i].bytes);
-        used += n > 0 && (size_t)n < sizeof largest - used ? (size_t)n : 0;
-    }
-    plan->ctx->least_bytes = plan->ctx->error[0] == '\0' ? plan->least_bytes : 0;
-    if (plan->budget_bytes < options->budget) {
-        return ebb__fail(plan->ctx, EBB_BUDGET,
-                         "the device gives at most %" PRIu64 " bytes in one piece, and the least "
-                         "that works is %" PRIu64 " bytes; largest: %s",
-                         plan->budget_bytes, plan->least_bytes, largest);
-    }
-    return ebb__fail(
-        plan->ctx, EBB_BUDGET,
-        "the budget of %" PRIu64 " bytes is too small: the least that works is %" PRIu64
-        " bytes (%s %" PRIu64 "); largest: %s",
-        plan->budget_bytes, plan->least_bytes,
-        options->budget_name != NULL ? options->budget_name : "budget", plan->least_bytes, largest);
-}
-
-/* What the host has to have beside a device apart. */
-static ebb_status check_host(const ebb_plan *plan, const plan_options *options) {
-    return !device_apart(plan->dev) || options->host_budget == 0 ||
-                   plan->host_bytes <= options->host_budget
-               ? EBB_OK
-               : ebb__fail(plan->ctx, EBB_BUDGET,
-                           "the host's budget of %" PRIu64 " bytes is too small: this plan takes "
-                           "%" PRIu64 " bytes beside the device (--host-memory %" PRIu64 ")",
-                           options->host_budget, plan->host_bytes, plan->host_bytes);
-}
-
 static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) {
     ebb_plan *plan = s->plan;
     double start = ebb__clock_seconds();
@@ -632,8 +639,7 @@ static ebb_status make(settling *s, const plan_extra *extras, int32_t n_extras) 
         TRY(ebb__plan_products(plan));
     }
     plan->plan_seconds = ebb__clock_seconds() - start - s->look_up_seconds;
-    return choice->peak_bytes <= plan->budget_bytes ? check_host(plan, s->options)
-                                                    : refuse(plan, s->options);
+    return ebb__plan_judge(plan, s->options);
 }
 
 ebb_status ebb__plan_make(ebb_ctx *ctx, const plan_request *requests, int32_t n_requests,

@@ -29,10 +29,16 @@ typedef struct plan_walk {
     int32_t n_list;
 } plan_walk;
 
-/* arena.c: whether values could wait outside the device's memory, and how many bytes of them at
- * most. */
+/* arena.c: whether values could wait outside the device's memory, and how many bytes of them and of
+ * the leading program's instructions at most, where `others` are taken by other programs; what the
+ * host has to have for so many bytes of instructions and of values that wait there, and may have.
+ */
 bool ebb__plan_can_offload(const plan_options *options);
-uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options);
+uint64_t ebb__plan_away_most(const ebb_plan *plan, const plan_options *options, uint64_t others);
+uint64_t ebb__plan_host_bytes(const ebb_plan *plan, uint64_t instr_bytes, uint64_t away_bytes);
+uint64_t ebb__plan_host_most(const ebb_plan *plan, const plan_options *options);
+/* judge.c: whether the plan that was chosen fits both memories; EBB_BUDGET says what would. */
+ebb_status ebb__plan_judge(ebb_plan *plan, const plan_options *options) EBB_MUST_CHECK;
 ebb_status ebb__walk_run(plan_walk *walk) EBB_MUST_CHECK;
 /* Its first part: only what keeps everything, `whole` and `keep_all`. */
 ebb_status ebb__walk_whole(plan_walk *walk) EBB_MUST_CHECK;

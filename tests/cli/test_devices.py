@@ -48,7 +48,8 @@ def test_listed():
 
 def test_refused():
     refused(2, "bench", "lm", *MODEL, "--device", "tpu", says=["--device tpu", "auto"])
-    refused(2, "bench", "lm", *MODEL, "--device", "opencl:x", says="opencl:PLATFORM.DEVICE")
+    for numbers in ("x", "", "0", "0.", "0.0.", "0.0x", " 0.0", "-1.0", "+0.0", "4294967296.0", "0.4294967296"):
+        refused(2, "bench", "lm", *MODEL, "--device", "opencl:" + numbers, says="opencl:PLATFORM.DEVICE")
     if usable():
         refused(2, "bench", "lm", *MODEL, "--device", "opencl:99.0", says="ebb devices")
 
@@ -68,7 +69,7 @@ def test_same_bits_and_bytes():
         two = ebb("bench", "lm", *MODEL, "--device", "opencl", "--memory", memory, "--json").json()
         assert two["weights_hash"] == one["weights_hash"]
         assert two["device_bytes"] == two["device_bytes_allocated"] == two["measured_peak_bytes"] <= memory
-        assert two["host_syncs"] == 0 and two["allocations_after_first_step"] == 0, two
+        assert two["waits"] == 1 and two["host_syncs"] == 0 and two["allocations_after_first_step"] == 0, two
     refused(4, "bench", "lm", *MODEL, "--device", "opencl", "--memory", plan["least_bytes"] - 1, says=str(plan["least_bytes"]))
 
 
@@ -80,7 +81,10 @@ def test_inputs_are_planned():
     pixels = 64 * 28 * 28
     shown = ebb("bench", *net, "--steps", "2", "--json").json()
     assert shown["allocations_after_first_step"] == 0 and shown["host_bytes"] > 2 * pixels, shown
-    refused(4, "bench", *net, "--steps", "1", "--host-memory", shown["host_bytes"] - 1, says=f"--host-memory {shown['host_bytes']}")
+    line = refused(4, "bench", *net, "--steps", "1", "--host-memory", 2 * pixels, says="--host-memory ")
+    least = int(line.split("--host-memory ")[1].split(")")[0])
+    for host in (least, shown["host_bytes"] - 1):
+        assert ebb("bench", *net, "--steps", "1", "--host-memory", host, "--json").json()["host_bytes"] <= host
 
 
 def test_few_launches():
@@ -138,7 +142,9 @@ def test_explained():
 def test_driver_in_trouble():
     if not usable() or not os.path.exists(SHIM):
         return
-    failing("nodevice", 2, "bench", "lm", *MODEL, says=["no such device that can be used"])
+    failing("nodevice", 2, "bench", "lm", *MODEL, says=["show no device", "--device cpu"])
+    found = ebb("devices", "--json", env=shimmed("nodevice")).json()["devices"][1:]
+    assert len(found) == 1 and not found[0]["usable"] and "show no device" in found[0]["why_not"], found
     failing("nofp64", 2, "bench", "lm", *MODEL, says=["no such device that can be used", "fp64"])
     found = ebb("devices", "--json", env=shimmed("nofp64")).json()["devices"][1:]
     assert found and all(not d["usable"] and not d["fp64"] and "fp64" in d["why_not"] for d in found), found
@@ -151,6 +157,24 @@ def test_driver_in_trouble():
         del os.environ["XDG_CACHE_HOME"]
     else:
         os.environ["XDG_CACHE_HOME"] = cache
+
+
+def test_the_next_one():
+    """`opencl` is the first that can be used: one that looks usable and computes something else is not it."""
+    if not usable() or not os.path.exists(SHIM) or not os.path.exists(OCLGRIND):
+        print(f"SKIPPED: no second driver ({OCLGRIND})", flush=True)
+        return
+    shutil.copytree("/etc/OpenCL/vendors", "vendors")
+    write("vendors/oclgrind.icd", OCLGRIND + "\n")
+    env = {"OCL_ICD_VENDORS": os.path.abspath("vendors"), "XDG_CACHE_HOME": os.path.abspath("cache"), **shimmed("selftest")}
+    found = ebb("devices", "--json", env=env).json()["devices"][1:]
+    assert [d["usable"] for d in found] == [False, True], found
+    run = ["bench", "lm", *MODEL, "--json"]
+    other = ebb(*run, "--device", "opencl", env=env)
+    assert other.json()["weights_hash"] == ebb(*run).json()["weights_hash"]
+    assert "does not compute as the CPU does" in other.err, other.err
+    failed = ebb(*run, "--device", found[0]["device"], expect=2, env=env)
+    assert "does not compute as the CPU does" in failed.err, failed.err
 
 
 def test_kept_kernels():

@@ -1,6 +1,7 @@
 /* test_offload.c - what waits for backward outside the device's memory: which values go and when
  * they come back, that no bit changes, that planned bytes are those used, what the verifier
  * refuses, and when such a plan is taken. */
+#include "support/far.h"
 #include "support/twin.h"
 
 #include "plan/walk.h"
@@ -200,11 +201,72 @@ static void when_it_is_taken(void **state) {
     }
 }
 
+/* Two programs beside a device with a memory of its own; host 0: no limit there. */
+static ebb_status make_beside(const device *dev, const ir_graph *graphs, uint64_t budget,
+                              uint64_t host, uint32_t disabled, ebb_plan **out) {
+    plan_request requests[] = {{.name = "train", .graph = &graphs[0], .training = true},
+                               {.name = "valid", .graph = &graphs[1], .training = false}};
+    plan_options options = {.dev = dev,
+                            .members = 1,
+                            .budget = budget,
+                            .host_budget = host,
+                            .disabled = disabled,
+                            .update = update};
+    return ebb__plan_make(graphs[0].ctx, requests, 2, NULL, 0, &options, out);
+}
+
+/* Where the host has no room for what would wait there, because of what other programs have of it,
+ * less waits there, or nothing: a budget of the host is no reason to refuse while a plan keeps it.
+ */
+static void others_have_their_part_of_the_host(void **state) {
+    (void)state;
+    ebb_ctx *ctx = test_ctx_new();
+    word_lm m = test_lm_small(LM_LSTM, 20), v;
+    ir_graph graphs[2];
+    ebb_plan *plan = NULL;
+    device apart = *test_far_device();
+    apart.instr_bytes = apart.view_bytes = 64;
+    apart.away_bytes_per_second = 1e12; /* whatever else saves is slower */
+    m.hidden = m.embed = 64;
+    m.batch = 16;
+    v = m;
+    v.dropout = 0;
+    v.state = "valid";
+    test_lm(ctx, &m, &graphs[0]);
+    test_lm(ctx, &v, &graphs[1]);
+    assert_ok(ctx, make_beside(&apart, graphs, UINT64_MAX, 0, 0, &plan));
+    uint64_t budget = 0; /* for which values go there */
+    for (int32_t i = 0; i < plan->n_choices; i++) {
+        const plan_choice *c = &plan->choices[i];
+        budget = c->size.away_bytes > 0 ? c->peak_bytes : budget;
+    }
+    ebb__plan_free(plan);
+    assert_ok(ctx, make_beside(&apart, graphs, budget, 0, 1U << PASS_OFFLOAD, &plan));
+    uint64_t least = plan->host_bytes;
+    ebb__plan_free(plan);
+    assert_ok(ctx, make_beside(&apart, graphs, budget, 0, 0, &plan));
+    uint64_t most = plan->host_bytes;
+    assert_true(plan->away_bytes > 0 && most > least);
+    ebb__plan_free(plan);
+    for (int i = 0; i <= 4; i++) {
+        uint64_t host = i == 0 ? most - 1 : most - (most - least) * (uint64_t)i / 4;
+        assert_ok(ctx, make_beside(&apart, graphs, budget, host, 0, &plan));
+        assert_true(plan->host_bytes <= host && plan->peak_bytes <= budget);
+        ebb__plan_free(plan);
+    }
+    ebb__ir_fini(&graphs[0]);
+    ebb__ir_fini(&graphs[1]);
+    test_ctx_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_longest_way_first), cmocka_unit_test(nothing_goes),
-        cmocka_unit_test(no_bit_changes),        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(the_longest_way_first),
+        cmocka_unit_test(nothing_goes),
+        cmocka_unit_test(no_bit_changes),
+        cmocka_unit_test(what_is_refused),
         cmocka_unit_test(when_it_is_taken),
+        cmocka_unit_test(others_have_their_part_of_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

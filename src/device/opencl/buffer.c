@@ -22,7 +22,7 @@ static bool is_done(cl_state *state, cl_handle *event, bool wait) {
         return true;
     }
     if (wait) {
-        state->counts.waits++;
+        cl_count_wait(state);
         (void)state->api.clWaitForEvents(1, event);
         at = 0;
     } else if (state->api.clGetEventInfo(*event, CL_EVENT_INFO_STATUS, sizeof at, &at, NULL) !=
@@ -214,7 +214,7 @@ static ebb_status map(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes, u
         return EBB_OK;
     }
     state->counts.copies++;
-    state->counts.waits++;
+    cl_count_wait(state);
     ebb_status status =
         ebb__cl_check(ctx,
                       state->api.clEnqueueReadBuffer(state->queue, buffer->memory, 1, offset, bytes,
@@ -237,7 +237,9 @@ static ebb_status unmap(ebb_ctx *ctx, void *memory, size_t offset, size_t bytes,
     if ((access & DEVICE_WRITE) != 0) {
         bool waits = slot == NULL;
         state->counts.copies++;
-        state->counts.waits += waits;
+        if (waits) {
+            cl_count_wait(state);
+        }
         status = ebb__cl_check(ctx,
                                state->api.clEnqueueWriteBuffer(state->queue, buffer->memory, waits,
                                                                offset, bytes, data, 0, NULL,
@@ -281,6 +283,7 @@ static ebb_status mark(ebb_ctx *ctx, void *memory) {
                                                              &buffer->marks[buffer->n_marks]),
                       "marking the queue"));
     buffer->n_marks++;
+    state->waits_since = 0;
     return ebb__cl_check(ctx, state->api.clFlush(state->queue), "marking the queue");
 }
 

@@ -69,61 +69,52 @@ static cl_facts facts_of(const cl_api *api, cl_handle platform, cl_handle id) {
     return f;
 }
 
-/* The devices of platform p, in the driver's order; 0 where it has none. */
-static uint32_t devices_of(const cl_api *api, cl_handle platform, cl_handle out[MOST_DEVICES]) {
-    uint32_t found = 0;
-    int32_t code = api->clGetDeviceIDs(platform, CL_KIND_ALL, MOST_DEVICES, out, &found);
-    return code != CL_OK ? 0 : found < MOST_DEVICES ? found : MOST_DEVICES;
+/* One that is there: its platform's number and its own, as names have them. */
+typedef struct cl_place {
+    cl_handle id;
+    uint32_t platform, device;
+    cl_facts facts;
+} cl_place;
+
+/* How many there are, up to where a walk ended. */
+typedef struct cl_found {
+    uint32_t drivers, devices;
+} cl_found;
+
+/* Tells of each, in the drivers' order, until `tell` says that it has seen enough. Who asked keeps
+ * the library: drivers that were asked do not bear to be taken out. */
+static cl_found walk(const cl_api *api, bool (*tell)(void *user, const cl_place *place),
+                     void *user) {
+    cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
+    cl_found found = {0};
+    uint32_t n = 0, m = 0;
+    bool more = true;
+    if (api->clGetPlatformIDs(MOST_PLATFORMS, platforms, &n) != CL_OK) {
+        n = 0;
+    }
+    for (uint32_t p = 0; more && p < n && p < MOST_PLATFORMS; p++) {
+        if (api->clGetDeviceIDs(platforms[p], CL_KIND_ALL, MOST_DEVICES, devices, &m) != CL_OK) {
+            m = 0; /* this one has none */
+        }
+        for (uint32_t d = 0; more && d < m && d < MOST_DEVICES; d++) {
+            cl_place place = {devices[d], p, d, facts_of(api, platforms[p], devices[d])};
+            found.devices++;
+            more = tell(user, &place);
+        }
+    }
+    found.drivers = n;
+    return found;
 }
 
-static uint32_t platforms_of(const cl_api *api, cl_handle out[MOST_PLATFORMS]) {
-    uint32_t found = 0;
-    int32_t code = api->clGetPlatformIDs(MOST_PLATFORMS, out, &found);
-    return code != CL_OK ? 0 : found < MOST_PLATFORMS ? found : MOST_PLATFORMS;
+/* Why none can be used, where there is none. */
+static const char *why_none(cl_found found) {
+    return found.drivers == 0
+               ? "OpenCL has no driver here; install one (for CPUs, Debian: pocl-opencl-icd)"
+               : "OpenCL's drivers show no device (PoCL shows none without a folder that it can "
+                 "write, POCL_CACHE_DIR)";
 }
 
 /* ---- opening one ---- */
-
-/* "opencl:P.D" by numbers, "opencl": the first that can be used. */
-static ebb_status choose(ebb_ctx *ctx, cl_state *state, const char *name) {
-    cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
-    uint32_t p_wanted = UINT32_MAX, d_wanted = UINT32_MAX;
-    char rest = '\0';
-    bool any = strchr(name, ':') == NULL;
-    if (!any && sscanf(name, "opencl:%u.%u%c", &p_wanted, &d_wanted, &rest) != 2) {
-        return ebb__fail(ctx, EBB_USAGE,
-                         "--device %.40s: write opencl:PLATFORM.DEVICE, two numbers as "
-                         "'ebb devices' shows them",
-                         name);
-    }
-    uint32_t n = platforms_of(&state->api, platforms);
-    const char *why = NULL;
-    for (uint32_t p = 0; p < n; p++) {
-        uint32_t m = devices_of(&state->api, platforms[p], devices);
-        for (uint32_t d = 0; d < m; d++) {
-            cl_facts facts = facts_of(&state->api, platforms[p], devices[d]);
-            bool meant = any ? facts.unusable == NULL : p == p_wanted && d == d_wanted;
-            why = facts.unusable != NULL ? facts.unusable : why;
-            if (meant && facts.unusable != NULL) {
-                return ebb__fail(ctx, EBB_USAGE, "--device %.40s: %s: %s", name, facts.name,
-                                 facts.unusable);
-            }
-            if (meant) {
-                state->id = devices[d];
-                state->facts = facts;
-                return EBB_OK;
-            }
-        }
-    }
-    return n == 0 ? ebb__fail(ctx, EBB_USAGE,
-                              "--device %.40s: OpenCL has no driver here; install one (for CPUs, "
-                              "Debian: pocl-opencl-icd), or use --device cpu",
-                              name)
-                  : ebb__fail(ctx, EBB_USAGE,
-                              "--device %.40s: no such device that can be used%s%s; "
-                              "'ebb devices' shows all",
-                              name, why != NULL ? ": " : "", why != NULL ? why : "");
-}
 
 static void describe(const device *dev, char *text, size_t bytes) {
     const cl_facts *f = &cl_state_of(dev)->facts;
@@ -177,32 +168,126 @@ static ebb_status fill_table(ebb_ctx *ctx, cl_state *state) {
     return EBB_OK;
 }
 
-static ebb_status open_state(ebb_ctx *ctx, cl_state *state, const device_choice *choice) {
+static ebb_status open_state(ebb_ctx *ctx, cl_state *state, const char *folder) {
     int32_t code = CL_OK;
     TRY(ebb__cl_load(ctx, &state->api));
-    TRY(choose(ctx, state, choice->name));
     state->context = state->api.clCreateContext(NULL, 1, &state->id, NULL, NULL, &code);
     TRY(ebb__cl_check(ctx, code, state->facts.name));
     state->queue =
         state->api.clCreateCommandQueue(state->context, state->id, CL_QUEUE_PROFILING, &code);
     TRY(ebb__cl_check(ctx, code, state->facts.name));
-    TRY(choice->folder != NULL ? ebb__strdup(ctx, choice->folder, &state->folder) : EBB_OK);
+    TRY(folder != NULL ? ebb__strdup(ctx, folder, &state->folder) : EBB_OK);
     TRY(ebb__cl_build(ctx, state));
     TRY(fill_table(ctx, state));
     return ebb__cl_selftest(ctx, &state->table);
 }
 
-ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice, const device **out) {
+/* It has compiled all kernels and computed something then. */
+static ebb_status open_place(ebb_ctx *ctx, const cl_place *place, const char *folder,
+                             const device **out) {
     cl_state *state = NULL;
+    if (place->facts.unusable != NULL) {
+        return ebb__fail(ctx, EBB_USAGE, "%s: %s", place->facts.name, place->facts.unusable);
+    }
     TRY(ebb__alloc(ctx, 1, sizeof *state, &state));
-    *state = (cl_state){.ctx = ctx};
+    *state = (cl_state){.ctx = ctx, .id = place->id, .facts = place->facts};
     state->table.state = state;
-    ebb_status status = open_state(ctx, state, choice);
+    ebb_status status = open_state(ctx, state, folder);
     if (status != EBB_OK) {
         ebb__cl_close(&state->table);
         return status;
     }
     *out = &state->table;
+    return EBB_OK;
+}
+
+/* The first of those that are meant that can be used. */
+typedef struct cl_search {
+    ebb_ctx *ctx;
+    const char *folder;
+    bool numbered, no_cpu;     /* only the one with these numbers; none that is a CPU */
+    uint32_t platform, device; /* of `numbered` */
+    const device *found;
+    ebb_status status; /* of the first that was meant and could not be opened, and why */
+    char why[256];
+} cl_search;
+
+static bool try_place(void *user, const cl_place *place) {
+    cl_search *s = user;
+    bool is_cpu = (place->facts.kind & CL_KIND_CPU) != 0;
+    bool meant = s->numbered ? place->platform == s->platform && place->device == s->device
+                             : !(s->no_cpu && is_cpu);
+    ebb_status status = meant ? open_place(s->ctx, place, s->folder, &s->found) : EBB_OK;
+    if (status != EBB_OK && s->status == EBB_OK) {
+        s->status = status;
+        (void)snprintf(s->why, sizeof s->why, "%s", ebb_last_error(s->ctx));
+    }
+    if (status != EBB_OK) {
+        ebb__ctx_clear(s->ctx);
+    }
+    return s->found == NULL && !(meant && s->numbered);
+}
+
+/* What was found, and why it is not the first that was meant. */
+static void take(const cl_search *s, const char *name, const device **out) {
+    if (s->status != EBB_OK) {
+        ebb__log(s->ctx, EBB_LOG_WARN, "--device %.40s: %s; the next one is used", name, s->why);
+    }
+    *out = s->found;
+}
+
+/* Two numbers of at most nine digits; false: something else. */
+static bool read_numbers(const char *text, cl_search *out) {
+    uint32_t *const numbers[2] = {&out->platform, &out->device};
+    for (int i = 0; i < 2; i++) {
+        size_t digits = strspn(text, "0123456789");
+        if (digits == 0 || digits > 9 || text[digits] != (i == 0 ? '.' : '\0')) {
+            return false;
+        }
+        *numbers[i] = (uint32_t)strtoul(text, NULL, 10);
+        text += digits + 1;
+    }
+    return true;
+}
+
+ebb_status ebb__cl_open(ebb_ctx *ctx, const device_choice *choice, const device **out) {
+    const char *name = choice->name, *numbers = strchr(name, ':');
+    cl_search search = {.ctx = ctx, .folder = choice->folder, .numbered = numbers != NULL};
+    cl_api api;
+    if (numbers != NULL && !read_numbers(numbers + 1, &search)) {
+        return ebb__fail(ctx, EBB_USAGE,
+                         "--device %.40s: write opencl:PLATFORM.DEVICE, two numbers as "
+                         "'ebb devices' shows them",
+                         name);
+    }
+    TRY(ebb__cl_load(ctx, &api));
+    cl_found found = walk(&api, try_place, &search);
+    if (search.found != NULL) {
+        take(&search, name, out);
+        return EBB_OK;
+    }
+    if (found.devices == 0) {
+        return ebb__fail(ctx, EBB_USAGE, "--device %.40s: %s, or use --device cpu", name,
+                         why_none(found));
+    }
+    return ebb__fail(ctx, search.status != EBB_OK ? search.status : EBB_USAGE,
+                     "--device %.40s: no such device that can be used%s%s; 'ebb devices' shows all",
+                     name, search.status != EBB_OK ? ": " : "", search.why);
+}
+
+ebb_status ebb__cl_open_gpu(ebb_ctx *ctx, const device_choice *choice, const device *other,
+                            const device **out) {
+    cl_search search = {.ctx = ctx, .folder = choice->folder, .no_cpu = true};
+    cl_api api;
+    *out = other;
+    if (ebb__cl_load(ctx, &api) != EBB_OK) {
+        ebb__ctx_clear(ctx);
+        return EBB_OK;
+    }
+    (void)walk(&api, try_place, &search);
+    if (search.found != NULL) {
+        take(&search, choice->name, out);
+    }
     return EBB_OK;
 }
 
@@ -233,40 +318,39 @@ void ebb__cl_close(const device *dev) {
 
 /* ---- all of them ---- */
 
-typedef struct cl_walk {
+typedef struct cl_listing {
     ebb_ctx *ctx;
     const char *folder;
     void (*tell)(void *user, const device_info *info);
     void *user;
-} cl_walk;
+} cl_listing;
 
-/* Opens it, so that it has compiled all kernels and computed something. */
-static ebb_status try_one(const cl_walk *w, const cl_facts *facts, uint32_t p, uint32_t d) {
+static bool list_place(void *user, const cl_place *place) {
+    const cl_listing *l = user;
+    const cl_facts *facts = &place->facts;
     device_info info = {.memory_bytes = facts->bytes,
                         .largest_bytes = facts->largest_buffer,
                         .fma = (facts->fp32 & CL_FP_FMA) != 0,
                         .fp64 = facts->fp64 != 0,
                         .is_cpu = (facts->kind & CL_KIND_CPU) != 0};
     const device *dev = NULL;
-    (void)snprintf(info.id, sizeof info.id, "opencl:%u.%u", p, d);
+    (void)snprintf(info.id, sizeof info.id, "opencl:%u.%u", place->platform, place->device);
     (void)snprintf(info.what, sizeof info.what, "%s, driver %s", facts->name, facts->driver);
-    device_choice choice = {info.id, w->folder};
     if (facts->unusable != NULL) {
         (void)snprintf(info.why_not, sizeof info.why_not, "%s", facts->unusable);
-    } else if (ebb__cl_open(w->ctx, &choice, &dev) != EBB_OK) {
-        (void)snprintf(info.why_not, sizeof info.why_not, "%.255s", ebb_last_error(w->ctx));
-        ebb__ctx_clear(w->ctx);
+    } else if (open_place(l->ctx, place, l->folder, &dev) != EBB_OK) {
+        (void)snprintf(info.why_not, sizeof info.why_not, "%.255s", ebb_last_error(l->ctx));
+        ebb__ctx_clear(l->ctx);
     } else {
         ebb__cl_close(dev);
     }
-    w->tell(w->user, &info);
-    return EBB_OK;
+    l->tell(l->user, &info);
+    return true;
 }
 
 ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
                         void (*tell)(void *user, const device_info *info), void *user) {
-    cl_handle platforms[MOST_PLATFORMS], devices[MOST_DEVICES];
-    const cl_walk w = {ctx, folder, tell, user};
+    cl_listing listing = {ctx, folder, tell, user};
     cl_api api;
     if (ebb__cl_load(ctx, &api) != EBB_OK) {
         device_info none = {.id = "opencl", .what = "no driver"};
@@ -275,38 +359,11 @@ ebb_status ebb__cl_each(ebb_ctx *ctx, const char *folder,
         tell(user, &none);
         return EBB_OK;
     }
-    uint32_t n = platforms_of(&api, platforms);
-    for (uint32_t p = 0; p < n; p++) {
-        uint32_t m = devices_of(&api, platforms[p], devices);
-        for (uint32_t d = 0; d < m; d++) {
-            cl_facts facts = facts_of(&api, platforms[p], devices[d]);
-            TRY(try_one(&w, &facts, p, d));
-        }
+    cl_found found = walk(&api, list_place, &listing);
+    if (found.devices == 0) {
+        device_info none = {.id = "opencl", .what = "nothing that computes"};
+        (void)snprintf(none.why_not, sizeof none.why_not, "%s", why_none(found));
+        tell(user, &none);
     }
-    if (n == 0) {
-        tell(user, &(device_info){.id = "opencl",
-                                  .what = "no driver",
-                                  .why_not = "install one (for CPUs, Debian: pocl-opencl-icd)"});
-    }
-    return EBB_OK; /* the library stays: drivers do not bear to be taken out */
-}
-
-typedef struct cl_found {
-    char id[24];
-} cl_found;
-
-static void take_gpu(void *user, const device_info *info) {
-    cl_found *found = user;
-    if (found->id[0] == '\0' && info->why_not[0] == '\0' && !info->is_cpu) {
-        (void)snprintf(found->id, sizeof found->id, "%s", info->id);
-    }
-}
-
-ebb_status ebb__cl_open_gpu(ebb_ctx *ctx, const device_choice *choice, const device *other,
-                            const device **out) {
-    cl_found found = {""};
-    TRY(ebb__cl_each(ctx, choice->folder, take_gpu, &found));
-    *out = other;
-    return found.id[0] == '\0' ? EBB_OK
-                               : ebb__cl_open(ctx, &(device_choice){found.id, choice->folder}, out);
+    return EBB_OK;
 }

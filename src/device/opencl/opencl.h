@@ -77,6 +77,7 @@ typedef struct cl_state {
     size_t runs_bytes;
     uint64_t runs_sources;
     device_counts counts;
+    uint64_t waits_since; /* the last mark: where a launch follows, they were inside a program */
     ebb_ctx *ctx;
 } cl_state;
 
@@ -107,6 +108,12 @@ typedef struct cl_buffer {
 
 static inline cl_state *cl_state_of(const device *dev) {
     return dev->state;
+}
+
+/* The host waits for the device, but not for the end of a step that was begun before. */
+static inline void cl_count_wait(cl_state *state) {
+    state->counts.waits++;
+    state->waits_since++;
 }
 
 /* load.c: EBB_USAGE if there is no library, or it lacks something. */

@@ -178,6 +178,8 @@ static ebb_status launch_one(device_stream *stream, const cl_launch *launch, uin
                                                  NULL, event);
     }
     state->counts.launches++;
+    state->counts.syncs += state->waits_since;
+    state->waits_since = 0;
     return ebb__cl_check(stream->ctx, code, "starting a kernel");
 }
 
@@ -186,8 +188,7 @@ static ebb_status tell(device_stream *stream, const device_instr *instr, const c
                        int32_t n, device_observe_fn observe, void *user) {
     cl_state *state = stream->state;
     uint64_t start = 0, end = 0;
-    state->counts.waits++;
-    state->counts.syncs++;
+    cl_count_wait(state);
     int32_t code = state->api.clWaitForEvents(1, &events[n - 1]);
     if (code == CL_OK) {
         code = state->api.clGetEventProfilingInfo(events[0], CL_EVENT_START, sizeof start, &start,
