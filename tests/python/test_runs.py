@@ -72,6 +72,9 @@ def test_translates_as_the_command_does():
     raises(package.UsageError, lambda: package.Run("run", batch=2**64 + 1), "batch")
     raises(package.DataError, lambda: run.translate(["a\nb"]), "line 0 holds a line end")
     raises(package.UsageError, lambda: run.translate("one text"), "list of lines")
+    raises(package.UsageError, lambda: run.translate(7), "not int")
+    assert run.translate(line for line in lines[:3]) == wanted[:3]
+    assert run.score((line for line in wanted[:2]), iter(lines[:2])) == run.score(wanted[:2], lines[:2])
     raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1: int is no text")
     raises(package.UsageError, lambda: run.translate(lines, beam=2, nbest=3), "beam 2", "nbest 3")
     raises(package.UsageError, lambda: run.generate(), "translation model")
@@ -194,6 +197,7 @@ def test_predicts_as_the_command_does():
     raises(package.UsageError, lambda: run.predict(memoryview(bytes(64)).cast("B", (8, 8))), "uint8 [8, 8]")
     raises(package.DataError, lambda: run.predict(memoryview(bytes(128)).cast("B", (1, 8, 8, 2))), "2 channels")
     raises(package.DataError, lambda: run.predict([write("bad.png", "no image")]), "bad.png")
+    raises(package.UsageError, lambda: run.predict(files, top=0), "top 0")
     assert run.probabilities([]) == []
 
 
