@@ -176,12 +176,12 @@ ebb_status ebb__cli_train(cli_call *call) {
     if (ebb__cli_is_follower(call)) {
         ebb__cli_ignore_signals();
         settings->run.shards = 1; /* the first process will say how many */
-        TRY(ebb__cli_take_model(settings));
+        TRY(ebb__cli_take_model(settings, settings->run.out_dir));
         TRY(ebb__cli_resolve(settings));
         return ebb__job_follow(call->ctx, &settings->run);
     }
     TRY(ebb__job_recall_shards(call->ctx, settings->run.out_dir, &settings->run));
-    TRY(ebb__cli_take_model(settings));
+    TRY(ebb__cli_take_model(settings, settings->run.out_dir));
     TRY(ebb__cli_resolve(settings));
     if (settings->run.train_path == NULL && settings->run.kind->missing != NULL) {
         return ebb__fail(call->ctx, EBB_USAGE, "%s", settings->run.kind->missing);
