@@ -48,7 +48,7 @@ class Program(Held):
             name = lib.ebb_program_name(self._handle, len(found))
             if name is None:
                 break
-            found.append(name.decode())
+            found.append(name.decode("utf8", "surrogateescape"))  # as text() takes them
         return found if role is None else [name for name in found if Role(self._shape(name).role).name.lower() == role]
 
     def _shape(self, name: str) -> ebb_shape:

@@ -509,6 +509,21 @@ def test_pictures_draw_themselves():
     assert os.path.getsize("curve.svg") > 1000
 
 
+def test_pictures_hold_any_name():
+    """A document with one byte that XML has not is not shown at all."""
+    for name in "<b>&\"]]>", "bytes \udcff\udcc3", "\ufffe\uffff", "\u202e\U0010ffff":
+        g = ebb.Graph()
+        with g.layer(name):
+            h = ebb.tanh(g.input(name, (4, 3)) @ g.param("w", (5, 3)).T)
+        program = ebb.compile(ebb.mean(h))
+        assert name in program.names("input")
+        for svg in program.plan.picture().svg, g.curve().svg:
+            tree.fromstring(svg)
+            assert "<b>" not in svg
+    for name in "two\nlines", "\x1b[31m", "\x7f":  # a message is one line
+        raises(ebb.UsageError, lambda: ebb.Graph().param(name, (2, 2)), "control bytes")
+
+
 def test_dlpack_is_read():
     class Tensor:  # DLPack by hand: what PyTorch gives
         def __init__(self, values, shape, strides=None, code=2, bits=32, device=1):
