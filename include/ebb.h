@@ -124,7 +124,8 @@ EBB_API void ebb_layer(ebb_graph *graph, const char *name);
 EBB_API void ebb_time(ebb_graph *graph, int32_t time);
 
 /* Variables: values that a program keeps and that are set and read by name. Names are unique, 1 to
- * 200 bytes of UTF-8; "train." and what follows it is the library's. All start as zeros. */
+ * 200 bytes of UTF-8, none of them control bytes; "train." and what follows it is the library's.
+ * All start as zeros. */
 EBB_API ebb_value ebb_param(ebb_graph *graph, const char *name, int32_t rank, const int64_t *dims);
 EBB_API ebb_value ebb_input_f32(ebb_graph *graph, const char *name, int32_t rank,
                                 const int64_t *dims);

@@ -1,15 +1,17 @@
 """Contexts of the library, one a thread; the log; and Ctrl-C, heard while the library works."""
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import logging
+import os
 import signal
 import threading
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Deque, Iterator, List, NoReturn, Optional, Tuple
 
 from ._api import LogLevel, ebb_log_fn, ebb_stop_fn
-from ._errors import NoMemoryError, StoppedError, error
+from ._errors import NoMemoryError, StoppedError, UsageError, error
 from ._native import lib
 
 logger = logging.getLogger("ebb")
@@ -20,13 +22,25 @@ def _log(user: Any, level: int, line: bytes) -> None:
     logger.log(_LEVELS.get(LogLevel(level), logging.INFO), "%s", line.decode("utf8", "replace"))
 
 
-class Context:
-    """What graphs, programs and runs of one thread share. Everything made in a thread is of its own context, so that threads work at the
-    same time; nothing of it may be used by two threads at once."""
+class Held:
+    """What stands for something of the library, which is there once: a copy would free it a second time."""
 
-    _users, _dropped = 0, False
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it stands for memory of this process; make or open another one")
+
+
+class Context(Held):
+    """What graphs, programs and runs of one thread share. Everything made in a thread is of its own context, so that threads work at the
+    same time; nothing of it can be used by two threads at once, nor by a process that was forked off: that is refused.
+
+    `with context:` is how every call of the library is made."""
+
+    _dropped = False
 
     def __init__(self) -> None:
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self._users: List[None] = []
+        self._dead: Deque[Tuple[Any, Any]] = collections.deque()
         handle = ctypes.c_void_p()
         if lib.ebb_ctx_new(ctypes.byref(handle)) != 0:
             raise NoMemoryError("no memory for a context")
@@ -42,27 +56,61 @@ class Context:
         self._dropped = True
         self._free_if_unused()
 
-    # What lives in a context is freed before it. Python ends in any order, so that they are counted.
+    # The library knows no locks: a second thread would write over what the first one is computing. Threads that work in teams are not
+    # there after fork(), so that a step would wait for them for ever.
+
+    def __enter__(self) -> "Context":
+        if self._process != os.getpid():
+            raise UsageError("it was made before this process was forked off, and works only where it was made; make it in this process, or start "
+                             "processes by spawn")
+        if not self._lock.acquire(blocking=False):
+            raise UsageError("the library is at work with it, or with what was made in the same thread; use it from one thread at a time, and not "
+                             "in a function that the library calls")
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._lock.release()
+        self._bury()
+
+    # What lives in a context is freed before it. Python ends in any order, so that they are counted, and frees in any thread, also while
+    # the library works: then whoever works frees it when that is done. In a list and a deque since that needs no lock.
 
     def adopt(self) -> None:
         """One more graph, program or run."""
-        self._users += 1
+        self._users.append(None)
 
-    def release(self) -> None:
-        """One less, which was freed."""
-        self._users -= 1
+    def free(self, function: Any, handle: Any) -> None:
+        """One less: its function frees it. A process that was forked off frees nothing of its parent's."""
+        if self._process == os.getpid():
+            self._dead.append((function, handle))
+            self._bury()
+
+    def _bury(self) -> None:
+        while self._dead and self._lock.acquire(blocking=False):
+            try:
+                while self._dead:
+                    function, handle = self._dead.popleft()
+                    function(handle)
+                    self._users.pop()
+            finally:
+                self._lock.release()
         self._free_if_unused()
 
     def _free_if_unused(self) -> None:
-        if self._dropped and self._users == 0 and getattr(self, "handle", None):
+        if self._dropped and not self._users and getattr(self, "handle", None) and self._process == os.getpid():
             lib.ebb_ctx_free(self.handle)
             self.handle = None  # type: ignore[assignment]
 
     def last_error(self) -> str:
         return str(lib.ebb_last_error(self.handle).decode("utf8", "replace"))
 
+    def call(self, function: Any, *given: Any) -> None:
+        """Calls a function of the library that gives a status, and raises what that stands for."""
+        with self:
+            self.check(function(*given))
+
     def check(self, status: int) -> None:
-        """Raises what a status stands for."""
+        """The same of a function that was called."""
         if status != 0:
             raise error(status, self.last_error(), lib.ebb_least_bytes(self.handle))
 
@@ -96,8 +144,8 @@ _local = threading.local()
 
 
 def current() -> Context:
-    """The context of this thread."""
+    """The context of this thread, and of this process: one that was forked off has none yet."""
     found: Optional[Context] = getattr(_local, "context", None)
-    if found is None:
+    if found is None or found._process != os.getpid():
         found = _local.context = Context()
     return found

@@ -1,12 +1,13 @@
 """Sizes as people write them."""
 from __future__ import annotations
 
+import operator
 import re
-from typing import Union
+from typing import SupportsIndex, Union
 
 from ._errors import UsageError
 
-Size = Union[int, str, None]
+Size = Union[SupportsIndex, str, None]
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -14,10 +15,10 @@ def size(value: Size) -> int:
     """Bytes of 512, "512M", "1.5GiB"; None is 0, which the library takes as: what the machine allows."""
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+    if isinstance(value, bool) or not isinstance(value, (SupportsIndex, str)):
         raise UsageError(f"memory: {value!r} is no size; write 512M or a number of bytes")
-    if isinstance(value, int):
-        number = float(value)
+    if not isinstance(value, str):
+        number: float = operator.index(value)  # of NumPy too
     else:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.I)
         if not found:
@@ -25,7 +26,7 @@ def size(value: Size) -> int:
         number = float(found.group(1)) * 1024 ** _UNITS[found.group(2).upper()]
     if not 1 <= number < 2**63:
         raise UsageError(f"memory: {value!r} is not between 1 and 2^63 bytes")
-    return int(value) if isinstance(value, int) else int(number)
+    return int(number)
 
 
 def shown(count: float) -> str:

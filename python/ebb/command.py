@@ -5,9 +5,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+import threading
+from typing import IO, Any, Dict, List, Mapping, Optional, Sequence
 
 from ._errors import UsageError, error
 from ._native import PREFIX
@@ -39,27 +41,66 @@ def arguments(options: Mapping[str, Any]) -> List[str]:
     return out
 
 
-def call(*words: Any, quiet: bool = True, **options: Any) -> str:
-    """Runs a command, e.g. call("data", "dates", "a.src", "a.tgt", lines=1000), and gives its output. A failure is the exception of its exit
-    code. Ctrl-C reaches the command too, which saves what it has; KeyboardInterrupt is raised when it has ended."""
-    line = [path(), *(str(word) for word in words), *arguments(options)]
+class _Ear(threading.Thread):
+    """Hears what the command says, and remembers its last line; unless it is to be quiet, sys.stderr says it at once. That need not be the
+    process' own: a notebook shows what goes there."""
+
+    def __init__(self, stream: IO[bytes], quiet: bool) -> None:
+        super().__init__(daemon=True)
+        self.stream, self.to, self.last = stream, None if quiet else sys.stderr, ""
+        self.start()
+
+    def run(self) -> None:
+        for line in self.stream:
+            said = line.decode("utf8", "replace")
+            self.last = said.strip() or self.last
+            try:
+                if self.to is not None:
+                    self.to.write(said)
+                    self.to.flush()
+            except (OSError, ValueError):  # it was closed; the command must not wait for a reader
+                self.to = None
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Whether what the command says itself would be seen there: then it draws its progress."""
     try:
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE if quiet else None)
+        return bool(stream.fileno() == 2 and stream.isatty())
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def call(*words: Any, quiet: bool = True, **options: Any) -> str:
+    """Runs a command, e.g. call("data", "dates", "a.src", "a.tgt", lines=1000), and gives its output; what it says goes to sys.stderr unless it
+    is to be quiet. A failure is the exception of its exit code. After Ctrl-C the command saves what it has; KeyboardInterrupt is raised when
+    it has ended. A second Ctrl-C ends it at once."""
+    line = [path(), *(str(word) for word in words), *arguments(options)]
+    seen = not quiet and _is_terminal(sys.stderr)
+    try:
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=None if seen else subprocess.PIPE)
     except (OSError, ValueError) as why:  # it is not there; a zero character in a word
         raise UsageError(f"{line[0]} cannot be run: {why}") from None
     with process:
-        interrupted = False
+        ear = _Ear(process.stderr, quiet) if process.stderr is not None else None
+        interrupted = 0
         while True:
             try:
-                out, said = process.communicate()
+                out = process.stdout.read() if process.stdout is not None else b""
+                process.wait()
+                if ear is not None:
+                    ear.join()
                 break
             except KeyboardInterrupt:
-                interrupted = True  # the command got the signal as well
-    if interrupted:
+                # A terminal's Ctrl-C reached the command as well; that of a program or an editor did not. This signal asks it to stop and,
+                # unlike SIGINT, may come again.
+                interrupted += 1
+                process.send_signal(signal.SIGUSR2 if interrupted == 1 else signal.SIGTERM)
+    if interrupted > 0:
         raise KeyboardInterrupt
     if process.returncode != 0:
-        lines = (said or b"").decode("utf8", "replace").strip().splitlines()
-        last = lines[-1] if lines else f"ebb {words[0] if words else ''}: exit code {process.returncode}"
+        last = ear.last if ear is not None else "what is wrong stands above"
+        if not last:
+            last = f"ebb {words[0] if words else ''}: exit code {process.returncode}"
         least = re.search(r"the least that works is (\d+) bytes", last)
         raise error(process.returncode, last[5:] if last.startswith("ebb: ") else last, int(least.group(1)) if least else 0)
     return out.decode("utf8", "replace")

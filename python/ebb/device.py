@@ -29,5 +29,5 @@ def devices() -> List[Device]:
         found.append(Device(name, what, why_not, one[0].memory_bytes, one[0].largest_bytes))
 
     context = current()
-    context.check(lib.ebb_devices(context.handle, None, ebb_device_fn(keep), None))
+    context.call(lib.ebb_devices, context.handle, None, ebb_device_fn(keep), None)
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence, Tuple, Unio
 
 from ._api import EBB_NO_VALUE, Dtype, Picture, ebb_shape
 from ._arrays import NAMES, dims_of
-from ._context import current
+from ._context import Held, current
 from ._errors import UsageError
 from ._given import text, whole
 from ._native import lib
@@ -28,38 +28,39 @@ def _is_number(x: object) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
-class Graph:
+class Graph(Held):
     """Values of one model, of the thread that made it. A mistake is raised where it is made, and the graph is void from then on."""
 
     def __init__(self, seed: int = 1) -> None:
         self._context = current()
         handle = ctypes.c_void_p()
-        self._context.check(lib.ebb_graph_new(self._context.handle, ctypes.byref(handle)))
+        self._context.call(lib.ebb_graph_new, self._context.handle, ctypes.byref(handle))
         self._context.adopt()
         self._handle: Optional[ctypes.c_void_p] = handle
         self.has_loss = False
         self._layers = [b"model"]
-        lib.ebb_graph_seed(handle, whole(seed, "seed", 64, signed=False))
-        lib.ebb_layer(handle, b"model")
+        self._tell(lib.ebb_graph_seed, whole(seed, "seed", 64, signed=False))
+        self._tell(lib.ebb_layer, b"model")
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
-            lib.ebb_graph_free(self._handle)
+            self._context.free(lib.ebb_graph_free, self._handle)
             self._handle = None
-            self._context.release()
 
-    def _value(self, number: int, product: Optional[Tuple["Value", "Value", bool, bool]] = None) -> "Value":
-        if number == EBB_NO_VALUE:
-            self._check()
-        return Value(self, number, product)
+    def _tell(self, function: Any, *given: Any) -> Any:
+        """Calls a function of the graph; gives what it gives, or raises the graph's mistake."""
+        with self._context:
+            found = function(self._handle, *given)
+            self._context.check(lib.ebb_graph_status(self._handle))
+        return found
 
-    def _check(self) -> None:
-        self._context.check(lib.ebb_graph_status(self._handle))
+    def _value(self, function: Any, *given: Any, product: Optional[Tuple["Value", "Value", bool, bool]] = None) -> "Value":
+        return Value(self, self._tell(function, *given), product)
 
     def _variable(self, function: Any, name: str, shape: Sequence[int]) -> "Value":
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         dims = (ctypes.c_int64 * max(len(sizes), 1))(*(whole(size, f"{name}: shape", 64) for size in sizes))
-        return self._value(function(self._handle, text(name, "name"), len(sizes), dims))
+        return self._value(function, text(name, "name"), len(sizes), dims)
 
     def param(self, name: str, shape: Sequence[int]) -> "Value":
         """A parameter: trained, saved, set and read by this name."""
@@ -78,47 +79,43 @@ class Graph:
 
     def carry(self, state: "Value", value: "Value") -> None:
         """After a step the state holds this value."""
-        lib.ebb_carry(self._handle, self._own(state), self._own(value))
-        self._check()
+        self._tell(lib.ebb_carry, self._own(state), self._own(value))
 
     def loss(self, value: "Value") -> None:
         """What is trained: one number, float32 [1]."""
-        lib.ebb_loss(self._handle, self._own(value))
-        self._check()
+        self._tell(lib.ebb_loss, self._own(value))
         self.has_loss = True
 
     def output(self, name: str, value: "Value") -> None:
         """A computed value that can be read by this name after a step."""
-        lib.ebb_output(self._handle, text(name, "name"), self._own(value))
-        self._check()
+        self._tell(lib.ebb_output, text(name, "name"), self._own(value))
 
     def gradient(self, param: "Value") -> None:
         """The parameter's gradient, before clipping, can be read as "grad." and its name."""
-        lib.ebb_gradient(self._handle, self._own(param))
-        self._check()
+        self._tell(lib.ebb_gradient, self._own(param))
 
     @contextlib.contextmanager
     def layer(self, name: str) -> Iterator[None]:
         """A label of what is added inside, for plans and messages."""
         label = text(name, "layer")
         self._layers.append(label)
-        lib.ebb_layer(self._handle, label)
-        self._check()
+        self._tell(lib.ebb_layer, label)
         try:
             yield
         finally:
             self._layers.pop()
-            lib.ebb_layer(self._handle, self._layers[-1])
+            with self._context:
+                lib.ebb_layer(self._handle, self._layers[-1])
 
     @contextlib.contextmanager
     def time(self, step: int) -> Iterator[None]:
         """The time step of what is added inside."""
-        lib.ebb_time(self._handle, whole(step, "time"))
-        self._check()
+        self._tell(lib.ebb_time, whole(step, "time"))
         try:
             yield
         finally:
-            lib.ebb_time(self._handle, -1)
+            with self._context:
+                lib.ebb_time(self._handle, -1)
 
     def plan(self, memory: Size = None, **options: Any) -> "Plan":
         """What compiling would take, without taking it. Options as those of compile()."""
@@ -157,7 +154,7 @@ class Value:
     @property
     def _shape(self) -> ebb_shape:
         out = ebb_shape()
-        self.graph._context.check(lib.ebb_value_shape(self.graph._handle, self._number, ctypes.byref(out)))
+        self.graph._context.call(lib.ebb_value_shape, self.graph._handle, self._number, ctypes.byref(out))
         return out
 
     @property
@@ -175,7 +172,7 @@ class Value:
 
     def _emit(self, function: Any, *operands: Any) -> "Value":
         numbers = [self.graph._own(operand) if isinstance(operand, Value) else operand for operand in operands]
-        return self.graph._value(function(self.graph._handle, *numbers))
+        return self.graph._value(function, *numbers)
 
     @property
     def T(self) -> "Value":
@@ -266,10 +263,8 @@ def _matmul(a: Value, b: Value, plus: Optional[Value], turned: Optional[Tuple[bo
     if turned is None:
         turned = (isinstance(a, Transposed), isinstance(b, Transposed))
         a, b = (x.of if isinstance(x, Transposed) else x for x in (a, b))
-    graph = a.graph
+    graph, product = a.graph, (a, b, *turned) if plus is None else None
     number = graph._own(plus) if plus is not None else EBB_NO_VALUE
     if not turned[0] and turned[1]:
-        found = lib.ebb_linear(graph._handle, graph._own(a), graph._own(b), number)
-    else:
-        found = lib.ebb_matmul(graph._handle, number, graph._own(a), graph._own(b), int(turned[0]), int(turned[1]))
-    return graph._value(found, (a, b, *turned) if plus is None else None)
+        return graph._value(lib.ebb_linear, graph._own(a), graph._own(b), number, product=product)
+    return graph._value(lib.ebb_matmul, number, graph._own(a), graph._own(b), int(turned[0]), int(turned[1]), product=product)

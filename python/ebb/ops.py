@@ -55,8 +55,9 @@ def dropout(x: Value, p: float, site: str) -> Value:
 def lstm_cell(z: Value, c: Value) -> Tuple[Value, Value]:
     """Pre-activations [B,4H] (gates i f g o) and cells [B,H] to h and c [B,H]."""
     h, c_next = ctypes.c_int32(EBB_NO_VALUE), ctypes.c_int32(EBB_NO_VALUE)
-    z._emit(lib.ebb_lstm_cell, z, c, ctypes.byref(h), ctypes.byref(c_next))
-    return z.graph._value(h.value), z.graph._value(c_next.value)
+    graph = z.graph
+    graph._tell(lib.ebb_lstm_cell, graph._own(z), graph._own(c), ctypes.byref(h), ctypes.byref(c_next))
+    return Value(graph, h.value), Value(graph, c_next.value)
 
 
 def gru_cell(gx: Value, gh: Value, h: Value) -> Value:
@@ -69,7 +70,7 @@ def join(values: Sequence[Value], axis: int = 0) -> Value:
     graph = _graph_of(values)
     numbers = (ctypes.c_int32 * len(values))(*(graph._own(value) for value in values))
     rank, axis = len(values[0].shape), whole(axis, "join: axis")
-    found: Value = graph._value(lib.ebb_join(graph._handle, axis if axis >= 0 else axis + rank, numbers, len(values)))
+    found: Value = graph._value(lib.ebb_join, axis if axis >= 0 else axis + rank, numbers, len(values))
     return found
 
 

@@ -1,6 +1,7 @@
 """What a plan holds, and pictures that show themselves in a notebook. The library draws them: they are those of `ebb plan --svg`."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import html
 from dataclasses import dataclass, field
@@ -38,15 +39,16 @@ class Drawing:
         return f"Drawing({len(self.svg)} bytes of SVG)"
 
 
-def collect(call: Callable[[Any], int]) -> "tuple[int, str]":
-    """Calls a function of the library with what collects the text it gives."""
+def collect(call: Callable[[Any], None]) -> str:
+    """The text that a function of the library gives, which is called with what collects it."""
     parts: List[bytes] = []
 
     def keep(user: Any, piece: int, count: int) -> int:
         parts.append(ctypes.string_at(piece, count))
         return 0
 
-    return call(ebb_text_fn(keep)), b"".join(parts).decode("utf8", "replace")
+    call(ebb_text_fn(keep))
+    return b"".join(parts).decode("utf8", "replace")
 
 
 def native_options(memory: Size, options: Mapping[str, Any], trains: bool) -> ebb_options:
@@ -94,6 +96,9 @@ class Plan:
     reduce: str  # how gradients are shared, never "auto": of several processes
     _draw: Optional[Callable[[], Drawing]] = field(default=None, repr=False, compare=False)
 
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_draw": None}  # its numbers can go anywhere; what draws it needs the graph
+
     def picture(self) -> Drawing:
         """The bytes over one step, by layer and kind."""
         if self._draw is None:
@@ -119,16 +124,18 @@ def plan_of(info: ebb_plan_info, draw: Optional[Callable[[], Drawing]] = None) -
 def draw_graph(graph: "Graph", memory: Size, options: Mapping[str, Any], picture: Picture = Picture.STEP) -> Drawing:
     """A picture of a graph's plan."""
     native = native_options(memory, options, graph.has_loss)
+
+    def draw(fn: Any) -> None:
+        with contextlib.suppress(BudgetError):  # then it is the picture of the smallest plan
+            graph._context.call(lib.ebb_graph_draw, graph._handle, ctypes.byref(native), int(picture), None, fn, None)
+
     with graph._context.listening():
-        status, svg = collect(lambda fn: int(lib.ebb_graph_draw(graph._handle, ctypes.byref(native), int(picture), None, fn, None)))
-        if status != BudgetError.status:  # then it is the picture of the smallest plan
-            graph._context.check(status)
-    return Drawing(svg)
+        return Drawing(collect(draw))
 
 
 def plan_graph(graph: "Graph", memory: Size, options: Mapping[str, Any]) -> Plan:
     """What compiling would take."""
     native, info = native_options(memory, options, graph.has_loss), ebb_plan_info()
     with graph._context.listening():
-        graph._context.check(lib.ebb_graph_plan(graph._handle, ctypes.byref(native), ctypes.byref(info)))
+        graph._context.call(lib.ebb_graph_plan, graph._handle, ctypes.byref(native), ctypes.byref(info))
     return plan_of(info, lambda: draw_graph(graph, memory, options))

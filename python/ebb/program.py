@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from ._api import Dtype, Role, ebb_plan_info, ebb_shape
 from ._arrays import NAMES, checked, dims_of, new, view_of
+from ._context import Held
 from ._errors import UsageError
 from ._given import Path, number, path as path_of, text, whole
 from ._native import lib
@@ -15,7 +16,7 @@ from .graph import Graph, Value
 from .plan import Plan, draw_graph, native_options, plan_of
 
 
-class Program:
+class Program(Held):
     """A graph compiled under a budget. Made by compile().
 
     for xs, ys in batches:
@@ -29,9 +30,8 @@ class Program:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
-            lib.ebb_program_free(self._handle)
+            self._context.free(lib.ebb_program_free, self._handle)
             self._handle = None  # type: ignore[assignment]
-            self._context.release()
 
     # ---- values ----
 
@@ -48,12 +48,12 @@ class Program:
             name = lib.ebb_program_name(self._handle, len(found))
             if name is None:
                 break
-            found.append(name.decode())
+            found.append(name.decode("utf8", "surrogateescape"))  # as text() takes them
         return found if role is None else [name for name in found if Role(self._shape(name).role).name.lower() == role]
 
     def _shape(self, name: str) -> ebb_shape:
         out = ebb_shape()
-        self._context.check(lib.ebb_program_shape(self._handle, text(name, "name"), ctypes.byref(out)))
+        self._context.call(lib.ebb_program_shape, self._handle, text(name, "name"), ctypes.byref(out))
         return out
 
     def shape(self, name: str) -> "tuple[int, ...]":
@@ -68,7 +68,7 @@ class Program:
         """Copies an array of exactly the value's dtype and shape into it."""
         shape = self._shape(name)
         found = checked(array, shape, name)
-        self._context.check(lib.ebb_program_set(self._handle, text(name, "name"), found.address, shape.bytes))
+        self._context.call(lib.ebb_program_set, self._handle, text(name, "name"), found.address, shape.bytes)
 
     __setitem__ = set
 
@@ -76,7 +76,7 @@ class Program:
         """A copy: a NumPy array where NumPy is installed, else a memoryview."""
         shape = self._shape(name)
         array, address = new(shape)
-        self._context.check(lib.ebb_program_get(self._handle, text(name, "name"), address, shape.bytes))
+        self._context.call(lib.ebb_program_get, self._handle, text(name, "name"), address, shape.bytes)
         return array
 
     __getitem__ = get
@@ -85,19 +85,19 @@ class Program:
         """The bytes themselves, without a copy; to be read, and written unless it is an output, between steps. Ids and labels have none: they
         are checked when they are set."""
         address, shape = ctypes.c_void_p(), ebb_shape()
-        self._context.check(lib.ebb_program_data(self._handle, text(name, "name"), ctypes.byref(address), ctypes.byref(shape)))
+        self._context.call(lib.ebb_program_data, self._handle, text(name, "name"), ctypes.byref(address), ctypes.byref(shape))
         return view_of(int(address.value or 0), shape, self, shape.role != Role.OUTPUT)
 
     # ---- steps ----
 
     def init(self, seed: int = 1) -> "Program":
         """Starts over: parameters drawn from the seed, all else zero."""
-        self._context.check(lib.ebb_program_init(self._handle, whole(seed, "seed", 64, signed=False)))
+        self._context.call(lib.ebb_program_init, self._handle, whole(seed, "seed", 64, signed=False))
         return self
 
     def run(self, lr: float = 0.0) -> None:
         """One step, on what was set. The GIL is released while it works; it never allocates."""
-        self._context.check(lib.ebb_program_run(self._handle, number(lr, "lr")))
+        self._context.call(lib.ebb_program_run, self._handle, number(lr, "lr"))
 
     def step(self, lr: float = 0.0, **inputs: Any) -> float:
         """Sets inputs, runs one step, gives the loss (NaN where there is none)."""
@@ -108,7 +108,7 @@ class Program:
 
     def follow(self) -> None:
         """Of a process that does not lead (see Ranks): does what the leader's calls ask for, until that has no programs any more."""
-        self._context.check(lib.ebb_program_follow(self._handle))
+        self._context.call(lib.ebb_program_follow, self._handle)
 
     @property
     def loss(self) -> float:
@@ -133,7 +133,7 @@ class Program:
     def plan(self) -> Plan:
         """What it takes, to the byte."""
         info = ebb_plan_info()
-        self._context.check(lib.ebb_program_plan(self._handle, ctypes.byref(info)))
+        self._context.call(lib.ebb_program_plan, self._handle, ctypes.byref(info))
         return plan_of(info, (lambda: draw_graph(self._graph, self._memory, self._options)) if self._alone else None)
 
     @property
@@ -152,23 +152,23 @@ class Program:
 
     def save(self, path: Path) -> None:
         """All parameters as a safetensors file."""
-        self._context.check(lib.ebb_program_save(self._handle, path_of(path, "path")))
+        self._context.call(lib.ebb_program_save, self._handle, path_of(path, "path"))
 
     def load(self, path: Path) -> None:
         """Every parameter from a safetensors file."""
-        self._context.check(lib.ebb_program_load(self._handle, path_of(path, "path")))
+        self._context.call(lib.ebb_program_load, self._handle, path_of(path, "path"))
 
     def save_all(self, path: Path) -> None:
         """All that training goes on from: parameters, optimiser, states, number of steps."""
-        self._context.check(lib.ebb_program_save_all(self._handle, path_of(path, "path")))
+        self._context.call(lib.ebb_program_save_all, self._handle, path_of(path, "path"))
 
     def load_all(self, path: Path) -> None:
         """The same back: a run that goes on from it ends with the bits of an unbroken one."""
-        self._context.check(lib.ebb_program_load_all(self._handle, path_of(path, "path")))
+        self._context.call(lib.ebb_program_load_all, self._handle, path_of(path, "path"))
 
     def copy_from(self, other: "Program") -> None:
         """Every parameter from the one of that name in another program."""
-        self._context.check(lib.ebb_program_copy(self._handle, other._handle))
+        self._context.call(lib.ebb_program_copy, self._handle, other._handle)
 
 
 def native_number(options: Dict[str, Any]) -> int:
@@ -202,7 +202,7 @@ def compile_all(graphs: Sequence[Graph], train: int = 1, memory: Size = None, se
     handles = (ctypes.c_void_p * len(graphs))(*(graph._handle for graph in graphs))
     out = (ctypes.c_void_p * len(graphs))()
     with context.listening():
-        context.check(lib.ebb_compile_all(handles, len(graphs), whole(train, "train"), ctypes.byref(native), out))
+        context.call(lib.ebb_compile_all, handles, len(graphs), whole(train, "train"), ctypes.byref(native), out)
     programs = [Program(graph, ctypes.c_void_p(handle), memory, options, len(graphs) == 1) for graph, handle in zip(graphs, out)]
     if seed is not None and native_number(options) == 0:
         programs[0].init(seed)

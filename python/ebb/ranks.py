@@ -5,11 +5,12 @@ import ctypes
 from typing import Optional
 
 from ._api import ebb_getenv_fn
-from ._context import current
+from ._context import Held, current
+from ._given import number, path as path_of
 from ._native import lib
 
 
-class Ranks:
+class Ranks(Held):
     """The processes that mpirun started, this one among them; without mpirun it is alone. All make it, once, build the same graphs and compile
     them with `ranks`; then the first goes on as if it were alone, and the others follow:
 
@@ -24,18 +25,17 @@ class Ranks:
     def __init__(self, lost_after: float = 30.0, plugin: Optional[str] = None) -> None:
         self._context, self._handle = current(), ctypes.c_void_p()
         options = lib.ebb_ranks_options_default()
-        options.lost_after = float(lost_after)
-        options.plugin = plugin.encode() if plugin else None
+        options.lost_after = number(lost_after, "lost_after")
+        options.plugin = path_of(plugin, "plugin") if plugin else None
         look = ctypes.cast(ctypes.CDLL(None).getenv, ebb_getenv_fn)
-        self._context.check(lib.ebb_ranks_open(self._context.handle, look, ctypes.byref(options), ctypes.byref(self._handle)))
+        self._context.call(lib.ebb_ranks_open, self._context.handle, look, ctypes.byref(options), ctypes.byref(self._handle))
         self._context.adopt()
 
     def __del__(self) -> None:
         # Programs hold on to it, so that they are gone.
         if getattr(self, "_handle", None):
-            lib.ebb_ranks_close(self._handle)
+            self._context.free(lib.ebb_ranks_close, self._handle)
             self._handle = ctypes.c_void_p()
-            self._context.release()
 
     @property
     def count(self) -> int:

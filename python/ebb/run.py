@@ -8,12 +8,12 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union, overload
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union, overload
 
 from . import command
 from ._api import ebb_generate_options, ebb_plan_info, ebb_run_options, ebb_score, ebb_text_fn, ebb_translate_options, ebb_translation_fn
 from ._arrays import bytes_of
-from ._context import current
+from ._context import Held, current
 from ._errors import DataError, EbbError, UsageError
 from ._given import Path as Folder, number, path as path_of, text, whole
 from ._native import lib
@@ -58,19 +58,20 @@ class Prediction:
         return self.classes[0]
 
 
-def _lines(lines: Sequence[str], what: str) -> "ctypes.Array[ctypes.c_char_p]":
-    if isinstance(lines, (str, bytes)):
-        raise UsageError(f"{what}: a list of lines is needed, not one text")
-    encoded = []
-    for i, line in enumerate(lines):
-        encoded.append(text(line, f"{what}: line {i}"))
-    return (ctypes.c_char_p * max(len(encoded), 1))(*encoded)
+def _lines(lines: Iterable[str], what: str) -> List[bytes]:
+    if isinstance(lines, (str, bytes)) or not isinstance(lines, Iterable):
+        raise UsageError(f"{what}: a list of lines is needed, not {'one text' if isinstance(lines, (str, bytes)) else type(lines).__name__}")
+    return [text(line, f"{what}: line {i}") for i, line in enumerate(lines)]
+
+
+def _array(texts: List[bytes]) -> "ctypes.Array[ctypes.c_char_p]":
+    return (ctypes.c_char_p * max(len(texts), 1))(*texts)
 
 
 UNKNOWN = ("replace", "ban", "keep")  # as ebb_unk has them
 
 
-class Run:
+class Run(Held):
     """A run in a folder, opened to be used under a budget: memory (as it was trained in, if not given), threads, and how many lines or images
     at once; of its weights the best, the "last" or those of a file; a device of devices(), or the CPU. What a use needs is planned at its first
     call and kept until another use.
@@ -79,23 +80,22 @@ class Run:
 
     def __init__(self, folder: Folder, memory: Size = None, threads: int = 0, batch: int = 0, weights: Union[str, "os.PathLike[str]"] = "best",
                  device: Optional[str] = None) -> None:
-        self.folder = os.fspath(folder)
+        self.folder = os.fsdecode(path_of(folder, "folder"))
         self._context = current()
         options: ebb_run_options = lib.ebb_run_options_default()
         options.memory, options.threads, options.batch = size(memory), whole(threads, "threads"), whole(batch, "batch", 64)
         options.weights = path_of(weights, "weights")
         options.device = text(device, "device") if device else None
         handle = ctypes.c_void_p()
-        self._context.check(lib.ebb_run_open(self._context.handle, path_of(folder, "folder"), ctypes.byref(options), ctypes.byref(handle)))
+        self._context.call(lib.ebb_run_open, self._context.handle, path_of(folder, "folder"), ctypes.byref(options), ctypes.byref(handle))
         self._handle: Optional[ctypes.c_void_p] = handle
         self._context.adopt()
 
     def close(self) -> None:
         """Gives its memory back; also done when nobody needs it."""
         if getattr(self, "_handle", None):
-            lib.ebb_run_close(self._handle)
+            self._context.free(lib.ebb_run_close, self._handle)
             self._handle = None
-            self._context.release()
 
     __del__ = close
 
@@ -156,7 +156,7 @@ class Run:
     def plan(self) -> Plan:
         """Of what is open at the moment; there is none before the first use."""
         info = ebb_plan_info()
-        self._context.check(lib.ebb_run_plan(self._open(), ctypes.byref(info)))
+        self._context.call(lib.ebb_run_plan, self._open(), ctypes.byref(info))
         return plan_of(info)
 
     @property
@@ -166,9 +166,7 @@ class Run:
 
     def plot(self) -> Drawing:
         """How training went: losses and what validation found, over the steps."""
-        status, svg = collect(lambda fn: int(lib.ebb_run_draw(self._open(), fn, None)))
-        self._context.check(status)
-        return Drawing(svg)
+        return Drawing(collect(lambda fn: self._context.call(lib.ebb_run_draw, self._open(), fn, None)))
 
     def report(self, path: Folder) -> None:
         """A page about the run, with pictures (`ebb report`)."""
@@ -186,14 +184,14 @@ class Run:
     # ---- what it does ----
 
     @overload
-    def translate(self, lines: Sequence[str], beam: int = 5, nbest: None = None, length_penalty: float = 1.0, max_ratio: float = 2.0,
+    def translate(self, lines: Iterable[str], beam: int = 5, nbest: None = None, length_penalty: float = 1.0, max_ratio: float = 2.0,
                   unk: str = "replace", others: Sequence[Folder] = ()) -> List[str]: ...
 
     @overload
-    def translate(self, lines: Sequence[str], beam: int = 5, *, nbest: int, length_penalty: float = 1.0, max_ratio: float = 2.0,
+    def translate(self, lines: Iterable[str], beam: int = 5, *, nbest: int, length_penalty: float = 1.0, max_ratio: float = 2.0,
                   unk: str = "replace", others: Sequence[Folder] = ()) -> List[List[Translation]]: ...
 
-    def translate(self, lines: Sequence[str], beam: int = 5, nbest: Optional[int] = None, length_penalty: float = 1.0,
+    def translate(self, lines: Iterable[str], beam: int = 5, nbest: Optional[int] = None, length_penalty: float = 1.0,
                   max_ratio: float = 2.0, unk: str = "replace",
                   others: Sequence[Folder] = ()) -> Union[List[str], List[List[Translation]]]:
         """Translations of lines: the best of each, or with nbest a list of so many with their scores. unk says what becomes of a word that the
@@ -208,7 +206,8 @@ class Run:
             raise UsageError("translate: others: a list of folders is needed, not one")
         options.unk, options.n_others = UNKNOWN.index(unk), len(others)
         options.others = (ctypes.c_char_p * max(len(others), 1))(*(path_of(other, "others") for other in others))
-        found: List[List[Translation]] = [[] for _ in lines]
+        given = _lines(lines, "translate")
+        found: List[List[Translation]] = [[] for _ in given]
 
         def keep(user: Any, one: Any) -> int:
             t = one.contents
@@ -216,8 +215,7 @@ class Run:
             return 0
 
         with self._context.listening():
-            self._context.check(lib.ebb_run_translate(self._open(), _lines(lines, "translate"), len(lines), ctypes.byref(options),
-                                                      ebb_translation_fn(keep), None))
+            self._context.call(lib.ebb_run_translate, self._open(), _array(given), len(given), ctypes.byref(options), ebb_translation_fn(keep), None)
         if nbest is not None:
             return found
         return [best[0].text for best in found]
@@ -247,21 +245,21 @@ class Run:
             return len(raised)
 
         with self._context.listening():
-            self._context.check(lib.ebb_run_generate(self._open(), ctypes.byref(options), ebb_text_fn(keep), None))
+            self._context.call(lib.ebb_run_generate, self._open(), ctypes.byref(options), ebb_text_fn(keep), None)
         if raised:
             raise raised[0]
         give(b"", True)
         return "".join(parts)
 
-    def score(self, lines: Sequence[str], sources: Optional[Sequence[str]] = None) -> List[Score]:
+    def score(self, lines: Iterable[str], sources: Optional[Iterable[str]] = None) -> List[Score]:
         """How likely each line is by itself; of a translation model, as the translation of its source."""
-        if sources is not None and len(sources) != len(lines):
-            raise UsageError(f"score: {len(lines)} lines and {len(sources)} sources")
-        out = (ebb_score * max(len(lines), 1))()
-        given = _lines(sources, "score") if sources is not None else None
+        given, of = _lines(lines, "score"), _lines(sources, "score") if sources is not None else None
+        if of is not None and len(of) != len(given):
+            raise UsageError(f"score: {len(given)} lines and {len(of)} sources")
+        out = (ebb_score * max(len(given), 1))()
         with self._context.listening():
-            self._context.check(lib.ebb_run_score(self._open(), given, _lines(lines, "score"), len(lines), out))
-        return [Score(out[i].log_prob, out[i].tokens, out[i].unknown) for i in range(len(lines))]
+            self._context.call(lib.ebb_run_score, self._open(), _array(of) if of is not None else None, _array(given), len(given), out)
+        return [Score(out[i].log_prob, out[i].tokens, out[i].unknown) for i in range(len(given))]
 
     @property
     def classes(self) -> List[str]:
@@ -272,24 +270,26 @@ class Run:
     def probabilities(self, images: Any) -> List[List[float]]:
         """How likely images are of each class: a list of files, or an array uint8 [n, height, width, channels] of 1 channel or 3."""
         n_classes, handle = int(lib.ebb_run_classes(self._open())), self._open()
-        call: Callable[[Any], int]
+        call: Callable[[Any], None]
         if isinstance(images, (list, tuple)) and all(isinstance(image, (str, os.PathLike)) for image in images):
             count = len(images)
             paths = (ctypes.c_char_p * max(count, 1))(*(path_of(image, "predict") for image in images))
-            call = lambda to: int(lib.ebb_run_predict_files(handle, paths, count, to))
+            call = lambda to: self._context.call(lib.ebb_run_predict_files, handle, paths, count, to)
         else:
             found = bytes_of(images, "predict")
             if found.dtype != "uint8" or len(found.shape) != 4:
                 raise UsageError(f"predict: an array of {found.dtype} {list(found.shape)}, where uint8 [n, height, width, channels] is needed")
             count, pixels = found.shape[0], ctypes.cast(found.address, ctypes.POINTER(ctypes.c_uint8))
-            call = lambda to: int(lib.ebb_run_predict(handle, pixels, *found.shape, to))
+            call = lambda to: self._context.call(lib.ebb_run_predict, handle, pixels, *found.shape, to)
         out = (ctypes.c_double * max(count * n_classes, 1))()
         with self._context.listening():
-            self._context.check(call(out))
+            call(out)
         return [list(out[i * n_classes:(i + 1) * n_classes]) for i in range(count)]
 
     def predict(self, images: Any, top: int = 5) -> List[Prediction]:
         """What images show: the `top` likeliest classes of each. Images as probabilities() takes them."""
+        if whole(top, "top") < 1:
+            raise UsageError(f"predict: top {top}: one class at least")
         names, found = self.classes, []
         for row in self.probabilities(images):
             order = sorted(range(len(row)), key=lambda k: -row[k])[:top]

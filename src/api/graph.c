@@ -91,6 +91,13 @@ static ebb_status check_name(const ebb_graph *graph, const char *what, const cha
         return ebb__fail(graph->ctx, EBB_USAGE, "%s: a name has 1 to %d bytes", what,
                          API_LONGEST_NAME);
     }
+    for (const char *at = name; *at != '\0'; at++) { /* a message that tells it is one line */
+        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+            return ebb__fail(graph->ctx, EBB_USAGE,
+                             "%s: a name has no control bytes: byte %d is 0x%02x", what,
+                             (int)(at - name), (unsigned)*at);
+        }
+    }
     return EBB_OK;
 }
 

@@ -109,8 +109,9 @@ ebb_status ebb__cli_load_run(const cli_settings *asked, const char *dir,
                              cli_settings *run) EBB_MUST_CHECK;
 
 /* Of settings that start from the weights of a run (--init DIR): model options that were not given
- * are those of the run. */
-ebb_status ebb__cli_take_model(cli_settings *settings) EBB_MUST_CHECK;
+ * are those of the run; where it is gone, of what was started from it in `out_dir` (may be NULL).
+ * Words that are taken (--vocab DIR) must be of the same tokens. */
+ebb_status ebb__cli_take_model(cli_settings *settings, const char *out_dir) EBB_MUST_CHECK;
 
 /* ---- report.c ---- */
 

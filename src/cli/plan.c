@@ -97,7 +97,7 @@ static ebb_status draw(const cli_settings *settings, const ebb_plan *plan) {
 ebb_status ebb__cli_plan(cli_call *call) {
     cli_settings *settings = &call->settings;
     ebb_plan *plan = NULL;
-    TRY(ebb__cli_take_model(settings));
+    TRY(ebb__cli_take_model(settings, NULL));
     TRY(ebb__cli_resolve(settings));
     if (settings->run.vocab == 0 && settings->run.train_path == NULL &&
         ebb__cli_find(settings->run.kind, "vocab") != NULL) {

@@ -180,7 +180,7 @@ ebb_status ebb__cli_train(cli_call *call) {
         return ebb__job_follow(call->ctx, &settings->run);
     }
     TRY(ebb__job_recall_shards(call->ctx, settings->run.out_dir, &settings->run));
-    TRY(ebb__cli_take_model(settings));
+    TRY(ebb__cli_take_model(settings, settings->run.out_dir));
     TRY(ebb__cli_resolve(settings));
     TRY(ebb__cli_share_settings(call));
     if (settings->run.train_path == NULL && settings->run.kind->missing != NULL) {

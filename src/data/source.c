@@ -18,10 +18,19 @@
 
 enum { PACKED_BYTES = 65536 };
 
+static bool is_input(const char *path) {
+    return strcmp(path, "-") == 0;
+}
+
+/* What messages call it. */
+static const char *shown(const char *path) {
+    return is_input(path) ? "standard input" : path;
+}
+
 /* The name that is opened: of standard input, that of its copy. */
 static ebb_status name_of(ebb_ctx *ctx, const char *path, text_input *input, const char **out) {
     *out = path;
-    if (strcmp(path, "-") == 0) {
+    if (is_input(path)) {
         TRY(ebb__text_input(ctx, input));
         *out = input->path;
     }
@@ -46,7 +55,7 @@ static ebb_status check_file(ebb_ctx *ctx, const char *path, uint64_t *bytes) {
                          path);
     }
     if (info.st_size == 0) {
-        return ebb__fail(ctx, EBB_DATA, "data file %s: is empty", path);
+        return ebb__fail(ctx, EBB_DATA, "data file %s: is empty", shown(path));
     }
     *bytes += (uint64_t)info.st_size;
     return EBB_OK;
@@ -127,7 +136,7 @@ static void close_file(data_source *source) {
 ebb_status ebb__source_open(ebb_ctx *ctx, const char *path, const char *phase,
                             struct XXH3_state_s *tap, data_source *out) {
     ebb_status status = EBB_OK;
-    *out = (data_source){.ctx = ctx, .path = path, .phase = phase, .fd = -1, .tap = tap};
+    *out = (data_source){.ctx = ctx, .path = shown(path), .phase = phase, .fd = -1, .tap = tap};
     TRY_OUT(ebb__text_list(ctx, path, &out->files));
     TRY_OUT(check_files(ctx, &out->files, &out->raw_bytes));
     TRY_OUT(open_file(out));

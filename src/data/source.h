@@ -16,7 +16,7 @@ struct XXH3_state_s;
 
 typedef struct data_source {
     ebb_ctx *ctx;
-    const char *path;  /* the caller's; must outlive the source */
+    const char *path;  /* for messages: the caller's, which must outlive the source */
     text_list files;   /* what that stands for */
     size_t file;       /* of these, the one being read */
     bool open_line;    /* what was read of it does not end with a line end */

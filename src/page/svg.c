@@ -1,6 +1,8 @@
 /* svg.c - SVG text: style sheet, words, lines, axes, and the file. */
 #include "page/svg.h"
 
+#include "data/text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,12 +46,29 @@ void ebb__svg_put(svg_page *page, const char *format, ...) {
     keep_failure(page, ebb__page_put(&page->text, "%s", part));
 }
 
+/* Bytes of the first character of a text; 0: no document may hold it, written in whatever way, and
+ * one that does is not shown at all. */
+static size_t character(const char *text) {
+    size_t n = ebb__utf8_length((const unsigned char *)text, strnlen(text, 4));
+    bool control = (unsigned char)*text < ' ' && strchr("\t\n\r", *text) == NULL;
+    bool none =
+        n == 3 && (memcmp(text, "\xef\xbf\xbe", 3) == 0 || memcmp(text, "\xef\xbf\xbf", 3) == 0);
+    return control || none ? 0 : n;
+}
+
 ebb_status ebb__svg_escape_text(page_text *to, const char *text) {
     while (*text != '\0') {
-        int plain = (int)strcspn(text, "<>&\"");
-        TRY(ebb__page_put(to, "%.*s", plain, text));
+        size_t plain = 0, n = 1;
+        while (n > 0 && text[plain] != '\0' && strchr("<>&\"", text[plain]) == NULL) {
+            n = character(text + plain);
+            plain += n;
+        }
+        TRY(ebb__page_put(to, "%.*s", (int)plain, text));
         text += plain;
-        if (*text != '\0') {
+        if (n == 0) {
+            TRY(ebb__page_put(to, "\xef\xbf\xbd")); /* the sign for what cannot be shown */
+            text += ebb__utf8_length((const unsigned char *)text, strnlen(text, 4)) == 3 ? 3 : 1;
+        } else if (*text != '\0') {
             TRY(ebb__page_put(to, "&#%d;", *text++));
         }
     }

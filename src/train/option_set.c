@@ -48,13 +48,20 @@ ebb_status ebb__options_assign(const option_set *set, const train_option *option
     return EBB_OK;
 }
 
+/* The name that it was most likely given by: --codes FILE is an entry of its own. */
+static const char *name_given(const option_set *set, size_t i) {
+    const train_option *before = i > 0 ? ebb__options_at(set, i - 1) : NULL;
+    bool is_text = before != NULL && (before->flags & OPTION_OR_TEXT) != 0;
+    return is_text ? before->name : ebb__options_at(set, i)->name;
+}
+
 /* Options without a meaning in this run. */
 static ebb_status check_parts(const option_set *set) {
     for (size_t i = 0; set->kind->lacks != NULL && i < ebb__options_count(set); i++) {
         const train_option *option = ebb__options_at(set, i);
         const char *why = set->given[i] ? set->kind->lacks(set->base, option) : NULL;
         if (why != NULL) {
-            return ebb__fail(set->ctx, EBB_USAGE, "--%s %s", option->name, why);
+            return ebb__fail(set->ctx, EBB_USAGE, "--%s %s", name_given(set, i), why);
         }
     }
     return EBB_OK;

@@ -93,7 +93,7 @@ def test_bad_names():
     write("empty", b"")
     refused(3, *LM, "--train", "part-1.txt,empty", "--out", "x", says="empty: is empty")
     result = ebb(*LM, "--train", "-", "--out", "x", expect=3, input=b"")
-    assert "-: is empty" in result.err
+    assert "data file standard input: is empty" in result.err
 
 
 if __name__ == "__main__":

@@ -97,6 +97,40 @@ def test_init_of_a_run_takes_all_of_it():
         assert read("parts/last.safetensors") == read("tuned/last.safetensors")
 
 
+def test_numbers_beside_what_a_run_gives_are_told():
+    first_run("--tokens", "bpe", "--codes", "12", "--vocab", "30")
+    second()
+    tune = ["train", "lm", "--train", "u", "--init", "first", "--batch", "4", "--bptt", "5", "--steps", "1", "--fresh", "--out", "on"]
+    for more, said in [(["--vocab", "20"], "--vocab 20 is not used: --init first gives its vocabulary"), (["--codes", "7"], "--codes 7 is not used: --init first gives its codes"),
+                       ([], None), (["--vocab", "30", "--codes", "12"], None), (["--vocab", "all"], None), (["--config", "on/config"], None)]:
+        result = ebb(*(tune[:2] + more if more[:1] == ["--config"] else tune + more))
+        assert (said in result.err) if said else "is not used" not in result.err, (more, result.err)
+        assert read("on/vocab.txt") == read("first/vocab.txt") and read("on/codes.txt") == read("first/codes.txt")
+
+
+def test_a_run_goes_on_where_what_it_started_from_is_gone():
+    first_run("--hidden", "12")
+    second()
+    tune = ["train", "lm", "--train", "u", "--init", "first", "--batch", "4", "--bptt", "5", "--quiet"]
+    ebb(*tune, "--steps", "60", "--out", "whole")
+    ebb(*tune, "--steps", "20", "--out", "parts")
+    os.rename("first", "elsewhere")
+    ebb(*tune, "--steps", "60", "--out", "parts")
+    assert read("parts/last.safetensors") == read("whole/last.safetensors")
+    for wrong in [["--out", "new"], ["--out", "parts", "--fresh"]]:
+        refused(7, *tune, "--steps", "60", *wrong, says="first")
+    refused(2, *tune, "--steps", "60", "--hidden", "16", "--out", "parts", says="hidden = 12")
+
+
+def test_words_of_other_tokens_are_refused():
+    first_run("--tokens", "bpe", "--codes", "12")
+    second()
+    refused(2, "train", "lm", "--train", "u", *TINY, "--vocab", "first", "--out", "x", says="--vocab first: its words are those of --tokens bpe")
+    ebb("train", "lm", "--train", "u", *TINY, "--vocab", "first", "--tokens", "bpe", "--steps", "1", "--out", "x", "--quiet")
+    assert read("x/codes.txt") == read("first/codes.txt")
+    refused(2, "train", "lm", "--train", "u", *TINY, "--codes", "first", "--out", "y", says="--codes is about pieces")
+
+
 def test_other_sizes_are_refused():
     first_run()
     second()

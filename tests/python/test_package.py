@@ -1,9 +1,11 @@
 """The Python package without NumPy: ctypes' view of ebb.h, expressions, programs, exceptions, threads, Ctrl-C, pictures."""
 import array
+import copy
 import ctypes
 import gc
 import math
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -298,6 +300,12 @@ def test_budgets():
     assert why.least_bytes == least and isinstance(why, MemoryError)
     assert regression(64, 64, memory=least).plan.peak_bytes <= least
     assert [ebb._sizes.size(text) for text in ("1K", "1.5MiB", "2 gb", 7, "7")] == [1024, 3 << 19, 2 << 30, 7, 7]
+    class Index:  # as NumPy's whole numbers have it
+        def __index__(self):
+            return 4096
+    assert ebb._sizes.size(Index()) == 4096
+    for wrong in (4096.0, True, -1, 0, 2**63, "80%", b"1K"):
+        raises(ebb.UsageError, lambda: ebb._sizes.size(wrong), "memory: ")
     raises(ebb.DivergedError, lambda: regression(optimizer="sgd").step(lr=1.0, x=shaped(floats(*[math.inf] * 16), 8, 2), y=batch()["y"]))
 
 
@@ -356,6 +364,93 @@ def test_threads_have_contexts_of_their_own():
     assert len(seen) == 4 and len(found) == 4 and all(found[i] == found[0] for i in found) and found[0]["error"] > 10
 
 
+def test_a_context_is_used_by_one_at_a_time():
+    """The library knows no locks: two threads in one program are refused, whatever is computed then is whole."""
+    program, refused, go = regression(512, 256, threads=2), [], threading.Barrier(3)
+    alone = regression(512, 256, threads=2)
+
+    def work():
+        go.wait()
+        for _ in range(200):
+            try:
+                program.run(lr=0.01)
+            except ebb.UsageError as why:
+                refused.append(str(why))
+
+    for name, array in batch(512).items():
+        program[name], alone[name] = array, array
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert program.steps + len(refused) == 600 and all("one thread at a time" in why for why in refused)
+    for _ in range(program.steps):
+        alone.run(lr=0.01)
+    assert bits(alone) == bits(program)
+    with program._context:  # as while the library works
+        raises(ebb.UsageError, lambda: program.run(), "one thread at a time")
+        raises(ebb.UsageError, lambda: program._graph.param("more", (2, 2)), "one thread at a time")
+
+
+def test_what_is_dropped_while_the_library_works_is_freed_after():
+    context, dropped = ebb.context(), regression()
+    before = len(context._users)
+    with context:
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        del dropped
+        thread.join()
+        assert len(context._users) == before and len(context._dead) == 2  # a program and its graph
+    assert len(context._users) == before - 2 and not context._dead
+
+
+def test_handles_are_not_copied():
+    program = regression()
+    for held in program, program._graph, ebb.context(), ebb.Ranks():
+        for way in copy.copy, copy.deepcopy, pickle.dumps:
+            try:
+                way(held)
+                raise AssertionError(f"{way.__name__} made a second {type(held).__name__}")
+            except TypeError as why:
+                assert "cannot be copied or pickled" in str(why), why
+    assert copy.copy(program.plan) == program.plan == pickle.loads(pickle.dumps(program.plan))
+    gc.collect()
+    program.run(0.1)
+
+
+def forked(work):
+    """What a process that is forked off writes."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(100)
+        os.dup2(into, 1)
+        try:
+            os.write(1, str(work()).encode())
+        except BaseException as why:
+            os.write(1, f"{type(why).__name__}: {why}".encode())
+        os._exit(0)
+    os.close(into)
+    said = b"".join(iter(lambda: os.read(out, 4096), b"")).decode()
+    assert os.waitpid(child, 0)[1] == 0, said
+    os.close(out)
+    return said
+
+
+def test_a_forked_process_makes_its_own():
+    program = regression(64, 64, threads=2)
+    program.step(lr=0.1, **batch(64))
+    assert forked(lambda: program.run(0.1)).startswith("UsageError: it was made before this process was forked off")
+    assert forked(lambda: program["w"]).startswith("UsageError")
+    assert float(forked(lambda: regression(64, 64, threads=2).step(lr=0.1, **batch(64)))) > 0
+
+    def drop():
+        nonlocal program
+        del program
+        return gc.collect() >= 0
+    assert forked(drop) == "True"
+    program.run(0.1)  # which it did not free
+
+
 # ---- Ctrl-C, the log, pictures ----
 
 DEEP = """
@@ -412,6 +507,21 @@ def test_pictures_draw_themselves():
     assert page.startswith("<div>") and "<svg" in page and "weights" in page
     program._graph.curve().save("curve.svg")
     assert os.path.getsize("curve.svg") > 1000
+
+
+def test_pictures_hold_any_name():
+    """A document with one byte that XML has not is not shown at all."""
+    for name in "<b>&\"]]>", "bytes \udcff\udcc3", "\ufffe\uffff", "\u202e\U0010ffff":
+        g = ebb.Graph()
+        with g.layer(name):
+            h = ebb.tanh(g.input(name, (4, 3)) @ g.param("w", (5, 3)).T)
+        program = ebb.compile(ebb.mean(h))
+        assert name in program.names("input")
+        for svg in program.plan.picture().svg, g.curve().svg:
+            tree.fromstring(svg)
+            assert "<b>" not in svg
+    for name in "two\nlines", "\x1b[31m", "\x7f":  # a message is one line
+        raises(ebb.UsageError, lambda: ebb.Graph().param(name, (2, 2)), "control bytes")
 
 
 def test_dlpack_is_read():

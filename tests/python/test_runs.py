@@ -1,4 +1,6 @@
 """Runs from Python: trained, resumed, used; the same as the command; wrong kinds and texts; Ctrl-C."""
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -70,6 +72,9 @@ def test_translates_as_the_command_does():
     raises(package.UsageError, lambda: package.Run("run", batch=2**64 + 1), "batch")
     raises(package.DataError, lambda: run.translate(["a\nb"]), "line 0 holds a line end")
     raises(package.UsageError, lambda: run.translate("one text"), "list of lines")
+    raises(package.UsageError, lambda: run.translate(7), "not int")
+    assert run.translate(line for line in lines[:3]) == wanted[:3]
+    assert run.score((line for line in wanted[:2]), iter(lines[:2])) == run.score(wanted[:2], lines[:2])
     raises(package.UsageError, lambda: run.translate(["a", 3]), "line 1: int is no text")
     raises(package.UsageError, lambda: run.translate(lines, beam=2, nbest=3), "beam 2", "nbest 3")
     raises(package.UsageError, lambda: run.generate(), "translation model")
@@ -143,6 +148,37 @@ def test_the_command_says_what_was_wrong():
     assert why.least_bytes > 10 << 10
     assert package.train("lm", "run", quiet=True, **{**small, "memory": why.least_bytes, "steps": 2}).kind == "lm"
     raises(package.UsageError, lambda: command.call("data", "grammar", "a\0b"), "cannot be run")
+    # What it says while it works is seen where Python's is (a notebook), and is in the exception too.
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        loud = raises(package.BudgetError, lambda: package.train("lm", "run2", **small), "too small")
+        assert loud.least_bytes == why.least_bytes and str(loud) in said.getvalue()
+        package.train("lm", "run2", **{**small, "memory": why.least_bytes, "steps": 2})
+    assert "done: 2 steps" in said.getvalue()
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        said.close()
+        assert package.train("lm", "run3", **{**small, "memory": why.least_bytes, "steps": 2}).kind == "lm"
+
+
+STOPPED = """
+import ebb
+print("built", flush=True)
+try:
+    ebb.train("lm", "run", train="t.txt", hidden=16, layers=1, batch=4, bptt=7, epochs=10**6, threads=1, memory="64M", quiet=True)
+except KeyboardInterrupt:
+    print("heard", ebb.Run("run", weights="last").kind)
+"""
+
+
+def test_ctrl_c_that_reaches_python_alone_stops_training():
+    text("t.txt", 100)
+    process = subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "built", process.stderr.read()
+    while not os.path.exists("run/last.safetensors"):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)  # not the group's, as a terminal's would be
+    out, err = process.communicate(timeout=100)
+    assert out.strip() == "heard lm" and err == "", (out, err)
 
 
 def test_predicts_as_the_command_does():
@@ -161,6 +197,7 @@ def test_predicts_as_the_command_does():
     raises(package.UsageError, lambda: run.predict(memoryview(bytes(64)).cast("B", (8, 8))), "uint8 [8, 8]")
     raises(package.DataError, lambda: run.predict(memoryview(bytes(128)).cast("B", (1, 8, 8, 2))), "2 channels")
     raises(package.DataError, lambda: run.predict([write("bad.png", "no image")]), "bad.png")
+    raises(package.UsageError, lambda: run.predict(files, top=0), "top 0")
     assert run.probabilities([]) == []
 
 
