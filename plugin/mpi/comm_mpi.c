@@ -79,9 +79,9 @@ static comm_event check_count(const comm_setup *setup, int size, comm_news *news
     return COMM_REFUSED;
 }
 
-/* Over TCP Open MPI sends up to 64 KiB at once; before a longer message both sides ask each other, and
- * they come to that between two instructions. Rows that stages hand on are a little longer: so up to
- * 256 KiB go at once, from where they are. Who sets the limit himself has his own. */
+/* Over TCP Open MPI sends up to 64 KiB at once; before a longer message both sides ask each other,
+ * and they come to that between two instructions. Rows that stages hand on are a little longer: so
+ * up to 256 KiB go at once, from where they are. Who sets the limit himself has his own. */
 static void send_rows_at_once(void) {
     (void)setenv("OMPI_MCA_btl_tcp_eager_limit", "262144", 0);
 }
