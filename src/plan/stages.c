@@ -13,8 +13,10 @@
 enum {
     MOST_CUTS = 12,
     MOST_NODES = 400000, /* of all programs that are compiled for trials */
-    SUMS = 4,            /* products of a weight's gradient in a step */
+    SUMS = 2, /* products of a weight's gradient in a step, beside that of the last chunk: more fill
+                 pauses no better, and shorter ones are slower */
     CHUNKS_A_STAGE = 3,
+    LEAST_CHUNKS_A_STAGE = 4, /* of few steps: else all wait for all */
 };
 
 /* What is tried: everything is kept, and weights are packed, as they are wherever there is room. */
@@ -191,7 +193,7 @@ static int32_t least_chunk(const stages_trial *t) {
     double share = 4 * t->weights / t->options->ranks.stages;
     bool few = t->rows == 0 || share <= device_or_default(t->options->dev)->cache_bytes;
     int32_t steps = few ? 1 : (rows - 1) / t->rows + 1;
-    int32_t most = (t->steps - 1) / (2 * t->options->ranks.stages) + 1; /* or all wait for all */
+    int32_t most = (t->steps - 1) / (LEAST_CHUNKS_A_STAGE * t->options->ranks.stages) + 1;
     return steps < most ? steps : most;
 }
 
