@@ -124,10 +124,12 @@ typedef struct device_stream_table {
 
 /* What a device was asked to do since it was opened. */
 typedef struct device_counts {
-    uint64_t launches;                     /* of kernels */
-    uint64_t copies;                       /* between its memory and the host's */
-    uint64_t waits;                        /* of the host for the device */
-    uint64_t syncs;                        /* those of them before a step's last launch */
+    uint64_t launches; /* of kernels */
+    uint64_t copies;   /* between its memory and the host's */
+    uint64_t waits;    /* of the host for the device */
+    /* Those of them that a launch came after: steps alone have none, but what saves or loads between
+     * them does. */
+    uint64_t syncs;
     uint64_t allocations, allocated_bytes; /* of its memory, now */
 } device_counts;
 
