@@ -127,8 +127,8 @@ typedef struct device_counts {
     uint64_t launches; /* of kernels */
     uint64_t copies;   /* between its memory and the host's */
     uint64_t waits;    /* of the host for the device */
-    /* Those of them that a launch came after: steps alone have none, but what saves or loads between
-     * them does. */
+    /* Those of them that a launch came after: steps alone have none, but what saves or loads
+     * between them does. */
     uint64_t syncs;
     uint64_t allocations, allocated_bytes; /* of its memory, now */
 } device_counts;
