@@ -49,10 +49,12 @@ class Graph(Held):
 
     def _tell(self, function: Any, *given: Any) -> Any:
         """Calls a function of the graph; gives what it gives, or raises the graph's mistake."""
-        with self._context:
+        def tell() -> Any:
             found = function(self._handle, *given)
             self._context.check(lib.ebb_graph_status(self._handle))
-        return found
+            return found
+
+        return self._context.alone(tell)
 
     def _value(self, function: Any, *given: Any, product: Optional[Tuple["Value", "Value", bool, bool]] = None) -> "Value":
         return Value(self, self._tell(function, *given), product)
@@ -104,8 +106,7 @@ class Graph(Held):
             yield
         finally:
             self._layers.pop()
-            with self._context:
-                lib.ebb_layer(self._handle, self._layers[-1])
+            self._context.alone(lib.ebb_layer, self._handle, self._layers[-1])
 
     @contextlib.contextmanager
     def time(self, step: int) -> Iterator[None]:
@@ -114,8 +115,7 @@ class Graph(Held):
         try:
             yield
         finally:
-            with self._context:
-                lib.ebb_time(self._handle, -1)
+            self._context.alone(lib.ebb_time, self._handle, -1)
 
     def plan(self, memory: Size = None, **options: Any) -> "Plan":
         """What compiling would take, without taking it. Options as those of compile()."""

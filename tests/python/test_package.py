@@ -386,20 +386,25 @@ def test_a_context_is_used_by_one_at_a_time():
     for _ in range(program.steps):
         alone.run(lr=0.01)
     assert bits(alone) == bits(program)
-    with program._context:  # as while the library works
+
+    def meanwhile():
         raises(ebb.UsageError, lambda: program.run(), "one thread at a time")
         raises(ebb.UsageError, lambda: program._graph.param("more", (2, 2)), "one thread at a time")
+    program._context.alone(meanwhile)
 
 
 def test_what_is_dropped_while_the_library_works_is_freed_after():
     context, dropped = ebb.context(), regression()
     before = len(context._users)
-    with context:
+
+    def meanwhile():
+        nonlocal dropped
         thread = threading.Thread(target=gc.collect)
         thread.start()
         del dropped
         thread.join()
         assert len(context._users) == before and len(context._dead) == 2  # a program and its graph
+    context.alone(meanwhile)
     assert len(context._users) == before - 2 and not context._dead
 
 
@@ -480,6 +485,50 @@ def interrupted(code):
 
 def test_ctrl_c_is_heard_while_it_compiles():
     interrupted(DEEP)
+
+
+def test_ctrl_c_is_heard_while_it_frees():
+    """What is raised in __del__ is lost, and what is raised behind a call must not leave the library at work for ever: many programs that
+    are made, stepped and dropped, interrupted at any moment, and used again. (The first instructions of __del__ nobody can guard.)"""
+    interrupted("""
+import random, signal, threading, time, ebb
+def make():
+    g = ebb.Graph()
+    return ebb.compile(ebb.mean(g.input("x", (8, 8)) @ g.param("w", (8, 8)).T))
+kept = make()
+main = threading.get_ident()
+heard, lost, n = [], [], 0
+def disturb():
+    for k in range(60):
+        time.sleep(0.001 + random.random() * 0.01)
+        while not heard:
+            signal.pthread_kill(main, signal.SIGINT)
+            end = time.monotonic() + 1
+            while not heard and time.monotonic() < end: time.sleep(0.0002)
+            if not heard: lost.append(k)
+        heard.clear()
+def work():
+    while ear.is_alive():
+        kept.run(0.1)
+        p = make()
+        p.run(0.1)
+        del p
+ear = threading.Thread(target=disturb, daemon=True)
+ear.start()
+while ear.is_alive():
+    try:
+        work()
+    except KeyboardInterrupt:
+        n += 1
+        heard.append(n)
+kept.run(0.1)
+print("built", flush=True)
+try:
+    if len(lost) > 3: print(len(lost), "of", n, "were lost")
+    while True: kept.run(0.1)
+except KeyboardInterrupt:
+    print("heard")
+""")
 
 
 def test_ctrl_c_is_heard_between_steps():
