@@ -1,6 +1,7 @@
 /* test_comm_lost.c - messages that do not go well: ranks that end, give up or never come (of
- * those that do not answer: test_comm_pulse.c); faults that are made on purpose; memory that is refused; and what was started by mpirun
- * but cannot be used. Always an error that names the rank to blame, never a hang. */
+ * those that do not answer: test_comm_pulse.c); faults that are made on purpose; memory that is
+ * refused; and what was started by mpirun but cannot be used. Always an error that names the rank
+ * to blame, never a hang. */
 #include "comm_help.h"
 
 #include "base/host.h"
@@ -347,14 +348,10 @@ static void who_cannot_use_mpi_does_not_go_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_ended_is_named),
-        cmocka_unit_test(bytes_are_free_after_close),
-        cmocka_unit_test(who_gave_up_is_named),
-        cmocka_unit_test(who_never_comes_is_named),
-        cmocka_unit_test(faults_are_made),
-        IN_ROOM(faults_are_drawn_from_the_seed),
-        IN_ROOM(no_memory_is_an_error),
-        IN_ROOM(who_cannot_use_mpi_does_not_go_on),
+        cmocka_unit_test(who_ended_is_named),   cmocka_unit_test(bytes_are_free_after_close),
+        cmocka_unit_test(who_gave_up_is_named), cmocka_unit_test(who_never_comes_is_named),
+        cmocka_unit_test(faults_are_made),      IN_ROOM(faults_are_drawn_from_the_seed),
+        IN_ROOM(no_memory_is_an_error),         IN_ROOM(who_cannot_use_mpi_does_not_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,14 +307,10 @@ static void test_networks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_message),
-        cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_rendezvous),
-        cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_shared_ports),
-        cmocka_unit_test(test_bubble),
-        cmocka_unit_test(test_no_end),
+        cmocka_unit_test(test_one_message), cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_hidden),      cmocka_unit_test(test_rendezvous),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_shared_ports),
+        cmocka_unit_test(test_bubble),      cmocka_unit_test(test_no_end),
         cmocka_unit_test(test_networks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
